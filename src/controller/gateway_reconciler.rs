@@ -1,5 +1,6 @@
 //! Keeps the state of a gateway between planning rounds, and brings its objects in line with its plan.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,8 +15,9 @@ use super::rights::RequestError;
 use super::seen_marks::LAG;
 use super::status::{GatewayState, Pin};
 use super::watches::{Seen, Watches};
-use super::workload::{self, Workload, WorkloadInput, WorkloadSettings};
+use super::workload::{self, FindService, Peers, Resolver, Target, Workload, WorkloadInput, WorkloadSettings, targets};
 use super::writer::Writer;
+use crate::api::gateway::NetworkPolicy;
 use crate::api::restrictions;
 use crate::domain::plan::Plan;
 use crate::domain::reason::Reason;
@@ -45,14 +47,22 @@ pub(super) struct GatewayReconciler {
     /// Whether everything that the plan requires was written.
     applied: bool,
     owned: OwnedObjects,
-    /// The desired objects with a workload, and the plan in force that they were built for.
-    desired: Option<(Arc<Plan>, Arc<Desired>)>,
+    /// The desired objects with a workload, and what they were built from.
+    built: Option<Built>,
     /// Whether new tool names wait to be written.
     named: bool,
     /// When tool names were last written.
     names_written: Option<Instant>,
     /// After a transient failure: the pauses, and when to try again unless the plan changes.
     retry: Option<(Doubling, Instant)>,
+}
+
+/// Desired objects, and what they were built from besides the gateway's spec.
+struct Built {
+    in_force: Arc<Plan>,
+    targets: Arc<BTreeSet<Target>>,
+    peers: Result<Option<Peers>, String>,
+    desired: Arc<Desired>,
 }
 
 impl GatewayReconciler {
@@ -74,7 +84,7 @@ impl GatewayReconciler {
             damaged: false,
             applied: false,
             owned: OwnedObjects::default(),
-            desired: None,
+            built: None,
             named: false,
             names_written: None,
             retry: None,
@@ -160,26 +170,40 @@ impl GatewayReconciler {
         let written = self.write(writer, repairs).await;
         // The other owned objects are applied even if writing the snapshot failed.
         let settings = workloads.map(Result::as_ref).transpose().map_err(|why| ApplyError::NoAccount(why.clone()));
-        let desired = self.desired(settings.as_ref().ok().copied().flatten());
+        let service = |namespace: &str, name: &str| watches.service(namespace, name);
+        let services = watches.cache_sync.unseen(&["services"]).map_or(Ok(&service as FindService<'_>), Err);
+        let desired = self.desired(settings.as_ref().ok().copied().flatten(), services);
         let applied = self.owned.apply(writer, watches, &self.planned.owner, &desired).await;
         written.and(applied).and(settings.map(drop))
     }
 
     /// Returns the objects that should exist besides snapshots. While the gateway is invalid, its workload stays as it
-    /// is.
-    fn desired(&mut self, settings: Option<&WorkloadSettings>) -> Arc<Desired> {
+    /// is. An error in `services` says why Services are not known.
+    fn desired(
+        &mut self,
+        settings: Option<&WorkloadSettings>,
+        services: Result<FindService<'_>, String>,
+    ) -> Arc<Desired> {
         let (owner, newest) = (&self.planned.owner, &self.planned.plan);
         let in_force = self.stored.in_force().unwrap_or(newest);
         let Some((settings, spec)) = settings.zip(self.planned.spec.as_ref()) else {
             return Arc::new(Desired::of_gateway(owner, None));
         };
-        if let Some((_, desired)) = self.desired.as_ref().filter(|(of, _)| Arc::ptr_eq(of, in_force)) {
-            return Arc::clone(desired);
-        }
-        let workload = Workload::of(&WorkloadInput::new(owner, spec, settings, [in_force, newest]));
-        let desired = Arc::new(Desired::of_gateway(owner, Some(workload)));
-        self.desired = Some((Arc::clone(in_force), Arc::clone(&desired)));
-        desired
+        let plans: [&Plan; 2] = [in_force, newest];
+        let before = self.built.take().filter(|built| Arc::ptr_eq(&built.in_force, in_force));
+        let targets = before.as_ref().map_or_else(|| Arc::new(targets(&plans)), |built| Arc::clone(&built.targets));
+        let peers = match spec.network_policy {
+            Some(NetworkPolicy::None) => Ok(None),
+            None | Some(NetworkPolicy::Managed) => {
+                services.map(|service| Some(Resolver { namespace: &owner.key.namespace, service }.peers(&*targets)))
+            }
+        };
+        let built = before.filter(|built| built.peers == peers).unwrap_or_else(|| {
+            let workload = Workload::of(&WorkloadInput::new(owner, spec, settings, plans), peers.clone());
+            let desired = Arc::new(Desired::of_gateway(owner, Some(workload)));
+            Built { in_force: Arc::clone(in_force), targets, peers, desired }
+        });
+        Arc::clone(&self.built.insert(built).desired)
     }
 
     /// Reads the stored objects again. They can differ from what was written, so the next write compares all of them.

@@ -65,8 +65,11 @@ const READ: &[&str] = &["get", "list", "watch"];
 /// `get` because an object of the same name may exist without our label.
 const CREATED: &[&str] = &["get", "list", "watch", "create", "patch"];
 
+/// Created for some gateways only.
+const OPTIONAL: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+
 /// All resources that the operator uses.
-pub(super) const TABLE: [Row; 27] = [
+pub(super) const TABLE: [Row; 28] = [
     written(Kind::MCPGateway, "mcpgateways").planned(),
     written(Kind::MCPUpstream, "mcpupstreams").planned(),
     written(Kind::Plugin, "plugins").planned(),
@@ -91,6 +94,7 @@ pub(super) const TABLE: [Row; 27] = [
     row("", "v1", "Service", "services", CREATED, Use::Workload),
     row("apps", "v1", "Deployment", "deployments", CREATED, Use::Workload),
     row("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", CREATED, Use::Workload),
+    row("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", OPTIONAL, Use::Workload),
     row("events.k8s.io", "v1", "Event", "events", &["create", "patch"], Use::Events),
     row("", "v1", "ServiceAccount", "serviceaccounts/token", &["create"], Use::Token).at(Place::OwnAccount),
     // RBAC cannot restrict `create` to a name.
@@ -170,6 +174,7 @@ pub(super) fn owned_kinds(runs_pods: bool) -> impl Iterator<Item = ApiResource> 
 mod tests {
     use k8s_openapi::api::apps::v1::Deployment;
     use k8s_openapi::api::core::v1::{Service, ServiceAccount};
+    use k8s_openapi::api::networking::v1::NetworkPolicy;
     use k8s_openapi::api::policy::v1::PodDisruptionBudget;
     use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 
@@ -188,6 +193,7 @@ mod tests {
             ApiResource::erase::<Service>(&()),
             ApiResource::erase::<Deployment>(&()),
             ApiResource::erase::<PodDisruptionBudget>(&()),
+            ApiResource::erase::<NetworkPolicy>(&()),
         ];
         assert_eq!(owned_kinds(true).skip(accounts.len()).collect::<Vec<_>>(), pods);
         assert_eq!(resource(Kind::MCPGateway), ApiResource::erase::<crate::api::gateway::MCPGateway>(&()));

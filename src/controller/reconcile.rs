@@ -63,7 +63,12 @@ impl OwnedObjects {
         let role = self.bring(&round, &name, role.as_ref()).await;
         let binding = self.bring(&round, &name, binding.as_ref()).await;
         let mut done = account.and(role).and(binding);
-        if let Some(Workload { service, deployment, budget }) = workload {
+        if let Some(Workload { service, deployment, budget, network_policy }) = workload {
+            // First, so that no pod runs without it.
+            done = done.and(match network_policy {
+                Ok(desired) => self.bring(&round, &name, desired.as_ref()).await,
+                Err(why) => Err(ApplyError::Unseen(why.clone())),
+            });
             done = done.and(self.bring(&round, &name, service.as_ref()).await);
             done = done.and(self.bring(&round, &name, deployment.as_ref()).await);
             done = done.and(self.bring(&round, &name, budget.as_ref()).await);

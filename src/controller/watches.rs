@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::Stream;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceSpec};
 use kube::api::{ApiResource, DynamicObject, ObjectMeta, PartialObjectMeta};
 use kube::core::NamespaceResourceScope;
 use kube::runtime::reflector::{Lookup, ObjectRef, Store, store};
@@ -94,6 +94,12 @@ impl Watches {
         let (kind, stores) = self.owned.iter().find(|(known, _)| known.plural == plural)?;
         let object = ObjectRef::new_with(name, kind.clone()).within(namespace);
         stores.iter().find_map(|store| store.get(&object))
+    }
+
+    /// Returns the spec of a Service, if the watch shows it.
+    pub(super) fn service(&self, namespace: &str, name: &str) -> Option<ServiceSpec> {
+        let object = ObjectRef::<Service>::new(name).within(namespace);
+        self.services.iter().find_map(|store| store.get(&object)).and_then(|service| service.spec.clone())
     }
 
     /// Returns all snapshots, by the uids of their owners.

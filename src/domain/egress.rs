@@ -45,6 +45,11 @@ impl EgressRule {
         &self.host
     }
 
+    /// Returns the port of the entry.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Whether the entry names hosts of a private network: by a name without a dot, or by one that no public server
     /// resolves.
     pub fn is_of_private_network(&self) -> bool {

@@ -214,7 +214,7 @@ fn note_cluster(spec: &MCPGatewaySpec, findings: &mut Findings) {
     findings.cluster(spec.autoscaling.is_some(), "spec.autoscaling");
     findings.served_in_cluster(spec.disruption_budget.is_some(), "spec.disruptionBudget");
     findings.served_in_cluster(spec.pod.is_some(), "spec.pod");
-    findings.cluster(spec.network_policy.is_some(), "spec.networkPolicy");
+    findings.served_in_cluster(spec.network_policy.is_some(), "spec.networkPolicy");
     findings.served_in_cluster(spec.service.is_some(), "spec.service");
     findings.cluster(spec.route.is_some(), "spec.route");
     findings.served_in_cluster(spec.admin.as_ref().is_some_and(|a| a.port.is_some()), "spec.admin.port");

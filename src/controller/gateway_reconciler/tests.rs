@@ -57,7 +57,7 @@ fn the_workload_follows_the_last_valid_spec_and_stays_as_it_is_where_none_is_kno
         WorkloadSettings { pods, operator: "system/operator".into() }
     };
     let replicas = |kept: &mut GatewayReconciler| {
-        let desired = kept.desired(Some(&settings()));
+        let desired = kept.desired(Some(&settings()), Ok(&|_, _| None));
         let deployment = desired.workload.as_ref()?.deployment.as_ref()?;
         deployment.body()["spec"]["replicas"].as_u64()
     };
@@ -67,7 +67,7 @@ fn the_workload_follows_the_last_valid_spec_and_stays_as_it_is_where_none_is_kno
     };
     let mut kept = new(json!(3));
     assert_eq!(replicas(&mut kept), Some(3));
-    assert!(kept.desired(None).workload.is_none(), "the operator creates no pods");
+    assert!(kept.desired(None, Ok(&|_, _| None)).workload.is_none(), "the operator creates no pods");
     let mut kept = kept.with_plan(planned_with(&json!("many"), "http://up/mcp"));
     assert_eq!(replicas(&mut kept), Some(3));
     assert!(!kept.state(true).addresses.is_empty());

@@ -13,7 +13,7 @@ use super::gateway::sandbox_degraded;
 use super::{GatewayState, Pin, StatusInput, of};
 use crate::api::status::Condition;
 use crate::config::compile::plugin_code;
-use crate::config::input::code_key;
+use crate::config::input::{Inputs, code_key};
 use crate::controller::compiled;
 use crate::controller::condition_type::ConditionType;
 use crate::controller::dereference::Dereferenced;
@@ -46,6 +46,16 @@ pub(in crate::controller) fn read(kind: Kind, name: &str, spec: &Value, status: 
     objects[0].clone()
 }
 
+/// Returns the compiler's inputs. All code is a module with a default export.
+pub(in crate::controller) fn inspected(objects: &[LoweredObject]) -> Inputs {
+    let mut inputs = compiled::inputs(objects, &Dereferenced::default());
+    let exports = CodeFacts { is_module: true, exports: vec!["default".into()], ..CodeFacts::default() };
+    let code = inputs.plugins.iter().filter_map(|plugin| plugin_code(&inputs, plugin));
+    inputs.facts =
+        code.map(|code| (code_key(&sha256_hex(code.text.as_bytes()), &code.file_name), exports.clone())).collect();
+    inputs
+}
+
 /// Returns a gateway, an upstream with a field that has no effect, a chain for upstreams of this name, and the
 /// chain's plugin.
 fn chain_for(upstream: &str) -> Vec<LoweredObject> {
@@ -71,11 +81,7 @@ fn chain_for(upstream: &str) -> Vec<LoweredObject> {
 /// Returns the input for the statuses of `objects`, the first of which is the gateway. `pods` returns its pods for a
 /// revision.
 fn input(objects: &[LoweredObject], pods: impl FnOnce(&str) -> Pods) -> StatusInput {
-    let mut inputs = compiled::inputs(objects, &Dereferenced::default());
-    let exports = CodeFacts { is_module: true, exports: vec!["default".into()], ..CodeFacts::default() };
-    let code = inputs.plugins.iter().filter_map(|plugin| plugin_code(&inputs, plugin));
-    inputs.facts =
-        code.map(|code| (code_key(&sha256_hex(code.text.as_bytes()), &code.file_name), exports.clone())).collect();
+    let mut inputs = inspected(objects);
     let planned = compiled::plan(&objects[0], &mut inputs, None, None, &BTreeMap::new(), &mut LoadReports::default());
     let revision = "0123456789ab";
     let state = GatewayState {

@@ -3,6 +3,7 @@
 mod budget;
 mod deployment;
 mod input;
+mod network_policy;
 mod secrets;
 mod service;
 mod settings;
@@ -12,9 +13,11 @@ mod tests;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 pub(super) use self::input::{WorkloadInput, listeners};
+pub(super) use self::network_policy::{FindService, Peers, Resolver, Target, targets};
 pub(super) use self::service::addresses;
 pub use self::settings::{ImagePullPolicy, PodSettings};
 pub(super) use self::settings::{WorkloadSettings, Workloads};
@@ -25,14 +28,19 @@ pub(super) struct Workload {
     pub(super) service: Option<Manifest<Service>>,
     pub(super) deployment: Option<Manifest<Deployment>>,
     pub(super) budget: Option<Manifest<PodDisruptionBudget>>,
+    /// An error leaves it as it is, and says why.
+    pub(super) network_policy: Result<Option<Manifest<NetworkPolicy>>, String>,
 }
 
 impl Workload {
-    pub(super) fn of(input: &WorkloadInput<'_>) -> Self {
+    /// Returns the workload of a gateway whose pods connect to `peers`: `None` if it has no NetworkPolicy, an error if
+    /// they are not known.
+    pub(super) fn of(input: &WorkloadInput<'_>, peers: Result<Option<Peers>, String>) -> Self {
         Self {
             service: Some(service::service(input)),
             deployment: Some(deployment::deployment(input)),
             budget: Some(budget::budget(input)),
+            network_policy: peers.map(|peers| peers.map(|peers| network_policy::network_policy(input, peers))),
         }
     }
 }

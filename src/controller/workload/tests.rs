@@ -31,7 +31,7 @@ fn planned(spec: Value, headers: &[(&str, &str)]) -> PlannedGateway {
     compiled::plan(&objects[0], &mut inputs, None, None, &BTreeMap::new(), &mut LoadReports::default())
 }
 
-fn settings() -> WorkloadSettings {
+pub(super) fn settings() -> WorkloadSettings {
     let pods =
         PodSettings { image: "registry.example.com/hawsepipe:1".into(), pull_policy: ImagePullPolicy::IfNotPresent };
     WorkloadSettings { pods, operator: "system/operator".into() }
@@ -39,7 +39,7 @@ fn settings() -> WorkloadSettings {
 
 fn workload(planned: &PlannedGateway) -> Workload {
     let (settings, spec) = (settings(), planned.spec.as_ref().expect("the spec is valid"));
-    Workload::of(&WorkloadInput::new(&planned.owner, spec, &settings, [&planned.plan, &planned.plan]))
+    Workload::of(&WorkloadInput::new(&planned.owner, spec, &settings, [&planned.plan, &planned.plan]), Ok(None))
 }
 
 fn deployment(spec: Value) -> Value {
@@ -66,7 +66,7 @@ fn every_field_is_one_of_kubernetes_and_every_object_is_named_and_owned_alike() 
         "service": {"type": "NodePort", "annotations": {"a": "b"}},
         "pod": {"imagePullSecrets": [{"name": "pull"}], "priorityClassName": "high", "runtimeClassName": "gvisor"},
     });
-    let Workload { service, deployment, budget } = workload(&planned(spec, &[("api", "key")]));
+    let Workload { service, deployment, budget, .. } = workload(&planned(spec, &[("api", "key")]));
     let (service, deployment, budget) = (service.unwrap(), deployment.unwrap(), budget.unwrap());
     is_known::<Service>(service.body());
     is_known::<Deployment>(deployment.body());

@@ -42,7 +42,7 @@ impl Operated<'_> {
         self.cluster.kubectl(&[&["-n", &self.namespace], arguments].concat(), "").await.unwrap()
     }
 
-    /// Writes of the operator to Deployments, Services and PodDisruptionBudgets while nothing is to be written.
+    /// Writes of the operator to Deployments and the objects around them while nothing is to be written.
     async fn writes_in_calm(&self) -> Vec<String> {
         let (mark, user) = (self.cluster.mark().await, format!("system:serviceaccount:{}:{ACCOUNT}", self.namespace));
         tokio::time::sleep(CALM).await;
@@ -50,7 +50,7 @@ impl Operated<'_> {
         let reads = |verb: &str| matches!(verb, "get" | "list" | "watch");
         let ours = requests.iter().filter(|request| request.user == user && !reads(&request.verb));
         let of_workload = ours.filter(|request| {
-            ["deployments", "services", "poddisruptionbudgets"]
+            ["deployments", "services", "poddisruptionbudgets", "networkpolicies"]
                 .iter()
                 .any(|plural| request.resource.starts_with(plural))
         });
@@ -127,7 +127,7 @@ async fn what_others_change_of_ours_comes_back_and_what_is_theirs_stays() {
     assert_eq!(made["metadata"]["uid"], first["metadata"]["uid"]);
     assert_eq!(operated.writes_in_calm().await, [""; 0]);
 
-    for what in [deployment, "service/main-gateway", "poddisruptionbudget/main-gateway"] {
+    for what in [deployment, "service/main-gateway", "poddisruptionbudget/main-gateway", "networkpolicy/main-gateway"] {
         let before = operated.made(what).await["metadata"]["uid"].clone();
         operated.delete(what).await;
         operated.until_made(what, |made| !made.is_null() && made["metadata"]["uid"] != before).await;
@@ -204,4 +204,32 @@ async fn without_an_image_pods_are_the_users_to_run_and_a_stop_of_the_operator_l
     assert_eq!(operated.made("service/other-gateway").await, Value::Null);
     assert_eq!(operated.object("mcpgateways", "other").await["status"]["addresses"], Value::Null);
     assert_eq!(operated.made("deployment/main-gateway").await["metadata"]["uid"], before);
+}
+
+#[tokio::test]
+async fn a_network_policy_follows_services_and_is_the_users_where_the_spec_says_so() {
+    let operated = start().await;
+    let service = |port: u16| {
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "server"},
+            "spec": {"selector": {"app": "server"}, "ports": [{"port": 80, "targetPort": port}]}})
+    };
+    let managed =
+        |word: &str| object("MCPGateway", "main", &json!({"authentication": {"anonymous": {}}, "networkPolicy": word}));
+    let up = object("MCPUpstream", "up", &json!({"external": {"url": "http://server/mcp"}}));
+    operated.apply(&[service(8080), up, managed("Managed")]).await;
+    let opens = |made: &Value, port: u16| {
+        let rules = made["spec"]["egress"].as_array().cloned().unwrap_or_default();
+        let server = json!({"matchLabels": {"app": "server"}});
+        rules.iter().any(|rule| rule["to"][0]["podSelector"] == server && rule["ports"][0]["port"] == port)
+    };
+    let policy = "networkpolicy/main-gateway";
+    let made = operated.until_made(policy, |made| opens(made, 8080)).await;
+    assert_eq!(made["spec"]["podSelector"]["matchLabels"]["hawsepipe.dev/gateway"], "main");
+    operated.apply(&[service(9090)]).await;
+    operated.until_made(policy, |made| opens(made, 9090) && !opens(made, 8080)).await;
+    assert_eq!(operated.writes_in_calm().await, [""; 0]);
+    operated.apply(&[managed("None")]).await;
+    operated.until_made(policy, Value::is_null).await;
+    operated.apply(&[managed("Managed")]).await;
+    operated.until_made(policy, |made| opens(made, 9090)).await;
 }

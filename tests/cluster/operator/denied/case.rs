@@ -84,13 +84,28 @@ impl Case {
         let [second, third, fourth] = other.each_ref().map(String::as_str);
         let broken = "export default (";
         let texts = [broken, "export default () => ({});", broken, second, third, fourth, last];
-        for text in texts {
+        for (n, text) in texts.into_iter().enumerate() {
             let params = PatchParams::apply("test").force();
+            let mut edited = gateway("main");
+            edited["spec"]["networkPolicy"] = json!(if self.has_policy(n) { "Managed" } else { "None" });
+            let edited: DynamicObject = serde_json::from_value(edited).unwrap();
+            let gateways = api(&self.operated.client, &self.operated.namespace, "mcpgateways");
+            gateways.patch("main", &params, &Patch::Apply(edited)).await.unwrap();
             let plugin: DynamicObject = serde_json::from_value(plugin(text)).unwrap();
             let api = api(&self.operated.client, &self.operated.namespace, "plugins");
             api.patch("say", &params, &Patch::Apply(plugin)).await.unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
+    }
+
+    /// Whether the gateway wants a NetworkPolicy with this edit. It does with every other one.
+    fn has_policy(&self, edit: usize) -> bool {
+        edit.is_multiple_of(2) != self.ends_with_no_policy()
+    }
+
+    /// Whether the last edit takes the NetworkPolicy away, since only that needs the right.
+    fn ends_with_no_policy(&self) -> bool {
+        self.right.resource == "networkpolicies" && self.right.verb == "delete"
     }
 
     /// Every message of every condition.
@@ -144,8 +159,11 @@ impl Case {
         if !plan(&self.operated).await.code.values().any(|code| code == last) {
             return wrong("the last edit is not in the snapshot");
         }
-        let names = ["sa", "role", "rolebinding", "svc", "deploy", "pdb"].map(|kind| format!("{kind}/main-gateway"));
-        let access = [&["get", "-n", &self.operated.namespace][..], &names.each_ref().map(String::as_str)].concat();
+        let kinds = ["sa", "role", "rolebinding", "svc", "deploy", "pdb", "netpol"];
+        let kinds = kinds.into_iter().filter(|kind| *kind != "netpol" || !self.ends_with_no_policy());
+        let names: Vec<_> = kinds.map(|kind| format!("{kind}/main-gateway")).collect();
+        let mut access = vec!["get", "-n", &self.operated.namespace];
+        access.extend(names.iter().map(String::as_str));
         if self.operated.cluster.kubectl(&access, "").await.is_err() {
             return wrong("not all that pods need is there");
         }

@@ -1,0 +1,122 @@
+//! The NetworkPolicy of a gateway's pods.
+
+mod target;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use serde_json::{Value, json};
+
+pub(in crate::controller) use self::target::{FindService, Peers, Resolver, Target, targets};
+use self::target::{Peer, Port};
+use super::input::WorkloadInput;
+use crate::controller::GATEWAY_LABEL;
+use crate::controller::manifest::Manifest;
+
+/// The most rules for what pods connect to.
+const MAX_RULES: usize = 256;
+/// Their most bytes: tenants write the selectors of Services.
+const MAX_BYTES: usize = 128 << 10;
+/// The most ports that are open to any address one by one.
+const MAX_PORTS: usize = 256;
+/// The ports of API servers. A NetworkPolicy cannot select the API server, and its address is not known.
+const API_SERVER: [u16; 2] = [443, 6443];
+/// The ports of DNS servers. The pods of OpenShift's DNS Service listen on 5353.
+const DNS: [u16; 2] = [53, 5353];
+/// The label with the name of a namespace.
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+
+/// Returns the policy of a gateway whose pods connect to `peers`.
+pub(super) fn network_policy(input: &WorkloadInput<'_>, peers: Peers) -> Manifest<NetworkPolicy> {
+    let own = json!({"podSelector": {"matchLabels": {GATEWAY_LABEL: input.owner.key.name}}});
+    let listeners: BTreeSet<_> = input.listeners.iter().map(|listener| Port::Number(listener.port)).collect();
+    let admin = Port::Number(input.admin_port());
+    let inside: BTreeSet<_> = listeners.iter().cloned().chain([admin.clone()]).collect();
+    let operator = input.settings.operator.split('/').next().unwrap_or_default();
+    let askers = json!([
+        {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: operator}}},
+        {"namespaceSelector": {}, "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}}},
+    ]);
+    let dns = DNS.iter().flat_map(|port| ["UDP", "TCP"].map(|protocol| json!({"protocol": protocol, "port": port})));
+    let mut egress = vec![json!({"ports": dns.collect::<Vec<_>>()}), json!({"to": [own], "ports": ports(&inside)})];
+    egress.extend(rules(peers));
+    Manifest::from_json(json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": input.owner.metadata(&input.owner.workload(), None),
+        "spec": {
+            "podSelector": own["podSelector"],
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [
+                {"ports": ports(&listeners)},
+                {"from": [own], "ports": ports(&inside)},
+                {"from": askers, "ports": ports(&[admin].into())},
+            ],
+            "egress": egress,
+        },
+    }))
+}
+
+/// Returns a rule for each peer. If these are too many or too large, all their ports are open to any address.
+fn rules(mut peers: Peers) -> Vec<Value> {
+    let anywhere = peers.entry(Peer::Anywhere).or_default();
+    anywhere.extend(API_SERVER.map(Port::Number));
+    let few_ports = anywhere.len() <= MAX_PORTS;
+    let rules: Vec<_> = peers.iter().map(|(peer, open)| rule(peer, open)).collect();
+    let bytes: usize = rules.iter().map(|rule| rule.to_string().len()).sum();
+    if few_ports && rules.len() <= MAX_RULES && bytes <= MAX_BYTES {
+        return rules;
+    }
+    match numbers(&peers) {
+        Some(open) => vec![rule(&Peer::Anywhere, &open)],
+        None => vec![json!({"ports": [{"protocol": "TCP", "port": 1, "endPort": u16::MAX}]})],
+    }
+}
+
+/// Returns all ports that are open to any peer; `None` if there are too many, or if one is not known by its number.
+fn numbers(peers: &Peers) -> Option<BTreeSet<Port>> {
+    let mut all = BTreeSet::new();
+    for open in peers.values() {
+        if open.is_empty() || open.iter().any(|port| matches!(port, Port::Name(_))) {
+            return None;
+        }
+        all.extend(open.iter().cloned());
+    }
+    (all.len() <= MAX_PORTS).then_some(all)
+}
+
+fn rule(peer: &Peer, open: &BTreeSet<Port>) -> Value {
+    let mut rule = json!({});
+    if let Some(to) = selector(peer) {
+        rule["to"] = json!([to]);
+    }
+    if !open.is_empty() {
+        rule["ports"] = ports(open);
+    }
+    rule
+}
+
+fn selector(peer: &Peer) -> Option<Value> {
+    let namespace = |name: &str| json!({"matchLabels": {NAMESPACE_NAME: name}});
+    match peer {
+        Peer::Pods(name, labels) => {
+            Some(json!({"namespaceSelector": namespace(name), "podSelector": {"matchLabels": labels}}))
+        }
+        Peer::Namespace(name) => Some(json!({"namespaceSelector": namespace(name)})),
+        Peer::Address(address) => {
+            let bits = if address.is_ipv4() { 32 } else { 128 };
+            Some(json!({"ipBlock": {"cidr": format!("{address}/{bits}")}}))
+        }
+        Peer::Anywhere => None,
+    }
+}
+
+fn ports(open: &BTreeSet<Port>) -> Value {
+    let port = |port: &Port| match port {
+        Port::Number(number) => json!({"protocol": "TCP", "port": number}),
+        Port::Name(name) => json!({"protocol": "TCP", "port": name}),
+    };
+    open.iter().map(port).collect()
+}

@@ -1,0 +1,146 @@
+//! Hosts that a gateway's pods connect to, and the peers of a NetworkPolicy that they stand for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use http::Uri;
+use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use crate::domain::egress::EgressRule;
+use crate::domain::plan::{Plan, TransportPlan};
+
+/// A host and a port that pods connect to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::controller) struct Target {
+    host: String,
+    port: u16,
+}
+
+/// The port of a container, by number or by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::controller) enum Port {
+    Number(u16),
+    Name(String),
+}
+
+/// The other ends of connections. A NetworkPolicy is applied after the address of a Service is replaced by that of one of
+/// its pods, so that a Service counts as its pods.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::controller) enum Peer {
+    /// Pods of a namespace with these labels.
+    Pods(String, BTreeMap<String, String>),
+    /// All pods of a namespace.
+    Namespace(String),
+    /// An address.
+    Address(IpAddr),
+    /// Anything.
+    Anywhere,
+}
+
+/// Peers with the ports that are open to them. No ports are all ports.
+pub(in crate::controller) type Peers = BTreeMap<Peer, BTreeSet<Port>>;
+
+/// Returns the targets of pods that run one of these plans.
+pub(in crate::controller) fn targets(plans: &[&Plan]) -> BTreeSet<Target> {
+    let upstreams = plans.iter().flat_map(|plan| &plan.upstreams).filter(|upstream| upstream.enabled);
+    let urls = upstreams.filter_map(|upstream| match &upstream.transport {
+        TransportPlan::External { url, .. } => Some(url),
+        TransportPlan::Process { .. } | TransportPlan::None => None,
+    });
+    let collectors = plans.iter().filter_map(|plan| plan.gateway.tracing.as_ref()).map(|tracing| &tracing.endpoint);
+    let plugins = plans.iter().flat_map(|plan| &plan.plugins).filter(|plugin| plugin.enabled);
+    let egress = plugins.flat_map(|plugin| &plugin.egress).filter_map(|entry| EgressRule::parse(entry).ok());
+    let egress = egress.map(|rule| Target { host: rule.host().to_owned(), port: rule.port() });
+    urls.chain(collectors).filter_map(|url| of_url(url)).chain(egress).collect()
+}
+
+fn of_url(url: &str) -> Option<Target> {
+    let url: Uri = url.parse().ok()?;
+    let default = if url.scheme_str() == Some("https") { 443 } else { 80 };
+    let host = url.host()?.trim_start_matches('[').trim_end_matches(']');
+    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    Some(Target { host, port: url.port_u16().unwrap_or(default) })
+}
+
+/// Looks up a Service by its namespace and name. `None` if the operator does not see it.
+pub(in crate::controller) type FindService<'a> = &'a dyn Fn(&str, &str) -> Option<ServiceSpec>;
+
+/// The DNS domain of clusters, unless an administrator has chosen another one.
+const DOMAIN: &str = ".cluster.local";
+
+/// Resolves names as pods of a namespace do.
+pub(in crate::controller) struct Resolver<'a> {
+    /// The namespace of the pods.
+    pub(in crate::controller) namespace: &'a str,
+    /// Finds the Services that names stand for.
+    pub(in crate::controller) service: FindService<'a>,
+}
+
+impl Resolver<'_> {
+    /// Returns the peers that targets stand for.
+    pub(in crate::controller) fn peers<'t>(&self, targets: impl IntoIterator<Item = &'t Target>) -> Peers {
+        let mut peers = Peers::new();
+        for target in targets {
+            let (peer, ports) = self.peer(target);
+            peers.entry(peer).or_default().extend(ports);
+        }
+        peers
+    }
+
+    fn peer(&self, target: &Target) -> (Peer, Vec<Port>) {
+        let own_port = vec![Port::Number(target.port)];
+        if let Ok(address) = target.host.parse() {
+            return (Peer::Address(address), own_port);
+        }
+        let Some((namespace, name, is_certain)) = self.service_name(&target.host) else {
+            return (Peer::Anywhere, own_port);
+        };
+        match (self.service)(namespace, name) {
+            Some(service) => of_service(namespace, &service, target.port),
+            // The ports of its pods are not known.
+            None if is_certain => (Peer::Namespace(namespace.to_owned()), Vec::new()),
+            None => (Peer::Anywhere, own_port),
+        }
+    }
+
+    /// Returns the namespace and the name of the Service that a host would be, and whether it can be nothing else.
+    fn service_name<'h>(&'h self, host: &'h str) -> Option<(&'h str, &'h str, bool)> {
+        if host.contains('*') {
+            return None;
+        }
+        let in_cluster = host.strip_suffix(DOMAIN).unwrap_or(host);
+        if let Some(service) = in_cluster.strip_suffix(".svc") {
+            // A pod of a headless Service has a name below that of the Service.
+            let (rest, namespace) = service.rsplit_once('.')?;
+            return Some((namespace, rest.rsplit('.').next().unwrap_or(rest), true));
+        }
+        match host.split_once('.') {
+            None => Some((self.namespace, host, false)),
+            Some((name, namespace)) => (!namespace.contains('.')).then_some((namespace, name, false)),
+        }
+    }
+}
+
+fn of_service(namespace: &str, service: &ServiceSpec, port: u16) -> (Peer, Vec<Port>) {
+    let own_port = Port::Number(port);
+    let declared = service.ports.iter().flatten().find(|declared| declared.port == i32::from(port));
+    let container = declared.map_or_else(|| own_port.clone(), |declared| container_port(declared, port));
+    // A headless Service has no address that would be replaced: its port is not replaced either.
+    let is_headless = service.cluster_ip.as_deref() == Some("None");
+    let ports = if is_headless && container != own_port { vec![container, own_port] } else { vec![container] };
+    let selector = service.selector.clone().filter(|selector| !selector.is_empty());
+    match selector.filter(|_| service.type_.as_deref() != Some("ExternalName")) {
+        Some(selector) => (Peer::Pods(namespace.to_owned(), selector), ports),
+        // Its endpoints are written by hand, or are outside the cluster.
+        None => (Peer::Anywhere, ports),
+    }
+}
+
+fn container_port(declared: &ServicePort, port: u16) -> Port {
+    match &declared.target_port {
+        Some(IntOrString::Int(number)) => Port::Number(u16::try_from(*number).unwrap_or(port)),
+        Some(IntOrString::String(name)) => Port::Name(name.clone()),
+        None => Port::Number(port),
+    }
+}
