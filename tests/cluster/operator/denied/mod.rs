@@ -57,7 +57,8 @@ async fn each_right_that_lacks_is_told_seldom_tried_and_missed_no_longer_than_it
     let cluster = Cluster::shared().await;
     let rights = rights(cluster).await;
     let mark = cluster.mark().await;
-    let started = stream::iter(rights.iter().cloned()).map(|right| Case::start(cluster, &rights, right));
+    let needed = rights.iter().filter(|right| !right.is_spare()).cloned();
+    let started = stream::iter(needed).map(|right| Case::start(cluster, &rights, right));
     let cases: Vec<_> = started.buffer_unordered(AT_ONCE).collect().await;
     let (second, last) = ("export default () => ({ continue: true });", "export default () => ({ continue: false });");
     futures_util::future::join_all(cases.iter().map(|case| case.edit(second))).await;
