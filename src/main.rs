@@ -4,8 +4,8 @@ use std::env;
 use std::process::{ExitCode, exit};
 
 fn main() -> ExitCode {
-    // Before any thread starts: the parent-death signal and the sandbox are set up for the calling thread, and the
-    // sandbox passes descriptors on by number.
+    // The subcommands are handled before any thread starts: the parent-death signal and the sandbox apply only to the
+    // calling thread, and `sandbox` needs descriptors 3 and 4 to be free.
     let mut arguments = env::args_os().skip(1);
     match arguments.next().as_deref().and_then(|word| word.to_str()) {
         Some("sandbox") => hawsepipe::node::sandbox_main(arguments),

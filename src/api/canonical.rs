@@ -1,4 +1,4 @@
-//! Brings free-form JSON into the form that it has after an API server stored it.
+//! Normalizes free-form JSON, so that an object that was read from a file equals the same object in a cluster.
 
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
@@ -6,8 +6,8 @@ use serde_json::{Number, Value};
 use crate::api::values::FreeObject;
 use crate::domain::raw::to_raw;
 
-/// Returns `value` with sorted keys and with whole numbers written without a fraction (`1.0` becomes `1`), so that a
-/// digest of it is the same for a file and for an object that a cluster stored.
+/// Returns a copy of `value` with sorted keys, in which whole numbers are written without a fraction (`1.0` becomes
+/// `1`). An object then has the same digest whether it was read from a file or from a cluster.
 pub fn canonical(value: &Value) -> Value {
     match value {
         Value::Number(number) => Value::Number(whole(number).unwrap_or_else(|| number.clone())),
@@ -21,7 +21,8 @@ pub fn canonical(value: &Value) -> Value {
     }
 }
 
-/// Converts a float without a fraction to an integer, if that is exact.
+/// Converts a float that is a whole number of at most 2^53 to an integer; returns `None` for any other number. Beyond
+/// 2^53, floats cannot represent every integer.
 fn whole(number: &Number) -> Option<Number> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let float = number.as_f64().filter(|f| number.is_f64() && f.fract() == 0.0 && f.abs() <= EXACT)?;
@@ -29,7 +30,7 @@ fn whole(number: &Number) -> Option<Number> {
     Some(Number::from(float as i64))
 }
 
-/// Returns the canonical JSON text of a `config`.
+/// Returns the JSON text of the [`canonical`] form of an object.
 pub fn canonical_text(object: &FreeObject) -> Box<RawValue> {
     to_raw(&canonical(&Value::Object(object.0.clone())))
 }

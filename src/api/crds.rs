@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions, which are generated from the types and stored in `crds/`.
+//! The CustomResourceDefinitions. They are generated from the Rust types; `make crds` writes them into `crds/`.
 
 use std::io;
 use std::path::Path;
@@ -44,8 +44,8 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Removes what the derive macro adds but this API does not mean: fields can be absent but not null, defaults are
-/// applied by the code and not by the API server, and integer formats are limited to those that Kubernetes knows.
+/// Removes what the derive macro adds but this API does not use: titles, `nullable` (fields can be absent but not
+/// null), defaults (the code applies them, not the API server), and number formats that Kubernetes does not know.
 fn make_plain(schema: &mut JSONSchemaProps) {
     schema.title = None;
     schema.description = schema.description.as_deref().map(one_line);
@@ -79,13 +79,13 @@ pub fn crd_files() -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns all definitions as one YAML text, as `hawsepipe crds` prints it.
+/// Returns all definitions as one YAML stream. This is the output of `hawsepipe crds`.
 pub fn crds_yaml() -> String {
     crd_files().into_iter().map(|(_, text)| format!("---\n{text}")).collect()
 }
 
-/// Returns the definitions as templates of a Helm chart, each with its file name. `helm uninstall` keeps them, and
-/// with them the objects of their kinds.
+/// Returns the file name and the text of each definition as a template of a Helm chart. `helm uninstall` keeps the
+/// definitions, and therefore also the objects of their kinds.
 pub fn crd_templates() -> Vec<(String, String)> {
     let head = "{{- /* Written by `make crds` from the types; edits here are lost. */}}\n";
     crds()
@@ -99,7 +99,7 @@ pub fn crd_templates() -> Vec<(String, String)> {
         .collect()
 }
 
-/// Writes `files`, pairs of a file name and a text, into `folder`.
+/// Writes `files`, pairs of a file name and a text, into `folder`, which is created if it does not exist.
 ///
 /// # Errors
 /// If the folder or a file cannot be written.
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(templates, crd_templates().len(), "a template of no definition is left over");
     }
 
-    /// Adds one line for each field, with its constraints, and one for each validation rule.
+    /// Adds to `lines` one line for each field, with the field's constraints, and one line for each validation rule.
     fn outline(path: &str, schema: &Value, required: bool, lines: &mut Vec<String>) {
         let Value::Object(members) = schema else { return };
         let mark = if required { "!" } else { "" };
@@ -160,7 +160,7 @@ mod tests {
         outline(&format!("{path}{{}}"), &schema["additionalProperties"], false, lines);
     }
 
-    /// kube-apiserver 1.36 accepted the definitions that the expected outline was made from, and every golden
+    /// The expected outline describes definitions that kube-apiserver 1.36 accepts, as it accepts every golden
     /// manifest.
     #[test]
     fn schemas_bound_what_they_are_to_bound() {

@@ -16,8 +16,8 @@ use serde_json::value::RawValue;
 use crate::api::check::MAX_DEPTH;
 use crate::domain::rpc::deeper_than;
 
-/// Maximum depth of an object as it is read; values that nest deeper are replaced by null. It is more than
-/// [`MAX_DEPTH`], so that the check still reports such an object as too deep, and less than the depth at which
+/// Maximum depth of an object as it is read; values that nest deeper are replaced by null. The limit is higher than
+/// [`MAX_DEPTH`], so that the check still reports such an object as too deep, and lower than the depth at which
 /// `serde_json` rejects a text.
 const READ_DEPTH: usize = MAX_DEPTH + 10;
 
@@ -26,8 +26,9 @@ pub const WATCH_SECONDS: u32 = 30;
 
 /// An object of a list or a watch.
 ///
-/// It is first taken from the response as raw text, because the recursion limit of `serde_json` applies to the whole
-/// response. Values that nest too deep are replaced by null, and metadata fields that cannot be parsed are dropped.
+/// Deserializing first copies the object from the response as raw text, because the recursion limit of `serde_json`
+/// applies to the whole response. Values that nest too deep are replaced by null, and metadata fields that cannot be
+/// parsed are dropped.
 #[derive(Clone, Debug)]
 pub struct Item<K>(pub K);
 
@@ -71,7 +72,7 @@ impl<K: Resource> Resource for Item<K> {
     }
 }
 
-/// Returns the settings of every watch.
+/// Returns the settings that every watch uses; they restart the watch after [`WATCH_SECONDS`].
 pub fn watch_config() -> watcher::Config {
     watcher::Config::default().timeout(WATCH_SECONDS)
 }
@@ -90,8 +91,8 @@ where
     })
 }
 
-/// Parses as much of an object as possible: first all of it, then without the metadata fields that cannot be parsed,
-/// finally only its metadata.
+/// Parses as much of an object as possible. It tries the whole object, then the object without the metadata fields that
+/// cannot be parsed, and finally only the metadata.
 fn read<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
     let text = without_deeper_than(READ_DEPTH, text);
     let whole = serde_json::from_str(&text);
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
     use crate::api::snapshot::GatewaySnapshot;
 
-    /// Returns the JSON of an object as the API server sends it, with `depth` nested lists in its spec.
+    /// Returns the JSON of an object as the API server sends it, with lists in the spec that nest `depth` levels deep.
     fn nested(name: &str, depth: usize) -> String {
         let inner = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         let metadata = format!(r#"{{"name":"{name}","resourceVersion":"7"}}"#);

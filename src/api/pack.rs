@@ -10,27 +10,28 @@ use crate::config::shards::{JoinError, PieceKind, PlanPiece, join};
 use crate::domain::digest::{self, sha256_hex};
 use crate::domain::plan::Plan;
 
-/// The default level of Zstandard; it packs a plan within milliseconds.
+/// The compression level: the default of Zstandard, which compresses a plan within milliseconds.
 const LEVEL: i32 = 3;
-/// Maximum characters of `data`, as in the schema: it keeps an object far below etcd's limit.
+/// Maximum number of characters in `data`, as in the schema. This limit keeps an object below etcd's limit of 1.5 MiB.
 const MAX_DATA: usize = 1_300_000;
-/// Maximum bytes to decompress, whatever size a shard claims.
+/// Maximum size of a shard after decompression, in bytes, whatever size the shard states.
 const MAX_PLAIN: usize = 64 << 20;
 
-/// A piece is too large to be stored.
+/// The error for a piece of a plan that is too large for one object.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("a piece of kind {kind:?} has {size} bytes, which do not fit into one object: use fewer or smaller configs")]
 pub struct TooLarge {
     /// Kind of the piece.
     pub kind: PieceKind,
-    /// Size of its JSON in bytes.
+    /// Size of the piece's JSON in bytes.
     pub size: usize,
 }
 
 /// Why a shard cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// The data cannot be decoded, or exceeds the size that the shard states or the size limit.
+    /// The data cannot be decoded or is larger than the shard states, or the size that the shard states exceeds the
+    /// limit.
     #[error("it cannot be unpacked: {0}")]
     Packed(String),
     /// The content does not match the shard's digest.
@@ -60,7 +61,7 @@ pub enum PlanError {
     Join(#[from] JoinError),
 }
 
-/// Returns the plan of a revision. `shards` holds the gateway's shards by name.
+/// Returns the plan of a revision. `shards` contains the gateway's shards, by the names of their objects.
 ///
 /// # Errors
 /// See [`PlanError`]. A partial plan is never returned.
@@ -81,7 +82,7 @@ impl TooLarge {
     }
 }
 
-/// Returns the reference to a piece's shard for the index of `gateway`.
+/// Returns the reference to a piece's shard, as the index of `gateway` stores it.
 ///
 /// # Errors
 /// If the piece is too large for an object.
@@ -136,15 +137,15 @@ pub fn unpack(shard: &Shard) -> Result<(PieceKind, String), UnpackError> {
     Ok((kind, String::from_utf8(plain).map_err(|error| wrong(&error))?))
 }
 
-/// Whether this version knows what shards of this kind hold. Shards of other kinds are ignored; a plan that must not
-/// run without them names them in `requires`.
+/// Whether this version can read shards of this kind. Shards of any other kind are ignored, unless the plan also lists
+/// a feature in `requires` that this version does not support: the gateway then refuses the plan.
 pub fn is_known(kind: ShardKind) -> bool {
     piece_kind(kind).is_ok()
 }
 
-/// Returns the name of the revision that consists of `shards`: the first characters of a digest over their digests.
-/// Twelve characters are so few that whoever can write objects can force a collision, so a name that another revision
-/// in `kept` has is not used again.
+/// Returns a name for the revision that consists of `shards`: the first 12 characters of a digest over the shards'
+/// digests. With so few characters, anyone who can write objects can force a collision, so the function skips names
+/// that a different revision in `kept` has.
 pub fn revision(shards: &[ShardRef], kept: &[SnapshotRevision]) -> String {
     let wanted = digests(shards);
     let is_free = |name: &String| !kept.iter().any(|other| other.revision == *name && digests(&other.shards) != wanted);

@@ -1,4 +1,4 @@
-//! Writes restrictions into the index of a snapshot (its field `acts`) and reads them from it.
+//! Converts restrictions into the form in which the index of a snapshot stores them (field `acts`), and back.
 
 use super::snapshot::{Revocation, SnapshotRefusal, SnapshotRestrictions};
 use crate::domain::ids::{Kind, ObjectKey};
@@ -10,7 +10,7 @@ const MAX_REVOKED: usize = 1024;
 /// Maximum number of revocations for each revision that is not current: an index has several such revisions and must
 /// fit into etcd.
 const MAX_REVOKED_OF_OLDER: usize = 128;
-/// Maximum characters of a message, as in the schema.
+/// Maximum number of characters in a message, as in the schema.
 const MAX_MESSAGE: usize = 1024;
 
 /// Returns the form in which an index stores restrictions. If there are more revocations than the index has room for,
@@ -46,7 +46,7 @@ fn written_within(restrictions: &Restrictions, most: usize) -> SnapshotRestricti
     }
 }
 
-/// Replaces the revocations by a refusal of every call, for an index that has no room for them.
+/// Replaces the revocations with a refusal of every call, for an index that has no room for the revocations.
 pub fn closed(stored: SnapshotRestrictions) -> SnapshotRestrictions {
     let Some(revoked) = stored.revoked else { return stored };
     let refusal = || SnapshotRefusal {
@@ -60,8 +60,8 @@ pub fn closed(stored: SnapshotRestrictions) -> SnapshotRestrictions {
     SnapshotRestrictions { revoked: None, refusing: stored.refusing.or_else(|| Some(refusal())), ..stored }
 }
 
-/// Returns the restrictions that an index holds. A revocation of a kind that this version does not know refuses every
-/// call.
+/// Returns the restrictions that an index holds. If they revoke an object of a kind that this version does not know,
+/// every call is refused.
 pub fn read(stored: &SnapshotRestrictions) -> Restrictions {
     let revoked: Vec<_> = stored.revoked.iter().flatten().map(revoked).collect();
     let unknown = stored.revoked.iter().flatten().zip(&revoked).find(|(_, known)| known.is_none());
@@ -161,7 +161,7 @@ mod tests {
         assert!(refusing.message.contains("Identity team/gone"), "{refusing:?}");
     }
 
-    /// Returns the restrictions that a pod of this version reads from an index with these `acts`.
+    /// Returns the restrictions that a pod of this version reads from an index whose field `acts` has this value.
     fn of_index(acts: &Value) -> Restrictions {
         let older = json!({"revision": "a", "formatVersion": 1, "shards": [], "acts": acts});
         let index = json!({"current": "b", "revisions": [older], "acts": acts});

@@ -19,7 +19,7 @@ use crate::api::status::{Condition, TakenBy};
     derive = "PartialEq",
     category = "hawsepipe",
     shortname = "secbind",
-    doc = "Inside this part of a document, only that server's tools.",
+    doc = "Restricts calls that come from a part of a document to the tools of one server.",
     printcolumn(name = "DOCUMENT", type_ = "string", json_path = ".spec.document.glob"),
     printcolumn(name = "SECTION", type_ = "string", json_path = ".status.section"),
     printcolumn(name = "UPSTREAM", type_ = "string", json_path = ".spec.upstream.name"),
@@ -39,20 +39,20 @@ use crate::api::status::{Condition, TakenBy};
     "give exactly one of heading, block, range"
 ))]
 pub struct SectionBindingSpec {
-    /// Gateways that the binding is for. A gateway of another namespace must be listed by name. Default: every gateway
-    /// of the binding's namespace.
+    /// Gateways that the binding is for, in any namespace. A gateway applies the binding only if the gateway's own
+    /// `sections` field selects the binding too. Default: every gateway of the binding's namespace.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub gateways: Option<Vec<ObjectRef>>,
     /// Documents that the binding covers.
     pub document: Document,
     /// Covers the section below a heading. Exactly one of `heading`, `block`, `range` must be set. Default: none.
     pub heading: Option<Heading>,
-    /// Covers one block. Default: none.
+    /// Covers one block. Exactly one of `heading`, `block`, `range` must be set. Default: none.
     pub block: Option<Block>,
-    /// Covers a range of lines. Default: none.
+    /// Covers a range of lines. Exactly one of `heading`, `block`, `range` must be set. Default: none.
     pub range: Option<LineRange>,
-    /// Upstream whose tools are available in the covered part. An upstream of another namespace must permit this in
-    /// its `shareWith`.
+    /// Upstream whose tools are available in the covered part. An upstream of another namespace must permit its use in
+    /// `shareWith`.
     pub upstream: ObjectRef,
     /// Whether the binding also applies to subsections. Default: false.
     pub inherit_to_children: Option<bool>,
@@ -110,7 +110,7 @@ pub struct LineRange {
     /// First line, counted from 1.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub start_line: u32,
-    /// Last line.
+    /// Last line, counted from 1; must be greater than `startLine`.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub end_line: u32,
 }
@@ -126,7 +126,8 @@ pub struct SectionBindingStatus {
     /// wrong.
     #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<Condition>>,
-    /// Gateways that apply the binding, out of the gateways that use it, such as `1/2`.
+    /// Number of gateways that run the current version of the binding, out of the number that use the binding; for
+    /// example, `1/2`.
     #[schemars(length(max = 16))]
     pub live: Option<String>,
     /// Gateways that use the binding.

@@ -1,10 +1,11 @@
-//! Writes the tool names that upstreams were ever seen to have into the index of a snapshot, and reads them from it.
+//! Converts the names of all tools that upstreams ever listed into the form in which the index of a snapshot stores
+//! them, and back.
 
 use super::snapshot::{SnapshotIndex, UpstreamNames};
 use crate::domain::ids::ObjectKey;
 use crate::domain::seen::SeenNames;
 
-/// Returns the form in which an index stores the names, or `None` if there are none.
+/// Returns the form in which an index stores the names, or `None` if there are no names.
 pub fn written(seen: &SeenNames) -> Option<Vec<UpstreamNames>> {
     let of = |(upstream, tools): (&str, &std::collections::BTreeSet<String>)| {
         let (namespace, name) = upstream.split_once('/')?;
@@ -18,7 +19,7 @@ pub fn written(seen: &SeenNames) -> Option<Vec<UpstreamNames>> {
     (!all.is_empty()).then_some(all)
 }
 
-/// Returns the names that an index holds, up to the bounds of [`SeenNames`].
+/// Returns the names that an index holds, as many as the limits of [`SeenNames`] allow.
 pub fn read(index: &SnapshotIndex) -> SeenNames {
     let mut seen = SeenNames::default();
     seen.merge_all(index.seen_names.iter().flatten().map(|UpstreamNames { namespace, name, tools }| {

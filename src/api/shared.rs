@@ -24,7 +24,7 @@ pub struct KeyRef {
     /// Name of the Secret or ConfigMap.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Key in its data.
+    /// Key in the data of the Secret or ConfigMap.
     #[schemars(length(min = 1, max = 253))]
     pub key: String,
 }
@@ -55,26 +55,26 @@ pub struct ObjectRef {
     "namespaces: `selector` goes with `from: Selector`, and only with it"
 ))]
 pub struct FromNamespaces {
-    /// Which namespaces: `Same` is the object's own, `Names` those in `names`, `Selector` those that match `selector`,
-    /// `All` every namespace.
+    /// Which namespaces are in the set: `Same` is the namespace of the object itself, `Names` are the namespaces in
+    /// `names`, `Selector` are the namespaces whose labels match `selector`, and `All` is every namespace.
     pub from: NamespacesFrom,
-    /// Names of the namespaces, if `from` is `Names`.
+    /// Names of the namespaces; set only if `from` is `Names`.
     #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 63), regex(pattern = DNS_LABEL)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub names: Option<Vec<String>>,
-    /// Selects namespaces by their labels, if `from` is `Selector`.
+    /// Selects namespaces by their labels; set only if `from` is `Selector`.
     pub selector: Option<Selector>,
 }
 
-/// Which namespaces: `Same` is the object's own, `Names` those in `names`, `Selector` those that match `selector`,
-/// `All` every namespace.
+/// Which namespaces are in the set: `Same` is the namespace of the object itself, `Names` are the namespaces in
+/// `names`, `Selector` are the namespaces whose labels match `selector`, and `All` is every namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum NamespacesFrom {
-    /// The object's own namespace.
+    /// The namespace of the object itself.
     Same,
     /// The namespaces in `names`.
     Names,
-    /// The namespaces that match `selector`.
+    /// The namespaces whose labels match `selector`.
     Selector,
     /// Every namespace.
     All,
@@ -84,7 +84,7 @@ pub enum NamespacesFrom {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Selector {
-    /// Labels and the values that they must have. Default: none.
+    /// Required labels, each with the value that it must have. Default: none.
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     pub match_labels: Option<BTreeMap<String, String>>,
     /// Further requirements on labels. Default: none.
@@ -99,15 +99,15 @@ pub struct SelectorLine {
     /// Key of the label.
     #[schemars(length(min = 1, max = 316))]
     pub key: String,
-    /// How the label is compared: `In` and `NotIn` compare its value with `values`; `Exists` and `DoesNotExist` require
-    /// that `values` is absent.
+    /// How the label is tested: `In` and `NotIn` compare the label's value with `values`; `Exists` and `DoesNotExist`
+    /// test only whether the label is present, and ignore `values`.
     pub operator: SelectorOperator,
     /// Values for `In` and `NotIn`. Default: none.
     #[schemars(length(max = 64), inner(length(max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub values: Option<Vec<String>>,
 }
 
-/// How a label is compared.
+/// How a label is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SelectorOperator {
     /// The label has one of the values.
@@ -128,7 +128,7 @@ pub struct ShareWith {
     pub namespaces: FromNamespaces,
 }
 
-/// An environment variable: exactly one of `value`, `valueFrom`.
+/// An environment variable. Exactly one of `value`, `valueFrom` must be set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -143,11 +143,11 @@ pub struct EnvVar {
     /// Value of the variable.
     #[schemars(length(max = 4096))]
     pub value: Option<String>,
-    /// Where the value is read from.
+    /// Source of the value; set only if `value` is not set.
     pub value_from: Option<ValueFrom>,
 }
 
-/// Where a value is read from: exactly one of `secretKeyRef`, `configMapKeyRef`.
+/// Source of a value: exactly one of `secretKeyRef`, `configMapKeyRef`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
@@ -173,10 +173,10 @@ pub enum PullPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Resources {
-    /// Requested quantities by resource name. Default: none.
+    /// Quantities to request, by the name of the resource. Default: none.
     #[schemars(extend("maxProperties" = 8))]
     pub requests: Option<BTreeMap<String, Quantity>>,
-    /// Maximum quantities by resource name. Default: none.
+    /// Maximum quantities, by the name of the resource. Default: none.
     #[schemars(extend("maxProperties" = 8))]
     pub limits: Option<BTreeMap<String, Quantity>>,
 }

@@ -1,4 +1,4 @@
-//! The GatewaySnapshot custom resource: what the operator compiled for one gateway. Users do not write it.
+//! The GatewaySnapshot custom resource: what the operator compiled for one gateway. Users do not write such objects.
 
 // The lint mistakes printer columns of the same type for duplicates.
 #![allow(clippy::duplicated_attributes)]
@@ -12,12 +12,13 @@ use crate::api::values::{DNS_LABEL, SHA256};
 use crate::domain::ids::ObjectKey;
 use crate::domain::reason::Reason;
 
-/// Label of every object that the operator creates for a gateway; its value is the gateway's name.
+/// Label of every object that the operator creates for a gateway; the label's value is the gateway's name.
 pub const GATEWAY_LABEL: &str = "hawsepipe.dev/gateway";
-/// Label of snapshots; its value is `index` or `shard`.
+/// Label of GatewaySnapshots; the label's value is `index` or `shard`.
 pub const PART_LABEL: &str = "hawsepipe.dev/part";
 
-/// One part of what a gateway's pods run: either the index, which changes, or a shard, which never does.
+/// One part of what a gateway's pods run: either the index, which the operator updates, or a shard, which never
+/// changes.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -26,7 +27,7 @@ pub const PART_LABEL: &str = "hawsepipe.dev/part";
     kind = "GatewaySnapshot",
     namespaced,
     derive = "PartialEq",
-    doc = "One part of what a gateway's pods run; written by the operator only.",
+    doc = "One part of what a gateway's pods run: an index or a shard. Only the operator writes it.",
     printcolumn(name = "GATEWAY", type_ = "string", json_path = ".spec.gateway"),
     printcolumn(name = "PART", type_ = "string", json_path = ".metadata.labels.hawsepipe\\.dev/part"),
     printcolumn(name = "KIND", type_ = "string", json_path = ".spec.shard.kind"),
@@ -43,15 +44,15 @@ pub struct GatewaySnapshotSpec {
     /// Name of the MCPGateway, in the same namespace.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub gateway: String,
-    /// The index: which shards make up each revision. Default: none; then the object is a shard.
+    /// The index, which lists the kept revisions and the shards of each. Default: none, if the object is a shard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<SnapshotIndex>,
-    /// A shard, which is a part of one or more plans. Default: none; then the object is the index.
+    /// A shard, which is a part of one or more plans. Default: none, if the object is the index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
 }
 
-/// The revisions that are kept.
+/// The kept revisions of a gateway, with the restrictions and other data that take effect without a new revision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -60,24 +61,24 @@ pub struct GatewaySnapshotSpec {
     "index.current must be one of revisions"
 ))]
 pub struct SnapshotIndex {
-    /// Revision that pods must run.
+    /// Name of the revision that pods must run.
     #[schemars(length(min = 12, max = 12))]
     pub current: String,
-    /// Kept revisions, newest first: the current one, the one before it, and a pinned one.
+    /// Kept revisions, newest first: at most the newest three and, if it is older, the current revision.
     #[schemars(length(min = 1, max = 8))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["revision"]))]
     pub revisions: Vec<SnapshotRevision>,
-    /// Restrictions that take effect immediately, whatever revision pods run. Default: none, as in an index that an
-    /// older operator wrote.
+    /// Restrictions that take effect immediately, without a new revision, in pods that run the current revision.
+    /// Default: none; an older operator may have written the index.
     #[serde(rename = "acts", default, deserialize_with = "understood", skip_serializing_if = "Option::is_none")]
     pub restrictions: Option<SnapshotRestrictions>,
-    /// Versions of Plugins that a pod could not load. The newest revision has the preceding version of each instead.
-    /// Default: none.
+    /// Versions of Plugins that a pod could not load. The newest revision contains the preceding version of each of
+    /// these Plugins instead. Default: none.
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_loaded: Option<Vec<NotLoadedForm>>,
-    /// Tool names that each upstream was ever seen to have, for gateways on which tools keep their own names. They
-    /// ensure that a restart does not give a name to another upstream. Default: none.
+    /// Names of all tools that each upstream ever listed, for gateways whose `upstreams.prefix` is OnConflict. Because
+    /// of this list, a restart does not give a tool's name to the tool of another upstream. Default: none.
     #[schemars(length(max = 4096), extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen_names: Option<Vec<UpstreamNames>>,
@@ -93,7 +94,7 @@ pub struct UpstreamNames {
     /// Name of the MCPUpstream.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// Names of the tools, as the server uses them.
+    /// The server's own names of the tools.
     #[schemars(length(max = 512), inner(length(min = 1, max = 128)), extend("x-kubernetes-list-type" = "atomic"))]
     pub tools: Vec<String>,
 }
@@ -123,7 +124,7 @@ impl NotLoadedForm {
     }
 }
 
-/// The stop switch, and what was revoked since a revision was compiled.
+/// The state of the stop switch, and the objects that were revoked after a revision was compiled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotRestrictions {
@@ -141,8 +142,9 @@ pub struct SnapshotRestrictions {
     pub revoked: Option<Vec<Revocation>>,
 }
 
-/// Reads restrictions. If another version wrote them and this one does not understand all of them, it applies those
-/// that it understands and refuses every call, because the other version might refuse any of them.
+/// Reads restrictions. If another version wrote restrictions that this version does not understand, the result contains
+/// those that it does understand, and a refusal of every call, because any call could be one that the other version
+/// refuses.
 fn understood<'de, D: Deserializer<'de>>(written: D) -> Result<Option<SnapshotRestrictions>, D::Error> {
     let Some(written) = Option::<Value>::deserialize(written)? else { return Ok(None) };
     let read = SnapshotRestrictions::deserialize(&written).ok();
@@ -191,7 +193,8 @@ pub struct Revocation {
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_namespace: Option<String>,
-    /// Name of that PluginChain. Default: none.
+    /// Name of the PluginChain that must no longer run the Plugin. Default: none; the revocation then applies to every
+    /// chain.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain: Option<String>,
@@ -205,7 +208,7 @@ pub struct Revocation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotRevision {
-    /// First 12 characters of a digest over the digests of its shards.
+    /// Name of the revision: the first 12 characters of a digest over the digests of the revision's shards.
     #[schemars(length(min = 12, max = 12))]
     pub revision: String,
     /// When the plan was compiled. Default: unknown.
@@ -222,11 +225,11 @@ pub struct SnapshotRevision {
     /// Number of objects that the plan was compiled from. Default: unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<u32>,
-    /// Number of problems that were found in them. Default: unknown.
+    /// Number of problems that were found in these objects. Default: unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problems: Option<u32>,
-    /// Restrictions for pods that run this revision while another is current. Default: unknown; for the current
-    /// revision those of the index apply.
+    /// Restrictions for pods that run this revision while another revision is current. For the current revision, the
+    /// restrictions of the index apply instead. Default: unknown.
     #[serde(rename = "acts", default, deserialize_with = "understood", skip_serializing_if = "Option::is_none")]
     pub restrictions: Option<SnapshotRestrictions>,
     /// Shards that the plan consists of.
@@ -255,7 +258,7 @@ pub struct ShardRef {
     pub size_bytes: u32,
 }
 
-/// A part of one or more plans. The object is named after its content, so it never changes.
+/// A part of one or more plans. A shard never changes, because the name of its object contains a digest of its content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -271,11 +274,12 @@ pub struct Shard {
     /// SHA-256 digest of the uncompressed JSON, in hexadecimal; verified when the shard is read.
     #[schemars(length(min = 64, max = 64), regex(pattern = SHA256))]
     pub sha256: String,
-    /// Size of the uncompressed JSON in bytes; decompression stops there.
+    /// Size of the uncompressed JSON in bytes; decompression stops at this size.
     pub size_bytes: u32,
     /// The compressed JSON in base64.
-    // This has no `format: byte`, because the API server does not decode the standard base64 alphabet in the rule that
-    // forbids changes to a shard, and would refuse every write to the object's metadata.
+    // The field has no `format: byte`, because the API server cannot decode the standard base64 alphabet when it
+    // evaluates the rule that forbids changes to a shard, and would therefore refuse every write to the object's
+    // metadata.
     #[schemars(length(min = 1, max = 1_300_000))]
     pub data: String,
 }

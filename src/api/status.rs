@@ -28,7 +28,7 @@ pub struct Condition {
     pub observed_generation: Option<i64>,
 }
 
-/// Whether a condition holds.
+/// Status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionStatus {
     /// The condition holds.
@@ -49,10 +49,10 @@ pub struct TakenBy {
     /// Name of the MCPGateway.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// Revision of the object on that gateway.
+    /// Digest of the object's version that the gateway's plan contains.
     #[schemars(length(max = 64))]
     pub revision: Option<String>,
-    /// Whether each ready pod of the gateway runs this revision.
+    /// Whether every ready pod of the gateway runs this version.
     pub programmed: Option<bool>,
     /// Name under which the gateway serves the object.
     #[schemars(length(max = 128))]

@@ -16,7 +16,7 @@ pub const HTTP_URL: &str = r"^https?://[^\s]+$";
 pub const GLOB: &str = "^[A-Za-z0-9_.*?/-]+$";
 /// Pattern of SHA-256 digests in hexadecimal.
 pub const SHA256: &str = "^[a-f0-9]{64}$";
-/// Pattern of addresses that a plugin or server can connect to, as `host:port`.
+/// Pattern of `host:port` addresses to which a plugin or server can connect; the host can contain `*`.
 pub const HOST_PORT: &str = "^[A-Za-z0-9*.-]+:[0-9]{1,5}$";
 /// Pattern of the tool names that MCP allows.
 pub const TOOL_NAME: &str = "^[A-Za-z0-9_.-]+$";
@@ -24,10 +24,10 @@ pub const TOOL_NAME: &str = "^[A-Za-z0-9_.-]+$";
 pub const HEADER_NAME: &str = "^[A-Za-z0-9-]+$";
 /// Pattern of URL paths without a query.
 pub const URL_PATH: &str = r"^/[^\s?#]*$";
-/// Pattern of the sizes that [`Quantity`] can hold.
+/// Pattern of valid quantities, as text.
 pub const QUANTITY: &str = r"^[0-9]+(\.[0-9]+)?([kKMGTPE]i?|m)?$";
 
-/// A size in Kubernetes notation: `16Mi`, `64k`, `1048576`.
+/// A quantity in Kubernetes notation, such as `16Mi`, `64k`, `500m` or `1048576`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written")]
 pub struct Quantity(String);
@@ -49,8 +49,8 @@ impl From<Written> for Quantity {
 }
 
 impl Quantity {
-    /// Returns the size as a whole number, with fractions rounded up, or `None` if it is not a quantity. Values beyond
-    /// `u64` become its maximum.
+    /// Returns the quantity as a whole number, rounded up, or `None` if the text is not a quantity. Values that do not
+    /// fit into a `u64` become `u64::MAX`.
     pub fn value(&self) -> Option<u64> {
         let end = self.0.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(self.0.len());
         let (number, suffix) = self.0.split_at(end);
@@ -58,7 +58,7 @@ impl Quantity {
         if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
             return None;
         }
-        // Digits only, so parsing fails only if the number does not fit.
+        // The text consists of digits, so parsing fails only if the number does not fit.
         let digits: u128 = format!("{whole}{fraction}").parse().unwrap_or(u128::MAX);
         let scale = 10_u128.saturating_pow(u32::try_from(fraction.len()).unwrap_or(u32::MAX));
         let (factor, divisor) = multiplier(suffix)?;
@@ -67,7 +67,7 @@ impl Quantity {
     }
 }
 
-/// Returns the factor and the divisor that a suffix stands for.
+/// Returns the factor and the divisor for a suffix, or `None` if the suffix is unknown.
 fn multiplier(suffix: &str) -> Option<(u128, u128)> {
     let base: u128 = if suffix.ends_with('i') { 1024 } else { 1000 };
     let power = match suffix.trim_end_matches('i') {
@@ -98,7 +98,7 @@ impl JsonSchema for Quantity {
     }
 }
 
-/// Any JSON object.
+/// Any JSON object; the schema does not restrict its members.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FreeObject(pub Map<String, Value>);
@@ -117,7 +117,7 @@ impl JsonSchema for FreeObject {
     }
 }
 
-/// Any JSON.
+/// Any JSON value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FreeValue(pub Value);

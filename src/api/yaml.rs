@@ -33,7 +33,7 @@ fn block(out: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// Writes what follows `key:`. Sequences are indented like the key.
+/// Writes what follows `key:`. A sequence gets the same indentation as its key.
 fn nested(out: &mut String, value: &Value, indent: usize) {
     match value {
         Value::Object(map) if !map.is_empty() => {

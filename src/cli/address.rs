@@ -6,14 +6,14 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 
-/// An address in which the user can leave out parts.
+/// An address of which the user can leave out the scheme, the host, the port and the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     written: String,
     https: bool,
     host: Option<String>,
     port: Option<u16>,
-    /// The path and the query, from the first `/` on.
+    /// The path and the query, beginning with `/`.
     path: Option<String>,
 }
 
@@ -42,7 +42,8 @@ impl FromStr for Address {
     }
 }
 
-/// Returns whether the scheme is `https`, and the text after it; `None` if it is neither `http` nor `https`.
+/// Returns whether the scheme is `https`, and the text after the scheme. An address without a scheme counts as `http`.
+/// Returns `None` for any other scheme.
 fn scheme(written: &str) -> Option<(bool, &str)> {
     match written.split_once("://") {
         None => Some((false, written)),
@@ -52,7 +53,7 @@ fn scheme(written: &str) -> Option<(bool, &str)> {
     }
 }
 
-/// Returns the host without brackets and the text of the port.
+/// Returns the host without brackets, and the text of the port. A part that is missing is `None`.
 fn host_and_port(authority: &str) -> (Option<&str>, Option<&str>) {
     if let Some((host, rest)) = authority.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
         return (Some(host), rest.strip_prefix(':'));
@@ -75,7 +76,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Returns the socket address to listen on. `host` and `port` are the defaults for missing parts.
+    /// Returns the socket address to listen on. `host` and `port` are used if the address does not contain them.
     ///
     /// # Errors
     /// If the address has a path or asks for TLS, or the host cannot be resolved.
@@ -95,13 +96,13 @@ impl Address {
         first.copied().with_context(|| format!("{self}: {name} has no address"))
     }
 
-    /// Returns the URL, without a `/` at its end. `port` and `path` are the defaults for missing parts; the default
-    /// host is 127.0.0.1.
+    /// Returns the URL, without a `/` at its end. `port` and `path` are used if the address does not contain them; the
+    /// default host is 127.0.0.1.
     pub fn url(&self, port: u16, path: &str) -> String {
         let scheme = if self.https { "https" } else { "http" };
         let host = self.host.as_deref().unwrap_or("127.0.0.1");
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        // A full URL without a port means the default port of its scheme.
+        // A URL that has a scheme but no port means the default port of the scheme.
         let port = match self.port {
             None if self.written.contains("://") => String::new(),
             written => format!(":{}", written.unwrap_or(port)),

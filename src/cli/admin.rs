@@ -24,8 +24,9 @@ const PAGE: usize = 1000;
 /// Maximum number of attempts to read a list that changes between its pages.
 const TRIES: usize = 3;
 
-/// Sends a request and reads the whole answer. It fails if nothing arrives for the duration of `silence`; a gateway
-/// sends something every 15 seconds while a call runs. Errors mention `flag` as the way to choose another server.
+/// Sends a request and returns the status and the body of the answer. Fails if nothing arrives for the duration of
+/// `silence`; while a call runs, a gateway sends something every 15 seconds. Errors mention `flag` as the way to choose
+/// another server.
 ///
 /// # Errors
 /// If the server cannot be reached, stays silent, or answers with more than 64 MiB.
@@ -62,7 +63,7 @@ enum ExchangeError {
     Silent,
     /// The connection failed or was lost.
     Lost(String),
-    /// The answer is too large.
+    /// The answer is larger than [`MAX_ANSWER`].
     TooLarge,
 }
 
@@ -90,7 +91,7 @@ where
     Ok((status, String::from_utf8_lossy(&read).into_owned()))
 }
 
-/// The error if no gateway can be reached at an address.
+/// The error for an address at which no gateway can be reached.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NoAnswer(String);
@@ -99,12 +100,12 @@ pub struct NoAnswer(String);
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
-    /// The reason as one word, such as `ToolNotFound`.
+    /// The reason, a single word such as `ToolNotFound`.
     pub reason: String,
     pub message: String,
 }
 
-/// Gets a path of the admin API of a running gateway.
+/// Requests a path of the admin API of a running gateway, and returns the JSON of the answer.
 ///
 /// # Errors
 /// If the gateway does not answer in time or returns an error.
@@ -112,10 +113,10 @@ pub async fn get(admin: &AdminArgs, path: &str) -> anyhow::Result<Value> {
     get_within(admin, path, Duration::from_secs(admin.timeout)).await
 }
 
-/// Does the same as [`get`], but with another deadline than `--timeout`.
+/// Does the same as [`get`], but within `deadline` instead of `--timeout`.
 ///
 /// # Errors
-/// As [`get`].
+/// The same as for [`get`].
 pub async fn get_within(admin: &AdminArgs, path: &str, deadline: Duration) -> anyhow::Result<Value> {
     let url = format!("{}{path}", admin.url());
     let request = Request::get(&url).body(Full::default()).with_context(|| format!("{url} is not a URL"))?;
@@ -136,7 +137,8 @@ pub async fn get_within(admin: &AdminArgs, path: &str, deadline: Duration) -> an
     Ok(value)
 }
 
-/// Returns the first `limit` items of a list of the admin API, from as many pages as needed. `query` filters them.
+/// Returns the first `limit` items of a list in the admin API, and requests as many pages as this takes. `query`
+/// contains the filters; filters with the value `None` are left out.
 ///
 /// # Errors
 /// If the gateway does not answer in time or returns an error.
@@ -153,7 +155,7 @@ pub async fn list(
         let mut tries = 1;
         loop {
             match pages(admin, path, &query, limit).await {
-                // The next page starts after an item that no longer exists, so the list is read again.
+                // The item after which the next page starts no longer exists, so the list is read again from the start.
                 Err(error) if tries < TRIES && is_cursor_gone(&error) => tries += 1,
                 listed => return listed,
             }

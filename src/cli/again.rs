@@ -1,5 +1,5 @@
-//! Schedules retries after an object or a file could not be read. No event announces that it has become readable, so
-//! it is read again after a pause.
+//! Schedules retries after an object or a file could not be read. No event announces that an object or file has become
+//! readable, so everything is read again after a pause.
 
 use std::time::Duration;
 
@@ -18,12 +18,13 @@ pub struct Again {
 }
 
 impl Again {
-    /// Makes an instance without a scheduled retry.
+    /// Makes an instance in which no retry is scheduled.
     pub fn new() -> Self {
         Self { waits: DoublingBackoff::new(FIRST_WAIT, LONGEST_WAIT), wait: None }
     }
 
-    /// Schedules a retry if one of the Problems of a reading can be temporary, and resets the pauses otherwise.
+    /// Schedules a retry if one of the Problems has the reason `Unreadable`, which can be temporary. Otherwise, cancels
+    /// the retry and resets the pauses.
     pub fn after<'p>(&mut self, mut problems: impl Iterator<Item = &'p Problem>) {
         let is_passing = problems.any(|problem| problem.reason == Reason::Unreadable);
         if !is_passing {
@@ -33,7 +34,7 @@ impl Again {
         }
     }
 
-    /// Waits until the next retry is due, or forever if there is none.
+    /// Waits until the next retry is due, or forever if no retry is scheduled.
     pub async fn due(&self) {
         match self.wait {
             Some(wait) => tokio::time::sleep(wait).await,

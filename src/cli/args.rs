@@ -19,12 +19,11 @@ use crate::source::cluster::ServiceAccountName;
 #[derive(Debug, Parser)]
 #[command(name = "hawsepipe", version, about, propagate_version = true, after_help = EXAMPLES)]
 pub struct Args {
-    /// The subcommand to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The default time limit of calls in flight when the process ends.
+/// The default of `--drain-seconds`.
 const DRAIN_SECONDS: u64 = 55;
 
 const EXAMPLES: &str = "\
@@ -38,7 +37,6 @@ Examples:
   hawsepipe plugin run shout.mjs --text hello  run a plugin once and show what it changes
   source <(hawsepipe completion bash)";
 
-/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a gateway from manifests on disk; edits take effect a moment after they are saved
@@ -76,13 +74,12 @@ pub enum Command {
     Workers(WorkersArgs),
     /// Show which chains and entries would run on a tool, and why the others would not
     Explain(ExplainArgs),
-    /// Try a plugin out: run it once, measure it, or print the TypeScript types for writing one
+    /// Try a plugin out: run it once, measure it, or print the TypeScript types for plugin authors
     Plugin(super::plugin::PluginArgs),
     /// Print a completion script for a shell
     Completion(CompletionArgs),
 }
 
-/// The arguments of `hawsepipe run`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -94,30 +91,30 @@ pub struct RunArgs {
     #[command(flatten)]
     pub source: SourceArgs,
     /// Address for MCP clients: HOST:PORT, or :PORT or PORT on 127.0.0.1. Default: the ports of the gateway's
-    /// listeners, or 8080 if it has none
+    /// listeners, or 8080 if the gateway declares none
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<Address>,
-    /// Address of the admin API and metrics, in the same formats; must be a loopback address
+    /// Address of the admin API and metrics: HOST:PORT, :PORT or PORT; must be a loopback address
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090")]
     pub admin: Address,
-    /// Serve anonymous clients on an address that is not loopback, even if no manifest allows it
+    /// Serve anonymous clients on an address that is not loopback, even if no manifest allows anonymous clients
     #[arg(long)]
     pub insecure_anonymous: bool,
-    /// A folder for state that survives a restart. Default: a folder for this set of manifests, in
-    /// $XDG_STATE_HOME/hawsepipe or ~/.local/state/hawsepipe
+    /// Folder for state that must survive a restart. Default: a subfolder of $XDG_STATE_HOME/hawsepipe or
+    /// ~/.local/state/hawsepipe, one for each set of manifests
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
-    /// How long calls in flight can continue after SIGTERM or Ctrl-C. After SIGTERM, new connections are accepted for
-    /// the first 5 seconds of this time
+    /// Seconds that calls in flight have to finish after SIGTERM or Ctrl-C. After SIGTERM, new connections are still
+    /// accepted for the first 5 of these seconds
     #[arg(long, value_name = "SECONDS", default_value_t = DRAIN_SECONDS, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub drain_seconds: u64,
-    /// A file with keys that replicas share, a line of base64 of 32 bytes for each: the first seals ids of sessions, all
-    /// open them, so that a session goes on at another replica. It is read again when it changes
+    /// A file with the keys that seal session ids: base64 of 32 bytes, one key per line. Replicas that share the file
+    /// can continue each other's sessions. The first key seals new ids; ids that any of the keys sealed are accepted.
+    /// The file is read again when it changes
     #[arg(long, value_name = "FILE")]
     pub seal_key_file: Option<PathBuf>,
 }
 
-/// The arguments of `hawsepipe gateway`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Reads the GatewaySnapshots that an operator writes for the MCPGateway, with the rights of KUBECONFIG, else of the pod's
@@ -138,38 +135,38 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "NS", env = "HAWSEPIPE_GATEWAY_NAMESPACE")]
     pub namespace: String,
     /// Address for MCP clients: HOST:PORT, or :PORT or PORT on 0.0.0.0. Default: the ports of the gateway's listeners,
-    /// or 8080 if it has none
+    /// or 8080 if the gateway declares none
     #[arg(long, value_name = "ADDR", env = "HAWSEPIPE_GATEWAY_LISTEN")]
     pub listen: Option<Address>,
-    /// Address of the admin API and metrics. Other machines can reach /healthz, /readyz and /metrics; only the operator
-    /// (see --operator) can also read the report
+    /// Address of the admin API and metrics. Other machines can reach /healthz, /readyz and /metrics; the operator (see
+    /// --operator) can also read the report
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9090", env = "HAWSEPIPE_GATEWAY_ADMIN")]
     pub admin: Address,
     /// The folder where the Secrets of the gateway's namespace are mounted, as files NAME/KEY
     #[arg(long, value_name = "DIR", env = "HAWSEPIPE_GATEWAY_SECRETS_DIR")]
     pub secrets_dir: Option<PathBuf>,
-    /// A folder that survives a restart. It stores the last good plan, so that the gateway can start without the API
-    /// server
+    /// A folder that survives a restart. The gateway stores the last good plan there, so that it can start even if the
+    /// API server cannot be reached
     #[arg(long, value_name = "DIR", env = "HAWSEPIPE_GATEWAY_STATE_DIR")]
     pub state_dir: Option<PathBuf>,
     /// The Node.js program for plugins. Default: the one that the MCPGateway names, or else `node`
     #[arg(long, value_name = "PATH", env = "HAWSEPIPE_GATEWAY_NODE")]
     pub node: Option<PathBuf>,
-    /// The operator's service account. Its tokens for this gateway allow it to read the report on the admin port
+    /// The operator's service account. Requests with a token of this account, issued for this gateway, can read the
+    /// report on the admin port
     #[arg(long, value_name = "NAMESPACE/SERVICEACCOUNT", env = "HAWSEPIPE_GATEWAY_OPERATOR")]
     pub operator: Option<ServiceAccountName>,
-    /// How long calls in flight can continue after SIGTERM or Ctrl-C. After SIGTERM, new connections are accepted for
-    /// the first 5 seconds of this time. The pod's terminationGracePeriodSeconds should be 5 more
+    /// Seconds that calls in flight have to finish after SIGTERM or Ctrl-C. After SIGTERM, new connections are still
+    /// accepted for the first 5 of these seconds. The pod's terminationGracePeriodSeconds should be 5 seconds longer
     #[arg(long, value_name = "SECONDS", default_value_t = DRAIN_SECONDS, value_parser = clap::value_parser!(u64).range(0..=86_400), env = "HAWSEPIPE_GATEWAY_DRAIN_SECONDS")]
     pub drain_seconds: u64,
-    /// A file with keys that the pods share, a line of base64 of 32 bytes for each: the first seals ids of sessions, all
-    /// open them, so that a session goes on at another pod. It is read again when it changes. Default: the file
-    /// NAME-gateway-seal/key in --secrets-dir, if there is one
+    /// A file with the keys that seal session ids: base64 of 32 bytes, one key per line. Pods that share the file can
+    /// continue each other's sessions. The first key seals new ids; ids that any of the keys sealed are accepted. The
+    /// file is read again when it changes. Default: NAME-gateway-seal/key in --secrets-dir, if that file exists
     #[arg(long, value_name = "FILE", env = "HAWSEPIPE_GATEWAY_SEAL_KEY_FILE")]
     pub seal_key_file: Option<PathBuf>,
 }
 
-/// The arguments of `hawsepipe validate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit code 1 when there is an error, 0 when there are only warnings.
@@ -183,7 +180,7 @@ pub struct ValidateArgs {
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
     pub options: OptionArgs,
-    /// Do not load plugins to test whether they can be loaded. Their code is then only parsed, and none of it runs
+    /// Do not load the plugins. Their code is then only parsed, and none of it runs
     #[arg(long)]
     pub no_load: bool,
     /// Output format
@@ -191,7 +188,6 @@ pub struct ValidateArgs {
     pub output: ListFormat,
 }
 
-/// The arguments of `hawsepipe crds`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -201,23 +197,21 @@ pub struct CrdsArgs {
     /// Write the definitions into this folder, one file for each kind, instead of printing them
     #[arg(long, value_name = "DIR")]
     pub write: Option<PathBuf>,
-    /// Write the definitions as templates of a Helm chart that keeps them when it is uninstalled
+    /// Write the definitions as templates of a Helm chart. Helm keeps the definitions when the chart is uninstalled
     #[arg(long, requires = "write")]
     pub helm: bool,
 }
 
-/// The arguments of `hawsepipe docs`.
 #[derive(Debug, clap::Args)]
 pub struct DocsArgs {
     /// The folder to write into
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// The checkout whose files with the operator's roles are written too
+    /// Also write the files with the operator's roles into this checkout
     #[arg(long, value_name = "DIR")]
     pub roles: Option<PathBuf>,
 }
 
-/// The arguments of `hawsepipe completion`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Names of tools, plugins and upstreams are those of the running gateway: of the one at HAWSEPIPE_ADMIN where that is set.

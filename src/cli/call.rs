@@ -18,7 +18,6 @@ use crate::api::check::nearest;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::INVALID_PARAMS;
 
-/// Calls a tool and prints the result.
 pub async fn call(args: CallArgs) -> anyhow::Result<ExitCode> {
     let mut params = RawObject::default();
     params.set("name", to_raw(&args.tool));
@@ -44,16 +43,15 @@ pub async fn call(args: CallArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Returns a hint with the most similar tool name. The hint is empty if the tool exists or the tools cannot be
-/// listed.
+/// Returns a hint with the tool name that is most similar to `name`. The hint is empty if no name is similar, the tool
+/// exists, or the tools cannot be listed.
 async fn did_you_mean(client: &McpClient, name: &str) -> String {
     let names = client.tool_names().await.unwrap_or_default();
     let near = nearest(name, names.iter().map(String::as_str)).filter(|near| *near != name);
     near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
-/// Reads the arguments without changing their JSON. It checks only that they are a JSON object; the gateway checks
-/// the rest.
+/// Returns the JSON of the arguments unchanged. Checks only that it is a JSON object; the gateway checks the rest.
 fn arguments(written: &str) -> anyhow::Result<Box<RawValue>> {
     let mut read = String::new();
     let written = if written == "-" {

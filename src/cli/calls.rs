@@ -12,11 +12,11 @@ use super::formats::ListFormat;
 use super::known::{check_tool, check_upstream};
 use super::output::{Column, column, is_read, outcome_text, print_list, rows, text, time, wide};
 
-/// The pause between two requests for new calls.
+/// With `--follow`: the pause between two polls.
 const EVERY: Duration = Duration::from_millis(300);
-/// The minimum number of calls that every gateway keeps. If more calls end between two requests, some are missed.
+/// The number of calls that every gateway keeps, at least. If more calls end between two polls, some are not printed.
 const KEPT: usize = 1000;
-/// How many calls each poll requests. If all of them are new, a second request asks for [`KEPT`].
+/// How many calls a poll requests first. If all these calls are new, the poll then requests [`KEPT`] calls.
 const FEW: usize = 20;
 
 /// Shows recent calls of a running gateway, and with `--follow` also new ones.
@@ -34,7 +34,7 @@ pub async fn calls(args: CallsArgs) -> anyhow::Result<ExitCode> {
     items.truncate(limit);
     let mut heading = true;
     loop {
-        // Oldest first, so that later calls follow below.
+        // The oldest call is printed first, so that newer calls follow below.
         items.reverse();
         if !print_more(args.output, &items, heading)? {
             return Ok(ExitCode::SUCCESS);
@@ -54,7 +54,7 @@ async fn newest(args: &CallsArgs, limit: usize) -> anyhow::Result<Vec<Value>> {
     list(&args.admin, "/api/v1/calls", &query, limit).await
 }
 
-/// The ids of calls that were printed, limited to as many as a gateway can still list.
+/// The ids of the calls that were listed most recently, at most four times [`KEPT`].
 #[derive(Default)]
 struct PrintedCalls {
     ids: HashSet<String>,
@@ -126,7 +126,8 @@ fn tool(call: &Value) -> String {
     }
 }
 
-/// Lists the plugins that ran, each with its outcome if that is not a normal answer. Skipped ones are left out.
+/// Lists the plugins of the call's entries, each with its outcome unless the outcome is `ran`. Skipped entries are left
+/// out.
 fn ran(call: &Value) -> String {
     let entries = call["entries"].as_array().into_iter().flatten();
     let words = entries.filter_map(|entry| {

@@ -1,4 +1,4 @@
-//! The [`Clock`] of a real process.
+//! A [`Clock`] that reads the clocks of the system.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -4,8 +4,8 @@ use anyhow::bail;
 
 use crate::domain::ids::ObjectKey;
 
-/// Returns the object that `text` (NAME or NAMESPACE/NAME) and the flag `--namespace` name. `default` is the namespace
-/// of the kubeconfig's context.
+/// Returns the key of the object that `text` names: NAME or NAMESPACE/NAME. Without a namespace in `text`, the object
+/// is in `namespace`, the value of `--namespace`, or else in `default`, the namespace of the kubeconfig's context.
 ///
 /// # Errors
 /// If `text` and `--namespace` name different namespaces.

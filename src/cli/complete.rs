@@ -21,7 +21,7 @@ const PROGRAM: &str = "hawsepipe";
 /// How long a completion waits for the gateway.
 const DEADLINE: Duration = Duration::from_millis(700);
 
-/// If a shell asks for completions, prints them and ends the process. Otherwise it does nothing.
+/// If a shell asks for completions, prints them and ends the process. Otherwise, does nothing.
 pub fn answer() {
     CompleteEnv::with_factory(Args::command).var(VARIABLE).bin(PROGRAM).completer(PROGRAM).complete();
 }
@@ -35,7 +35,6 @@ pub fn script(shell: Shell) -> anyhow::Result<()> {
     print(&String::from_utf8_lossy(&script))
 }
 
-/// Completes names of tools.
 pub fn tools(current: &OsStr) -> Vec<CompletionCandidate> {
     let named = |tool: &Value| {
         let help = text(&tool["description"]).lines().next().map(str::to_owned);
@@ -45,7 +44,7 @@ pub fn tools(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates("/api/v1/tools", current, named)
 }
 
-/// Completes names of plugins. Those in the namespace `default` have no prefix.
+/// Completes names of plugins: NAMESPACE/NAME, or only NAME in the namespace `default`.
 pub fn plugins(current: &OsStr) -> Vec<CompletionCandidate> {
     let named = |plugin: &Value| {
         let name = plugin["plugin"].as_str()?;
@@ -54,12 +53,12 @@ pub fn plugins(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates("/api/v1/plugins", current, named)
 }
 
-/// Completes names of upstreams.
 pub fn upstreams(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates("/api/v1/upstreams", current, |upstream| Some(CompletionCandidate::new(upstream["name"].as_str()?)))
 }
 
-/// Returns the names in a list of the admin API that begin with `current`; none if no gateway answers.
+/// Returns the names in a list of the admin API that begin with `current`, or no names if no gateway answers within
+/// [`DEADLINE`].
 fn candidates(
     path: &str,
     current: &OsStr,
@@ -76,7 +75,7 @@ fn items(path: &str) -> anyhow::Result<Vec<Value>> {
         #[command(flatten)]
         admin: AdminArgs,
     }
-    // Without arguments, this yields the address from the environment or the default.
+    // Parsing no arguments yields the address in `HAWSEPIPE_ADMIN`, or else the default address.
     let AdminAddress { admin } = AdminAddress::try_parse_from([PROGRAM])?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async { tokio::time::timeout(DEADLINE, list(&admin, path, &[], usize::MAX)).await })?

@@ -1,4 +1,5 @@
-//! Generates the pages of `docs/reference` from the code: fields, metrics, reasons, command line.
+//! Generates the pages of `docs/reference` from the code: fields, metrics, reasons, rights of the operator, command
+//! line.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Traces;
 use crate::upstream::UpstreamMetrics;
 
-/// Writes all pages into a folder, and the operator's roles into a checkout.
+/// Writes all pages into a folder, and the files with the operator's roles into a checkout.
 pub(super) fn docs(args: &args::DocsArgs) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&args.folder).with_context(|| format!("cannot make {}", args.folder.display()))?;
     let pages = pages()?.into_iter().map(|(name, text)| (args.folder.join(name), text));
@@ -26,10 +27,10 @@ pub(super) fn docs(args: &args::DocsArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the reference pages of `docs/reference`, each as file name and text.
+/// Returns the pages of `docs/reference`, each as a file name and the text of the page.
 ///
 /// # Errors
-/// If metrics cannot be registered.
+/// If metrics cannot be registered, or a definition has no schema.
 pub fn pages() -> anyhow::Result<Vec<(&'static str, String)>> {
     Ok(vec![
         ("fields.md", fields()?),

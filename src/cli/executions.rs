@@ -9,7 +9,6 @@ use super::args::ExecutionsArgs;
 use super::known::check_plugin;
 use super::output::{column, outcome_text, print_list, text, time, wide};
 
-/// Shows recent executions of a running gateway.
 pub async fn executions(args: ExecutionsArgs) -> anyhow::Result<ExitCode> {
     let limit = args.limit as usize;
     let items = list(&args.admin, "/api/v1/executions", &[("plugin", args.plugin.as_deref())], limit).await?;

@@ -12,7 +12,6 @@ use super::validate::directory;
 use crate::api::check::nearest;
 use crate::engine::views::explain::explain_plan;
 
-/// Shows which chains and entries would run on a tool.
 pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let explanation = if args.files.is_empty() {
         match get(&args.admin, &format!("/api/v1/explain?tool={}", encode(&args.tool))).await {
@@ -46,7 +45,7 @@ fn policy(entry: &Value) -> String {
     if entry["mode"] == "Shadow" { "none".to_owned() } else { text(&entry["failurePolicy"]) }
 }
 
-/// Adds the most similar tool name to the error, if the gateway has no tool of the requested name.
+/// If the error says that the gateway does not have the requested tool, adds the most similar tool name to the message.
 async fn with_hint(args: &ExplainArgs, error: anyhow::Error) -> anyhow::Error {
     if error.downcast_ref::<ApiError>().is_none_or(|refused| refused.reason != "ToolNotFound") {
         return error;
@@ -59,7 +58,8 @@ async fn with_hint(args: &ExplainArgs, error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Makes one row for each entry, and one for each chain that does not run or refuses calls.
+/// Makes one row for each entry, and one row for each chain with a remark in `why`: the chain does not select the tool,
+/// or it refuses calls.
 fn rows(explanation: &Value) -> Vec<Value> {
     let mut rows = Vec::new();
     for chain in explanation["chains"].as_array().into_iter().flatten() {

@@ -37,8 +37,8 @@ pub async fn gateway(args: args::GatewayArgs) -> anyhow::Result<ExitCode> {
     let mut signals = EndSignals::listen()?;
     let engine = engine(&telemetry.traces)?;
     let mut servers = HttpServers::new(&engine);
-    // The gateway follows the cluster until it has drained, so that even the last calls obey restrictions that are
-    // added in the meantime.
+    // The gateway follows the cluster until the calls have drained, so that restrictions that are added in the meantime
+    // apply even to the last calls.
     let drained = async {
         let signal = signals.next().await;
         drain(&engine, signal, &mut signals, Duration::from_secs(args.drain_seconds)).await
@@ -97,7 +97,7 @@ fn check(tokens: Arc<OperatorTokens>) -> CheckToken {
     })
 }
 
-/// The sources of the plan, its code and its secrets, and the engine that runs it.
+/// The sources of the plan, its code and its secrets, and the engine that runs the plan.
 struct Following {
     engine: Gateway,
     telemetry: Telemetry,
@@ -112,7 +112,8 @@ struct Following {
 }
 
 impl Following {
-    /// Keeps the newest plan in force. The endpoints open with the first plan, and are adjusted to each later one.
+    /// Puts each received plan in force. The endpoints open once the first plan is in force, and are adjusted to each
+    /// later plan.
     async fn follow(mut self, servers: &mut HttpServers, args: &args::GatewayArgs) -> anyhow::Result<()> {
         let mut received = self.first().await;
         self.put_in_force(&mut received).await;
@@ -128,11 +129,13 @@ impl Following {
         }
     }
 
-    /// Waits until something must be put in force: a new plan, or new code, secrets or restrictions of the running one.
-    /// If only the names of tools changed, they are applied while waiting, because the plan need not be linked again.
+    /// Waits until something must be put in force: a new plan, or new code, secrets or restrictions for the running
+    /// plan. New names of tools alone are applied during the wait, because the plan does not have to be linked again
+    /// for them.
     async fn woken(&mut self, received: &mut Received) {
         let Self { engine, snapshots, secrets, watch, again, .. } = self;
-        // Created once, so that new names of tools do not restart the waits inside, such as the backoff.
+        // The future is created only once, so that new names of tools do not restart the waits in it, such as the pause
+        // before a retry.
         let mut others = pin!(async {
             tokio::select! {
                 () = secrets.changed() => {}
@@ -163,7 +166,7 @@ impl Following {
         }
     }
 
-    /// Waits for the first plan.
+    /// Waits for the first plan. Until it arrives, the status reports why there is no plan.
     async fn first(&mut self) -> Received {
         loop {
             match self.snapshots.next().await {
@@ -175,7 +178,7 @@ impl Following {
         }
     }
 
-    /// Puts a plan in force with the current files and Secrets.
+    /// Puts the received plan in force, with the current files and Secrets.
     async fn put_in_force(&mut self, received: &mut Received) {
         let mut plan = received.in_force();
         if let Some(node) = &self.node {
@@ -190,8 +193,8 @@ impl Following {
         let gateway = &completed.plan.gateway;
         self.telemetry.follow(gateway);
         self.engine.records().set_per_plugin(gateway.history_per_plugin as usize);
-        // Names are set before the plan: if they were added later, a name could move from one upstream's tool to
-        // another's.
+        // The names are set before the plan is applied: otherwise, a name could move from one upstream's tool to
+        // another upstream's tool.
         self.engine.set_published_names(received.extras.seen_names.clone());
         self.engine.apply(completed.plan, completed.problems, &self.secrets).await;
         self.engine.set_pending(self.snapshots.pending());
@@ -199,7 +202,7 @@ impl Following {
         self.snapshots.keep(received).await;
     }
 
-    /// Logs the Problems of the plan if they changed.
+    /// Logs the Problems of the plan if they changed, and schedules a retry if one of them can be temporary.
     fn report(&mut self) {
         let snapshot = self.engine.snapshot();
         self.again.after(snapshot.problems().iter());

@@ -1,4 +1,4 @@
-//! `hawsepipe grant`: prints RBAC objects that let a gateway of another namespace read Secrets.
+//! `hawsepipe grant`: prints RBAC objects that let a gateway read Secrets in other namespaces.
 //!
 //! The operator cannot read Secrets, so it cannot grant access to them. The owner of the Secrets must apply the
 //! output.
@@ -27,7 +27,6 @@ use crate::domain::problem::Problem;
 use crate::source::cluster::connect;
 use crate::source::{LoadedManifests, load, read_files};
 
-/// The arguments of `hawsepipe grant`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A gateway has the Secrets of its own namespace as they are mounted. Those that an upstream or a
@@ -42,19 +41,19 @@ Examples:
   hawsepipe grant finance/ledger plugin/finance/redact --to mcp/shared
   hawsepipe grant finance/ledger --to mcp/shared -f finance.yaml")]
 pub struct GrantArgs {
-    /// The object that names the Secrets: [KIND/]NAMESPACE/NAME of an MCPUpstream or a Plugin. Default kind:
-    /// MCPUpstream
+    /// An object that refers to Secrets: [KIND/]NAMESPACE/NAME; several can be given. KIND is mcpupstream or plugin.
+    /// Default: mcpupstream
     #[arg(value_name = "OBJECT", required = true, value_parser = object)]
     pub objects: Vec<ObjectId>,
-    /// The MCPGateway that can read them: NAMESPACE/NAME
+    /// The MCPGateway that gets access to the Secrets: NAMESPACE/NAME
     #[arg(long, value_name = "GATEWAY", value_parser = key)]
     pub to: ObjectKey,
-    /// Read the objects from a manifest or a folder of manifests instead of a cluster; can be repeated
+    /// Read the objects from this manifest, or folder of manifests, instead of a cluster; can be repeated
     #[arg(short, long = "file", value_name = "PATH")]
     pub files: Vec<PathBuf>,
 }
 
-/// Prints the manifests to apply. Prints nothing if one of the objects cannot be used.
+/// Prints the manifests to apply, or returns an error and prints nothing if one of the objects cannot be used.
 pub async fn grant(args: GrantArgs) -> anyhow::Result<ExitCode> {
     if let Some(own) = args.objects.iter().find(|id| id.key.namespace == args.to.namespace) {
         bail!("{own} is in the namespace of MCPGateway {}, which has its Secrets without a grant", args.to);

@@ -5,8 +5,8 @@ use std::io::IsTerminal;
 use super::output::say;
 use super::serve::Gateway;
 
-/// Prints the MCP endpoint, what it serves, and how to add it to a client, once the tools of upstreams are known.
-/// Prints nothing if standard error is not a terminal.
+/// Once the tools of the upstreams are known, prints the URL of the MCP endpoint, how much the endpoint serves, and a
+/// command that adds the endpoint to a client. Prints nothing if standard error is not a terminal.
 pub async fn greet(engine: Gateway, url: String) {
     if !std::io::stderr().is_terminal() {
         return;

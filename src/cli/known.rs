@@ -11,7 +11,8 @@ use crate::api::check::nearest;
 /// If a plugin filter (NAME or NAMESPACE/NAME) found nothing, checks that the gateway has such a plugin.
 ///
 /// # Errors
-/// If the gateway has none. The error suggests the most similar plugin, or lists all if there are at most 20.
+/// If the gateway has no such plugin. The error suggests the most similar plugin, or lists all plugins if there are at
+/// most 20.
 pub async fn check_plugin(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "Plugin", "/api/v1/plugins", "plugin", wanted.filter(|_| found.is_empty())).await
 }
@@ -19,7 +20,8 @@ pub async fn check_plugin(admin: &AdminArgs, wanted: Option<&str>, found: &[Valu
 /// If an upstream filter found nothing, checks that the gateway has such an upstream.
 ///
 /// # Errors
-/// If the gateway has none. The error suggests the most similar upstream, or lists all if there are at most 20.
+/// If the gateway has no such upstream. The error suggests the most similar upstream, or lists all upstreams if there
+/// are at most 20.
 pub async fn check_upstream(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "upstream", "/api/v1/upstreams", "name", wanted.filter(|_| found.is_empty())).await
 }
@@ -27,7 +29,8 @@ pub async fn check_upstream(admin: &AdminArgs, wanted: Option<&str>, found: &[Va
 /// If a tool filter (the server's own name) found nothing, checks that the gateway has such a tool.
 ///
 /// # Errors
-/// If the gateway has none. The error suggests the most similar tool, or lists all if there are at most 20.
+/// If the gateway has no such tool. The error suggests the most similar tool, or lists all tools if there are at most
+/// 20.
 pub async fn check_tool(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "tool", "/api/v1/tools", "upstreamName", wanted.filter(|_| found.is_empty())).await
 }
@@ -42,7 +45,8 @@ async fn check(admin: &AdminArgs, what: &str, path: &str, member: &str, wanted: 
     bail!("the gateway has no {what} {wanted:?}{}", hint(wanted, &names))
 }
 
-/// Returns a hint to append to an error about an unknown name.
+/// Returns a hint to append to an error about an unknown name: the most similar of `names` or, if no name is similar,
+/// all names if there are at most 20.
 pub fn hint(wanted: &str, names: &[String]) -> String {
     let bare = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
     let all: Vec<_> = names.iter().map(|name| if wanted.contains('/') { name.clone() } else { bare(name) }).collect();

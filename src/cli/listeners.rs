@@ -1,4 +1,4 @@
-//! The MCP endpoints of a process. Opens and closes them as the plan requires.
+//! The MCP endpoints of a process, which are opened and closed as the plan requires.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -19,13 +19,13 @@ use crate::web;
 
 /// The name of the listener for the address from the command line.
 const COMMAND_LINE: &str = "command-line";
-/// The pause before an address that could not be bound is tried again.
+/// The pause before another attempt to bind an address.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// The addresses that a process listens on.
 #[derive(Clone, Copy, Debug)]
 pub struct Bind {
-    /// The address from the command line, which replaces those of the plan's listeners.
+    /// The address from the command line. If set, the ports of the plan's listeners are not used.
     pub listen: Option<SocketAddr>,
     /// The IP address for the ports of the plan's listeners.
     pub ip: IpAddr,
@@ -33,7 +33,8 @@ pub struct Bind {
 
 impl Bind {
     /// Returns the address of the command line, or else the ports of the plan's listeners, or else port 8080. Listeners
-    /// whose protection cannot be enforced (`refusing`) stay closed.
+    /// whose protection cannot be enforced (`refusing`) stay closed; so does the address of the command line if this
+    /// applies to the plan's first listener.
     pub fn addresses(&self, gateway: &GatewayPlan) -> BTreeSet<SocketAddr> {
         let listeners = || gateway.listeners.iter().filter(|listener| listener.refusing.is_none());
         match self.listen {
@@ -59,11 +60,11 @@ impl Bind {
     }
 }
 
-/// The open endpoints.
+/// The open endpoints, and the addresses that could not be bound.
 pub struct Listeners {
     engine: Arc<Engine>,
     bind: Bind,
-    /// Closes all endpoints when cancelled.
+    /// Cancelled to close all endpoints.
     stop: CancellationToken,
     open: BTreeMap<SocketAddr, CancellationToken>,
     /// Addresses that could not be bound.
@@ -74,7 +75,7 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Makes an instance without open endpoints. Cancelling `stop` closes those that are opened later.
+    /// Makes an instance without open endpoints. Cancelling `stop` closes all endpoints that are opened later.
     pub fn new(engine: &Arc<Engine>, bind: Bind, stop: CancellationToken) -> Self {
         let (open, failed, connections) = (BTreeMap::new(), BTreeSet::new(), JoinSet::new());
         Self { engine: Arc::clone(engine), bind, stop, open, failed, connections, url: None }
@@ -86,10 +87,10 @@ impl Listeners {
     }
 
     /// Opens the endpoints that `gateway` needs and closes those that it no longer needs. A closed endpoint accepts no
-    /// more connections and ends its streams, but running calls are answered.
+    /// new connections and ends its streams, but calls in flight are still answered.
     ///
     /// # Errors
-    /// The first address that cannot be bound. The others are opened nevertheless.
+    /// Returns the error for the first address that cannot be bound. The other addresses are opened nevertheless.
     pub async fn follow(&mut self, gateway: &GatewayPlan) -> anyhow::Result<()> {
         let wanted = self.bind.addresses(gateway);
         self.open.retain(|address, stop| {
@@ -130,7 +131,8 @@ impl Listeners {
         Ok(())
     }
 
-    /// Follows the plans that come into force, until `stop` is cancelled and the last connection has closed.
+    /// Opens and closes endpoints as the plans in force require, and retries addresses that could not be bound. Returns
+    /// after `stop` is cancelled and the last connection has closed.
     pub async fn keep(mut self, mut plans: watch::Receiver<()>) {
         loop {
             tokio::select! {
@@ -140,14 +142,14 @@ impl Listeners {
                 Some(_) = self.connections.join_next() => continue,
             }
             let plan = Arc::clone(self.engine.snapshot().plan());
-            // `follow` logs failures, and the loop tries again.
+            // `follow` logs its errors, and this loop tries again.
             let _ = self.follow(&plan.gateway).await;
         }
         while self.connections.join_next().await.is_some() {}
     }
 }
 
-/// Binds an address. The error names `flag` as the way to choose another.
+/// Binds an address. The error names `flag` as the way to choose another address.
 ///
 /// # Errors
 /// If the address is in use or not available on this machine.

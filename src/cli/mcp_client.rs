@@ -16,24 +16,19 @@ use crate::domain::version::MODERN_VERSION;
 
 /// The default path of an endpoint.
 pub const MCP_PATH: &str = "/mcp";
-/// Maximum number of pages of a list that the client reads.
+/// Maximum number of pages that the client reads of one list.
 const MAX_PAGES: usize = 1000;
 
-/// A client of one endpoint.
 pub struct McpClient {
-    /// The URL of the endpoint.
     pub url: String,
-    /// The request fails if nothing of the answer arrives for this long.
+    /// How long the server can send nothing before a request fails.
     pub silence: Duration,
 }
 
-/// The server's answer.
 pub enum McpAnswer {
     /// A result, as unparsed JSON.
     Result(Box<RawValue>),
-    /// A JSON-RPC error.
     Error {
-        /// The JSON-RPC error code.
         code: i64,
         message: String,
     },
@@ -48,7 +43,7 @@ struct Sent<'a> {
     params: RawObject,
 }
 
-/// A JSON-RPC response with its result unparsed.
+/// A JSON-RPC response, whose result stays unparsed.
 #[derive(Deserialize)]
 struct Response {
     result: Option<Box<RawValue>>,
@@ -63,8 +58,8 @@ struct AnsweredError {
 }
 
 impl McpClient {
-    /// Sends a request. `name` is the tool of a `tools/call`. The members of `_meta` that every request needs are added
-    /// to `meta`.
+    /// Sends a request. `name` is the name of the tool if `method` is `tools/call`. `meta` becomes the request's
+    /// `_meta`, with the members added that every request needs.
     ///
     /// # Errors
     /// If no answer arrives in time, or the answer is not JSON-RPC.
@@ -94,7 +89,7 @@ impl McpClient {
         read(&body).with_context(|| not_mcp(&self.url, status, &body))
     }
 
-    /// Lists the names of all tools.
+    /// Returns the names of all tools, from at most [`MAX_PAGES`] pages.
     ///
     /// # Errors
     /// If the tools cannot be listed.

@@ -1,4 +1,4 @@
-//! The subcommands. Only this folder connects adapters to ports.
+//! The subcommands, and the only code that connects adapters to ports.
 
 mod address;
 mod admin;
@@ -68,7 +68,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => return fail(&anyhow::Error::new(error).context("cannot start the runtime")),
     };
     let code = runtime.block_on(dispatch(args)).unwrap_or_else(|error| fail(&error));
-    // The process must not wait for a thread that is blocked reading standard input.
+    // The process must not wait for a thread that is blocked while it reads standard input.
     runtime.shutdown_background();
     code
 }

@@ -25,7 +25,6 @@ use crate::web;
 /// name.
 const MAX_DOMAIN: usize = 100;
 
-/// The arguments of `hawsepipe operator`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Takes KUBECONFIG, or the service account of the pod that it runs in. Several may run: one leads, the others are warm.
@@ -43,13 +42,15 @@ pub struct OperatorArgs {
     /// Address of the operator's health checks and metrics
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9090", env = "HAWSEPIPE_LISTEN")]
     pub listen: Address,
-    /// The Lease for leader election. Default: hawsepipe-operator in the operator's own namespace
+    /// The Lease for leader election: NAMESPACE/NAME, or NAME in the operator's own namespace. Default:
+    /// hawsepipe-operator in the operator's own namespace
     #[arg(long, value_name = "NAMESPACE/NAME", env = "HAWSEPIPE_LEASE")]
     pub lease: Option<String>,
-    /// The image of gateways' pods. Default: none, then the operator creates no pods, and running them is up to you
+    /// The image for the pods of gateways. Default: none; the operator then creates no pods, and you must run them
+    /// yourself
     #[arg(long, value_name = "IMAGE", env = "HAWSEPIPE_GATEWAY_IMAGE", value_parser = NonEmptyStringValueParser::new())]
     pub gateway_image: Option<String>,
-    /// When nodes pull the image of gateways' pods
+    /// When nodes pull the image for the pods of gateways
     #[arg(long, value_name = "POLICY", value_enum, default_value_t, env = "HAWSEPIPE_GATEWAY_IMAGE_PULL_POLICY")]
     pub gateway_image_pull_policy: PullPolicy,
     /// The DNS domain of the cluster
@@ -58,16 +59,16 @@ pub struct OperatorArgs {
     pub cluster_domain: String,
 }
 
-/// When nodes pull an image, in the words of Kubernetes.
+/// When nodes pull an image, with the values of Kubernetes' `imagePullPolicy`.
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum PullPolicy {
-    /// At each start of a container
+    /// Each time a container starts
     Always,
-    /// If the node does not have the image
+    /// Only if the node does not have the image
     #[default]
     IfNotPresent,
-    /// Never
+    /// Never; the node must have the image
     Never,
 }
 
@@ -118,7 +119,7 @@ pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Parses the name of a namespace (an RFC 1123 label). Spaces around it are ignored.
+/// Parses the name of a namespace, an RFC 1123 label. Spaces around the name are ignored.
 fn namespace(written: &str) -> Result<String, String> {
     let name = written.trim();
     if name.is_empty() {

@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 
 use crate::domain::raw::RawObject;
 
-/// A JSON value that is serialized in the order of its text.
+/// A JSON value whose members are serialized in the order in which the text contains them.
 struct Ordered<'a> {
     raw: &'a RawValue,
-    /// Whether scalars are copied as raw JSON text. Only possible if the output is JSON.
+    /// Whether scalars are copied as raw JSON text, which is possible only if the output is JSON.
     exact: bool,
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::formats::ListFormat;
 
-/// A column of a table. `read` returns the text of its cell for an item.
+/// A column of a table. `read` returns the text of the cell for an item.
 pub struct Column {
     heading: &'static str,
     wide: bool,
@@ -42,7 +42,7 @@ pub fn time(millis: &Value) -> String {
     moment.map(|moment| format!("{moment:.3}")).unwrap_or_default()
 }
 
-/// Formats a duration in seconds, rounded to tenths.
+/// Formats a duration as a number of seconds, rounded to tenths.
 pub fn seconds(duration: Duration) -> String {
     let tenths = (duration.as_secs_f64() * 10.0).round();
     format!("{} s", tenths / 10.0)
@@ -51,7 +51,7 @@ pub fn seconds(duration: Duration) -> String {
 /// Prints a list: `items` as a table, or `whole` as JSON or YAML.
 ///
 /// # Errors
-/// If standard output cannot be written, except because its reader closed it.
+/// If standard output cannot be written for another reason than a closed pipe.
 pub fn print_list(format: ListFormat, whole: &Value, items: &[Value], columns: &[Column]) -> anyhow::Result<()> {
     match format {
         ListFormat::Json => print_line(&serde_json::to_string_pretty(whole)?),
@@ -100,7 +100,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// Prints text to standard output, and returns whether the output is still open. A command that prints endlessly must
-/// stop once it is closed.
+/// stop once the output is closed.
 ///
 /// # Errors
 /// If standard output cannot be written for another reason than a closed pipe.
@@ -113,7 +113,7 @@ pub fn is_read(text: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Prints a line to standard error. A failure to do so is ignored.
+/// Prints a line to standard error. Errors are ignored.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
@@ -134,7 +134,8 @@ pub enum Colour {
     /// For warnings.
     Yellow = 33,
 }
-/// Returns an entry's outcome from `field`. In shadow mode it is marked as `shadow(...)`, because it had no effect.
+/// Returns an entry's outcome from `field`. The outcome of an entry in shadow mode is shown as `shadow(...)`, because
+/// it had no effect.
 pub fn outcome_text(entry: &Value, field: &str) -> String {
     let word = text(&entry[field]);
     if entry["mode"] == "Shadow" { format!("shadow({word})") } else { word }

@@ -1,4 +1,5 @@
-//! Finds the programs of upstreams in the same way as a gateway that is started in the same environment.
+//! Checks whether the programs of upstreams exist. They are looked up in the same places as by a gateway that is
+//! started in the same environment.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +23,7 @@ fn check(upstream: &UpstreamPlan) -> Option<Problem> {
     let path = match env.iter().find(|variable| variable.name == "PATH") {
         None => own.as_os_str(),
         Some(NamedValue { value: ValueSource::Literal(path), .. }) => OsStr::new(path),
-        // The value of PATH comes from a Secret or ConfigMap, which is unknown here.
+        // The value of PATH is in a Secret or in another variable, neither of which is read here.
         Some(_) => return None,
     };
     let (found, place) = match command.contains('/') {

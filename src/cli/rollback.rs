@@ -17,7 +17,6 @@ use crate::source::cluster::connect;
 /// The field manager that owns `spec.pinnedRevision` (server-side apply), so that the field can be removed again.
 const FIELD_MANAGER: &str = "hawsepipe-rollback";
 
-/// The arguments of `hawsepipe rollback`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Sets spec.pinnedRevision. Edits are compiled and wait until the gateway is let go with --unpin.
@@ -33,7 +32,7 @@ pub struct RollbackArgs {
     /// The revision, or the first characters of its name
     #[arg(value_name = "REV", required_unless_present = "unpin", conflicts_with = "unpin")]
     pub revision: Option<String>,
-    /// The namespace of the gateway. Default: the one of the kubeconfig's context
+    /// The namespace of the gateway. Default: the namespace of the kubeconfig's context
     #[arg(short, long)]
     pub namespace: Option<String>,
     /// Let the gateway follow edits again
@@ -41,7 +40,6 @@ pub struct RollbackArgs {
     pub unpin: bool,
 }
 
-/// Pins a gateway to a kept revision, or unpins it.
 pub async fn rollback(args: RollbackArgs) -> anyhow::Result<ExitCode> {
     let client = connect().await?;
     let key = key(&args.gateway, args.namespace.as_deref(), client.default_namespace())?;
@@ -66,8 +64,8 @@ pub async fn rollback(args: RollbackArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Applies `spec` as this program's field manager and returns the resulting object. A null `spec` removes the field
-/// that this manager set.
+/// Applies `spec` under the field manager [`FIELD_MANAGER`], and returns the resulting object. A null `spec` removes
+/// the fields that this manager set.
 async fn apply(client: Client, key: &ObjectKey, spec: Value) -> anyhow::Result<Value> {
     let resource = ApiResource::erase::<MCPGateway>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client, &key.namespace, &resource);
@@ -76,7 +74,7 @@ async fn apply(client: Client, key: &ObjectKey, spec: Value) -> anyhow::Result<V
     let mut ours = json!({
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        // Without the uid, this would create the object again if it was deleted in the meantime.
+        // Without the uid, this request would create the object again if it was deleted in the meantime.
         "metadata": {"name": key.name, "uid": there.uid()},
     });
     if !spec.is_null() {

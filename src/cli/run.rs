@@ -61,7 +61,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let signal = signals.next().await;
-    // A change that is read now would start workers and upstreams that are about to end.
+    // A change that is read from now on would start workers and upstreams only to end them again.
     following.abort();
     let deadline = drain(&engine, signal, &mut signals, Duration::from_secs(args.drain_seconds)).await;
     servers.end(deadline, &mut signals).await;
@@ -84,7 +84,7 @@ async fn addresses(args: &RunArgs) -> anyhow::Result<(Option<SocketAddr>, Socket
     Ok((listen, admin))
 }
 
-/// Opens the listeners and puts the first plan in force. The returned task follows later changes.
+/// Opens the listeners and puts the first plan in force. Returns the task that follows later changes.
 async fn start(
     servers: &mut HttpServers,
     engine: &Gateway,
@@ -107,7 +107,8 @@ async fn start(
     Ok(tokio::spawn(follow(Arc::clone(engine), telemetry, directory, watch, reported)))
 }
 
-/// Refuses to serve anonymous clients on an address that is not loopback, unless a manifest or the flag allows it.
+/// Refuses to serve anonymous clients on an address that is not loopback, unless a manifest or the flag
+/// `--insecure-anonymous` allows anonymous clients.
 fn check_open(gateway: &GatewayPlan, bind: &Bind, insecure_anonymous: bool) -> anyhow::Result<()> {
     let outside = bind.addresses(gateway).into_iter().find(|address| !address.ip().is_loopback());
     match outside {
@@ -140,7 +141,8 @@ async fn put_in_force(engine: &Gateway, telemetry: &Telemetry, watch: &mut Folde
     engine.apply(compiled.plan, compiled.problems, &compiled.secrets).await;
 }
 
-/// Reads the manifests again whenever something changed. If they cannot be read, the plan stays as it is.
+/// Reads the manifests again after each change, on request, and when a retry is due, and puts the new plan in force. If
+/// reading fails, the plan stays as it is.
 async fn follow(
     engine: Gateway,
     telemetry: Telemetry,

@@ -1,4 +1,4 @@
-//! The file with the keys that session ids are sealed with.
+//! Reads the keys that seal session ids from a file, and follows changes of the file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,20 +12,23 @@ use super::serve::Gateway;
 use crate::domain::secret::SecretText;
 use crate::engine::SealKeys;
 
-/// How often the file is read again. It is polled, because Secrets are mounted through links that are exchanged.
+/// How often the file is read again. The file is polled, because a mounted Secret changes by the exchange of symbolic
+/// links, not by a write to the file.
 const CHECK: Duration = Duration::from_secs(5);
-/// The most bytes of the file.
+/// Maximum size of the file, in bytes.
 const MAX_BYTES: u64 = 4096;
 
-/// Returns where the operator's Secret for this gateway is, in a folder of mounted Secrets.
+/// Returns the path of the key file in a folder of mounted Secrets: the key `key` of the Secret
+/// `{gateway}-gateway-seal`.
 pub fn mounted(secrets_dir: &Path, gateway: &str) -> PathBuf {
     secrets_dir.join(format!("{gateway}-gateway-seal")).join("key")
 }
 
-/// Seals session ids with the keys in `file`, if there is one, now and whenever they change.
+/// Gives the keys in `file` to the engine, which seals session ids with them, now and whenever the keys change. Does
+/// nothing if `file` is `None`.
 ///
 /// # Errors
-/// If `required` and the file has no keys.
+/// If `required` is set and the file cannot be read or does not contain valid keys.
 pub async fn follow(engine: &Gateway, file: Option<PathBuf>, required: bool) -> anyhow::Result<()> {
     let Some(file) = file else { return Ok(()) };
     let mut found = read(&file).await;

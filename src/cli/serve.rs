@@ -15,30 +15,30 @@ use crate::domain::plan::GatewayPlan;
 use crate::engine::Engine;
 use crate::web::{self, CheckToken};
 
-/// How long connections are accepted after SIGTERM. A load balancer notices only after a delay that the process is no
-/// longer ready.
+/// How long new connections are accepted after SIGTERM, because a load balancer does not notice immediately that the
+/// process is no longer ready.
 const STILL_OPEN: Duration = Duration::from_secs(5);
-/// The time limit for sending the answers of calls that were cut off.
+/// The time limit for sending the answers to calls that were ended at the deadline.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// How often expired sessions are removed.
 const SWEEP: Duration = Duration::from_secs(10);
-/// The shared engine of a process.
+/// The engine of a gateway process, which its servers and tasks share.
 pub type Gateway = Arc<Engine>;
 
 /// The open HTTP ports of a process.
 pub struct HttpServers {
     engine: Gateway,
-    /// Closes the MCP endpoints.
+    /// Cancelled to close the MCP endpoints.
     stop: CancellationToken,
     mcp: JoinSet<()>,
-    /// Closes the admin port, which closes last.
+    /// Cancelled to close the admin port, after everything else has ended.
     stop_admin: CancellationToken,
     admin: JoinSet<()>,
     url: Option<String>,
 }
 
 impl HttpServers {
-    /// Makes an instance without open ports.
+    /// Makes an instance without open ports, and starts the removal of expired sessions.
     pub fn new(engine: &Gateway) -> Self {
         tokio::spawn(sweep(Arc::clone(engine)));
         Self {
@@ -82,7 +82,7 @@ impl HttpServers {
     }
 
     /// Shuts down: closes the MCP endpoints, waits for running calls until `deadline`, then ends workers and upstreams.
-    /// Without a deadline, or after another signal, it ends them immediately.
+    /// Without a deadline, or after another signal, ends workers and upstreams immediately.
     pub async fn end(mut self, deadline: Option<Instant>, signals: &mut EndSignals) {
         let engine = Arc::clone(&self.engine);
         let Some(deadline) = deadline else { return engine.abort().await };
@@ -96,7 +96,7 @@ impl HttpServers {
         self.stop.cancel();
         {
             let Self { engine, mcp, .. } = self;
-            // Connections are awaited first, because an open one can bring another call.
+            // The connections are awaited first, because another call can arrive over an open connection.
             let mut ended = pin!(async {
                 closed(mcp).await;
                 engine.calls_ended().await;
@@ -117,8 +117,9 @@ async fn closed(tasks: &mut JoinSet<()>) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// Begins the shutdown that a signal asks for. After SIGTERM, it returns only when connections should no longer be
-/// accepted, unless nothing was served yet. Returns the deadline of running calls, or `None` after a second signal.
+/// Begins the shutdown after a signal, and returns the deadline for calls in flight. After SIGTERM, first waits while
+/// new connections are still accepted, unless no plan was in force yet. Returns `None` if another signal arrives during
+/// this wait.
 pub async fn drain(engine: &Gateway, signal: EndSignal, signals: &mut EndSignals, grace: Duration) -> Option<Instant> {
     let deadline = Instant::now() + grace;
     engine.drain();

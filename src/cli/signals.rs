@@ -3,29 +3,28 @@
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// A signal that ends the process.
+/// A signal that asks the process to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndSignal {
     /// SIGINT (Ctrl-C): someone is waiting at a terminal for the process to end.
     Interrupt,
-    /// SIGTERM: a supervisor ends the process, and a load balancer may still send it requests.
+    /// SIGTERM: a supervisor wants the process to end, and a load balancer may still send requests to the process.
     Terminate,
 }
 
-/// SIGINT and SIGTERM. While this exists, they no longer kill the process.
+/// Receives SIGINT and SIGTERM. Once an instance has been created, these signals no longer kill the process.
 pub(super) struct EndSignals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl EndSignals {
-    /// Starts to catch the signals. They are remembered until [`EndSignals::next`].
+    /// Starts to catch the signals. A signal that arrives before [`EndSignals::next`] is called is not lost.
     pub(super) fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen to signals");
         Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
     }
 
-    /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> EndSignal {
         tokio::select! {
             _ = self.interrupt.recv() => EndSignal::Interrupt,

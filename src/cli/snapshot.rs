@@ -1,4 +1,4 @@
-//! `hawsepipe snapshot`: prints the plans that an operator compiled for gateways, or the differences between two.
+//! `hawsepipe snapshot`: prints the plans that an operator compiled for gateways, or the differences between two plans.
 
 mod diff;
 mod stored;
@@ -19,7 +19,6 @@ use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::Plan;
 use crate::source::cluster::connect;
 
-/// The arguments of `hawsepipe snapshot`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Without a gateway, lists the revisions that are kept. With one, prints a plan as its pods run it:
@@ -34,8 +33,8 @@ Examples:
 pub struct SnapshotArgs {
     /// The MCPGateway: NAME or NAMESPACE/NAME. Default: list the revisions of all gateways
     pub gateway: Option<String>,
-    /// The namespace of the gateway, or the namespace to list. Default: that of the kubeconfig's context; for the
-    /// list, all namespaces
+    /// The namespace of the gateway, or the namespace to list. Default: the namespace of the kubeconfig's context, or
+    /// all namespaces for a list
     #[arg(short, long)]
     pub namespace: Option<String>,
     /// The revision to print, or the first characters of its name. Default: the current one
@@ -44,15 +43,15 @@ pub struct SnapshotArgs {
     /// Print what changed since this revision, object by object
     #[arg(long, value_name = "REV", requires = "gateway")]
     pub diff: Option<String>,
-    /// Print the code of plugins too
+    /// Also print the code of the plugins
     #[arg(long, requires = "gateway", conflicts_with = "diff")]
     pub code: bool,
-    /// Output format. Default: yaml for a plan, else table
+    /// Output format. Default: yaml for a plan, otherwise table
     #[arg(short, long, value_enum)]
     pub output: Option<ListFormat>,
 }
 
-/// Lists revisions, prints one, or compares two.
+/// Lists revisions, prints the plan of one, or compares the plans of two.
 pub async fn snapshot(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
     let client = connect().await?;
     let Some(gateway) = &args.gateway else {
@@ -86,7 +85,8 @@ fn print_revisions(output: Option<ListFormat>, indices: &[(ObjectKey, SnapshotIn
     print_list(output.unwrap_or(ListFormat::Table), &json!({"items": items}), &items, &columns)
 }
 
-/// Describes a revision. `sizeBytes` is the size of its shards as uncompressed JSON.
+/// Returns the facts about a revision that are printed. `sizeBytes` is the total size of its shards as uncompressed
+/// JSON.
 fn revision_item(gateway: &ObjectKey, revision: &SnapshotRevision, current: bool) -> Value {
     json!({
         "namespace": gateway.namespace,

@@ -14,7 +14,7 @@ use crate::domain::kept_form::KeptForm;
 use crate::domain::seen::SeenNames;
 use crate::source::{StateFile, StateFolder};
 
-/// The file with the names of all tools that were ever seen in the lists of upstreams.
+/// The file with the names of all tools that upstreams ever listed.
 const SEEN_NAMES: StateFile = StateFile { name: "seen-names", max_bytes: 4 << 20 };
 /// The file with the last loaded form of each plugin, including its code.
 const LOADED_PLUGINS: StateFile = StateFile { name: "loaded-plugins", max_bytes: 64 << 20 };
@@ -24,17 +24,17 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Returns the state folder for a command line.
 ///
 /// # Errors
-/// If `--state-dir` cannot be a folder.
+/// If `--state-dir`, or one of its parents, is a file.
 pub fn folder(args: &RunArgs) -> anyhow::Result<Arc<StateFolder>> {
     check_folder(args.state_dir.as_deref())?;
     let default = || default_folder(args, std::env::var_os("XDG_STATE_HOME").as_deref(), std::env::home_dir());
     Ok(Arc::new(StateFolder::at(args.state_dir.clone().or_else(default))))
 }
 
-/// Checks that `--state-dir` is a folder, or that no file prevents creating it.
+/// Checks that `--state-dir` is a folder or can be created as one.
 ///
 /// # Errors
-/// If a file is in the way. The error names it.
+/// If the path, or one of its parents, is a file. The error names that file.
 pub fn check_folder(written: Option<&Path>) -> anyhow::Result<()> {
     let Some(written) = written else { return Ok(()) };
     match written.ancestors().find(|path| path.exists()) {
@@ -45,8 +45,9 @@ pub fn check_folder(written: Option<&Path>) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the default state folder for these manifests and this gateway. It is below the user's state folder (XDG Base
-/// Directory Specification: a path that is not absolute counts as not set).
+/// Returns the default state folder for these manifests and this gateway. The folder is below the user's state folder
+/// (XDG Base Directory Specification: a path that is not absolute counts as not set). Returns `None` if the user has no
+/// such folder.
 fn default_folder(args: &RunArgs, state_home: Option<&OsStr>, home: Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
     let below_home = || Some(absolute(home?)?.join(".local/state"));
@@ -61,7 +62,7 @@ fn default_folder(args: &RunArgs, state_home: Option<&OsStr>, home: Option<PathB
     Some(base.join("hawsepipe").join(&sha256_hex(&identity)[..32]))
 }
 
-/// Restores the stored names of tools into the engine, and stores the ones that it sees from now on.
+/// Gives the stored names of tools to the engine, and from now on stores the names whenever the engine has new ones.
 pub fn keep_seen_names(engine: &Gateway, state: &Arc<StateFolder>) {
     if let Some(seen) = state.read::<SeenNames>(SEEN_NAMES) {
         engine.merge_seen_names(&seen);
@@ -76,8 +77,8 @@ pub fn keep_seen_names(engine: &Gateway, state: &Arc<StateFolder>) {
     });
 }
 
-/// Restores the last loaded forms of plugins into the engine, and stores the ones that it loads from now on. If the
-/// newest form of a plugin cannot be loaded, its last loaded one runs, even after a restart.
+/// Gives the stored forms of plugins to the engine, and from now on stores the forms that the engine has loaded. If the
+/// newest form of a plugin cannot be loaded, the plugin's last loaded form runs, even after a restart.
 pub fn keep_loaded_plugins(engine: &Gateway, state: &Arc<StateFolder>) {
     if let Some(kept) = state.read::<Vec<KeptForm>>(LOADED_PLUGINS) {
         engine.restore_forms(kept);

@@ -9,7 +9,6 @@ use super::args::StatusArgs;
 use super::formats::ListFormat;
 use super::output::{Colour, Column, column, paint, print_line, print_list, text, wide};
 
-/// Prints the status of a running gateway.
 pub async fn status(args: StatusArgs) -> anyhow::Result<ExitCode> {
     let status = get(&args.admin, "/api/v1/status").await?;
     if matches!(args.output, ListFormat::Json | ListFormat::Yaml) {
@@ -119,7 +118,7 @@ fn one_line(value: &Value) -> String {
     text(value).lines().next().unwrap_or_default().to_owned()
 }
 
-/// Formats a Problem as a line.
+/// Formats the JSON of a Problem as a line.
 pub fn problem_line(problem: &Value) -> String {
     let (word, colour) = match problem["level"].as_str() {
         Some("error") => ("error", Colour::Red),

@@ -8,7 +8,6 @@ use super::admin::list;
 use super::args::ToolsArgs;
 use super::output::{column, print_list, text, wide};
 
-/// Lists the tools of a running gateway.
 pub async fn tools(args: ToolsArgs) -> anyhow::Result<ExitCode> {
     let items = list(&args.admin, "/api/v1/tools", &[], usize::MAX).await?;
     let columns = [

@@ -20,11 +20,11 @@ use crate::engine::views::explain::link_plugins;
 use crate::node::{Inspector, Launcher, find_node, hide_memory};
 use crate::source::{CompiledManifests, Directory, DirectorySettings, Located};
 
-/// How many plugins are loaded at the same time.
+/// Number of plugins that are loaded at the same time.
 const AT_ONCE: usize = 4;
 
-/// Checks manifests and prints their Problems. It starts plugins in the sandbox, to find out whether they can be
-/// loaded, but no upstreams.
+/// Checks manifests and prints their Problems. Unless `--no-load` is set, starts the plugins in the sandbox, to find
+/// out whether they can be loaded. Upstreams are never started.
 pub async fn validate(args: ValidateArgs) -> anyhow::Result<ExitCode> {
     if !args.no_load {
         hide_memory().context("cannot hide this program's memory from plugins")?;
@@ -37,14 +37,15 @@ pub async fn validate(args: ValidateArgs) -> anyhow::Result<ExitCode> {
     Ok(if errors > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Makes a [`Directory`] of the manifests on the command line.
+/// Makes a [`Directory`] that reads the manifests named on the command line.
 pub fn directory(paths: Vec<std::path::PathBuf>, options: OptionArgs) -> anyhow::Result<Directory<Inspector>> {
     let settings =
         DirectorySettings { paths, gateway: options.gateway, secrets_dir: options.secrets_dir, node: options.node };
     Ok(Directory::new(settings, Inspector::new(Launcher::current()?)))
 }
 
-/// Returns the Problems of reading and compiling, and adds those of linking, missing programs, and loading plugins.
+/// Returns the Problems of `compiled`, together with those about missing programs, linking and, if `loads` is set,
+/// loading plugins.
 async fn all_problems(
     directory: &Directory<Inspector>,
     compiled: CompiledManifests,
@@ -70,7 +71,7 @@ async fn all_problems(
     Ok(located)
 }
 
-/// Loads each plugin in a worker, as a gateway does. Returns a Problem for each that cannot be loaded.
+/// Loads each plugin in a worker, as a gateway does. Returns a Problem for each plugin that cannot be loaded.
 async fn load_problems(plugins: &[Arc<LinkedPlugin>], runtime: &Runtime) -> anyhow::Result<Vec<Problem>> {
     let (workers, ..) = workers()?;
     let mut problems = Vec::new();
@@ -132,8 +133,8 @@ pub fn line(located: &Located) -> String {
     format!("{place}{}: {}", paint(colour, word), located.problem)
 }
 
-/// Whether a Problem is only a consequence of another object's Problem: a chain names a Plugin that is not accepted.
-/// It does not count as a further error.
+/// Whether a Problem is only the consequence of another object's Problem: a chain names a Plugin that is not accepted.
+/// Such a Problem does not count as another error.
 fn is_consequence(located: &Located) -> bool {
     located.problem.reason == Reason::PluginNotAccepted
 }

@@ -14,7 +14,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Traces;
 use crate::upstream::{ServerLauncher, UpstreamMetrics, Upstreams};
 
-/// The identity of this process, which is random.
+/// The random identity of this process.
 static INSTANCE: LazyLock<Instance> = LazyLock::new(|| Instance::new(&uuid::Uuid::new_v4().simple().to_string()));
 
 /// Returns the identity that this process sends along with its requests to upstreams.
@@ -22,7 +22,7 @@ pub fn instance() -> Instance {
     INSTANCE.clone()
 }
 
-/// Makes an engine with the real adapters and without a plan.
+/// Creates an engine with the real adapters. It has no plan yet.
 pub fn engine(traces: &Traces) -> anyhow::Result<Arc<Engine>> {
     let (workers, metrics, _) = workers()?;
     let counted = UpstreamMetrics::new().context("cannot make metrics of upstreams")?;
@@ -39,8 +39,8 @@ pub fn engine(traces: &Traces) -> anyhow::Result<Arc<Engine>> {
     Ok(Engine::new(ports, metrics, budget))
 }
 
-/// Makes the plugin workers, the gateway's metrics, and the metrics of workers, which are registered in the
-/// gateway's.
+/// Creates the `Workers` (no worker is started yet), the gateway's metrics, and the worker metrics. The worker metrics
+/// are already registered in the gateway's catalog.
 pub fn workers() -> anyhow::Result<(Workers, Metrics, WorkerMetrics)> {
     let metrics = Metrics::new().context("cannot register metrics")?;
     let own = WorkerMetrics::new().context("cannot make metrics of workers")?;

@@ -9,7 +9,6 @@ use super::args::WorkersArgs;
 use super::known::check_plugin;
 use super::output::{column, print_list, text, time, wide};
 
-/// Shows the worker processes of a running gateway.
 pub async fn workers(args: WorkersArgs) -> anyhow::Result<ExitCode> {
     let items = list(&args.admin, "/api/v1/workers", &[("plugin", args.plugin.as_deref())], usize::MAX).await?;
     check_plugin(&args.admin, args.plugin.as_deref(), &items).await?;

@@ -1,7 +1,7 @@
-//! CEL expressions that users write: compiled under limits when a plan is made, evaluated on calls.
+//! CEL expressions that users write. They are compiled, within limits, when a plan is made, and evaluated during calls.
 //!
-//! The CEL engine is the one that evaluates the rules of CRDs (`kube_cel::cel`), so admission and data plane agree. A
-//! text is scanned before it is parsed, because nothing else limits the parser's recursion.
+//! The CEL engine (`kube_cel::cel`) is the one that evaluates the rules of the CRDs, so both interpret an expression in
+//! the same way. A text is scanned before it is parsed, because nothing else limits the parser's recursion.
 
 mod types;
 mod walk;
@@ -22,7 +22,7 @@ pub const MAX_TEXT: usize = 1024;
 const MAX_NESTING: usize = 24;
 /// Maximum number of operators, each of which can deepen the parser's recursion by one level.
 const MAX_OPERATORS: usize = 128;
-/// Maximum number of elements of a list or map in the call's arguments, for expressions that iterate.
+/// Maximum number of elements of any list or map in the call's arguments, for expressions with a macro that iterates.
 const MAX_ELEMENTS: usize = 1000;
 
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
@@ -35,13 +35,13 @@ pub struct Expression {
     uses: Uses,
 }
 
-/// The variables that an expression reads. Others are not computed.
+/// The variables that an expression reads. Other variables are not computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Uses {
     /// Whether the expression reads `call`.
     pub call: bool,
-    /// Whether the expression reads `call.arguments`, which must be parsed for it.
+    /// Whether the expression might read `call.arguments`. The arguments are parsed only in this case.
     pub arguments: bool,
     /// Whether the expression reads `tool`.
     pub tool: bool,
@@ -57,8 +57,8 @@ impl Expression {
     /// Compiles `text`.
     ///
     /// # Errors
-    /// Says what is wrong and where: a limit is exceeded, the text is not CEL, a variable does not exist, or the result
-    /// cannot be a boolean.
+    /// Returns a message that describes the fault: a limit is exceeded, the text is not CEL, a macro is inside another
+    /// macro, a variable or one of its members does not exist, or the result cannot be a boolean.
     pub fn compile(text: &str) -> Result<Self, String> {
         check_bounds(text)?;
         // The parser panics on some texts that are not CEL.

@@ -1,5 +1,6 @@
-//! The inputs of the compiler: the custom resources in neutral form. Each field holds its value or is absent; defaults
-//! that depend on nothing but the object are already filled in.
+//! The inputs of the compiler: custom resources, and the data that they refer to, in the compiler's own types. Defaults
+//! that depend on the object alone are already filled in; a field whose default depends on something else is `None` if
+//! it is not set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -20,9 +21,11 @@ pub type Labels = BTreeMap<String, String>;
 /// Everything that is compiled into the plan of one gateway.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
-    /// The gateway; `None` for a folder that declares none, which gets an implicit gateway.
+    /// The gateway. `None` if the gateway is invalid and therefore listed in `invalid`, or if the folder declares no
+    /// gateway and gets an implicit one.
     pub gateway: Option<GatewayInput>,
-    /// Folder that paths of plugins are relative to, if the gateway names none.
+    /// Plugin folder of an implicit gateway; `source.path` of a plugin is relative to it. A declared gateway has its
+    /// own setting.
     pub default_plugin_dir: PathBuf,
     /// Upstreams, oldest first; in a folder, in the order of the files.
     pub upstreams: Vec<UpstreamInput>,
@@ -30,51 +33,55 @@ pub struct Inputs {
     pub plugins: Vec<PluginInput>,
     /// Chains, in any order.
     pub chains: Vec<ChainInput>,
-    /// Objects that exist but are invalid; their last accepted form stays in force.
+    /// Objects that exist but are invalid. The last accepted form of each stays in force.
     pub invalid: Vec<InvalidObject>,
-    /// Data of ConfigMaps, or why one cannot be read although it might exist.
+    /// Data of each ConfigMap, or the reason why it cannot be read although it might exist.
     pub config_maps: BTreeMap<ObjectKey, ConfigMapData>,
-    /// URLs of servers, or why one has none, by the namespace and the object that the upstream refers to.
+    /// URL of each server that an upstream refers to, or the reason why there is none. A key consists of the upstream's
+    /// namespace and the reference.
     pub servers: BTreeMap<(String, ServerInput), Result<String, (Reason, String)>>,
-    /// Labels of namespaces. Of a namespace that is missing here, only `kubernetes.io/metadata.name` is known.
+    /// Labels of each namespace. For a namespace that is missing here, only the label `kubernetes.io/metadata.name` is
+    /// known.
     pub namespaces: BTreeMap<String, Labels>,
-    /// Files of plugins with `source.path`.
+    /// Files of the plugins that have `source.path`.
     pub files: Files,
-    /// Whether only the gateway can read those files. If so, such plugins are planned without code, and the gateway
-    /// completes its plan ([`super::compile::complete`]).
+    /// Whether only the gateway, and not this process, can read the files of plugins with `source.path`. If so, these
+    /// plugins are planned without code, and the gateway completes its plan ([`super::compile::complete`]).
     pub files_elsewhere: bool,
-    /// Forms of plugins that a gateway could not load.
+    /// For each plugin that a gateway could not load: the form that failed.
     pub not_loaded: BTreeMap<ObjectKey, NotLoaded>,
-    /// Objects whose new form is too large for the room that other objects leave in the gateway's plan, and why.
+    /// Objects whose new form does not fit into the room that other objects leave in the gateway's plan, each with the
+    /// message to report.
     pub no_room: BTreeMap<ObjectId, String>,
-    /// The facts that parsing found about code, by the [`code_key`] of text and file name.
+    /// The facts that parsing found about code. The keys are those of [`code_key`].
     pub facts: BTreeMap<String, CodeFacts>,
-    /// Keys of code that is being parsed for the first time; facts about it will be available soon.
+    /// Keys ([`code_key`]) of code that is being parsed for the first time; facts about it will be available soon.
     pub parsing: BTreeSet<String>,
 }
 
 /// A form of a plugin that a gateway could not load.
 #[derive(Clone, Debug)]
 pub struct NotLoaded {
-    /// The form, as [`PluginPlan::form`] identifies it.
+    /// Identifier of the form, as returned by [`PluginPlan::form`].
     pub form: String,
-    /// Error message of the gateway.
+    /// Error message that the gateway reported.
     pub message: String,
     /// The preceding form with its code; `None` if it is unknown.
     pub before: Option<Arc<(PluginPlan, String)>>,
 }
 
-/// Data of a ConfigMap, or why it cannot be read.
+/// Data of a ConfigMap, or why it cannot be read: a reason and a message.
 pub type ConfigMapData = Result<BTreeMap<String, String>, (Reason, String)>;
 
-/// Files of plugins by their paths relative to the plugin folder, or why a file cannot be read.
+/// Plugin files by their paths relative to the plugin folder. A file that cannot be used is represented by the reason.
 pub type Files = BTreeMap<String, Result<FileCode, Unread>>;
 
-/// Why a file cannot be used.
+/// The reason why a plugin file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Unread {
-    /// Whether the file cannot be read, is too large, or is not text.
+    /// Category of the problem: the file cannot be found or read, a limit on size or number is exceeded, or the content
+    /// is not UTF-8 text.
     pub reason: Reason,
     /// Human-readable explanation.
     pub message: String,
@@ -92,9 +99,10 @@ impl Unread {
 pub struct FileCode {
     /// Text of the file.
     pub text: String,
-    /// Folder of the file, whose other files the code can import.
+    /// Folder that contains the file. The code can import the other files in this folder.
     pub folder: PathBuf,
-    /// Digest of those other files. Workers are replaced if it changes.
+    /// Digest of the other files in the folder that the code can import. When it changes, the plugin's workers are
+    /// replaced.
     pub siblings: String,
 }
 
@@ -103,11 +111,12 @@ pub struct FileCode {
 pub struct InvalidObject {
     /// Identifies the object.
     pub id: ObjectId,
-    /// For a chain: what it selects, as far as it can be read, without entries. `None` if that is unknown; the chain
-    /// then selects everything on each gateway that takes chains of its namespace.
+    /// For a chain: the settings that decide what it selects, as far as they can be read; the entries are left out.
+    /// `None` if they cannot be read: a chain that was never accepted then counts as selecting every tool call within
+    /// its reach.
     pub chain: Option<ChainInput>,
-    /// Whether the object asks to be switched off (`enabled: false` of an upstream, `stopped: true` of a gateway) or
-    /// on; `None` if it asks for neither.
+    /// `Some(true)` if the object asks to be switched off (`enabled: false` of an upstream, `stopped: true` of a
+    /// gateway), `Some(false)` if it asks to be switched on, `None` if it asks for neither.
     pub off: Option<bool>,
 }
 
@@ -120,12 +129,12 @@ pub struct GatewayInput {
     pub upstreams: Takes,
     /// Chains that the gateway takes.
     pub chains: Takes,
-    /// Revision that pods must keep running, in a cluster; `None` if the gateway is not pinned.
+    /// In a cluster, the revision that the gateway's pods must keep running; `None` if the gateway is not pinned.
     pub pinned: Option<String>,
 }
 
 /// An MCPUpstream in the form that the compiler reads. When references are resolved, `values` become the headers or
-/// variables of its plan.
+/// environment variables of `plan`.
 #[derive(Clone, Debug)]
 pub struct UpstreamInput {
     /// Settings of the upstream, with defaults.
@@ -148,9 +157,9 @@ pub struct ServerInput {
     pub kind: String,
     /// Name of the object.
     pub name: String,
-    /// Number or name of a Service's port.
+    /// For a Service: number or name of its port.
     pub port: Option<String>,
-    /// Path of the endpoint; `None` keeps the path of the URL, and means `/mcp` for a Service.
+    /// Path of the endpoint. `None` means `/mcp` for a Service, and the path of the published URL for any other object.
     pub path: Option<String>,
 }
 
@@ -161,14 +170,14 @@ pub struct NamedInput {
     pub name: String,
     /// Where the value comes from.
     pub value: InputValue,
-    /// Path of the field, for Problems.
+    /// Path of the field in the manifest, for Problems.
     pub field: String,
 }
 
-/// Where a value comes from. References are to objects of the same namespace.
+/// The source of a value. ConfigMaps and Secrets are in the same namespace as the object that refers to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputValue {
-    /// Written in the object itself.
+    /// The value itself, as written in the object.
     Literal(String),
     /// A key of a ConfigMap.
     ConfigMap {
@@ -176,7 +185,7 @@ pub enum InputValue {
         name: String,
         /// Key in its data.
         key: String,
-        /// Whether the key can be missing.
+        /// Whether the value is left out, without a Problem, if the ConfigMap or the key does not exist.
         optional: bool,
     },
     /// A key of a Secret.
@@ -185,7 +194,7 @@ pub enum InputValue {
         name: String,
         /// Key in its data.
         key: String,
-        /// Whether the key can be missing.
+        /// Whether the value is left out, without an error, if the Secret or the key does not exist.
         optional: bool,
     },
     /// A variable of the gateway's own environment.
@@ -201,11 +210,11 @@ pub struct PluginInput {
     pub enabled: bool,
     /// `spec.role`. Default: Transform.
     pub role: Role,
-    /// `spec.phases`; `None` means the phases that the code's exports support, or both.
+    /// `spec.phases`; `None` means every phase that the code supports.
     pub phases: Option<Vec<Phase>>,
     /// `spec.order`. Default: 0.
     pub order: i64,
-    /// `spec.protocol`.
+    /// `spec.protocol`. Default: Auto.
     pub protocol: ProtocolSetting,
     /// Where the code comes from.
     pub source: SourceInput,
@@ -215,7 +224,7 @@ pub struct PluginInput {
     pub filter_upstreams: Vec<String>,
     /// Globs over tool names; empty matches all.
     pub filter_tools: Vec<String>,
-    /// Time limit of one execution in milliseconds; `None` is the gateway's default.
+    /// Time limit of one execution in milliseconds; `None` means the gateway's default.
     pub timeout_ms: Option<u32>,
     /// `spec.config`, a JSON object as canonical text.
     pub config: Option<Box<RawValue>>,
@@ -225,17 +234,18 @@ pub struct PluginInput {
     pub env: Vec<NamedInput>,
     /// Addresses, as `host:port`, that the plugin can connect to.
     pub egress: Vec<String>,
-    /// `spec.reuse`.
+    /// `spec.reuse`, for protocol Once: whether a warm worker runs the script again in a fresh context.
     pub reuse: bool,
-    /// `spec.encoding`.
+    /// `spec.encoding`, for protocol Lines: the format of the messages.
     pub encoding: Encoding,
-    /// `spec.pool.size`.
+    /// `spec.pool.size`: the number of warm workers; `None` means the gateway's `poolSizePerPlugin`.
     pub pool_size: Option<u32>,
-    /// `spec.pool.concurrency`.
+    /// `spec.pool.concurrency`, for protocol Module: maximum number of concurrent executions in one worker.
     pub concurrency: u32,
-    /// `spec.pool.maxExecutions`.
+    /// `spec.pool.maxExecutions`: number of executions after which a worker is replaced; `None` means the default of
+    /// the protocol.
     pub max_executions: Option<u32>,
-    /// `spec.pool.maxLifetimeSeconds`.
+    /// `spec.pool.maxLifetimeSeconds`: seconds after which a worker is replaced; `None` means 3600.
     pub max_lifetime_seconds: Option<u32>,
     /// Limits of executions and workers, with defaults.
     pub limits: PluginLimits,
@@ -243,17 +253,17 @@ pub struct PluginInput {
     pub share_with: Option<Namespaces>,
     /// Whether entries of other namespaces can replace keys of `config`.
     pub config_overrides: bool,
-    /// Why the plugin cannot run: its type, its source or a protective setting is not implemented.
+    /// Set if the plugin cannot run because its type, its source or a protective setting is not implemented.
     pub refusing: Option<Refusal>,
 }
 
-/// `spec.protocol` of a plugin.
+/// The protocol that a manifest requests in `spec.protocol`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProtocolSetting {
     /// The code's exports decide.
     #[default]
     Auto,
-    /// Contract 1.0: one execution per process.
+    /// The Plugin API Contract 1.0: each execution runs the whole script.
     Once,
     /// The script reads and answers one message after another.
     Lines,
@@ -278,7 +288,8 @@ impl ProtocolSetting {
 pub enum SourceInput {
     /// Code in the object itself.
     Inline(String),
-    /// A key of a ConfigMap in the same namespace; its extension decides between ES module and CommonJS.
+    /// A key of a ConfigMap in the same namespace. The extension of the key determines the module system; for `.js`,
+    /// the syntax of the code does.
     ConfigMap {
         /// Name of the ConfigMap.
         name: String,
@@ -287,7 +298,7 @@ pub enum SourceInput {
     },
     /// A file, by its path relative to the plugin folder.
     Path(String),
-    /// A source that is not implemented; the plugin's `refusing` says so.
+    /// A source that is not implemented. The plugin's `refusing` is set.
     NotBuilt,
 }
 
@@ -304,7 +315,7 @@ pub struct ChainInput {
     pub order: i32,
     /// Gateways that the chain is for; empty means every gateway of its namespace.
     pub gateways: Vec<ObjectKey>,
-    /// Upstreams that the chain covers; `None` covers all within reach.
+    /// Upstreams that the chain covers; `None` means all within its reach.
     pub upstreams: Option<UpstreamsInput>,
     /// Globs over the names of tools to include; empty includes all.
     pub include: Vec<String>,
@@ -312,7 +323,8 @@ pub struct ChainInput {
     pub exclude: Vec<String>,
     /// MCP methods that the chain covers. Default: `tools/call`.
     pub methods: Vec<String>,
-    /// Whether `spec.notifications` is `Pass`.
+    /// Whether `spec.notifications` is `Pass`: the text of progress and log messages then reaches the client even if
+    /// the chain has a Guard on the response.
     pub notifications_pass: bool,
     /// Entries in the order of the list.
     pub entries: Vec<EntryInput>,
@@ -327,18 +339,19 @@ pub struct UpstreamsInput {
     pub selector: Option<LabelSelector>,
 }
 
-/// An entry of a chain in the form that the compiler reads, without defaults from its plugin.
+/// An entry of a chain in the form that the compiler reads. Defaults that come from the entry's plugin are not filled
+/// in.
 #[derive(Clone, Debug)]
 pub struct EntryInput {
     /// Plugin that the entry names.
     pub plugin: ObjectKey,
-    /// `order`; `None` is the plugin's.
+    /// `order`; `None` means the `order` of the plugin.
     pub order: Option<i64>,
     /// `enabled`. Default: true.
     pub enabled: bool,
-    /// Time limit of one execution in milliseconds; `None` is the plugin's.
+    /// Time limit of one execution in milliseconds; `None` means the plugin's.
     pub timeout_ms: Option<u32>,
-    /// Token limit that is handed to the plugin, at least 1; `None` is the one in the call's `_meta`.
+    /// Token limit that is passed to the plugin, at least 1; `None` means the limit in the call's `_meta`.
     pub max_tokens: Option<u32>,
     /// JSON object whose keys replace those of the plugin's configuration.
     pub config: Option<Box<RawValue>>,
@@ -346,14 +359,14 @@ pub struct EntryInput {
     pub view: View,
     /// CEL condition; `None` means that the plugin always runs.
     pub when: Option<String>,
-    /// `failurePolicy`; `None` is the default of the plugin's role.
+    /// `failurePolicy`; `None` means the default of the plugin's role.
     pub failure_policy: Option<FailurePolicy>,
-    /// Whether the plugin's answer takes effect.
+    /// `Enforce` if the plugin's answer takes effect, `Shadow` if it is only recorded.
     pub mode: Mode,
 }
 
-/// Returns the key of code in [`Inputs::facts`]: the digest of its text and the file extension, which decides how it is
-/// parsed.
+/// Returns the key of code in [`Inputs::facts`]: the digest of the code's text, followed by the extension of
+/// `file_name`, because the extension decides how the code is parsed.
 pub fn code_key(digest: &str, file_name: &str) -> String {
     let ending = file_name.rsplit_once('.').map_or("", |(_, ending)| ending);
     format!("{digest}.{ending}")

@@ -1,7 +1,7 @@
 //! Compiles the objects that users wrote into a plan.
 //!
-//! Invariant: no IO, no async runtime, no clock; facts about code, files and namespaces are inputs. A bad object leads
-//! to a Problem and does not affect the others.
+//! This module performs no IO, uses no async runtime and reads no clock; facts about code, files and namespaces are
+//! inputs. A bad object is reported as a Problem and never prevents the compilation of the others.
 
 pub mod compile;
 pub mod expr;

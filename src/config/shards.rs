@@ -1,7 +1,8 @@
 //! Splits a plan into pieces that are stored separately, so that an edit changes only the pieces that it affects.
 //!
 //! Objects are assigned to buckets by their names, code by its digest. The gateway's piece holds the order of the
-//! objects. No piece holds the plan's revision, which changes with every edit and is computed from the pieces.
+//! objects. No piece holds the plan's revision, because it changes with every edit; it is computed when the pieces are
+//! joined.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +15,7 @@ use crate::domain::plan::{
     ChainPlan, FEATURES, FORMAT_VERSION, GatewayPlan, GatewayTakes, Plan, PluginPlan, UpstreamPlan,
 };
 
-/// Number of buckets for upstreams, and for chains with plugins.
+/// Number of buckets for upstreams. Chains and plugins together have the same number.
 const BUCKETS: u32 = 64;
 /// Maximum size of the code in a piece, in bytes. A single larger text has a piece of its own.
 const MAX_CODE: usize = 512 << 10;
@@ -41,11 +42,11 @@ pub enum PieceKind {
 pub struct PlanPiece {
     /// The kind of the piece's content.
     pub kind: PieceKind,
-    /// Bucket that the content belongs to; pieces of the same kind and bucket can occur several times.
+    /// Bucket that the content belongs to. Several pieces can have the same kind and bucket.
     pub bucket: u32,
     /// Content of the piece.
     pub json: String,
-    /// SHA-256 digest of `json` in hexadecimal, which identifies the piece.
+    /// SHA-256 digest of `json`, in hexadecimal. It identifies the piece.
     pub sha256: String,
 }
 
@@ -60,7 +61,7 @@ pub enum JoinError {
         /// Error of the parser.
         error: serde_json::Error,
     },
-    /// This version does not read the plan's format.
+    /// This version cannot read the plan's format.
     #[error("the plan has format {found}; this version reads {OLDEST_FORMAT} to {FORMAT_VERSION}")]
     Format {
         /// Format of the plan.
@@ -72,12 +73,12 @@ pub enum JoinError {
     /// The plan requires features that this version does not have.
     #[error("the plan requires {}, which this version does not have: use a newer version of the gateway", .0.join(", "))]
     Features(Vec<String>),
-    /// An object is named, but is in no piece.
+    /// The gateway's piece names an object, or a plugin needs code, that no piece contains.
     #[error("{what} {key} is named, and in no piece")]
     Missing {
-        /// Kind of the object.
+        /// Kind of the object, or `the code of Plugin`.
         what: &'static str,
-        /// Name of the object.
+        /// Namespace and name of the object.
         key: String,
     },
 }
@@ -96,8 +97,8 @@ struct GatewayPiece {
     requires: Vec<String>,
     gateway: GatewayPlan,
     takes: Option<GatewayTakes>,
-    /// Objects of each kind in their order. Kinds that this version does not know are ignored; if that would be wrong,
-    /// the plan names them in `requires`.
+    /// Keys of the objects of each kind, in order. Kinds that this version does not know are ignored; a plan that must
+    /// not be read without them names a feature in `requires`.
     #[serde(default)]
     objects: BTreeMap<String, Vec<ObjectKey>>,
     /// Order of the objects in a plan of format 1, which has no `objects`.
@@ -138,7 +139,7 @@ struct OwnObjects {
     chains: Vec<ChainPlan>,
 }
 
-/// Whether plans of this format can be read.
+/// Whether this version can read plans of this format.
 pub fn is_readable(format_version: u32) -> bool {
     (OLDEST_FORMAT..=FORMAT_VERSION).contains(&format_version)
 }
@@ -209,7 +210,7 @@ impl ChainObjects {
     }
 }
 
-/// Serializes an object of a plan, which cannot fail.
+/// Serializes an object of a plan. This cannot fail.
 fn raw(object: &impl Serialize) -> Box<RawValue> {
     serde_json::value::to_raw_value(object).unwrap_or_default()
 }
@@ -231,7 +232,8 @@ fn parts<T>(content: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     parts
 }
 
-/// Groups code by the first byte of its digest, and starts another piece before one becomes too large.
+/// Groups code by the first byte of its digest, and starts another piece before one exceeds [`MAX_CODE`]. A single
+/// larger text is a piece of its own.
 fn split_code(code: &BTreeMap<String, String>) -> Vec<PlanPiece> {
     let mut pieces = Vec::new();
     let mut open: BTreeMap<&str, &str> = BTreeMap::new();
@@ -255,7 +257,7 @@ fn split_code(code: &BTreeMap<String, String>) -> Vec<PlanPiece> {
     pieces
 }
 
-/// Joins pieces, in any order, into a plan. The caller must have compared each piece with its digest.
+/// Joins pieces, in any order, into a plan. The caller must have checked each piece against its digest.
 ///
 /// # Errors
 /// See [`JoinError`]. A partial plan is never returned.

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-/// Variables of one evaluation. An expression must not read a variable that is `None`.
+/// The variables of one evaluation. Each variable that the expression reads must be set.
 #[derive(Default)]
 pub struct Variables<'a> {
-    /// `call {method, name, arguments, userQuery, maxTokens, session}`
+    /// The variable `call`, with the members `method`, `name`, `arguments`, `userQuery`, `maxTokens` and `session`.
     pub call: Option<CallVariable<'a>>,
-    /// `tool {name, upstreamName, annotations, _meta}`
+    /// The variable `tool`, with the members `name`, `upstreamName`, `annotations` and `_meta`.
     pub tool: Option<ToolVariable<'a>>,
-    /// `upstream {name, namespace, labels}`
+    /// The variable `upstream`, with the members `name`, `namespace` and `labels`.
     pub upstream: Option<UpstreamVariable<'a>>,
-    /// `identity {method, subject, groups, claims, scopes}`
+    /// The variable `identity`, with the members `method`, `subject`, `groups`, `claims` and `scopes`.
     pub identity: Option<IdentityVariable<'a>>,
-    /// `content {text, type, size}`
+    /// The variable `content`, with the members `text`, `type` and `size`.
     pub content: Option<ContentVariable<'a>>,
 }
 
-/// The variable `call`. Strings are empty and numbers are 0 if the call has no such value.
+/// The variable `call`. A string is empty, and a number is 0, if the call does not have the value.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallVariable<'a> {
@@ -60,9 +60,9 @@ pub struct ToolVariable<'a> {
 pub struct AnnotationsVariable {
     /// Whether the tool changes nothing (`readOnlyHint`).
     pub read_only_hint: bool,
-    /// Whether the tool may destroy data (`destructiveHint`).
+    /// Whether the tool can destroy data (`destructiveHint`).
     pub destructive_hint: bool,
-    /// Whether calling it again with the same arguments has no further effect (`idempotentHint`).
+    /// Whether calling the tool again with the same arguments has no further effect (`idempotentHint`).
     pub idempotent_hint: bool,
     /// Whether the tool reaches the outside world (`openWorldHint`).
     pub open_world_hint: bool,
@@ -82,7 +82,7 @@ pub struct UpstreamVariable<'a> {
 /// The variable `identity`: the caller.
 #[derive(Serialize)]
 pub struct IdentityVariable<'a> {
-    /// How the caller was authenticated: `anonymous`.
+    /// How the caller was authenticated. Always `anonymous`.
     pub method: &'a str,
     /// The authenticated subject.
     pub subject: &'a str,
@@ -94,12 +94,12 @@ pub struct IdentityVariable<'a> {
     pub scopes: &'a [String],
 }
 
-/// The variable `content`: what an entry's plugin would see.
+/// The variable `content`: the part of the request or response that the entry's plugin would receive.
 #[derive(Serialize)]
 pub struct ContentVariable<'a> {
     /// Text of the content.
     pub text: &'a str,
-    /// `text` or `json`.
+    /// Type of the content: `text` or `json`.
     #[serde(rename = "type")]
     pub kind: &'a str,
     /// Size of the content in bytes.

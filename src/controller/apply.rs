@@ -51,7 +51,7 @@ pub(super) struct SnapshotStore {
     shards: BTreeMap<String, StoredShard>,
     /// Shards that this process deleted, and when. The watch can still show them for a while.
     deleted: HashMap<String, Instant>,
-    /// Every tool name that an upstream was ever seen to list.
+    /// Tool names that pods have ever received from the upstreams that [`ever_seen::counting`] returns.
     seen_names: SeenNames,
     /// The revision that pods run until the newest plan is in force, and its plan.
     running: Option<(String, Arc<Plan>)>,
@@ -87,7 +87,7 @@ struct Refused {
 
 impl SnapshotStore {
     /// Writes the missing shards of the plan's revision, then the index, then deletes shards that no kept revision
-    /// names. If the plan cannot be stored, only its restrictions are written.
+    /// names. If the plan cannot be stored, writes only the restrictions.
     pub(super) async fn write(&mut self, writer: &Writer, planned: &PlannedGateway) -> Result<(), ApplyError> {
         let owner = &planned.owner;
         let api: Api<GatewaySnapshot> = Api::namespaced(writer.client.clone(), &owner.key.namespace);
@@ -121,8 +121,8 @@ impl SnapshotStore {
         built.map(drop).map_err(Into::into)
     }
 
-    /// Writes an index that differs from the stored one only in new tool names. Cheaper than [`Self::write`], which
-    /// splits the whole plan into shards.
+    /// Writes an index that differs from the stored one only in new tool names. This is cheaper than [`Self::write`],
+    /// which splits the whole plan into shards.
     pub(super) async fn write_names(&mut self, writer: &Writer, owner: &Owner) -> Result<(), ApplyError> {
         let Some(index) = self.index.as_ref().map(|index| index::with_names(index, &self.seen_names)) else {
             return Ok(());
@@ -237,8 +237,8 @@ impl SnapshotStore {
         Ok(())
     }
 
-    /// Sends the index. If the cluster's CRD is too old to know one of its fields, sends it again without the optional
-    /// ones, because the index also carries the stop switch. Returns what was stored.
+    /// Sends the index. If the cluster's CRD is too old to know one of the index's fields, sends the index again
+    /// without the optional fields, because the stop switch in it must reach the pods. Returns what was stored.
     async fn apply_index(
         &self,
         writer: &Writer,
@@ -249,7 +249,8 @@ impl SnapshotStore {
     ) -> Result<(GatewaySnapshot, SnapshotIndex), RequestError> {
         let send = async |index: SnapshotIndex| {
             let mut object = build::index_object(owner, index.clone());
-            // If two processes believe that they lead, the API server refuses one of them.
+            // If two processes believe that they lead, the API server refuses the write of the one with the older
+            // version.
             object.metadata.resource_version.clone_from(&self.version);
             writer.apply(api, what, &owner.key.name, &object).await.map(|applied| (applied, index))
         };

@@ -64,7 +64,7 @@ impl RetryBackoff {
     }
 }
 
-/// Whether the resource is forbidden or unknown to the cluster, which only a person can change.
+/// Whether the resource is forbidden, or unknown to the cluster. Only a person can change either.
 pub(super) fn is_lasting(error: &watcher::Error) -> bool {
     status(error).is_some_and(|status| matches!(status.code, 403 | 404))
 }
@@ -79,7 +79,7 @@ pub(super) fn is_absent(error: &watcher::Error) -> bool {
     status(error).is_some_and(|status| status.code == 404)
 }
 
-/// Returns the failure in short: the API server's message if it answered, otherwise the chain of causes.
+/// Describes a failure: returns the API server's message if it answered, otherwise the chain of causes.
 pub(super) fn words(error: &watcher::Error) -> String {
     status(error).map_or_else(|| causes(error), |status| status.message.clone())
 }

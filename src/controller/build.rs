@@ -32,8 +32,8 @@ pub(super) enum BuildError {
     NotKept(String),
 }
 
-/// Removes everything that this gateway's chains do not name, so that code from other namespaces stays out of its
-/// snapshot.
+/// Removes the plugins that no chain of the plan names, and their code, so that code of other namespaces stays out of
+/// the gateway's snapshot.
 pub(super) fn prune(plan: &mut Plan) {
     let used: BTreeSet<_> = plan.chains.iter().flat_map(|c| &c.entries).map(|entry| entry.plugin.clone()).collect();
     plan.plugins.retain(|plugin| used.contains(&plugin.key));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::sync::watch;
 
-/// Identifies a watch: a resource and a namespace, which is empty for a watch of all namespaces.
+/// Identifies a watch: a resource, and a namespace. The namespace is empty for a watch of all namespaces.
 pub(super) type WatchKey = (String, String);
 
 #[derive(Clone, Default, PartialEq, Eq)]

@@ -78,8 +78,8 @@ impl CompiledObjects {
     }
 }
 
-/// The plan that pods run until the newest one is in force: that of the pinned revision, otherwise the one that was
-/// stored last. The error says why it cannot be read.
+/// The plan that pods run until the newest one is in force: that of the pinned revision if it is kept, otherwise that
+/// of the current revision. The error is the reason why the plan cannot be read.
 pub(super) type RunningPlan = Result<Arc<Plan>, String>;
 
 /// Plans of the kept revisions, without their code, by revision name.
@@ -111,7 +111,7 @@ pub(super) fn inputs(objects: &[LoweredObject], found: &Dereferenced) -> Inputs 
     inputs
 }
 
-/// Finds the problems that objects have regardless of the gateway, by compiling for a gateway that selects everything,
+/// Compiles for a gateway that selects everything. Returns the problems that objects have regardless of the gateway,
 /// and the protocols of the accepted plugins. `inputs` has no gateway, and is unchanged afterwards.
 pub(super) fn check_standalone(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Problem>>, HashMap<ObjectKey, Protocol>) {
     // Upstreams and chains are compiled separately: which upstreams a chain covers depends on the gateway, and is slow
@@ -130,9 +130,9 @@ pub(super) fn check_standalone(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Pr
     (own, known.map(|plugin| (plugin.key, plugin.protocol)).collect())
 }
 
-/// Compiles the plan of one gateway. `previous` is its newest earlier plan. `running` is the plan that pods run until
-/// the new one is in force, or `None` if nothing is stored. `kept` are the plans of all revisions that pods can still
-/// run. `loading` holds what pods reported about loading plugins.
+/// Compiles the plan of one gateway. `previous` is the gateway's newest earlier plan. `running` is the plan that pods
+/// run until the new one is in force, or `None` if nothing is stored. `kept` are the plans of all revisions that pods
+/// can still run. `loading` holds what pods reported about loading plugins.
 pub(super) fn plan(
     gateway: &LoweredObject,
     inputs: &mut Inputs,
@@ -184,8 +184,8 @@ pub(super) fn plan(
     }
 }
 
-/// Compiles a plan with only what the gateway's chains name, within the size bounds of namespaces. Objects that outgrow
-/// those bounds keep the form that they have in the `previous` plan.
+/// Compiles a plan that contains only the plugins that the gateway's chains name, and that stays within the size limits
+/// of namespaces. Objects that outgrow those limits keep the form that they have in the `previous` plan.
 fn compile_within_bounds(inputs: &mut Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
     let compile = |inputs: &Inputs| {
         let (mut plan, problems) = compile_unnamed(inputs, previous);
@@ -207,7 +207,8 @@ pub(super) fn pinned(gateway: &LoweredObject) -> Option<&str> {
     gateway.spec.get("pinnedRevision").and_then(Value::as_str)
 }
 
-/// Returns the restrictions of a plan, in the form in which gateways will read them.
+/// Returns the restrictions that apply to the plan `running`, with the stop switch from `plan`, in the form in which
+/// gateways will read them.
 fn restrictions(inputs: &Inputs, plan: &Plan, running: Option<&RunningPlan>) -> Restrictions {
     let taken = match running {
         Some(Ok(running)) => compile::restrictions(inputs, running),
@@ -242,7 +243,7 @@ mod tests {
 
     const KIB: usize = 1 << 10;
 
-    /// Returns inputs with 40 upstreams in each of two namespaces, each with a label of `size` bytes.
+    /// Returns inputs with 40 upstreams in each of two namespaces. Each upstream has a label of `size` bytes.
     fn inputs(size: usize) -> Inputs {
         // Without a gateway, every upstream is selected.
         let mut inputs = Inputs { gateway: None, ..folder() };
@@ -276,7 +277,7 @@ mod tests {
         assert!(plan.upstreams.iter().all(|upstream| upstream.refusing.is_none()));
         assert!(plan.upstream("new").is_some() && !plan.upstream("b39").unwrap().enabled);
         assert!(grown.no_room.is_empty());
-        // These upstreams keep the old form until there is room, which every compilation checks.
+        // These upstreams keep the old form until there is room. Each compilation checks this again.
         let (again, _) = compile_within_bounds(&mut grown, Some(&plan));
         assert_eq!(large(&again, 400 * KIB), kept);
         grown.upstreams.retain(|upstream| upstream.plan.key.namespace != "a");

@@ -3,13 +3,13 @@
 /// The type of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConditionType {
-    /// Whether the object is valid on its own.
+    /// The object is valid on its own.
     Accepted,
-    /// Whether everything that the object refers to exists and can be used.
+    /// Everything that the object refers to exists and can be used.
     ResolvedRefs,
-    /// Whether all ready pods of its gateways run it.
+    /// All ready pods of the gateways that use the object run its current form.
     Programmed,
-    /// Whether an upstream's server answers.
+    /// The server of the upstream answers.
     Connected,
     /// Part of the object has no effect.
     PartiallyInvalid,
@@ -60,8 +60,8 @@ impl ConditionType {
         Self::ALL.into_iter().find(|known| known.as_str() == word)
     }
 
-    /// Whether `True` is bad: such a condition exists only while it is true (Kubernetes, API conventions, conditions of
-    /// abnormal-true polarity).
+    /// Whether the status `True` is bad. Such a condition is present only while it is true (Kubernetes, API
+    /// conventions, conditions of abnormal-true polarity).
     pub(super) fn is_bad_while_true(self) -> bool {
         match self {
             Self::PartiallyInvalid | Self::Refusing | Self::FailsOpen | Self::CrashLooping | Self::SandboxDegraded => {

@@ -28,7 +28,7 @@ pub(super) struct Dereferencing {
 
 /// The last known state of one ConfigMap.
 struct Known {
-    /// Resource version of the ConfigMap that was read; `None` if it was never read.
+    /// Resource version of the ConfigMap from which `data` was read; `None` if there is no data.
     version: Option<String>,
     data: ConfigMapData,
     /// When to try again after a failed read.
@@ -132,7 +132,8 @@ fn is_service(server: &ServerInput) -> bool {
     server.group.is_empty() && server.kind == "Service"
 }
 
-/// Returns the URL of a Service. It contains the Service's DNS name, so it stays valid when pods change.
+/// Returns the URL of a Service. The URL contains a DNS name and not the addresses of pods, so it stays valid when pods
+/// change.
 fn service_url(service: Option<&Service>, namespace: &str, server: &ServerInput) -> Result<String, (Reason, String)> {
     let not_found = |why: String| (Reason::ServerNotFound, why);
     let name = format!("Service {namespace}/{}", server.name);

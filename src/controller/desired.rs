@@ -13,7 +13,7 @@ pub(super) struct Desired {
     pub(super) account: Option<Manifest<ServiceAccount>>,
     pub(super) role: Option<Manifest<Role>>,
     pub(super) binding: Option<Manifest<RoleBinding>>,
-    /// `None` leaves all of it as it is.
+    /// The objects of the gateway's pods. `None` leaves the existing objects unchanged.
     pub(super) workload: Option<Workload>,
 }
 

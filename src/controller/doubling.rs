@@ -26,8 +26,8 @@ impl Doubling {
         now + self.pause()
     }
 
-    /// Returns the longest pause, which also applies after all further failures, because the failure is not expected
-    /// to be temporary.
+    /// Returns the longest pause, for a failure that is not expected to be temporary. The same pause applies after all
+    /// further failures.
     pub(super) fn longest(&mut self) -> Duration {
         self.next = self.longest;
         self.longest

@@ -1,4 +1,4 @@
-//! Publishes Kubernetes Events when conditions become bad, and when `Ready` becomes true again.
+//! Publishes Kubernetes Events when conditions become bad, when there are new warnings, and when `Ready` becomes true.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -31,8 +31,8 @@ impl Events {
         Self { recorder: Recorder::new(writer.client.clone(), reporter), writer }
     }
 
-    /// Publishes the differences between the conditions that `object` had and those in `status`. `warnings` are those
-    /// that the message of `Accepted` lists while that condition is true.
+    /// Publishes Events for the differences between the conditions that `object` had and those in `status`. `warnings`
+    /// are the Problems that the message of `Accepted` lists while that condition is true.
     pub(super) async fn tell(&self, object: &LoweredObject, status: &Value, warnings: &[Problem]) {
         let before = object.conditions();
         let now: Vec<Condition> =
@@ -59,7 +59,7 @@ impl Events {
         };
         let publish = self.recorder.publish(event, &reference);
         match self.writer.attempt(&format!("create events in {}", object.id.key.namespace), publish).await {
-            // A 403 was already logged when it came in.
+            // `Rights` has already logged a 403.
             Ok(()) | Err(RequestError::NotLeading | RequestError::Forbidden(..)) => {}
             Err(error) => tracing::warn!(object = %object.id, "an Event cannot be published: {error}"),
         }
@@ -93,8 +93,8 @@ fn new_warnings(before: &[Condition], now: &[Condition], warnings: &[Problem]) -
     new.take(MAX_WARNINGS).map(|problem| bad(problem.reason.as_str(), &warning(problem))).collect()
 }
 
-/// Returns the Event for a new condition if it is a bad one other than `Ready`, or a true `Ready`. A condition with
-/// the reason `Pending` causes no Event.
+/// Returns the Event for a condition that is new: a Warning if the condition is bad, except for `Ready`, and a Normal
+/// Event if `Ready` is true. A condition with the reason `Pending` causes no Event.
 fn event(condition: &Condition) -> Option<Event> {
     let known = ConditionType::parse(&condition.r#type)?;
     let is_ready = known == ConditionType::Ready;

@@ -1,4 +1,4 @@
-//! Tool names that pods have seen upstreams list. The index keeps them for pods that start while a server is
+//! Tool names that pods have received from upstreams. The index keeps them for pods that start while a server is
 //! unreachable.
 
 use std::collections::BTreeSet;
@@ -8,8 +8,8 @@ use super::pods::Pods;
 use crate::domain::plan::{Plan, PrefixMode};
 use crate::domain::seen::SeenNames;
 
-/// Returns the upstreams whose tool names are kept: those of the newest plan and of each kept revision, if that plan
-/// prefixes tool names only on conflict. The names of an upstream are forgotten once no revision that can run has the
+/// Returns the upstreams whose tool names are kept: those of the newest plan and of the kept revisions, as far as these
+/// prefix tool names only on conflict. The names of an upstream are forgotten once no revision that can run has the
 /// upstream.
 pub(super) fn counting(newest: &Plan, kept: &KeptPlans) -> BTreeSet<String> {
     let kept = kept.values().flatten().map(AsRef::as_ref);

@@ -1,4 +1,4 @@
-//! Keeps the state of a gateway between planning rounds, and brings its objects in line with its plan.
+//! Keeps the state of one gateway between planning rounds, and brings the gateway's objects in line with its plan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) struct GatewayReconciler {
     pub(super) fault: Option<(Reason, String)>,
     /// When objects that someone else had changed or deleted were last repaired.
     repaired: Option<Instant>,
-    /// Whether such a repair is still due.
+    /// Whether a repair is due that has to wait until [`REPAIR_PERIOD`] is over.
     damaged: bool,
     /// Whether everything that the plan requires was written.
     applied: bool,
@@ -66,8 +66,8 @@ struct Built {
 }
 
 impl GatewayReconciler {
-    /// Starts with a plan of which nothing is written yet. `fault` is the reason why the previous plan could not be
-    /// applied.
+    /// Creates the state for a plan of which nothing has been written yet. `fault` is the reason why the previous plan
+    /// could not be applied.
     pub(super) fn new(
         planned: PlannedGateway,
         stored: SnapshotStore,
@@ -91,8 +91,8 @@ impl GatewayReconciler {
         }
     }
 
-    /// Replaces the plan. If the new plan requires the same objects, a pending retry keeps its time. While the gateway
-    /// is invalid, its last valid spec stays.
+    /// Returns this state with another plan. If the new plan requires the same objects, a pending retry keeps its time.
+    /// While the gateway is invalid, its last valid spec stays.
     pub(super) fn with_plan(self, mut planned: PlannedGateway) -> Self {
         planned.spec = planned.spec.or_else(|| self.planned.spec.clone());
         let (repaired, damaged) = (self.repaired, self.damaged);
@@ -110,8 +110,8 @@ impl GatewayReconciler {
         }
     }
 
-    /// Processes the pods' reports about loading plugins. Returns whether a further plugin failed to load that has an
-    /// earlier form to go back to.
+    /// Processes the pods' reports about loading plugins. Returns whether another plugin failed to load for which there
+    /// is an earlier form to go back to.
     pub(super) fn hear(&mut self, pods: &Pods) -> bool {
         self.loading.hear(&self.planned, &self.stored.revisions, pods)
     }
@@ -121,7 +121,7 @@ impl GatewayReconciler {
         self.named |= self.stored.hear_names(&self.planned.plan, pods);
     }
 
-    /// Returns when to write the index for tool names alone; `None` if there are no new ones, or if everything has to
+    /// Returns when to write the index for tool names alone; `None` if there are no new names, or if everything has to
     /// be written.
     fn names_due(&self) -> Option<Instant> {
         let earliest = self.names_written.map_or_else(Instant::now, |last| last + NAMES_PERIOD);
@@ -134,7 +134,7 @@ impl GatewayReconciler {
         self.names_due().map_or(wait, |due| wait.min(due.saturating_duration_since(Instant::now())))
     }
 
-    /// Writes the tool names that still wait, before this process ends.
+    /// Writes the tool names that are still waiting, before this process ends.
     pub(super) async fn write_names(&mut self, writer: &Writer) -> Result<(), ApplyError> {
         match std::mem::take(&mut self.named) {
             true => self.stored.write_names(writer, &self.planned.owner).await,
@@ -157,7 +157,7 @@ impl GatewayReconciler {
     ) -> Result<(), ApplyError> {
         let owner = &self.planned.owner;
         // If someone else changed or deleted the gateway's objects, they are read again, but at most once per
-        // [`REPAIR_PERIOD`], so that a client that does this endlessly does not keep this process from all other
+        // [`REPAIR_PERIOD`]. Otherwise, a client that changes them endlessly could keep this process from all other
         // work.
         self.damaged = !self.stored.is_intact(seen, owner);
         let repairs = self.damaged && self.repaired.is_none_or(|last| last.elapsed() >= REPAIR_PERIOD);
@@ -206,7 +206,8 @@ impl GatewayReconciler {
         Arc::clone(&self.built.insert(built).desired)
     }
 
-    /// Reads the stored objects again. They can differ from what was written, so the next write compares all of them.
+    /// Reads the stored objects again. Because they can differ from what was written, the next write compares all of
+    /// them with the plan.
     async fn refresh(&mut self, writer: &Writer) -> Result<(), ApplyError> {
         self.applied = false;
         self.stored.refresh(writer, &self.planned.owner).await
@@ -234,7 +235,7 @@ impl GatewayReconciler {
         written
     }
 
-    /// Notes that tool names were written, if any were waiting.
+    /// If `written` is true, notes that the waiting tool names, if any, were written.
     fn note_names(&mut self, written: bool) {
         if written && std::mem::take(&mut self.named) {
             self.names_written = Some(Instant::now());
@@ -252,13 +253,13 @@ impl GatewayReconciler {
         is_news
     }
 
-    /// Returns the URLs behind the gateway's Service.
+    /// Returns the URLs at which the gateway's endpoints can be reached through its Service.
     fn addresses(&self) -> Vec<String> {
         let in_force = self.stored.in_force().unwrap_or(&self.planned.plan);
         workload::addresses(&self.planned.owner, &workload::listeners(in_force))
     }
 
-    /// Returns the state that the status loop needs. `runs_pods` says whether the operator creates workloads.
+    /// Returns the state that the status loop needs. `runs_pods` is true if the operator creates workloads.
     pub(super) fn state(&self, runs_pods: bool) -> GatewayState {
         let index = self.stored.index.as_ref();
         let current = index.map(|index| index.current.clone());

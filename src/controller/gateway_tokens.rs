@@ -74,7 +74,8 @@ impl GatewayTokens {
         self.requests.account.known().map(ToString::to_string)
     }
 
-    /// Returns the token to present to a gateway's pods; `None` until the first request was answered.
+    /// Returns the token to present to a gateway's pods, or why there is none; `None` until the first request has
+    /// ended.
     pub(super) fn shown(&self, gateway: &str) -> Option<&Shown> {
         self.known.get(gateway).map(|known| &known.shown)
     }

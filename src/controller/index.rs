@@ -7,17 +7,17 @@ use crate::api::{restrictions, seen};
 use crate::domain::plan::Restrictions;
 use crate::domain::seen::SeenNames;
 
-/// How many revisions are kept, newest first. The current one is always kept.
+/// How many of the newest revisions are kept. The current revision is kept even if it is older.
 const KEPT: usize = 3;
-/// Maximum size of an index in bytes. etcd stores it within one request of 1.5 MiB (etcd, `--max-request-bytes`).
+/// Maximum size of an index in bytes. etcd accepts requests of at most 1.5 MiB (etcd, `--max-request-bytes`).
 const MAX_INDEX: usize = 1_300_000;
-/// Number of bytes that the API server adds for each shard besides its name, to record which of the shard's fields
-/// the operator owns (Kubernetes, managed fields).
+/// Number of bytes that the API server adds for each shard, besides the shard's name, to record which fields of the
+/// shard's entry the operator owns (Kubernetes, managed fields).
 const OF_SHARD: usize = 120;
 
 /// The content of a gateway's next index, as the planning loop computed it.
 pub(super) struct WantedIndex<'p> {
-    /// The revision of the newest plan; `None` if it cannot be stored.
+    /// The revision of the newest plan; `None` if that plan cannot be stored.
     pub(super) newest: Option<&'p SnapshotRevision>,
     /// `spec.pinnedRevision`.
     pub(super) pinned: Option<&'p str>,
@@ -25,17 +25,17 @@ pub(super) struct WantedIndex<'p> {
     pub(super) restrictions: &'p Restrictions,
     /// Restrictions that apply while the newest revision is current.
     pub(super) restrictions_of_newest: &'p Restrictions,
-    /// Forms of plugins that pods could not load.
+    /// Plugin forms that pods could not load.
     pub(super) not_loaded: &'p [NotLoadedForm],
-    /// Tool names that upstreams were seen to list.
+    /// Tool names that pods have received from upstreams.
     pub(super) seen_names: &'p SeenNames,
     /// Restrictions for each kept revision, for pods that still run it.
     pub(super) kept: &'p BTreeMap<String, Restrictions>,
 }
 
 impl WantedIndex<'_> {
-    /// Returns the restrictions in a revision's entry; `None` for the current revision, whose restrictions are in the
-    /// index itself.
+    /// Returns the restrictions for the entry of a kept revision; `None` for the current revision, whose restrictions
+    /// are in the index itself.
     fn restrictions_of(&self, known: &SnapshotRevision, current: &str) -> Option<SnapshotRestrictions> {
         if known.revision == current {
             return None;
@@ -48,8 +48,8 @@ impl WantedIndex<'_> {
     }
 }
 
-/// Returns the next index. A pinned revision is current as long as it is kept. If it is not kept, the current
-/// revision stays; the newest never silently replaces it. `None` if there is no revision that pods can run.
+/// Returns the next index, or `None` if there is no revision that pods can run. A pinned revision is current as long as
+/// it is kept. If it is not kept, the current revision stays current; the newest revision never silently replaces it.
 pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &WantedIndex<'_>) -> Option<SnapshotIndex> {
     let older = before.map_or(&[][..], |before| &before.revisions);
     let mut revisions: Vec<_> = older.to_vec();
@@ -78,13 +78,14 @@ pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &WantedIndex<'_>) ->
     Some(within_bounds(SnapshotIndex { current, revisions, restrictions, not_loaded, seen_names }))
 }
 
-/// Returns the index with these tool names and without any other change.
+/// Returns `before` with these tool names, shrunk if it is too large with them.
 pub(super) fn with_names(before: &SnapshotIndex, names: &SeenNames) -> SnapshotIndex {
     within_bounds(SnapshotIndex { seen_names: seen::written(names), ..before.clone() })
 }
 
-/// Shrinks an index until it can be stored. Older revisions are dropped first, beginning with the oldest. The stop
-/// switch is never dropped; if there is no room for the revocations, every call is refused instead.
+/// Shrinks an index until it can be stored. Drops the oldest revisions first, but never the newest or the current one,
+/// then the forms that could not be loaded and the tool names. If there is still no room for the revocations, a refusal
+/// of every call replaces them. The stop switch is never dropped.
 fn within_bounds(mut index: SnapshotIndex) -> SnapshotIndex {
     let is_spare = |index: &SnapshotIndex, place: &usize| index.revisions[*place].revision != index.current;
     while is_too_large(&index)
@@ -107,8 +108,8 @@ fn within_bounds(mut index: SnapshotIndex) -> SnapshotIndex {
     index
 }
 
-/// Returns how many revisions `after` drops for lack of room, or `None` if it drops none for that reason. Room is the
-/// reason if it keeps fewer than [`KEPT`].
+/// Returns how many revisions of `before` are missing from `after` for lack of room, or `None` if none is. Lack of room
+/// is the reason if `after` has fewer than [`KEPT`] revisions.
 pub(super) fn crowded_out(before: Option<&SnapshotIndex>, after: &SnapshotIndex) -> Option<usize> {
     let known = before.iter().flat_map(|before| &before.revisions);
     let gone = known.filter(|known| after.revisions.iter().all(|kept| kept.revision != known.revision)).count();
@@ -191,8 +192,8 @@ mod tests {
         assert_eq!((kept(&before), of_older(&before)), (vec!["b", "a"], vec![None, Some(1)]));
         let pinned = next(Some(&before), "c", Some("b")).unwrap();
         assert_eq!((kept(&pinned), of_older(&pinned)), (vec!["c", "b", "a"], vec![Some(0), None, Some(1)]));
-        // Without the pin, pods that cannot run the newest revision still learn what was revoked from the formerly
-        // pinned one.
+        // Without the pin, pods that cannot run the newest revision keep running the formerly pinned one, and still
+        // learn what was revoked from it.
         let free = next(Some(&pinned), "c", None).unwrap();
         assert_eq!((free.current.as_str(), of_older(&free)), ("c", vec![None, Some(1), Some(1)]));
         // A revision that is missing from `kept` keeps its restrictions.
@@ -259,8 +260,8 @@ mod tests {
         SnapshotRevision { shards: (0..1024).map(shard).collect(), ..empty_revision(name) }
     }
 
-    /// Returns the index after `names`, each a large revision. Every revision but the newest has this many
-    /// revocations.
+    /// Returns the index after large revisions with these `names` were stored one after another. Every revision except
+    /// the newest has `revoked` revocations.
     fn after(names: &[&str], pinned: Option<&str>, revoked: usize) -> SnapshotIndex {
         let long = |number: usize| format!("{number:063}");
         let plugin = |number| ObjectKey::new(long(0), long(number));

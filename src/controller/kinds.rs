@@ -1,4 +1,5 @@
-//! The API resources that the operator reads and writes, in one table. Its watches and its RBAC rules follow from it.
+//! The API resources that the operator reads and writes, in one table. The operator's watches and RBAC rules follow
+//! from the table.
 
 use kube::api::ApiResource;
 
@@ -7,25 +8,25 @@ use crate::domain::ids::Kind;
 /// What the operator uses a resource for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// Users write it.
+    /// Objects that users write.
     Written(Kind),
-    /// The operator reports there what came of what users write.
+    /// Statuses of the objects that users write.
     Status,
-    /// Gateways run it.
+    /// Snapshots, which gateways run.
     Snapshot,
-    /// What users write refers to it.
+    /// Objects to which the objects of users refer.
     Referred,
-    /// Gateways' pods report what they run.
+    /// Gateways' pods, which report what they run.
     Reporting,
     /// Created for each gateway: the service account of its pods, with its rights.
     Account,
     /// Created for each gateway: its pods and what belongs to them.
     Workload,
-    /// The operator reports there what happens.
+    /// Events that the operator publishes.
     Events,
-    /// The operator proves to gateways' pods who it is.
+    /// Tokens with which the operator proves its identity to gateways' pods.
     Token,
-    /// It names the leader.
+    /// The Lease, which names the leader.
     Lease,
 }
 
@@ -42,19 +43,19 @@ pub(super) enum Place {
     OwnLease,
 }
 
-/// One resource.
+/// One resource, and what the operator does with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) group: &'static str,
     version: &'static str,
     kind: &'static str,
-    /// The plural, followed by the subresource if there is one.
+    /// The plural name, followed by `/` and the subresource if there is one.
     pub(super) resource: &'static str,
     pub(super) verbs: &'static [&'static str],
     pub(super) what_for: Use,
     pub(super) place: Place,
-    /// Whether plans depend on it: nothing can be planned before it was listed, because unknown objects would count as
-    /// deleted.
+    /// Whether plans depend on the resource. If so, nothing can be planned before the resource has been listed, because
+    /// objects that were never listed would count as deleted.
     planned: bool,
 }
 
@@ -62,7 +63,7 @@ const OURS: &str = "hawsepipe.dev";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const SEEN: &[&str] = &["list", "watch"];
 const READ: &[&str] = &["get", "list", "watch"];
-/// `get` because an object of the same name may exist without our label.
+/// These include `get`, because an object of the same name can exist without the operator's label.
 const CREATED: &[&str] = &["get", "list", "watch", "create", "patch"];
 
 /// Created for some gateways only.
@@ -130,7 +131,7 @@ impl Row {
         Self { place, ..self }
     }
 
-    /// Returns the form that API clients take.
+    /// Returns the resource in the form that Kubernetes clients use.
     pub(super) fn api_resource(&self) -> ApiResource {
         let api_version =
             if self.group.is_empty() { self.version.into() } else { format!("{}/{}", self.group, self.version) };
@@ -163,8 +164,8 @@ pub(super) fn planned_from() -> Vec<&'static str> {
     TABLE.iter().filter(|row| row.planned).map(|row| row.resource).collect()
 }
 
-/// Returns the kinds that the operator creates besides snapshots. Those of workloads are included if it creates
-/// gateways' pods.
+/// Returns the kinds that the operator creates besides snapshots. `runs_pods` is true if the operator creates gateways'
+/// pods; the kinds of workloads are then included.
 pub(super) fn owned_kinds(runs_pods: bool) -> impl Iterator<Item = ApiResource> {
     let created = move |row: &&Row| row.what_for == Use::Account || runs_pods && row.what_for == Use::Workload;
     TABLE.iter().filter(created).map(Row::api_resource)

@@ -1,7 +1,8 @@
-//! Leader election with one Lease (Kubernetes, coordination.k8s.io). A process takes the Lease when it finds it free,
-//! and renews it while it runs.
+//! Leader election with one Lease (Kubernetes, coordination.k8s.io). A process takes the Lease when the Lease is free,
+//! and renews it until the process ends.
 //!
-//! A leader checks its own clock before every write, so that one that was suspended notices that its lease has expired.
+//! A leader checks its own clock before every write. A leader that was suspended thus notices that its lease has
+//! expired.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -50,15 +51,15 @@ pub struct LeaseSettings {
     pub holder: String,
 }
 
-/// A clock, which tests replace.
+/// A clock. Tests use a simulated one.
 type MonotonicClock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
-/// A time without a gap in which this process leads.
+/// A period during which this process leads without interruption.
 #[derive(Default)]
 struct Term {
-    /// The number of times that this process started to lead.
+    /// How many times this process has started to lead.
     number: u64,
-    /// When it stops leading; `None` if it does not lead.
+    /// When this process stops leading; `None` if it does not lead.
     until: Option<Instant>,
 }
 
@@ -68,7 +69,7 @@ impl Term {
     }
 }
 
-/// Whether this process leads.
+/// The leadership of this process: until when it leads, and which writes are in progress. Clones share their state.
 #[derive(Clone)]
 pub(super) struct Leadership {
     term: Arc<Mutex<Term>>,
@@ -100,16 +101,16 @@ impl Leadership {
         self.term().is_some()
     }
 
-    /// The number of the current term; `None` if this process does not lead. If it differs from an earlier one, another
-    /// process may have led and written in between.
+    /// Returns the number of the current term; `None` if this process does not lead. If the number differs from an
+    /// earlier one, another process may have led and written in between.
     pub(super) fn term(&self) -> Option<u64> {
         let now = self.now();
         let term = self.term.lock().unwrap_or_else(PoisonError::into_inner);
         term.lasts(now).then_some(term.number)
     }
 
-    /// Sets until when this process leads; `None` if it does not lead. If it did not lead, or its time had expired, a
-    /// new term begins.
+    /// Sets until when this process leads; `None` if it does not lead. A new term begins if this process did not lead
+    /// before, or if its term had expired.
     pub(super) fn set(&self, until: Option<Instant>) {
         let now = self.now();
         let mut term = self.term.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,7 +180,7 @@ impl LeaseKeeper {
         Self { api, settings, leadership, observed: None, forbidden: FORBIDDEN_PAUSES }
     }
 
-    /// Takes or renews the lease if it can. Returns how long to wait until the next attempt.
+    /// Takes or renews the lease if possible. Returns how long to wait until the next attempt.
     async fn look(&mut self) -> Duration {
         let began = self.leadership.now();
         let mut wait = PERIOD;
@@ -205,7 +206,7 @@ impl LeaseKeeper {
         wait
     }
 
-    /// Reads the lease, and takes or renews it if it can. Returns whether this process holds it afterwards.
+    /// Reads the lease, and takes or renews it if possible. Returns whether this process holds it afterwards.
     async fn round(&mut self) -> Result<bool, kube::Error> {
         let settings = &self.settings;
         let Some(mut lease) = self.api.get_opt(&settings.name).await? else {
@@ -213,8 +214,8 @@ impl LeaseKeeper {
             let spec = Some(held(settings, None));
             return won(self.api.create(&PostParams::default(), &Lease { metadata, spec }).await);
         };
-        // The lease may have been renewed just before the answer, so its time is measured from the answer, not from the
-        // request.
+        // The lease may have been renewed just before the answer, so its duration is measured from the answer, not from
+        // the request.
         let now = self.leadership.now();
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.clone().filter(|holder| !holder.is_empty());
@@ -243,7 +244,7 @@ impl LeaseKeeper {
     }
 }
 
-/// Whether another process's lease has not changed for its whole duration, by this process's clock.
+/// Whether another process's lease has not changed for longer than its duration, by this process's clock.
 fn is_over(spec: &LeaseSpec, seen: &mut Option<ObservedLease>, now: Instant) -> bool {
     let same = |seen: &&mut ObservedLease| seen.renewed == spec.renew_time && seen.holder == spec.holder_identity;
     match seen.as_mut().filter(same) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a loop can work on one step.
+/// A loop that has worked on one step for this long is considered stuck.
 const STUCK: Duration = Duration::from_secs(60);
 
 /// The progress of the operator's loops, by name: since when a loop has been working on its current step, or `None`
@@ -17,7 +17,7 @@ impl Liveness {
     /// Checks whether every loop makes progress.
     ///
     /// # Errors
-    /// Names the first loop that has worked on one step for 60 s or longer, and says for how long.
+    /// Returns a message that names a loop that has worked on one step for 60 s or longer, and for how long.
     pub fn check(&self) -> Result<(), String> {
         self.check_at(Instant::now())
     }
@@ -30,7 +30,7 @@ impl Liveness {
         stuck.map_or(Ok(()), Err)
     }
 
-    /// Returns the pulse of the loop `name`.
+    /// Returns the handle with which the loop `name` reports its progress.
     pub(super) fn pulse(&self, name: &'static str) -> Pulse {
         Pulse { name, liveness: self.clone() }
     }

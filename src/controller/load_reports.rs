@@ -1,5 +1,5 @@
 //! Plugins that pods could not load. For such a plugin, the plan goes back to the form that ran before, so that new
-//! pods run it too.
+//! pods run that form too.
 //!
 //! A pod that runs the earlier form does not try the newer one again, and so no longer reports the failure. The failure
 //! is therefore remembered here, and in the index for the next operator process, until the Plugin is edited.
@@ -30,7 +30,8 @@ pub(super) struct LoadReports {
     loaded: HashSet<ObjectKey>,
     /// Plugins whose planned form a pod could not load.
     failing: HashSet<ObjectKey>,
-    /// For each plugin whose current form could not be loaded: that form, and the pod's message.
+    /// Forms that a pod could not load, although there was an earlier form to go back to. For each plugin: the digest
+    /// of the form, and the pod's message.
     lost: BTreeMap<ObjectKey, (String, String)>,
 }
 
@@ -43,9 +44,9 @@ struct Before {
 }
 
 impl Before {
-    /// Whether the compiler can use this form in place of `plugin`, whose form is `form`. It cannot if an edit
-    /// removed a right that this form has: the plan then keeps `plugin`, and pods report the failure until they can
-    /// load it.
+    /// Whether the compiler can use this form in place of `plugin`, whose form is `form`. That is not possible if an
+    /// edit removed a right that this form has: the plan then keeps `plugin`, and pods report the failure until they
+    /// can load it.
     fn can_replace(&self, plugin: &PluginPlan, form: &str) -> bool {
         self.form != form && self.plugin.0.keeps_its_rights(&plugin.egress, &plugin.env)
     }
@@ -87,7 +88,8 @@ impl LoadReports {
     }
 
     /// Processes what pods report about the forms in the newest plan. `revisions` are the digests of the objects in
-    /// each kept revision. Returns whether a further form failed to load that has an earlier form to go back to.
+    /// each kept revision. Returns whether another form failed to load for which there is an earlier form to go back
+    /// to.
     pub(super) fn hear(
         &mut self,
         planned: &PlannedGateway,
@@ -99,7 +101,7 @@ impl LoadReports {
         self.failing.clear();
         for report in pods.reports() {
             let Some(reported) = revisions.get(&report.revision) else { continue };
-            // The plugin and form that a report is about, if that form is in the newest plan.
+            // Returns the plugin that a report names and its form, if the newest plan has the same form.
             let of = |name: &str| {
                 let (namespace, name) = name.split_once('/')?;
                 let id = ObjectId::new(Kind::Plugin, ObjectKey::new(namespace, name));
@@ -114,7 +116,7 @@ impl LoadReports {
                 let Some((plugin, form)) = of(&failed.plugin) else { continue };
                 let (key, form) = (plugin.key.clone(), form.clone());
                 self.failing.insert(key.clone());
-                // If only pods have the code, the operator has no earlier form of it.
+                // If only pods have the code, the operator has no earlier form that includes the code.
                 let is_here = plugin.path.is_none();
                 let can_go_back = self.before.get(&key).is_some_and(|before| before.can_replace(plugin, &form));
                 let has_room = self.lost.len() < MAX_NOT_LOADED || self.lost.contains_key(&key);

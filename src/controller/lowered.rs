@@ -82,14 +82,14 @@ impl Lowering {
         Self { domain: domain.into(), known: HashMap::new(), last: None }
     }
 
-    /// Has an object lowered again in the next round.
+    /// Forgets the result for an object, so that the next round lowers the object again.
     pub(super) fn forget(&mut self, id: &ObjectId) {
         self.known.remove(id);
         self.last = None;
     }
 
-    /// Lowers every object. The result is sorted by creation time, then by id, which is the order in which upstreams
-    /// are routed. Also returns which objects changed, appeared or disappeared.
+    /// Lowers every object. The result is sorted by creation time, then by id; upstreams are routed in this order. Also
+    /// returns which objects changed, appeared or disappeared.
     pub(super) fn read(
         &mut self,
         objects: impl Iterator<Item = (Kind, Arc<DynamicObject>)>,
@@ -133,7 +133,7 @@ impl Lowering {
             all.push(read.clone());
             known.insert(id, (from, read));
         }
-        // The objects that remain were deleted.
+        // The objects that are still in `self.known` were deleted.
         changed.extend(self.known.drain().map(|(gone, _)| gone));
         self.known = known;
         let created = |read: &LoweredObject| read.metadata.creation_timestamp.as_ref().map(|time| time.0);

@@ -10,31 +10,31 @@ use super::strip::strip;
 use crate::api::canonical;
 use crate::domain::digest::sha256_hex;
 
-/// The annotation with a digest of what was applied. It spares a comparison of values, which the API server may rewrite:
-/// it normalises quantities and sets defaults.
+/// The annotation that contains a digest of the object as it was applied. Digests are compared instead of values,
+/// because the API server can rewrite values: it normalises quantities and sets defaults.
 pub(super) const APPLIED: &str = "hawsepipe.dev/applied";
-/// Hex characters of the digest.
+/// Number of hexadecimal characters of the digest.
 const DIGITS: usize = 16;
 
 /// A desired object of kind `K`.
 pub(super) struct Manifest<K> {
     body: Value,
-    /// The same without the fields that identify the object, which have no field manager.
+    /// `body` without the fields that identify the object, because no field manager owns those.
     owned: Value,
     digest: String,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K: Serialize> Manifest<K> {
-    /// Returns an object that `K` describes completely.
+    /// Creates the manifest of an object whose fields are all known to `K`.
     pub(super) fn of(object: &K) -> Self {
         Self::from_json(serde_json::to_value(object).unwrap_or_default())
     }
 }
 
 impl<K> Manifest<K> {
-    /// Returns an object that may have fields which `K` does not know: users may have written them for a newer version
-    /// of Kubernetes.
+    /// Creates the manifest of an object that can have fields unknown to `K`, because users can write fields of a newer
+    /// version of Kubernetes.
     pub(super) fn from_json(mut body: Value) -> Self {
         strip(&mut body);
         let mut digest = sha256_hex(canonical(&body).to_string().as_bytes());
@@ -49,7 +49,7 @@ impl<K> Manifest<K> {
         Self { body, owned, digest, kind: PhantomData }
     }
 
-    /// Returns the part that this operator's field manager owns once it is applied.
+    /// Returns the fields that this operator's field manager owns once the object is applied.
     pub(super) fn owned(&self) -> &Value {
         &self.owned
     }
@@ -70,7 +70,7 @@ fn remove(value: &mut Value, names: &[&str]) {
     value.as_object_mut().into_iter().for_each(|members| members.retain(|name, _| !names.contains(&name.as_str())));
 }
 
-/// Returns a member of an object. It is inserted as an empty object if it is missing.
+/// Returns a member of an object. A missing member is inserted as an empty object.
 fn member<'a>(value: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     value.as_object_mut().map(|members| members.entry(name).or_insert_with(|| Value::Object(Map::new())))
 }

@@ -6,8 +6,8 @@ use prometheus::{HistogramVec, IntCounterVec, IntGauge};
 
 use crate::telemetry::catalog::Catalog;
 
-/// Upper bounds of the buckets in seconds. Compiling takes milliseconds, but seconds for the first time with thousands
-/// of objects.
+/// Upper bounds of the buckets, in seconds. A round takes milliseconds, but the first one with thousands of objects
+/// takes seconds.
 const BUCKETS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
 /// The operator's Prometheus metrics.

@@ -1,4 +1,4 @@
-//! Notices when namespaces are created and deleted.
+//! Notices when namespaces are deleted, and logs which of `--namespaces` do not exist.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -35,7 +35,7 @@ pub struct Settings {
     pub namespaces: BTreeSet<String>,
     /// The lease that decides which process leads.
     pub lease: LeaseSettings,
-    /// How gateways' pods are created; `None` leaves that to the user.
+    /// How the operator creates gateways' pods; `None` leaves their creation to users.
     pub pods: Option<PodSettings>,
     /// DNS domain of the cluster, such as `cluster.local`.
     pub cluster_domain: String,
@@ -108,8 +108,8 @@ pub async fn run(
     tokio::select! {
         () = plan(planning, &ready, &stop, &written) => {}
         () = pod_poller::follow(watches, asking, reports, status_changed) => {}
-        // Either the lease was given back after `stop`, so that no write is in progress, or a task panicked, which must
-        // end the process.
+        // Either the lease was given back after `stop`, so that no write is in progress, or a task panicked. A panic
+        // must end the process.
         Some(ended) = tasks.join_next() => if let Err(error) = ended {
             std::panic::resume_unwind(error.into_panic());
         },

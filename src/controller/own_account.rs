@@ -10,16 +10,15 @@ use kube::api::PostParams;
 
 use super::writer::Writer;
 
-/// How long the API server may take to answer.
+/// How long to wait for an answer from the API server.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// Asks the API server who the operator is, until it knows.
+/// Finds out the operator's service account from the API server, and remembers it.
 pub(super) struct OwnAccount {
     writer: Writer,
     found: OnceLock<OperatorAccount>,
 }
 
-/// A service account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OperatorAccount {
     pub(super) namespace: String,
@@ -42,10 +41,10 @@ impl OwnAccount {
         self.found.get()
     }
 
-    /// Finds out the account.
+    /// Returns the account. Asks the API server for it if it is not known yet.
     ///
     /// # Errors
-    /// Why it is not known.
+    /// Returns why the account cannot be found out.
     pub(super) async fn find(&self) -> Result<OperatorAccount, String> {
         if let Some(account) = self.found.get() {
             return Ok(account.clone());

@@ -1,5 +1,5 @@
-//! Decides which fields of an object belong to this operator. A difference in a field that someone else set is no
-//! reason for a write.
+//! Decides which fields of an object belong to this operator. A difference in a field that someone else set is not a
+//! reason to write the object.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::DynamicObject;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::FIELD_MANAGER;
 use super::manifest::{APPLIED, Manifest};
 
-/// Removes everything from the status that this field manager did not apply (Kubernetes, `metadata.managedFields`).
+/// Removes from the status everything that this field manager did not apply (Kubernetes, `metadata.managedFields`).
 pub(super) fn keep_own_status(object: &mut DynamicObject) {
     let fields = applied(object, Some("status"));
     let fields = fields.as_ref().and_then(|fields| fields.get("f:status"));
@@ -19,7 +19,7 @@ pub(super) fn keep_own_status(object: &mut DynamicObject) {
     }
 }
 
-/// The member of a reduced object that holds the fields. See [`keep_own`].
+/// The member of a reduced object that contains the set of owned fields. See [`keep_own`].
 const FIELDS: &str = "fields";
 
 /// Reduces an object to its identity, its owners, the digest of what was applied, and the set of fields that this field
@@ -33,9 +33,9 @@ pub(super) fn keep_own(object: &mut DynamicObject) {
     object.data = json!({ FIELDS: fields });
 }
 
-/// Whether the operator's part of an object is as desired: the digest is that of `desired`, and the operator still owns
-/// exactly its fields. Whoever changes or removes a field takes its ownership (Kubernetes, server-side apply). `seen`
-/// must have gone through [`keep_own`].
+/// Whether the operator's part of an object is as desired: the digest in `seen` is that of `desired`, and the operator
+/// still owns exactly the fields of `desired`. Another client that changes or removes a field takes over the ownership
+/// of that field (Kubernetes, server-side apply). `seen` must have been reduced by [`keep_own`].
 pub(super) fn is_as_desired<K>(seen: &DynamicObject, desired: &Manifest<K>) -> bool {
     let annotations = seen.metadata.annotations.as_ref();
     let applied = annotations.and_then(|annotations| annotations.get(APPLIED)).map(String::as_str);
@@ -43,8 +43,9 @@ pub(super) fn is_as_desired<K>(seen: &DynamicObject, desired: &Manifest<K>) -> b
     applied == Some(desired.digest()) && fields.is_some_and(|fields| is_field_set_of(fields, desired.owned()))
 }
 
-/// Whether the set `fields` holds exactly the fields of `value`. Its entries are `f:` for a member, `k:` for an item by
-/// its keys, and `.` for the value itself; an empty set means the whole value.
+/// Whether the set `fields` contains exactly the fields of `value`. The entries of the set are `f:` for a member, `k:`
+/// for an item by its keys, `v:` for an item by its value, and `.` for the value itself. An empty set means the whole
+/// value.
 fn is_field_set_of(fields: &Value, value: &Value) -> bool {
     let Some(fields) = fields.as_object() else { return false };
     if fields.is_empty() {
@@ -76,8 +77,8 @@ fn applied(object: &DynamicObject, subresource: Option<&str>) -> Option<Map<Stri
     ours.fields_v1.as_ref()?.0.as_object().cloned()
 }
 
-/// Keeps only what `fields` names: `f:` an object member, `k:` a list item by its keys, `v:` a list item by its value.
-/// Empty `fields` keep everything.
+/// Keeps only the parts of `value` that `fields` names: `f:` an object member, `k:` a list item by its keys, `v:` a
+/// list item by its value. Empty `fields` keep everything.
 fn keep(value: &mut Value, fields: &Value) {
     let Some(fields) = fields.as_object().filter(|fields| !fields.is_empty()) else { return };
     match value {

@@ -1,4 +1,4 @@
-//! The owner of objects that the operator creates: they are deleted together with it.
+//! The owner of the objects that the operator creates. Kubernetes deletes these objects together with their owner.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 

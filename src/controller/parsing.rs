@@ -1,4 +1,5 @@
-//! Parses plugin code in the background, so that code that takes long to parse delays only its own namespace.
+//! Parses plugin code in the background, so that code that takes long to parse delays the plans of other namespaces
+//! only briefly.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +21,13 @@ use crate::domain::ports::{CodeFacts, Inspect, Unavailable};
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long the first round of a leader waits. All code is new to it.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
-/// The shortest time between two rounds that parser results cause. Each can store a revision, and only few revisions
-/// are kept.
+/// The shortest time between two rounds that parser results cause. Each round can store a revision, and only few
+/// revisions are kept.
 const TOGETHER: Duration = Duration::from_secs(1);
 /// The pauses before code that could not be parsed is tried again.
 const PAUSES: Doubling = Doubling::new(Duration::from_secs(5), Duration::from_secs(300));
-/// After this many deadlines, code counts as unparsable until the parser gets through it. One deadline is not enough,
-/// because parsing time also depends on the machine.
+/// After the parser has exceeded its deadline this many times, code counts as unparsable until the parser gets through
+/// it. Once is not enough, because parsing time also depends on the machine.
 const MAX_LATE: usize = 3;
 /// Above this number of texts, facts about code that nothing uses any more are forgotten.
 const MAX_FACTS: usize = 10_000;
@@ -79,7 +80,7 @@ impl Fact {
 }
 
 impl<I: Inspect + 'static> Parsing<I> {
-    /// Starts without any facts. `changed` is notified whenever facts are added.
+    /// Creates the state without any facts. `changed` is notified whenever facts are added.
     pub(super) fn new(inspect: I, changed: Arc<Notify>) -> Self {
         Self {
             inspect: Arc::new(inspect),
@@ -135,7 +136,7 @@ impl<I: Inspect + 'static> Parsing<I> {
     }
 
     /// Starts to parse the `wanted` code that is not known, and stops parsing everything else. Returns a receiver for
-    /// each text that was started; it ends when the text was tried once.
+    /// each text whose parsing was started. The receiver completes once the text has been tried.
     fn begin(&mut self, wanted: &BTreeMap<TextId, FoundCode<'_>>) -> Vec<oneshot::Receiver<()>> {
         self.under_way.retain(|id, task| wanted.contains_key(id) && !task.is_finished());
         self.turns.retain(|_, turn| Arc::strong_count(turn) > 1);
@@ -172,8 +173,8 @@ struct CodeText<I> {
 }
 
 impl<I: Inspect> CodeText<I> {
-    /// Tries until the parser answers. Failing to reach the parser says nothing about the code, however often it
-    /// happens.
+    /// Tries until the parser answers. Only exceeded deadlines count against the code; failures to reach the parser do
+    /// not, however often they happen.
     async fn parse(self, mut pauses: Doubling, tried: oneshot::Sender<()>) {
         let (mut tried, mut late) = (Some(tried), 0);
         loop {

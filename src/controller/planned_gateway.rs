@@ -25,11 +25,11 @@ pub(super) struct PlannedGateway {
     pub(super) plan: Arc<Plan>,
     /// Digest of everything that should be stored: the plan, and the other content of the index.
     pub(super) wanted: String,
-    /// Forms of plugins that pods could not load, and that are left out of the plan for that reason.
+    /// Plugin forms that pods could not load, and that the plan therefore does not contain.
     pub(super) not_loaded: Vec<NotLoadedForm>,
     /// Digest of each object's form in the plan. Equal digests mean equal forms.
     pub(super) digests: Arc<Digests>,
-    /// How many upstreams each chain covers, counted up to [`MANY`](super::compiled::MANY).
+    /// How many upstreams each chain covers, but at most [`MANY`](super::compiled::MANY).
     pub(super) covered: HashMap<ObjectKey, usize>,
     /// The position of each upstream in the plan.
     pub(super) places: HashMap<ObjectKey, usize>,
@@ -38,7 +38,7 @@ pub(super) struct PlannedGateway {
 }
 
 impl PlannedGateway {
-    /// Returns restrictions that apply while the newest plan runs. Revocations are not among them, because that plan
+    /// Returns the restrictions that apply while the newest plan runs. They contain no revocations, because that plan
     /// already reflects them.
     pub(super) fn restrictions_of_newest(&self) -> Restrictions {
         Restrictions { refusing: None, revoked: Vec::new(), ..self.restrictions.clone() }

@@ -1,4 +1,5 @@
-//! Writes the snapshots that follow from the custom resources: one round after each change.
+//! The loop that writes the snapshots that result from the custom resources. It runs a round after each change, and at
+//! least once a minute.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -33,7 +34,7 @@ use crate::telemetry::trace_context::{Cause, TARGET};
 
 /// How long a round waits for further changes after the first, so that they are compiled together.
 const TOGETHER: Duration = Duration::from_millis(5);
-/// The most objects that a round's trace span names.
+/// Maximum number of changed objects that the trace span of a round names.
 const MAX_NAMED: usize = 8;
 
 /// Returns the trace span of a round, with up to [`MAX_NAMED`] of the objects that changed.
@@ -47,7 +48,7 @@ fn traced(objects: usize, edited: &[ObjectId]) -> Span {
 enum Step {
     /// Nothing: another process leads.
     StandBy,
-    /// Nothing: a kind that plans are made of was never listed.
+    /// Nothing: a kind that plans depend on was never listed.
     Hold,
     /// Write what was compiled, as far as it is not written yet.
     Apply,
@@ -55,8 +56,8 @@ enum Step {
     Compile,
 }
 
-/// Decides what a round does. `led` says whether the previous round applied a plan, `changed` whether anything changed
-/// since.
+/// Decides what a round does. `led` is true if the previous round applied plans, `changed` if anything has changed
+/// since then.
 fn step(leads: bool, led: bool, changed: bool, is_held: impl FnOnce() -> bool) -> Step {
     if !leads {
         Step::StandBy
@@ -134,7 +135,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         }
     }
 
-    /// Runs until `stop`, then writes the tool names that still wait. Sets `ready` once every kind has been listed.
+    /// Runs until `stop`, then writes the tool names that are still waiting. Sets `ready` once every kind has been
+    /// listed.
     pub(super) async fn run(mut self, ready: &AtomicBool, stop: &CancellationToken) {
         tokio::select! {
             () = self.watches.cache_sync.settled() => {}
@@ -198,8 +200,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         self.hear_again(wait)
     }
 
-    /// Whether this process leads. If this is not the term of the last round, another process may have written in
-    /// between, even if no round saw it lead, so what is stored is read again.
+    /// Notes the current term, and returns whether this process leads. If the last round was in another term, another
+    /// process may have written since then, even if no round noticed this. What is stored must then be read again.
     fn note_term(&mut self) -> bool {
         let term = self.writer.leadership.term();
         if std::mem::replace(&mut self.term, term) != term {
@@ -374,8 +376,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         again
     }
 
-    /// Publishes objects and plans for the status loop in one step. Objects next to plans of another generation would
-    /// be reported as programmed although no pod runs them.
+    /// Publishes objects and plans for the status loop in one step. If the objects were newer than the plans, they
+    /// would be reported as programmed although no pod runs them.
     fn publish(&mut self) {
         let runs_pods = self.workloads.runs_pods();
         let gateways = self.gateways.iter().map(|(key, kept)| (key.clone(), kept.state(runs_pods))).collect();

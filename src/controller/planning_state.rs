@@ -15,7 +15,7 @@ pub(super) struct PlanningState {
     pub(super) gateways: BTreeMap<ObjectKey, GatewayState>,
     /// Gateways that are not planned, because what is stored for them cannot be read, and why.
     pub(super) unread: BTreeMap<ObjectKey, String>,
-    /// Why nothing can be planned, if so: a kind was never listed.
+    /// If nothing can be planned because a kind was never listed: which kind that is, and why.
     pub(super) held: Option<String>,
     /// The trace of the round that led to this state.
     pub(super) cause: Cause,

@@ -27,8 +27,8 @@ const ADMIN_PORT: i32 = 9090;
 /// The name of the admin port in a pod's spec.
 const ADMIN: &str = "admin";
 
-/// Returns why a pod with a gateway's label does not belong to the gateway and is not polled; `None` if it does
-/// belong to it. This is checked because any pod can carry the label, and its report would be trusted.
+/// Checks that a pod with a gateway's label runs as the gateway's service account. Returns why the pod is not polled if
+/// it does not, otherwise `None`. Without this check, the report of any pod that carries the label would be trusted.
 pub(super) fn stranger(pod: &Pod, gateway: &ObjectKey) -> Option<String> {
     let wanted = workload(&gateway.name);
     let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());
@@ -61,14 +61,14 @@ pub(super) type TaggedReport = (String, Arc<Reported>);
 /// A request for a report.
 pub(super) struct ReportRequest {
     pub(super) address: String,
-    /// The token to present, or why there is none.
+    /// The token to present, or why there is none. If `None`, the request is sent without a token.
     pub(super) token: Option<Shown>,
     /// The service account of the token, once it is known.
     pub(super) account: Option<String>,
 }
 
 impl ReportRequest {
-    /// Fetches the report. Returns `known` if the pod answers that it has not changed.
+    /// Fetches the report. Returns `known` if the pod answers that the report has not changed.
     pub(super) async fn send(
         &self,
         http: &Client<HttpConnector, Empty<Bytes>>,
@@ -144,7 +144,7 @@ mod tests {
             let _ = stream.read(&mut [0; 4096]).await.unwrap();
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", MAX_REPORT + 1);
             stream.write_all(head.as_bytes()).await.unwrap();
-            // The client does not read all of it.
+            // The client does not read the whole response.
             while stream.write_all(&[b' '; 1 << 16]).await.is_ok() {}
         });
         let http = Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();

@@ -24,7 +24,8 @@ use super::writer::Writer;
 use crate::domain::ids::ObjectKey;
 use crate::domain::seen::SeenNames;
 
-/// How many pods of one gateway are polled concurrently: of those that answered last time, and of the others.
+/// How many pods of one gateway are polled concurrently: `AT_ONCE` of those that answered the last request, and
+/// `OTHERS_AT_ONCE` of the others.
 const AT_ONCE: usize = 16;
 const OTHERS_AT_ONCE: usize = 8;
 
@@ -57,7 +58,7 @@ impl Default for PollSlots {
 }
 
 impl PodPoller {
-    /// Starts without pods. `writer` is used to request the tokens that are presented to pods.
+    /// Creates a poller without pods. `writer` is used to request the tokens that are presented to pods.
     pub(super) fn new(writer: Writer) -> Self {
         Self {
             http: Client::builder(TokioExecutor::new()).build_http(),
@@ -78,8 +79,8 @@ impl PodPoller {
         self.ask();
     }
 
-    /// Polls the pods that are due. The pods of a gateway are not polled before the first request for its token was
-    /// answered.
+    /// Polls the pods that are due. The pods of a gateway are not polled before the first request for the gateway's
+    /// token has ended.
     fn ask(&mut self) {
         let pods: HashSet<_> = self.found.ready.iter().map(ReadyPod::id).collect();
         let gateways: BTreeSet<_> = self.found.ready.iter().map(|pod| &pod.uid).collect();
@@ -106,8 +107,9 @@ impl PodPoller {
         }
     }
 
-    /// Waits until pods answer or a token arrives. Processes all answers that have arrived, or polls the pods that
-    /// are due. Returns whether any answer is new. Waits forever if nothing is in progress.
+    /// Waits until a pod answers or a request for a token ends. Then either processes all answers that have arrived, or
+    /// polls the pods that are due. Returns whether an answer differs from the pod's previous one. Waits forever if
+    /// nothing is in progress.
     async fn hear(&mut self) -> bool {
         let first = tokio::select! {
             Some(first) = self.under_way.join_next() => first,
@@ -128,8 +130,8 @@ impl PodPoller {
         news
     }
 
-    /// Returns what the pods of every gateway report. A gateway with a pod that has not answered for the first time yet
-    /// stays as it was last published.
+    /// Returns what the pods of every gateway report. A gateway stays as it was last published while the first answer
+    /// of one of its pods is awaited.
     fn tell(&mut self) -> ByGateway {
         let (mut pods, now) = (self.found.pods.clone(), Instant::now());
         let mut waiting = BTreeSet::new();
@@ -158,7 +160,7 @@ impl PodPoller {
 struct GatewayPods {
     /// Uids of the gateways.
     gateways: BTreeMap<ObjectKey, String>,
-    /// The pods of each gateway. The reports of the pods to poll are not in it yet.
+    /// The pods of each gateway, not yet including the reports of the pods to poll.
     pods: ByGateway,
     /// The pods to poll.
     ready: Vec<ReadyPod>,

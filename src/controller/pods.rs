@@ -28,7 +28,7 @@ impl Reported {
         Self { report, upstreams }
     }
 
-    /// Returns the part of the report about an upstream, named `namespace/name`.
+    /// Returns the part of the report that is about the upstream `name`, in the form `namespace/name`.
     pub(super) fn upstream(&self, name: &str) -> Option<&UpstreamReport> {
         self.report.upstreams.get(*self.upstreams.get(name)?)
     }
@@ -48,7 +48,7 @@ impl Pods {
         self.ready.values().flatten().map(|reported| &reported.report)
     }
 
-    /// Returns the reports of the ready pods about an upstream.
+    /// Returns what the ready pods report about the upstream `name`.
     pub(super) fn of_upstream(&self, name: &str) -> impl Iterator<Item = &UpstreamReport> {
         self.ready.values().flatten().filter_map(move |reported| reported.upstream(name))
     }

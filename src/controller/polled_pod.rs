@@ -7,19 +7,20 @@ use super::doubling::Doubling;
 use super::pod::TaggedReport;
 use super::pods::Reported;
 
-/// How often each pod is polled. The condition `Programmed` must be up to date within 2 s.
+/// The time between two polls of a pod that answers. The condition `Programmed` must be up to date within 2 s.
 pub(super) const PERIOD: Duration = Duration::from_millis(500);
 /// The pauses while a pod does not answer.
 const PAUSES: Doubling = Doubling::new(PERIOD, Duration::from_secs(8));
 /// How long a report stays in use if no newer one arrives.
 const COUNTS: Duration = Duration::from_secs(5);
-/// How long to wait for the first answer of a pod before it is reported as missing.
+/// How long the first answer of a pod is awaited after the pod was found. After that, it is reported that there is
+/// none.
 const FIRST: Duration = Duration::from_secs(2);
 
 pub(super) struct PolledPod {
     /// The last report, and when it arrived.
     said: Option<(TaggedReport, Instant)>,
-    /// Why no report has arrived since then.
+    /// Why the last request failed, if it did.
     fault: Option<String>,
     pauses: Doubling,
     again: Instant,
@@ -28,7 +29,7 @@ pub(super) struct PolledPod {
 }
 
 impl PolledPod {
-    /// Starts with a pod that was found at `now`.
+    /// Creates the state of a pod that was found at `now`.
     pub(super) fn new(now: Instant) -> Self {
         Self { said: None, fault: None, pauses: PAUSES, again: now, found: now, is_under_way: false }
     }
@@ -43,7 +44,7 @@ impl PolledPod {
         self.said.as_ref().map(|(answer, _)| answer)
     }
 
-    /// Begins a request if one is due. Returns whether it did.
+    /// Marks a request as in progress if one is due. Returns whether it did; the caller then sends the request.
     pub(super) fn begin(&mut self, now: Instant) -> bool {
         let begins = !self.is_under_way && self.again <= now;
         self.is_under_way |= begins;
@@ -72,8 +73,8 @@ impl PolledPod {
         }
     }
 
-    /// Returns the report to use, or why there is none. The last report stays in use for a while when the pod stops
-    /// answering. `None` while the first answer is awaited.
+    /// Returns the report to use, or why there is none. When the pod stops answering, its last report stays in use for
+    /// [`COUNTS`]. `None` while the first answer is awaited.
     pub(super) fn counts(&self, now: Instant) -> Option<Result<Arc<Reported>, String>> {
         match (&self.said, &self.fault) {
             (Some(((_, report), at)), _) if now.saturating_duration_since(*at) < COUNTS => Some(Ok(Arc::clone(report))),

@@ -1,4 +1,4 @@
-//! Brings the objects of one owner in line with what is desired.
+//! Brings the objects of one owner in line with the desired ones.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -56,7 +56,7 @@ impl OwnedObjects {
         owner: &Owner,
         desired: &Desired,
     ) -> Result<(), ApplyError> {
-        // Without `..`, so that a new field does not compile until it is handled here.
+        // The pattern has no `..`, so that a new field does not compile until it is handled here.
         let Desired { account, role, binding, workload } = desired;
         let (round, name) = (Round { writer, watches, owner }, owner.workload());
         let account = self.bring(&round, &name, account.as_ref()).await;
@@ -106,8 +106,8 @@ impl OwnedObjects {
         round.writer.apply(&api, &what, name, desired).await.map(drop).map_err(failed)
     }
 
-    /// Checks that an object that the watch does not show as the owner's can be written. An object of that name could
-    /// exist without the operator's label, and belong to someone else.
+    /// Checks that no object of someone else has the name of an object to write. The object is read for this purpose,
+    /// because the watch does not show objects without the operator's label.
     async fn check_free<K>(
         &mut self,
         round: &Round<'_>,
@@ -144,8 +144,8 @@ impl OwnedObjects {
         self.taken.get(plural).is_some_and(|taken| taken.seen.as_ref() == seen && now < taken.again)
     }
 
-    /// Notes that the object belongs to someone else. As long as it is unchanged, the pauses before it is read again
-    /// grow.
+    /// Notes that the object belongs to someone else. As long as the object is unchanged, the pauses before it is read
+    /// again grow.
     fn found_taken(&mut self, plural: Cow<'static, str>, seen: Option<(String, Vec<String>)>, now: Instant) {
         let before = self.taken.remove(&plural).filter(|before| before.seen == seen);
         let mut waits = before.map(|before| before.waits).unwrap_or_default();
@@ -176,7 +176,7 @@ mod tests {
     use crate::controller::liveness::Liveness;
     use crate::domain::ids::ObjectKey;
 
-    /// Simulates an API server where someone else has an object of every name, without the operator's label. Counts
+    /// Simulates an API server in which someone else has an object of every name, without the operator's label. Counts
     /// the requests for such objects.
     async fn serve(
         request: Request<Body>,
@@ -229,8 +229,8 @@ mod tests {
         round(&mut owned, 1).await;
     }
 
-    /// Simulates an API server with a Role of the gateway whose uid is `u`, and a RoleBinding of another gateway.
-    /// Records what is written.
+    /// Simulates an API server with a Role that belongs to the gateway with the uid `u`, and a RoleBinding that belongs
+    /// to another gateway. Records what is written.
     async fn serve_owned(
         request: Request<Body>,
         written: Arc<Mutex<Vec<String>>>,

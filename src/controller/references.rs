@@ -1,4 +1,4 @@
-//! Collects what objects refer to: ConfigMaps and servers, by name.
+//! Collects the ConfigMaps and servers that objects refer to.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,14 @@ use crate::api::lower::Lowered;
 use crate::config::input::{InputValue, NamedInput, PluginInput, ServerInput, SourceInput, UpstreamInput};
 use crate::domain::ids::ObjectKey;
 
-/// Everything that objects refer to.
+/// The ConfigMaps and servers that objects refer to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct References {
     pub(super) config_maps: BTreeSet<ObjectKey>,
-    /// Servers, each with its namespace, which is that of the upstream that names it.
+    /// Servers, each with the namespace of the upstream that refers to it.
     pub(super) servers: BTreeSet<(String, ServerInput)>,
 }
 
-/// Collects what `objects` refer to.
 pub(super) fn references(objects: &[LoweredObject]) -> References {
     let mut found = References::default();
     for object in objects {

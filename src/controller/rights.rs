@@ -50,7 +50,7 @@ impl RequestError {
         matches!(&**error, kube::Error::Api(status) if status.code == 404)
     }
 
-    /// Whether the API server rejects the object or the request as invalid, so that a retry does not help.
+    /// Whether the API server rejected the request as wrong, so that a retry does not help.
     pub(super) fn is_wrong(&self) -> bool {
         let Self::Api(error) = self else { return false };
         matches!(&**error, kube::Error::Api(status)
@@ -70,14 +70,15 @@ impl From<kube::Error> for RequestError {
     }
 }
 
-/// Whether the request is refused because its namespace is being deleted. That says nothing about rights, and a
-/// namespace of the same name may be created later (Kubernetes, admission plugin `NamespaceLifecycle`).
+/// Whether the request was refused because its namespace is being deleted. Such an answer does not mean that the right
+/// is missing, and a namespace of the same name can be created later (Kubernetes, admission plugin
+/// `NamespaceLifecycle`).
 fn is_ending(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
-/// Returns the failure in short: the API server's message if it answered, otherwise the chain of causes.
+/// Describes a failure: returns the API server's message if it answered, otherwise the chain of causes.
 pub(super) fn words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
@@ -88,7 +89,7 @@ pub(super) fn words(error: &kube::Error) -> String {
 /// The state of one right.
 #[derive(Default)]
 enum RightState {
-    /// Not known yet: the first request finds out, and the others wait for it.
+    /// Not known yet: the first request finds out whether it is granted, and the others wait for it.
     #[default]
     Unknown,
     /// The right was granted at this time.
@@ -111,8 +112,9 @@ struct Refusal {
 pub(super) struct Rights(Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<RightState>>>>>);
 
 impl Rights {
-    /// Sends `request`, unless it was forbidden a short time ago. `what` is a verb, a resource and a namespace. `may`
-    /// is called right before the request, which is not sent if it returns false.
+    /// Sends `request`, unless it was forbidden a short time ago. `what` names the right that it needs: a verb, a
+    /// resource and a namespace. `may` is called immediately before the request is sent; if `may` returns false, the
+    /// request is not sent.
     pub(super) async fn attempt<T>(
         &self,
         what: &str,
@@ -159,7 +161,8 @@ impl Refusal {
 }
 
 impl RightState {
-    /// Updates the right after an answer at `now`. A refusal is returned with the time of the next try.
+    /// Updates the state of the right after a request that ended at `now`. If the request was forbidden, the returned
+    /// error contains the time of the next try.
     fn learn<T>(&mut self, what: &str, result: Result<T, RequestError>, now: Instant) -> Result<T, RequestError> {
         match &result {
             Err(RequestError::Forbidden(words, _)) => return Err(self.refused(what, words, now)),

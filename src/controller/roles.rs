@@ -1,4 +1,4 @@
-//! The operator's RBAC rules as text: the roles in files, and the rows of the page that explains each right.
+//! The operator's RBAC rules as text: as roles in files, and as rows of the page that explains each right.
 
 use std::fmt::Write;
 
@@ -10,19 +10,19 @@ struct Names<'a> {
     lease: &'a str,
 }
 
-/// For the plain manifests.
+/// The names in the plain manifests.
 const PLAIN: Names<'_> = Names { account: "hawsepipe-operator", lease: "hawsepipe-operator" };
-/// For the chart, which passes the files through `tpl`.
+/// The names in the chart. They are templates, because the chart passes the files through `tpl`.
 const CHART: Names<'_> = Names {
     account: r#"'{{ include "hawsepipe.serviceAccount" . }}'"#,
     lease: r#"'{{ include "hawsepipe.operator" . }}'"#,
 };
 
-/// Returns the files that hold the operator's rules: paths below a checkout, and texts.
+/// Returns the files that contain the operator's rules, each with its path in the repository and its text.
 pub fn role_files() -> [(&'static str, String); 3] {
     let is_watched = |row: &Row| row.place == Place::Watched;
     let is_own = |row: &Row| row.place != Place::Watched;
-    // The chart creates the Lease, so that the operator needs no right on others.
+    // The chart creates the Lease, so the operator needs no right to create Leases.
     let is_own_in_chart = |row: &Row| is_own(row) && row.place != Place::Own;
     let of_chart = |rules: String| format!("# Written by `make docs`; edits here are lost.\nrules:\n{rules}");
     [
@@ -111,7 +111,7 @@ fn purpose(what_for: Use) -> &'static str {
     }
 }
 
-/// Returns the rows of the reference page: resource, verbs, place, purpose.
+/// Returns the rows of the reference page. Each consists of the resource, the verbs, the place and the purpose.
 pub fn rights_table() -> Vec<[String; 4]> {
     let row = |row: &Row| {
         let group = if row.group.is_empty() { String::new() } else { format!(".{}", row.group) };

@@ -35,7 +35,7 @@ impl Default for SeenMark {
 }
 
 impl SeenMark {
-    /// Whether the object is gone; `is_seen` says whether the watch shows it at `now`.
+    /// Whether the object is gone. `is_seen` is true if the watch shows the object at `now`.
     pub(super) fn is_lost(&mut self, is_seen: bool, now: Instant) -> bool {
         self.seen |= is_seen;
         !is_seen && (self.seen || now.saturating_duration_since(self.at) > LAG)

@@ -1,5 +1,5 @@
-//! Finds servers that other operators run: objects of any kind that publishes `status.address.url`. The cluster need
-//! not have the kind.
+//! Finds the URLs of servers that other operators run: objects of any kind that has the field `status.address.url`. The
+//! kind does not have to exist in the cluster.
 
 mod shares;
 mod watching;
@@ -18,7 +18,7 @@ use self::watching::{Shared, State, Watched, follow};
 use crate::config::input::ServerInput;
 use crate::domain::reason::Reason;
 
-/// How long a kind stays watched when no upstream names it any more, because an edit can name it again.
+/// How long a kind is watched after the last upstream that names it has gone, because an edit can name the kind again.
 const KEPT: Duration = Duration::from_secs(60);
 
 /// The namespace of an upstream, and the server that it names.
@@ -51,7 +51,7 @@ impl Servers {
         Self { client, changed, is_scoped, watches: HashMap::new() }
     }
 
-    /// Returns the URL of each of `servers`. A kind that none of them names is no longer watched after a while.
+    /// Returns the URL of each of `servers`. A kind that none of them names is watched for at most another [`KEPT`].
     pub(super) fn urls<'r>(&mut self, servers: impl Iterator<Item = &'r Named> + Clone) -> BTreeMap<Named, Url> {
         let kinds = self.kinds(servers.clone());
         let Shares { granted, is_full } = share(&kinds, |watched| self.known(watched));
@@ -156,7 +156,7 @@ mod tests {
         (namespace.to_owned(), ServerInput { group, kind, name: "s".into(), port: None, path: None })
     }
 
-    /// Returns how many servers are being looked for, and how many are refused because of a bound.
+    /// Returns how many servers are being looked for, and how many are refused because of a limit.
     fn counts(urls: &BTreeMap<Named, Url>) -> (usize, usize) {
         let refused = urls.values().filter(|url| matches!(url, Err((Reason::KindNotSupported, _)))).count();
         (urls.len() - refused, refused)

@@ -34,8 +34,8 @@ use crate::telemetry::trace_context::{Cause, TARGET};
 const AT_ONCE: usize = 16;
 /// How long the watch may still show an old status after a write.
 const LAG: Duration = Duration::from_secs(5);
-/// The first and the longest pause after a status could not be written. The longest applies immediately if the API
-/// server rejects the status as invalid.
+/// The first and the longest pause after a status could not be written. If the API server rejects the status as
+/// invalid, the longest pause applies from the first failure on.
 const RETRY: Duration = Duration::from_secs(2);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// The longest pause between two rounds.
@@ -172,8 +172,8 @@ impl StatusLoop {
             RequestError::NotLeading => return None,
             // The object was deleted: nothing was written, and there is nothing to write any more.
             gone if gone.is_not_found() => return None,
-            // The object was changed, or replaced by another one of its name, which gets its own status once the watch
-            // shows it.
+            // The object was changed, or replaced by another one of its name. The object that exists now gets its
+            // status once the watch shows it.
             RequestError::Conflict => return Some(Instant::now() + RETRY),
             RequestError::Forbidden(words, again) => {
                 if self.refused.insert(kind, words.clone()).is_none() {
@@ -262,8 +262,8 @@ async fn write(writer: &Writer, wanted: &WantedStatus) -> Result<(), RequestErro
     });
     let what = format!("{} in {}", resource.plural, id.key.namespace);
     let Item(stored) = writer.apply_status(&api, &what, &id.key.name, &patch).await?;
-    // An API server does not compare the uids in a status of a custom resource: it writes to the object that has the
-    // name now, and answers with it.
+    // When the status of a custom resource is applied, the API server does not compare uids: it writes to the object
+    // that has the name now, and answers with that object.
     if stored.metadata.uid.as_deref() == Some(wanted.object.uid()) { Ok(()) } else { Err(RequestError::Conflict) }
 }
 

@@ -1,9 +1,9 @@
-//! Removes what an API server does not keep of an object that is applied.
+//! Removes the parts of an applied object that an API server does not keep.
 
 use serde_json::Value;
 
-/// Removes absent fields and empty lists. In server-side apply, nobody owns an empty list, so the operator would not
-/// recognise it as its own, and would write it again and again.
+/// Removes absent fields and empty lists. In server-side apply, no field manager owns an empty list, so the operator
+/// would not recognise the list as its own, and would write it again and again.
 pub(super) fn strip(value: &mut Value) {
     let is_empty = |member: &Value| member.is_null() || member.as_array().is_some_and(Vec::is_empty);
     match value {

@@ -1,4 +1,4 @@
-//! The state of the cluster as the operator sees it: a store for each kind, kept current by a watch.
+//! The state of the cluster as the operator sees it, in stores that watches keep current.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
@@ -40,20 +40,20 @@ pub(super) struct Watches {
     pub(super) config_maps: Stores<PartialObjectMeta<ConfigMap>>,
     pub(super) services: Stores<Service>,
     pub(super) pods: Stores<Pod>,
-    /// Objects that hold an index or a shard.
+    /// GatewaySnapshots, each of which holds an index or a shard.
     pub(super) snapshots: Stores<PartialObjectMeta<GatewaySnapshot>>,
-    /// Objects that this operator created besides snapshots, by kind, reduced to the fields that it applied.
+    /// Objects other than snapshots that this operator created, by kind, reduced by [`keep_own`].
     owned: Vec<(ApiResource, Stores<DynamicObject>)>,
     /// Which watches have completed a list, and which are failing.
     pub(super) cache_sync: Arc<CacheSync>,
-    /// Notified when anything relevant changes.
+    /// Notified when a change requires a round of the planning loop.
     pub(super) changed: Arc<Notify>,
     _tasks: JoinSet<()>,
 }
 
 impl Watches {
-    /// Starts to watch these namespaces, or all if there are none. `runs_pods` says whether the operator creates
-    /// workloads.
+    /// Starts to watch these namespaces, or all namespaces if the set is empty. `runs_pods` is true if the operator
+    /// creates workloads.
     pub(super) fn start(client: &Client, namespaces: BTreeSet<String>, runs_pods: bool) -> Self {
         let changed = Arc::new(Notify::new());
         let cache_sync = Arc::default();
@@ -88,8 +88,7 @@ impl Watches {
         }
     }
 
-    /// Returns an object that this operator created, if the watch shows it, reduced to the fields that the operator
-    /// applied.
+    /// Returns an object that this operator created, reduced by [`keep_own`], or `None` if the watch does not show it.
     pub(super) fn owned(&self, plural: &str, namespace: &str, name: &str) -> Option<Arc<DynamicObject>> {
         let (kind, stores) = self.owned.iter().find(|(known, _)| known.plural == plural)?;
         let object = ObjectRef::new_with(name, kind.clone()).within(namespace);
@@ -129,7 +128,8 @@ impl Watches {
     }
 }
 
-/// Returns the name of the watch of objects that this operator created. Services, for example, have a second watch.
+/// Returns the name of the watch of objects that this operator created. It differs from `plural`, because some
+/// resources, such as Services, have a second watch for other objects.
 pub(super) fn watch_of_owned(plural: &str) -> String {
     format!("managed {plural}")
 }
@@ -157,7 +157,7 @@ where
         .collect()
 }
 
-/// What is needed to start watches.
+/// Everything that is needed to start watches.
 struct Starting<'a> {
     client: &'a Client,
     namespaces: &'a BTreeSet<String>,
@@ -173,7 +173,8 @@ impl Starting<'_> {
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
             None => Api::all_with(client, &resource),
         });
-        // Only what an object is lowered from counts as a change: the operator itself writes thousands of statuses.
+        // Only the parts that an object is lowered from count as a change, because the operator itself writes thousands
+        // of statuses.
         let same =
             |before: &DynamicObject, now: &DynamicObject| Origin::of(&before.metadata) == Origin::of(&now.metadata);
         let follow = |(namespace, api): (String, Api<Item<DynamicObject>>)| {
@@ -203,7 +204,7 @@ impl Starting<'_> {
         scopes.into_iter().map(follow).collect()
     }
 
-    /// Starts the watches of a kind. `same` returns whether a changed object counts as unchanged.
+    /// Starts the watches of a kind. `same` returns true if nothing relevant differs between two versions of an object.
     fn typed_with<K>(
         &mut self,
         config: &watcher::Config,
@@ -238,7 +239,7 @@ impl Starting<'_> {
         vec![self.follow(("namespaces".to_owned(), String::new()), (), stream, |_, _| false)]
     }
 
-    /// Returns one API for each watched namespace, or a single one for all, with an empty namespace.
+    /// Returns each watched namespace with an API for it, or an empty name with an API for all namespaces.
     fn scopes<K>(&self, scope: impl Fn(Client, Option<&str>) -> Api<K>) -> Vec<(String, Api<K>)> {
         if self.namespaces.is_empty() {
             return vec![(String::new(), scope(self.client.clone(), None))];
@@ -246,8 +247,8 @@ impl Starting<'_> {
         self.namespaces.iter().map(|name| (name.clone(), scope(self.client.clone(), Some(name)))).collect()
     }
 
-    /// Keeps a store current. Notifies `changed` when an object changes, unless `same` returns that nothing relevant
-    /// did.
+    /// Starts a watch that keeps the returned store current. It notifies `changed` when an object changes, unless
+    /// `same` returns true for the two versions of the object.
     fn follow<K>(
         &mut self,
         watched: WatchKey,

@@ -1,5 +1,5 @@
-//! The only place that writes to the cluster, apart from the Lease. It writes only while this process leads, and does
-//! not constantly repeat requests that are forbidden.
+//! The only place that writes to the cluster, except for writes of the Lease. It writes only while this process leads,
+//! and does not constantly repeat requests that are forbidden.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Writer {
         Self { client, leadership, rights: Rights::default(), limit: WRITE, pulse }
     }
 
-    /// Returns the same writer for another loop.
+    /// Returns a writer that shares the state of this one, for another loop.
     pub(super) fn for_loop(&self, pulse: Pulse) -> Self {
         Self { pulse, ..self.clone() }
     }

@@ -9,7 +9,7 @@ pub const LIMIT: u64 = 256 << 20;
 /// Number of bytes of each reservation that are not counted, so that messages of ordinary size always find room.
 pub const FREE: u64 = 16 << 10;
 
-/// The purpose that bytes are held for. Each category has a quota.
+/// The purpose for which bytes are held. Each category has its own quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Category {
     /// Bodies of clients' requests, while they are read and answered.
@@ -58,8 +58,8 @@ pub struct NoRoom;
 /// The `reason` in the data of JSON-RPC errors that are caused by [`NoRoom`].
 pub const NO_ROOM: &str = "NoRoom";
 
-/// The bytes that one client or one server makes the process hold. Behind an ingress all clients can share one account,
-/// so an account is limited only while more than half of a quota is in use.
+/// Counts the bytes that one client or one server makes the process hold. Behind an ingress all clients can share one
+/// account, so an account is limited only while more than half of a quota is in use.
 #[derive(Debug, Default)]
 pub struct Account {
     held: [AtomicU64; Category::ALL.len()],
@@ -77,7 +77,7 @@ struct Count {
     refused: AtomicU64,
 }
 
-/// The budget of one process. [`Reservation`]s hold its bytes.
+/// The byte budget of one process. Bytes are taken from it through [`Reservation`]s.
 #[derive(Debug)]
 pub struct ByteBudget {
     limit: u64,
@@ -116,12 +116,12 @@ impl ByteBudget {
         self.count(category).held.load(Ordering::Relaxed)
     }
 
-    /// Returns how often there was no room in this category.
+    /// Returns how many refusals were counted in this category.
     pub fn refused(&self, category: Category) -> u64 {
         self.count(category).refused.load(Ordering::Relaxed)
     }
 
-    /// Counts a refusal of something that is too large.
+    /// Counts a refusal in this category, and returns the error for it.
     pub fn refuse(&self, category: Category) -> NoRoom {
         self.count(category).refused.fetch_add(1, Ordering::Relaxed);
         NoRoom
@@ -162,19 +162,19 @@ impl ByteBudget {
     }
 }
 
-/// Bytes reserved in a budget, released when the reservation is dropped. It has one owner, which resizes it from one
-/// task at a time.
+/// A number of bytes reserved in a budget; dropping the reservation releases them. A reservation must not be resized by
+/// two tasks at the same time.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Arc<ByteBudget>,
     category: Category,
     account: Option<Arc<Account>>,
-    /// Size of the reservation without the first [`FREE`] bytes.
+    /// Size of the reservation in bytes, less the first [`FREE`] bytes.
     counted: AtomicU64,
 }
 
 impl Reservation {
-    /// Changes the total size of the reservation to `bytes`.
+    /// Changes the total size of the reservation to `bytes`, which include the first [`FREE`] bytes.
     ///
     /// # Errors
     /// If there is no room. The reservation then keeps its size.
@@ -190,7 +190,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Counts a refusal that happened although there was room.
+    /// Counts a refusal for another reason than the budget, such as a message that exceeds its own size limit.
     pub fn refuse(&self) -> NoRoom {
         self.budget.refuse(self.category)
     }
@@ -226,7 +226,7 @@ mod tests {
         let (one, other) = (Arc::default(), Arc::default());
         let half = 128 << 10;
         let first = budget.reservation_for(Category::Request, &one);
-        // No other account holds anything, as is the case behind an ingress.
+        // A single account can take up to half of the quota. Behind an ingress, all clients can share one account.
         assert_eq!(first.resize(half + FREE), Ok(()));
         let second = budget.reservation_for(Category::Request, &one);
         assert_eq!((second.resize(FREE + 1), second.resize(FREE)), (Err(NoRoom), Ok(())));

@@ -1,11 +1,12 @@
-//! Checks whether clients can read a tool's definition. Most clients validate a tool list as a whole, so one invalid
-//! tool would hide the tools of all upstreams from them.
+//! Checks whether clients can read the definition of a tool, and removes members that some clients cannot read. Most
+//! clients validate a tool list as a whole, so one invalid definition would hide the tools of all upstreams from them.
 
 use serde_json::value::RawValue;
 
 use super::raw::RawObject;
 
-/// The type that a value must have, recognised by how its JSON text begins.
+/// A JSON type that a member of a definition can be required to have. Only the type of the value itself is checked, not
+/// what the value contains.
 #[derive(Clone, Copy)]
 enum JsonType {
     Text,
@@ -35,7 +36,7 @@ impl JsonType {
     }
 }
 
-/// Members of a definition that clients check (MCP, `Tool`).
+/// Members of a tool definition, each with the JSON type that clients expect (MCP, `Tool`).
 const MEMBERS: [(&str, JsonType); 8] = [
     ("title", JsonType::Text),
     ("description", JsonType::Text),
@@ -46,7 +47,7 @@ const MEMBERS: [(&str, JsonType); 8] = [
     ("icons", JsonType::List),
     ("_meta", JsonType::Object),
 ];
-/// Members of a definition's `annotations` (MCP, `ToolAnnotations`).
+/// Members of a definition's `annotations`, each with the JSON type that clients expect (MCP, `ToolAnnotations`).
 const ANNOTATIONS: [(&str, JsonType); 5] = [
     ("title", JsonType::Text),
     ("readOnlyHint", JsonType::Flag),
@@ -55,9 +56,9 @@ const ANNOTATIONS: [(&str, JsonType); 5] = [
     ("openWorldHint", JsonType::Flag),
 ];
 
-/// Returns the definition in a form that clients can read: without optional members that are null, and without an
-/// output schema whose type is not `object`, which only the modern era allows. The error says which part clients
-/// cannot read, or why no client can call the tool.
+/// Returns the definition in a form that clients can read: optional members that are null are removed, and so is an
+/// output schema whose type is not `object`, because only the modern era allows such a schema. The error names the part
+/// that clients cannot read, or says why no client can call the tool.
 pub fn for_clients(definition: &RawValue) -> Result<Box<RawValue>, String> {
     let mut object = RawObject::parse(definition.get()).map_err(|_| "its definition is not an object".to_owned())?;
     let nulls = MEMBERS.iter().map(|(name, _)| *name).filter(|name| is_null(&object, name));
@@ -101,8 +102,8 @@ fn is_of_object(schema: &RawValue) -> bool {
     RawObject::parse(schema.get()).is_ok_and(|schema| schema.get_str("type").as_deref() == Some("object"))
 }
 
-/// Checks the root of a schema of arguments or results: its type must be `object`, and the schemas of its properties
-/// must be objects.
+/// Checks the root of an input or output schema: its `type` must be `object`, the schemas of its properties must be
+/// objects, and `required` must be a list of strings.
 fn check_schema(schema: &RawValue, name: &str) -> Result<(), String> {
     if !is_of_object(schema) {
         return Err(format!("its {name}.type must be \"object\""));
@@ -121,7 +122,8 @@ fn check_schema(schema: &RawValue, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the tool's `execution` member (MCP, `ToolExecution`).
+/// Checks the tool's `execution` member (MCP, `ToolExecution`). A tool that only runs as a task is refused, because the
+/// gateway does not support tasks.
 fn check_execution(object: &RawObject) -> Result<(), String> {
     let Some(execution) = object.get("execution") else { return Ok(()) };
     let execution = parse(execution)?;

@@ -1,4 +1,4 @@
-//! SHA-256 digests, which name code and revisions.
+//! SHA-256 digests. They identify plugin code and revisions.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -9,7 +9,7 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Returns the first 12 hex characters of the SHA-256 of `value` as JSON.
+/// Serializes `value` to JSON, and returns the first 12 hex characters of its SHA-256.
 pub fn revision(value: &impl Serialize) -> String {
     let mut hex = sha256_hex(&serde_json::to_vec(value).unwrap_or_default());
     hex.truncate(12);

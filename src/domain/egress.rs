@@ -1,14 +1,15 @@
-//! The hosts that a plugin can connect to: the entries of its `egress`, as text. The addresses that a name resolves to
-//! are checked when the plugin connects.
+//! Rules for the hosts that a plugin can connect to, parsed from the entries of its `egress`. A rule is compared with
+//! host names and addresses as text; the address that a name resolves to is checked elsewhere, when the plugin
+//! connects.
 
-/// Suffixes of names that only a private network resolves: those of a cluster (`.svc`, `.cluster.local`), RFC 6762, RFC
-/// 8375 and ICANN's `.internal`.
+/// Suffixes of names that only private networks resolve: `.svc` and `.cluster.local` (Kubernetes), `.local` (RFC 6762),
+/// `.home.arpa` (RFC 8375), and `.internal` (reserved by ICANN).
 const PRIVATE_SUFFIXES: [&str; 5] = [".svc", ".cluster.local", ".internal", ".local", ".home.arpa"];
 
-/// One `host:port` that a plugin can reach.
+/// One entry of `egress`: a host, which can be a wildcard, and the port on which a plugin can connect to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EgressRule {
-    /// A name, an address, `*`, or `*.` and the end of a name, in lower case.
+    /// A name, an address, `*` for any host, or `*.` followed by the end of a name. In lower case, without a final dot.
     host: String,
     port: u16,
 }
@@ -30,7 +31,7 @@ impl EgressRule {
         Ok(Self { host: plain(host), port })
     }
 
-    /// Whether the entry names `host` and `port`. Compares text only: names are not resolved.
+    /// Whether the rule allows connections to `host` and `port`. Compares text only: names are not resolved.
     pub fn matches(&self, host: &str, port: u16) -> bool {
         let host = plain(host);
         let named = match self.host.strip_prefix('*') {
@@ -40,18 +41,18 @@ impl EgressRule {
         named && port == self.port
     }
 
-    /// Returns the host of the entry in lower case, without a final dot.
+    /// Returns the host of the rule as text: in lower case, without a final dot.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Returns the port of the entry.
+    /// The port of the rule.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Whether the entry names hosts of a private network: by a name without a dot, or by one that no public server
-    /// resolves.
+    /// Whether the rule names hosts of a private network: its host has no dot, or ends with a suffix that public DNS
+    /// servers do not resolve. False for `*`.
     pub fn is_of_private_network(&self) -> bool {
         let name = self.host.trim_start_matches('*');
         !name.is_empty() && (!name.contains('.') || PRIVATE_SUFFIXES.iter().any(|end| name.ends_with(end)))

@@ -5,18 +5,20 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-/// The prefix and suffix of a value in base64.
+/// The prefix and the suffix of a header value whose text is encoded in base64.
 const HEAD: &str = "=?base64?";
 const TAIL: &str = "?=";
 
-/// Encodes a text as a header value.
+/// Encodes a text as a header value. The text is returned unchanged if it consists of printable ASCII characters, has
+/// no space at either end, and cannot be mistaken for an encoded value.
 pub fn encode(text: &str) -> Cow<'_, str> {
     let plain = text.bytes().all(|b| matches!(b, 0x20..=0x7e)) && text.trim() == text;
     let looks_encoded = text.starts_with(HEAD) && text.ends_with(TAIL);
     if plain && !looks_encoded { text.into() } else { format!("{HEAD}{}{TAIL}", BASE64_STANDARD.encode(text)).into() }
 }
 
-/// Decodes the text of a header value. Returns `None` if its base64 is not canonical or does not hold UTF-8.
+/// Decodes a header value. A value that is not marked as base64 is returned unchanged. Returns `None` if the base64 is
+/// not canonical, or if the decoded bytes are not UTF-8.
 pub fn decode(value: &str) -> Option<Cow<'_, str>> {
     let Some(encoded) = value.strip_prefix(HEAD).and_then(|rest| rest.strip_suffix(TAIL)) else {
         return Some(Cow::Borrowed(value));

@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::HealthPlan;
 
-/// The connection states of document 003.
+/// The connection state of an upstream, as defined in document 003.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ConnectionState {
-    /// Not tried yet, or disabled.
+    /// Not connected: not tried yet, disabled, or the connection has ended.
     #[default]
     Disconnected,
-    /// The first connection attempt is in progress.
+    /// A connection attempt is in progress.
     Connecting,
     /// The last probe succeeded.
     Connected,
-    /// The last probe failed.
+    /// The last probe, or the request for the tool list after it, failed.
     Error,
 }
 
@@ -40,11 +40,12 @@ impl ConnectionState {
 pub struct Health {
     /// The connection state.
     pub state: ConnectionState,
-    /// Failures since the last success.
+    /// Number of failures since the last success: probes, and requests for the tool list.
     pub failures: u32,
     /// When the upstream was taken out of routing, in the clock's monotonic time; `None` while it is in routing.
     pub auto_disabled: Option<Duration>,
-    /// When a probe or call last succeeded, in the clock's monotonic time.
+    /// When the upstream was last found to be reachable, in the clock's monotonic time; `None` before the first
+    /// success.
     pub last_success: Option<Duration>,
     /// The message of the last failure; `None` after a success.
     pub last_error: Option<String>,
@@ -54,14 +55,14 @@ pub struct Health {
 const MAX_RECOVERY_WAIT: Duration = Duration::from_secs(300);
 
 impl Health {
-    /// Records that a probe or call succeeded at `now`. Returns the wait until the next probe.
+    /// Records that the upstream was found to be reachable at `now`. Returns the wait until the next probe.
     pub fn succeeded(&mut self, plan: &HealthPlan, now: Duration) -> Duration {
         *self = Self { state: ConnectionState::Connected, last_success: Some(now), ..Self::default() };
         Duration::from_secs(u64::from(plan.period_seconds))
     }
 
-    /// Records that a probe failed at `now`. Returns the wait until the next one, or `None` if the upstream must not
-    /// be probed again. `jitter`, from 0 to 1, lengthens the wait by up to a tenth.
+    /// Records that a probe or a request for the tool list failed at `now`. Returns the wait until the next probe, or
+    /// `None` if the upstream must not be probed again. `jitter`, from 0 to 1, lengthens the wait by up to a tenth.
     pub fn failed(&mut self, plan: &HealthPlan, now: Duration, error: String, jitter: f64) -> Option<Duration> {
         self.state = ConnectionState::Error;
         self.failures = self.failures.saturating_add(1);
@@ -83,8 +84,8 @@ impl Health {
         Some(wait.mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 10.0))
     }
 
-    /// Whether calls can be routed to the upstream. That includes an upstream that was never reached, because a call
-    /// connects to it.
+    /// Whether calls can be routed to the upstream. True also for an upstream that was never reached, because a call
+    /// opens the connection.
     pub fn in_routing(&self) -> bool {
         self.auto_disabled.is_none()
     }

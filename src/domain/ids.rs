@@ -1,4 +1,4 @@
-//! Names of objects.
+//! Identifiers of objects: kind, namespace and name.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A namespaced name: identifies an object among those of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectKey {
-    /// The namespace. A document on disk without one is in `default`.
+    /// The namespace. A manifest on disk that does not set one is in `default`.
     pub namespace: String,
     /// The name, unique in the namespace among objects of the same kind.
     pub name: String,
@@ -26,7 +26,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// The kinds of objects that a user writes and that a Problem can be about.
+/// The kinds of objects that users write. A Problem can be about an object of any of these kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Kind {
     /// A gateway: its listeners, its limits, and which objects it selects.
@@ -39,13 +39,13 @@ pub enum Kind {
     PluginChain,
     /// A pipeline of tools and typed plugins.
     ToolPipeline,
-    /// A part of a document that belongs to one upstream.
+    /// A restriction: calls that come from a part of a document can use only the tools of one upstream.
     SectionBinding,
     /// Values that must not appear in plans, status or logs.
     Secret,
-    /// Plain values, including sources of plugins.
+    /// Plain values, which can include the source code of plugins.
     ConfigMap,
-    /// A namespace, whose labels selectors can match.
+    /// A namespace. Selectors can match its labels.
     Namespace,
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The kind and the key of an object.
+/// The kind and the key of an object. Together they identify it among all objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectId {
     /// Kind of the object.
@@ -83,7 +83,7 @@ pub struct ObjectId {
 }
 
 impl ObjectId {
-    /// Creates the id of the object of this kind with this key.
+    /// Creates an id from a kind and a key.
     pub fn new(kind: Kind, key: ObjectKey) -> Self {
         Self { kind, key }
     }

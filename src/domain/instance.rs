@@ -1,4 +1,5 @@
-//! Identifies this process, so that it recognises its own requests when an upstream's URL leads back to it.
+//! The identity of this process, sent to upstreams in a header. If an upstream's URL leads back to the gateway, the
+//! process recognises its own requests by that header.
 
 use std::sync::Arc;
 

@@ -13,10 +13,10 @@ use serde_json::value::RawValue;
 
 use super::rpc::{MAX_DEPTH, after_string};
 
-/// Up to this many keys of an object are compared one by one.
+/// The keys of an object are compared one by one up to this number. An object with more keys needs a hash set.
 const FEW: usize = 16;
 
-/// A string as bytes: it can hold lone surrogates, which are not UTF-8.
+/// A JSON string without its escapes, as bytes. It can contain lone surrogates, and those cannot be encoded in UTF-8.
 type Bytes<'a> = Cow<'a, [u8]>;
 
 /// A step from a value to one of its members or elements.
@@ -66,7 +66,7 @@ impl<'a> Iterator for JsonTokens<'a> {
     }
 }
 
-/// The keys of one object that were read so far.
+/// The keys that were read so far of one object.
 #[derive(Default)]
 struct ObjectKeys<'a> {
     few: Vec<Bytes<'a>>,
@@ -97,7 +97,8 @@ enum Open<'a> {
     Object(ObjectKeys<'a>, Option<Bytes<'a>>),
 }
 
-/// Returns the path to the first key that occurs for the second time in its object. `json` must be valid JSON.
+/// Returns the path of the first key that repeats an earlier key of the same object; `None` if there is no such key.
+/// `json` must be valid JSON.
 pub fn doubled_key(json: &str) -> Option<Vec<JsonStep>> {
     let mut open: Vec<Open<'_>> = Vec::new();
     for token in JsonTokens(json) {
@@ -155,7 +156,7 @@ impl fmt::Display for Pointer<'_> {
     }
 }
 
-/// A JSON value. Numbers are compared as text.
+/// A JSON value for comparison: numbers are kept as text, and the order of keys is not kept.
 #[derive(PartialEq)]
 enum Tree<'a> {
     Other(&'a str),
@@ -165,7 +166,7 @@ enum Tree<'a> {
 }
 
 /// Whether two texts are the same JSON, apart from white space and the order of keys. Strings are compared without
-/// their escapes, numbers as text. False if either is not JSON, has a key twice in an object, or nests too deep.
+/// their escapes, numbers as text. False if either text is not JSON, has a key twice in one object, or nests too deep.
 pub fn is_same(one: &str, other: &str) -> bool {
     let is_json = |text: &str| serde_json::from_str::<&RawValue>(text).is_ok();
     is_json(one) && is_json(other) && tree(one).is_some_and(|one| tree(other) == Some(one))

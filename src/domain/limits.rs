@@ -1,4 +1,5 @@
-//! Limits on calls: per process, and per session, principal or address (document 003, ExecutionTracker).
+//! Limits on the calls of a process, an upstream, a session, a principal or an address (document 003,
+//! ExecutionTracker).
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -11,11 +12,12 @@ pub enum RefusalReason {
     ConcurrentCalls,
     /// The upstream has reached its limit of calls in flight.
     UpstreamConcurrentCalls,
-    /// The session has reached its limit of calls in flight.
+    /// The session or principal has reached its limit of calls in flight.
     SessionConcurrentCalls,
-    /// The process is more than half full, and the address has reached its limit of calls in flight.
+    /// More than half of the calls that the process allows are in flight, and the address has reached its limit of
+    /// calls in flight.
     AddressConcurrentCalls,
-    /// The session has reached its limit of calls in total.
+    /// The session or principal has reached its limit of calls in total.
     SessionTotalCalls,
     /// The process is shutting down.
     Draining,
@@ -24,10 +26,10 @@ pub enum RefusalReason {
     /// A Guard or another protective setting cannot be enforced, so the call is refused rather than served
     /// unprotected.
     FailsClosed,
-    /// Calls are nested too deep: a plugin called a tool, a plugin that ran on that call called another one, and so
+    /// Calls are nested too deep: a plugin called a tool, a plugin that ran on that call called another tool, and so
     /// on.
     TooDeep,
-    /// The plugin has reached its limit of tool calls in flight.
+    /// The execution of a plugin has reached its limit of tool calls in flight.
     PluginCalls,
     /// A plugin that runs as a shadow called a tool. Shadows have no effect, so they cannot call tools.
     Shadow,
@@ -66,7 +68,7 @@ impl RefusalReason {
     }
 }
 
-/// Counts the calls of one process, upstream, session, principal or address.
+/// Counts the calls of a process, an upstream, a session, a principal or an address.
 #[derive(Debug, Default)]
 pub struct Tracker {
     in_flight: AtomicU32,

@@ -7,10 +7,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::raw::RawObject;
+use crate::domain::quoted::Quoted;
 
 /// The keyword that marks an argument in a schema.
 const MARK: &str = "x-mcp-header";
-/// Keywords that hold one schema, a list of schemas, or a map of schemas. Marks are not allowed anywhere below them.
+/// Keywords whose value is one schema; after them, those whose value is a list or a map of schemas. Marks are not
+/// allowed anywhere inside these schemas.
 const ONE: [&str; 11] = [
     "items",
     "contains",
@@ -27,19 +29,19 @@ const ONE: [&str; 11] = [
 const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 const MAPS: [&str; 4] = ["patternProperties", "dependentSchemas", "$defs", "definitions"];
 
-/// A marked argument and its header.
+/// An argument that a schema marks, and the header that repeats it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirrored {
-    /// The names of the nested properties that lead to the argument.
+    /// The path of the argument: the names of the enclosing properties, then its own name.
     pub path: Vec<String>,
     /// The name of the header that repeats the argument, in lower case.
     pub header: String,
-    /// Whether the argument is an integer. Integers are compared as numbers.
+    /// Whether the schema declares the argument as an integer. Integers are compared as numbers.
     pub integer: bool,
 }
 
 impl Mirrored {
-    /// Returns the argument as the text that its header must contain. Returns `None` if it is absent, null or not a
+    /// Returns the argument as the text that its header must contain; `None` if the argument is absent, null or not a
     /// scalar.
     pub fn value(&self, arguments: &RawValue) -> Option<String> {
         let (last, above) = self.path.split_last()?;
@@ -73,7 +75,7 @@ fn whole(number: &str) -> Option<&str> {
 /// Returns the marked arguments of an input schema.
 ///
 /// # Errors
-/// If a mark is invalid. The tool must then not be offered.
+/// If the schema cannot be read, or a mark in it is invalid. Such a tool must not be offered to clients.
 pub fn marks(schema: &RawValue) -> Result<Vec<Mirrored>, String> {
     if !schema.get().contains(MARK) {
         return Ok(Vec::new());
@@ -81,15 +83,15 @@ pub fn marks(schema: &RawValue) -> Result<Vec<Mirrored>, String> {
     let schema: Value =
         serde_json::from_str(schema.get()).map_err(|e| format!("its input schema cannot be read: {e}"))?;
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
-    // This list takes the place of recursion. The parser allows a depth of at most 128, so the paths in it stay
-    // short.
+    // A work list, so that a deep schema needs no recursion. The parser allows a depth of at most 128, so the paths in
+    // the list stay short.
     let mut waiting = vec![(Some(Vec::new()), &schema)];
     while let Some((path, node)) = waiting.pop() {
         let Value::Object(keywords) = node else { continue };
         if let Some(mark) = keywords.get(MARK) {
             let mirrored = read_mark(path.as_deref(), mark, keywords.get("type"))?;
             if !seen.insert(mirrored.header.clone()) {
-                return Err(format!("{MARK} {:.60?} stands twice", mirrored.header));
+                return Err(format!("{MARK} {} stands twice", Quoted(&mirrored.header, 60)));
             }
             found.push(mirrored);
         }

@@ -21,6 +21,7 @@ pub mod plan;
 pub mod plugin;
 pub mod ports;
 pub mod problem;
+pub mod quoted;
 pub mod raw;
 pub mod reason;
 pub mod record;

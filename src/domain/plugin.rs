@@ -28,12 +28,12 @@ impl Phase {
     }
 }
 
-/// The purpose of a plugin, which decides what its failure does to the call.
+/// The purpose of a plugin. It decides the default failure policy of the plugin's entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Role {
-    /// Checks and redacts. If it cannot run, the call fails.
+    /// Checks and redacts. By default, the call fails if the plugin fails.
     Guard,
-    /// Curates and enriches. If it cannot run, the content is passed on unchanged.
+    /// Curates and enriches. By default, the content is passed on unchanged if the plugin fails.
     #[default]
     Transform,
     /// Observes, such as a logger. It runs off the call's path and changes nothing.
@@ -65,8 +65,8 @@ impl Role {
 /// The part of a response that an entry sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum View {
-    /// `Text` if the result is exactly one text block and its structured content only repeats it, else `Json`. For a
-    /// Guard, also `Json` if any other member could hold content.
+    /// `Text` if the result is exactly one text block and its structured content only repeats that text, else `Json`.
+    /// For a Guard, also `Json` if any other member of the result could hold content.
     #[default]
     Auto,
     /// The text of the only text block.
@@ -75,7 +75,7 @@ pub enum View {
     Json,
 }
 
-/// Whether an entry affects calls or only shows what it would do.
+/// The way an entry runs: with effect on its calls, or only to show what it would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
     /// The entry affects calls.
@@ -117,13 +117,13 @@ pub enum Encoding {
     MessagePack,
 }
 
-/// The `metadata` of contract 1.0, with the optional fields that later gateways can add.
+/// The `metadata` object in the input of contract 1.0. The contract lets gateways add optional fields to it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata<'a> {
     /// A UUIDv7 made by the gateway, the same for every entry of one call.
     pub request_id: &'a str,
-    /// Time in RFC 3339, UTC, with milliseconds.
+    /// When the call started, in RFC 3339, UTC, with milliseconds.
     pub timestamp: &'a str,
     /// The upstream's name.
     pub server_name: &'a str,
@@ -138,7 +138,7 @@ pub struct Metadata<'a> {
     pub config: Option<&'a RawValue>,
     /// The chain that the plugin runs in, as `namespace/name`.
     pub chain: &'a str,
-    /// Number of the attempt: 1 at first, and one more each time the call is tried again.
+    /// Number of the attempt, from 1. Always 1 in this version, because no execution is repeated.
     pub attempt: u32,
 }
 
@@ -172,11 +172,11 @@ pub struct Input<'a> {
 pub struct Output {
     /// The content that replaces the input.
     pub text: String,
-    /// Whether the later entries of the chain run. The contract calls it `continue`.
+    /// Whether the later entries of the chain run; if false, only Guards do. The contract calls this field `continue`.
     pub proceed: bool,
-    /// Any JSON, kept in the record.
+    /// Any JSON. It becomes part of the entry's trace, unless it is too large or nested too deep.
     pub metadata: Option<Box<RawValue>>,
-    /// The plugin's message if it failed or denies the call.
+    /// The plugin's message if it reports a failure or denies the call.
     pub error: Option<String>,
 }
 
@@ -186,7 +186,8 @@ pub struct Output {
 pub struct Failure {
     /// The category of the failure.
     pub reason: Reason,
-    /// Details for the log and the record, without content and secrets.
+    /// Details for the log and the record. They contain no secrets, and no content unless the plugin itself put content
+    /// into its error message.
     pub message: String,
 }
 
@@ -197,8 +198,8 @@ impl Failure {
     }
 }
 
-/// Maximum length of the message of a failure or a denial, in bytes. It is bounded because every record keeps it, and
-/// a plugin can put its whole input into it.
+/// Number of bytes after which the message of a failure, a denial or a progress report is cut. A plugin could otherwise
+/// put its whole input into the message, and the record of the execution stores the messages of failures and denials.
 pub const MAX_MESSAGE: usize = 1024;
 
 fn cut(mut message: String) -> String {
@@ -222,17 +223,17 @@ pub struct Ran {
     pub worker_pid: Option<u32>,
 }
 
-/// The output of contract 1.0 before validation. `M` is the type of any value in the encoding that is used.
+/// The output of contract 1.0 before validation. `M` is the type that can hold any value of the encoding in use.
 #[derive(Deserialize)]
 pub struct WireOutput<M> {
     /// The content that replaces the input; `None` if it is sent separately.
     pub text: Option<String>,
-    /// Whether the later entries of the chain run.
+    /// Whether the later entries of the chain run; see [`Output::proceed`].
     #[serde(rename = "continue")]
     pub proceed: Option<bool>,
-    /// Any value, kept in the record.
+    /// Any value; see [`Output::metadata`].
     pub metadata: Option<M>,
-    /// The plugin's message if it failed or denies the call.
+    /// The plugin's message if it reports a failure or denies the call.
     pub error: Option<String>,
 }
 

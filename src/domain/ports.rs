@@ -1,4 +1,4 @@
-//! The interfaces to the outside that the use cases need, as traits. Adapters implement them; tests use plain structs.
+//! The ports: traits through which the use cases reach the outside. Adapters implement them; tests use plain structs.
 //!
 //! Dropping the future of a call cancels the call. The adapter then notifies the other side.
 
@@ -34,7 +34,7 @@ pub struct LinkedPlugin {
     /// and its settings, limits, lifetime, egress, environment, pool size, Node.js and the sandbox mode. Workers with
     /// the same identity are interchangeable; another identity needs new workers.
     pub identity: String,
-    /// Number of warm workers to keep.
+    /// Number of warm workers to keep for the plugin.
     pub pool_size: u32,
 }
 
@@ -51,26 +51,27 @@ pub trait RunPlugin: Send + Sync + 'static {
     /// Waits until more than `seen` loads have ended, successfully or not. Returns how many have ended.
     async fn loads(&self, seen: u64) -> u64;
 
-    /// Drains the pools of all plugins except these: executions in progress are completed, idle workers are ended.
+    /// Drains the pools of all plugins except `keep`: executions in progress are completed, idle workers are ended.
     fn retire(&self, keep: &[Arc<LinkedPlugin>]);
 
-    /// Runs one execution. Waits at most for the queue's deadline and `timeout` together. Requests that the plugin
-    /// makes meanwhile go to `host`.
+    /// Runs one execution. Waiting for a worker and running together take at most the queue timeout plus `timeout`.
+    /// Requests that the plugin makes during the execution go to `host`.
     async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, timeout: Duration, host: &dyn Host) -> Ran;
 
-    /// Whether this process can start the plugin at all, as far as is known. An error has the reason `NotLoaded`.
+    /// Returns `Ok` unless it is known that this process cannot start the plugin. The failure then has the reason
+    /// `NotLoaded`.
     fn availability(&self, plugin: &Arc<LinkedPlugin>) -> Result<(), Failure>;
 
     /// Lists all workers.
     fn workers(&self) -> Vec<WorkerInfo>;
 
-    /// Whether the sandbox is required for plugins, and what the kernel cannot enforce of it.
+    /// Returns whether plugins need the complete sandbox, and which of its properties the kernel cannot enforce.
     fn sandbox(&self) -> SandboxState;
 
-    /// Returns how much of the limits that all plugins share is in use.
+    /// Returns the limits that all plugins share, and how much of them is in use.
     fn load(&self) -> PluginLoad;
 
-    /// Ends every worker and waits until they have exited.
+    /// Ends all workers and waits until they have exited.
     async fn shutdown(&self);
 }
 
@@ -93,14 +94,14 @@ pub enum Loading {
     },
 }
 
-/// The requests that a plugin can make to the gateway during its execution. They are bounded and end with the
-/// execution: those that are not answered by then are dropped.
+/// The requests that a plugin can make to the gateway during its execution. Their number is limited. A request that is
+/// not answered before the execution ends is dropped.
 pub trait Host: Send + Sync {
     /// Reports the progress of the plugin to the client.
     fn progress(&self, progress: PluginProgress);
 
-    /// Calls a tool by the name that the gateway lists it under. The call has the principal of the call that the plugin
-    /// runs on, and goes through the same steps as every call.
+    /// Calls a tool by the name that the gateway lists it under. The new call has the principal of the call on which
+    /// the plugin runs, and goes through the same steps as any other.
     fn call_tool<'a>(&'a self, tool: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a>;
 }
 
@@ -115,7 +116,7 @@ pub struct PluginProgress {
     /// The total amount of work; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<Number>,
-    /// A text for the user.
+    /// A text about the progress, for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -131,7 +132,7 @@ pub struct PluginLoad {
     pub queued: u32,
 }
 
-/// A worker process, in the form of document 000's PluginProcess.
+/// A worker process and its use, with the fields of PluginProcess in document 000.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerInfo {
@@ -149,17 +150,17 @@ pub struct WorkerInfo {
     pub last_used_at: Option<u64>,
     /// The number of executions that the worker has served.
     pub execution_count: u64,
-    /// Whether the worker can serve another execution.
+    /// Whether the worker can still be used. False if it has ended or is about to be replaced.
     pub is_healthy: bool,
-    /// The memory of the process in bytes: what it has allocated and is resident, without the program that all
-    /// workers share. `None` if the system does not report it.
+    /// Resident anonymous memory of the process in bytes. Pages of files are not included, such as those of the Node.js
+    /// program, because all workers share them. `None` if the system does not report the value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// The worker's state in the lifecycle of document 000.
+    /// The state of the worker.
     pub state: WorkerState,
 }
 
-/// The lifecycle of document 000's PluginProcess.
+/// The states of a worker, which are those of PluginProcess in document 000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum WorkerState {
     /// Started, but not ready yet.
@@ -190,14 +191,14 @@ impl WorkerState {
 /// Connects to upstream MCP servers and calls them.
 #[async_trait]
 pub trait CallUpstream: Send + Sync + 'static {
-    /// Prepares to reach these upstreams, before a plan that names them is in force. Does not connect yet. Other
-    /// upstreams stay until [`CallUpstream::retire`].
+    /// Registers these upstreams, before a plan that names them is put in force. Does not connect to them yet. Other
+    /// upstreams stay registered until [`CallUpstream::retire`].
     fn prepare(&self, targets: &[Target]);
 
-    /// Closes the connections of all upstreams except these.
+    /// Closes the connections of all upstreams except `keep`, and removes those upstreams.
     fn retire(&self, keep: &[Target]);
 
-    /// Connects to the server with a handshake, or sends a request to a server that is connected (`ping`,
+    /// Connects to the server with a handshake, or, if the server is already connected, sends it a request (`ping`,
     /// `server/discover`).
     async fn probe(&self, target: &Target, timeout: Duration) -> Result<Probed, UpstreamError>;
 
@@ -210,7 +211,7 @@ pub trait CallUpstream: Send + Sync + 'static {
     /// Waits for the next event that an upstream reports on its own. Only one task can call this at a time.
     async fn next_event(&self) -> UpstreamEvent;
 
-    /// Closes every connection, ends every child process, and waits until they have exited.
+    /// Closes all connections, ends all child processes, and waits until these have exited.
     async fn shutdown(&self);
 
     /// Like [`CallUpstream::shutdown`], but child processes are killed immediately. Also cuts short a shutdown that is
@@ -218,12 +219,12 @@ pub trait CallUpstream: Send + Sync + 'static {
     async fn abort(&self);
 }
 
-/// The channel to a client while its call runs.
+/// The channel through which a client receives notifications while its call runs.
 pub trait ToClient: Send + Sync {
-    /// One `notifications/progress` of this call: its `params` without `progressToken`.
+    /// Forwards one `notifications/progress` of the call. `params` are its parameters, without `progressToken`.
     fn progress(&self, params: Box<RawValue>);
 
-    /// One `notifications/message` of the server that belongs to this call: its `params`.
+    /// Forwards one `notifications/message` that the server sent during the call. `params` are its parameters.
     fn message(&self, params: Box<RawValue>) {
         drop(params);
     }
@@ -238,18 +239,18 @@ pub trait Records: Send + Sync + 'static {
     fn call(&self, row: CallRecord);
 
     /// Returns the most recent executions, newest first, at most `limit`. If `plugin` (`namespace/name`, or a bare
-    /// name) is given, only those of that plugin.
+    /// name) is given, returns only executions of that plugin.
     fn recent_executions(&self, plugin: Option<&str>, limit: usize) -> Vec<Arc<PluginExecution>>;
 
     /// Returns the most recent calls, newest first, at most `limit`.
     fn recent_calls(&self, limit: usize) -> Vec<Arc<CallRecord>>;
 
-    /// Sets how many rows of each plugin's executions are kept at most.
+    /// Sets the maximum number of executions that are kept of each plugin.
     fn set_per_plugin(&self, rows: usize) {
         let _ = rows;
     }
 
-    /// Returns how many rows of each kind were dropped to make room for newer ones.
+    /// Returns, for each kind of record, how many were dropped to make room for newer ones.
     fn dropped(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
@@ -269,7 +270,7 @@ pub trait Secrets: Send + Sync {
     /// Returns the value under `key` of a Secret.
     ///
     /// # Errors
-    /// Why the value is missing.
+    /// Why the value is not available.
     fn secret(&self, secret: &ObjectKey, key: &str) -> Result<SecretText, NoSecret>;
 
     /// Returns the value of a variable of the gateway's own environment; `None` if it is not set.
@@ -317,7 +318,7 @@ pub struct CodeFacts {
 }
 
 impl CodeFacts {
-    /// Returns the facts about code that does not parse, if no line and column are known.
+    /// Creates the facts for code that counts as unparsable for a reason that has no line and column, such as its size.
     pub fn unparsed(message: String) -> Self {
         Self { error: Some(SyntaxProblem { line: 0, column: 0, message }), ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! The records that are kept of calls and plugin executions.
+//! The records of calls and plugin executions.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 use super::plugin::{Mode, Phase};
 use super::reason::Reason;
 
-/// Document 000's ExecutionStatus, with two additional values: `Denied` and `Skipped`.
+/// The outcome of a plugin execution. The values are those of ExecutionStatus in document 000 (see
+/// docs/architecture.md), plus `Denied` and `Skipped`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum ExecutionStatus {
     /// The plugin returned a usable answer.
@@ -37,13 +38,14 @@ impl ExecutionStatus {
     }
 }
 
-/// Document 000's PluginExecution, with additional fields of this gateway.
+/// The record of one plugin execution. It has the fields of PluginExecution in document 000, and some that this gateway
+/// adds.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginExecution {
     /// A UUIDv7 that identifies the execution.
     pub id: String,
-    /// The id of the call.
+    /// The id of the call on which the plugin ran.
     pub request_id: String,
     /// The plugin's id, which stays the same when the plugin is edited.
     pub plugin_id: String,
@@ -55,21 +57,21 @@ pub struct PluginExecution {
     pub started_at: u64,
     /// Milliseconds in the queue and in the worker together.
     pub duration_ms: f64,
-    /// Milliseconds until a worker was free.
+    /// Milliseconds that the execution waited for a worker.
     pub queue_ms: f64,
     /// Milliseconds from getting a worker to its answer.
     pub run_ms: f64,
     /// The result of the execution.
     pub status: ExecutionStatus,
-    /// Why the execution failed; `None` if it did not fail.
+    /// Why the execution failed; `None` if it succeeded or the plugin denied the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     /// Size of the input content in bytes.
     pub input_size_bytes: u64,
-    /// Size of the output content in bytes; `None` if the execution failed.
+    /// Size of the output content in bytes; `None` if the execution failed or the plugin denied the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_size_bytes: Option<u64>,
-    /// Details of the failure; `None` if there was none.
+    /// The message of the failure or of the denial; `None` if the execution succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
     /// Whether the output differs from the input.
@@ -101,7 +103,7 @@ pub enum Skip {
     When,
     /// The entry or its plugin is disabled.
     Disabled,
-    /// The plugin's filter or its phases exclude the call.
+    /// The plugin's filter excludes the upstream or the tool.
     Filter,
     /// An earlier entry returned `continue: false`, or the call had ended.
     Stopped,
@@ -149,7 +151,7 @@ impl Serialize for EntryOutcome {
     }
 }
 
-/// The trace of one entry of a chain on one call: proof that it ran, or why it did not.
+/// The trace of one entry of a chain on one call: proof that the entry ran, or the reason why it did not.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryTrace {
@@ -167,9 +169,9 @@ pub struct EntryTrace {
     /// The mode of the entry; serialized only if it is `Shadow`.
     #[serde(skip_serializing_if = "is_enforce")]
     pub mode: Mode,
-    /// Whether the entry changed the content. In shadow mode: whether it would have.
+    /// Whether the entry changed the content, or, in mode Shadow, would have changed it.
     pub changed: bool,
-    /// Whether the entry stopped its chain (`continue: false`). In shadow mode: whether it would have.
+    /// Whether the entry stopped its chain (`continue: false`), or, in mode Shadow, would have stopped it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stops: bool,
     /// Milliseconds in the queue and in the worker together; 0 if the entry did not run.
@@ -188,8 +190,8 @@ fn is_enforce(mode: &Mode) -> bool {
 
 /// Maximum size of a plugin's metadata in a trace, in bytes.
 pub const MAX_TRACE_METADATA: usize = 16 * 1024;
-/// Maximum nesting depth of a plugin's metadata in a trace. Many parsers stop at 128 levels, and answers and lists
-/// add several around it.
+/// Maximum nesting depth of a plugin's metadata in a trace. Many parsers stop at 128 levels, and the answers and lists
+/// that contain a trace add several levels around the metadata.
 pub const MAX_TRACE_DEPTH: usize = 64;
 
 /// The outcome of a call.
@@ -208,9 +210,9 @@ pub enum CallOutcome {
     Failed,
     /// The gateway refused the call.
     Refused,
-    /// The client cancelled the call.
+    /// The call was dropped before it ended, usually because the client cancelled it.
     Cancelled,
-    /// The upstream did not answer by the deadline.
+    /// The upstream did not answer in time, or the call exceeded the gateway's limit on the duration of calls.
     Timeout,
 }
 
@@ -241,7 +243,7 @@ pub struct CallRecord {
     pub within: Option<String>,
     /// When the call started, in Unix milliseconds.
     pub started_at: u64,
-    /// Milliseconds in total.
+    /// Duration of the call in milliseconds.
     pub duration_ms: f64,
     /// Milliseconds spent waiting for the upstream; `None` if the call was not sent to it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -258,10 +260,11 @@ pub struct CallRecord {
     pub principal: String,
     /// The outcome of the call.
     pub outcome: CallOutcome,
-    /// Why the call was refused, denied or failed; `None` if it was not.
+    /// Why the call was refused, denied or failed: a reason, or the message of the plugin that denied the call. `None`
+    /// if the client got the upstream's answer, or if the call was cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The traces of every entry of every chain that selected the call.
+    /// One trace for each entry of each chain that selected the call.
     pub entries: Vec<EntryTrace>,
 }
 

@@ -2,7 +2,7 @@
 //! upstreams.
 //!
 //! Nothing in a report changes with time alone, so equal states have equal bytes. A reader of another version ignores
-//! what it does not know: unknown fields, and members of lists with unknown values.
+//! what it does not know: unknown fields, and list members that contain unknown values.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -29,7 +29,7 @@ pub struct Report {
     /// Digest of the restrictions that were applied to the revision; empty if there are none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub restrictions: String,
-    /// Problems of the plan that the pod found and the operator could not see.
+    /// Problems with the plan, including those that only the pod can find.
     #[serde(deserialize_with = "known")]
     pub problems: Vec<Problem>,
     /// Upstreams of the plan.
@@ -41,8 +41,8 @@ pub struct Report {
     /// Plugins of the plan whose code this pod could not load, whether or not an older form runs instead.
     #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub not_loaded: Vec<NotLoadedReport>,
-    /// Plugins that do not run in the form of the plan, such as those that are still being loaded, and the chains that
-    /// name them.
+    /// Plugins that do not run in the form that the plan has of them, such as those that are still being loaded; and
+    /// the chains that name such plugins.
     #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub not_in_force: Vec<ObjectId>,
     /// The state of each Secret key that the plan names.
@@ -51,8 +51,8 @@ pub struct Report {
     /// The properties of the plugin sandbox that the pod's kernel cannot enforce.
     #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub sandbox_lacks: Vec<SandboxLack>,
-    /// `shared` if the pod can take over sessions of other pods, because it has their key; `own` if it cannot. Empty in
-    /// reports of older versions.
+    /// `shared` if the pod can take over sessions of other pods, because it has the key that seals their ids; `own` if
+    /// it cannot. Empty in reports of older versions.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub seal_key: String,
     /// Names of tools that upstreams of the plan were seen to have and that are not in the index. Empty unless the
@@ -70,9 +70,9 @@ pub struct Report {
 pub struct UpstreamReport {
     /// The upstream, as `namespace/name`.
     pub upstream: String,
-    /// The connection state of document 003.
+    /// The connection state, as defined in document 003.
     pub connection_state: ConnectionState,
-    /// Failures since the last success.
+    /// Number of failures since the last success: probes, and requests for the tool list.
     #[serde(default)]
     pub failures: u32,
     /// Whether the upstream was taken out of routing.
@@ -81,28 +81,28 @@ pub struct UpstreamReport {
     /// When the upstream was taken out of routing, in RFC 3339; `None` while it is in routing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_disabled_at: Option<String>,
-    /// The value of the annotation `hawsepipe.dev/enable` on which this pod has acted.
+    /// The newest value of the annotation `hawsepipe.dev/enable` that this pod has acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable: Option<String>,
     /// When the pod last connected to the upstream, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_connected_at: Option<String>,
-    /// The message of the last failure, or why calls to the upstream are refused.
+    /// Why calls to the upstream are refused, or else the message of the last failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// `Legacy` or `Modern`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub era: Option<String>,
-    /// The protocol version agreed on.
+    /// The MCP version that gateway and server agreed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// `StreamableHTTP` or `Stdio`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
-    /// The server's name, as it reports it.
+    /// The name that the server reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
-    /// The server's version, as it reports it.
+    /// The version that the server reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_version: Option<String>,
     /// Number of tools that the server lists; `None` before its first list.
@@ -130,8 +130,8 @@ pub struct ToolReport {
     pub sha256: String,
 }
 
-/// Leaves out the tools of the largest upstreams until the rest has at most `most` bytes. The operator would discard a
-/// larger report as a whole.
+/// Leaves out the tools of the largest upstreams until the JSON of the other tools has at most `most` bytes. The
+/// operator would discard a larger report as a whole.
 pub fn bound_tools(upstreams: &mut [UpstreamReport], most: usize) {
     let size_of = |tools: &[ToolReport]| serde_json::to_vec(tools).map_or(0, |json| json.len());
     let mut sizes: Vec<_> = upstreams.iter_mut().map(|upstream| (size_of(&upstream.tools), upstream)).collect();
@@ -152,7 +152,7 @@ pub fn bound_tools(upstreams: &mut [UpstreamReport], most: usize) {
 pub struct PluginReport {
     /// The plugin, as `namespace/name`.
     pub plugin: String,
-    /// Whether the plugin runs in this pod.
+    /// The state of the plugin in this pod.
     pub state: PluginState,
     /// Why the plugin failed, a [`Reason`](super::reason::Reason) of the pod's version; `None` if it did not fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,7 +163,7 @@ pub struct PluginReport {
     /// SHA-256 of the code that runs, in hex; empty if the pod has none.
     #[serde(default)]
     pub digest: String,
-    /// Size of that code in bytes.
+    /// Size of the code that runs, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// `Once`, `Lines` or `Module`; `None` if the pod has no code.
@@ -171,7 +171,8 @@ pub struct PluginReport {
     pub protocol: Option<String>,
 }
 
-/// Document 000's states of a Plugin, except those that change with each call.
+/// The state of a plugin in one pod: the states of Plugin in document 000, except those that change with each
+/// execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PluginState {
     /// No chain names the plugin.
@@ -186,7 +187,7 @@ pub enum PluginState {
 
 /// A form of a plugin that a worker tried but failed to load: its module throws, imports a file that does not exist,
 /// exports no function, or does not finish loading. If an older form runs instead, [`PluginReport::digest`] is the
-/// digest of that one.
+/// digest of the older form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotLoadedReport {
     /// The plugin, as `namespace/name`.
@@ -206,11 +207,11 @@ pub struct SecretReport {
     pub name: String,
     /// The key in the Secret.
     pub key: String,
-    /// Whether the pod has the value.
+    /// The state of the value in this pod.
     pub state: SecretState,
 }
 
-/// Whether a pod has the value of a key.
+/// The state of a Secret's value in a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SecretState {
     /// The pod has the value.
@@ -223,7 +224,7 @@ pub enum SecretState {
     Invalid,
 }
 
-/// A revision that a pod has received but cannot run. The pod continues to run what it had.
+/// A revision that a pod has received but cannot run. The pod continues to run its previous revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingReport {
     /// The revision that cannot run.
@@ -234,7 +235,7 @@ pub struct PendingReport {
     pub message: String,
 }
 
-/// Reads a list, leaving out the members that this version cannot read.
+/// Deserializes a list. Members that this version cannot read are left out.
 fn known<'de, D: Deserializer<'de>, T: DeserializeOwned>(list: D) -> Result<Vec<T>, D::Error> {
     let members = Vec::<Value>::deserialize(list)?;
     Ok(members.into_iter().filter_map(|member| serde_json::from_value(member).ok()).collect())

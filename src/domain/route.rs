@@ -18,8 +18,8 @@ pub struct Offer<'a> {
     pub tools: Vec<&'a Tool>,
     /// Overrides of the upstream's tools.
     pub overrides: &'a [ToolOverride],
-    /// Names of all tools that the upstream was ever seen to have. They are kept during an outage, so that no other
-    /// upstream gets them. The name of a tool is missing here if there was no room when the tool was first seen.
+    /// Names of all tools that the upstream was ever seen to have. The names are kept during an outage, so that no
+    /// other upstream gets them. The name of a tool is missing here if there was no room when the tool was first seen.
     pub ever_seen: &'a BTreeSet<String>,
 }
 
@@ -67,7 +67,8 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Builds the routes. Upstreams come in plan order and tools in their server's order, so lists are deterministic.
+    /// Builds the routes. `offers` are in plan order, and the tools of each are in their server's order, so tool lists
+    /// are deterministic.
     pub fn build(prefix: PrefixMode, offers: &[Offer<'_>]) -> Self {
         let mut routes = Self { by_own: offers.iter().map(|_| HashMap::new()).collect(), ..Self::default() };
         for (upstream, offer) in offers.iter().enumerate() {
@@ -153,7 +154,7 @@ impl Routes {
     }
 }
 
-/// Whether a tool goes without its upstream's prefix in mode `OnConflict`.
+/// Whether a tool keeps its own name, without its upstream's prefix, in mode `OnConflict`.
 fn keeps_own_name(offers: &[Offer<'_>], upstream: usize, tool: &Tool) -> bool {
     let (offer, own) = (&offers[upstream], own_name(&offers[upstream], tool));
     let has_prefix_of = |other: &str| own.strip_prefix(other).is_some_and(|rest| rest.starts_with("__"));
@@ -161,7 +162,8 @@ fn keeps_own_name(offers: &[Offer<'_>], upstream: usize, tool: &Tool) -> bool {
     offer.ever_seen.contains(&tool.name) && !names_another && !offers[..upstream].iter().any(|o| had(o, own))
 }
 
-/// Whether an upstream was ever seen to have a tool that it offers as `own`, or would offer without its filters.
+/// Whether an upstream was ever seen to have a tool whose name, after overrides, is or was `own`. Tools that the
+/// upstream's filters leave out count too.
 fn had(offer: &Offer<'_>, own: &str) -> bool {
     let renamed = |o: &ToolOverride| o.rename.as_deref() == Some(own) && offer.ever_seen.contains(&o.name);
     offer.ever_seen.contains(own) || offer.overrides.iter().any(renamed)

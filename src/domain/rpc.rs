@@ -1,4 +1,5 @@
-//! JSON-RPC 2.0 envelopes, read and written without changing what they contain.
+//! JSON-RPC 2.0: error codes, functions that format messages without changing the JSON inside them, and a check of the
+//! nesting depth.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -13,7 +14,7 @@ pub const METHOD_NOT_FOUND: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 /// The gateway failed because of an internal error.
 pub const INTERNAL_ERROR: i64 = -32603;
-/// The gateway refuses the call, because of a limit or the stop switch.
+/// The gateway refuses the request. Usually `data` contains the reason.
 pub const REFUSED: i64 = -32000;
 /// MCP 2026-07-28: a header is missing or does not match the body.
 pub const HEADER_MISMATCH: i64 = -32020;
@@ -41,7 +42,7 @@ impl RpcError {
         Self { code, message: message.into(), data: None }
     }
 
-    /// Sets the data of the error.
+    /// Returns the error with `data` as its details for programs.
     pub fn with_data(self, data: serde_json::Value) -> Self {
         Self { data: Some(data), ..self }
     }

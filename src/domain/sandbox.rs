@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Whether plugins can run without the complete sandbox.
+/// How much of the sandbox a plugin needs in order to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SandboxMode {
     /// A plugin runs in the complete sandbox or not at all.
@@ -13,7 +13,7 @@ pub enum SandboxMode {
     BestEffort,
 }
 
-/// A property of the sandbox that needs support by the kernel.
+/// A property of the sandbox. Enforcing it needs support from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SandboxProperty {
     /// A plugin can read only its own folder and the files of Node.js, and can run no other program (Landlock).
@@ -32,12 +32,12 @@ impl SandboxProperty {
     }
 }
 
-/// A property that the kernel cannot enforce.
+/// A property of the sandbox that the kernel cannot enforce, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxLack {
     /// The property that is not enforced.
     pub property: SandboxProperty,
-    /// Why the kernel cannot enforce it, as text for users.
+    /// Why the kernel cannot enforce the property, as text for users.
     pub cause: String,
 }
 

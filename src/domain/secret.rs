@@ -1,4 +1,4 @@
-//! Secret values, masks that hide them, and why one is missing.
+//! Secret values, masks that hide them in text, and the reasons why a value can be missing.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -37,9 +37,9 @@ impl fmt::Debug for SecretText {
     }
 }
 
-/// Replaces a value in masked text.
+/// The text that replaces a value in masked text.
 const HIDDEN: &str = "[secret]";
-/// Shorter values (`1`, `yes`) occur in too many ordinary texts to be masked.
+/// Minimum length of a value that is masked, in bytes. Shorter values (`1`, `yes`) occur in too many ordinary texts.
 const SHORTEST: usize = 4;
 
 /// Hides secret values in text that plugins and servers write.
@@ -47,8 +47,8 @@ const SHORTEST: usize = 4;
 pub struct Mask(Vec<SecretText>);
 
 impl Mask {
-    /// Creates a mask of these values. Each line of a value is masked too, because a log contains single lines; and so
-    /// are the JSON encodings of both.
+    /// Creates a mask of these values. The single lines of a value are masked too, because logs are split into lines.
+    /// The JSON encodings of values and lines are also masked.
     pub fn of<'a>(values: impl IntoIterator<Item = &'a SecretText>) -> Self {
         let mut words = BTreeSet::new();
         for value in values.into_iter().map(SecretText::expose) {
@@ -66,8 +66,8 @@ impl Mask {
         Self(words)
     }
 
-    /// Replaces each value in `text` with `[secret]`. Because long texts are cut, the beginning of a value at the end
-    /// of `text` is replaced too.
+    /// Replaces each value in `text` with `[secret]`. A long text may have been cut within a value, so the beginning of
+    /// a value at the end of `text` is replaced too.
     pub fn masked<'a>(&self, text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
         let text: Cow<'a, str> = self.0.iter().fold(text.into(), |text, SecretText(word)| match text.contains(word) {
             true => text.replace(word, HIDDEN).into(),
@@ -80,8 +80,8 @@ impl Mask {
         }
     }
 
-    /// Masks the strings, the names of members and the numbers of a JSON text. Returns `None` if it is not JSON, or
-    /// nests too deep.
+    /// Masks the strings, the member names and the numbers of a JSON text. Returns `None` if a value occurs in the
+    /// text, but the text nests too deep to be parsed.
     pub fn masked_json(&self, json: Box<RawValue>) -> Option<Box<RawValue>> {
         if !self.0.iter().any(|word| json.get().contains(&word.0)) {
             return Some(json);
@@ -112,8 +112,8 @@ impl Mask {
     }
 }
 
-/// Returns the position of the end part of `text` that is the beginning of `word`; `None` if there is no such part of
-/// at least [`SHORTEST`] bytes.
+/// Returns the first position from which the rest of `text` is the beginning of `word`; `None` if there is no such rest
+/// of at least [`SHORTEST`] bytes.
 fn begins_at(text: &str, word: &str) -> Option<usize> {
     let from = (text.len() + 1).saturating_sub(word.len());
     let mut starts = (from..(text.len() + 1).saturating_sub(SHORTEST)).filter(|at| text.is_char_boundary(*at));
@@ -130,7 +130,7 @@ pub fn text_of(bytes: &[u8]) -> Result<SecretText, NoSecret> {
     Ok(SecretText::new(text.strip_suffix('\n').unwrap_or(text)))
 }
 
-/// Returns every key of a Secret that a plan names, without duplicates and sorted.
+/// Returns the Secrets and keys that a plan names, sorted and without duplicates.
 pub fn secret_uses(plan: &Plan) -> BTreeSet<(&ObjectKey, &str)> {
     let upstreams = plan.upstreams.iter().flat_map(|upstream| match &upstream.transport {
         TransportPlan::External { headers, .. } => &headers[..],
@@ -177,7 +177,7 @@ impl NoSecret {
         }
     }
 
-    /// Describes the problem with `place`, such as `key "a" of Secret b/c`.
+    /// Returns the message for users. `place` describes the value, such as `key "a" of Secret b/c`.
     pub fn message(self, place: &str) -> String {
         match self {
             Self::NotFound => format!("there is no {place}"),

@@ -19,8 +19,8 @@ pub const MAX_SEEN: usize = 4096;
 pub const MAX_OF_NAMESPACE: usize = MAX_SEEN / SHARES;
 /// Maximum number of names that are kept of one upstream; see [`MAX_SEEN`].
 pub const MAX_OF_ONE: usize = 512;
-/// Maximum size of the names as JSON, in bytes. This much fits into the index of a gateway's snapshots, together with
-/// the rest of the index.
+/// Maximum size of the names as JSON, in bytes. Names of this size fit into the index of a gateway's snapshots,
+/// together with the rest of the index.
 pub const MAX_BYTES: usize = 128 << 10;
 const MAX_BYTES_OF_NAMESPACE: usize = MAX_BYTES / SHARES;
 const MAX_BYTES_OF_ONE: usize = MAX_BYTES / 8;
@@ -30,8 +30,8 @@ const SHARES: usize = 4;
 const AROUND_NAME: usize = 3;
 /// An upper estimate of the JSON overhead of an upstream, in bytes: quotes, a colon, brackets and a comma.
 const AROUND_UPSTREAM: usize = 40;
-/// Maximum number of bytes that a single name can add: it is the first of its upstream, whose namespace and name have
-/// at most 63 characters each.
+/// Maximum number of bytes that a single name can add. This is the case for the first name of an upstream whose
+/// namespace and name have 63 characters each, the most that is allowed.
 const LARGEST: usize = AROUND_UPSTREAM + 127 + MAX_NAME + AROUND_NAME;
 
 /// Names of tools by upstream (`namespace/name`). Adding is limited by [`MAX_SEEN`] and [`MAX_BYTES`], among others.
@@ -56,7 +56,7 @@ impl SeenNames {
         self.0.iter().map(|(upstream, names)| (upstream.as_str(), names))
     }
 
-    /// Whether there may be no room for another name, even of an upstream that has few names.
+    /// Whether one more name could exceed the limits of all upstreams together, or those of any namespace.
     pub fn is_full(&self) -> bool {
         let taken = self.taken();
         taken.all.is_full(MAX_SEEN, MAX_BYTES)
@@ -90,20 +90,21 @@ impl SeenNames {
         added.fold(false, |any, new| any | new)
     }
 
-    /// Removes the names of an upstream. Returns whether there were any.
+    /// Removes the names of an upstream. Returns whether the upstream had any.
     pub fn forget(&mut self, upstream: &ObjectKey) -> bool {
         self.0.remove(&upstream.to_string()).is_some()
     }
 
-    /// Removes the names of every upstream for which `keep` returns false. Returns whether there were any.
+    /// Removes the names of every upstream for which `keep` returns false. Returns whether any were removed.
     pub fn retain(&mut self, keep: impl Fn(&str) -> bool) -> bool {
         let before = self.0.len();
         self.0.retain(|upstream, _| keep(upstream));
         self.0.len() < before
     }
 
-    /// Removes the names of every upstream for which `keep` returns false, if they take room from others: those in a
-    /// namespace that is full, and those in all namespaces if there is no room at all. Returns whether there were any.
+    /// Removes the names of upstreams for which `keep` returns false, but only where room is needed: in each namespace
+    /// that is full, or in all namespaces if all upstreams together have reached a limit. Returns whether any were
+    /// removed.
     pub fn make_room(&mut self, keep: impl Fn(&str) -> bool) -> bool {
         let Taken { all, namespaces } = self.taken();
         let no_room = all.is_full(MAX_SEEN, MAX_BYTES);
@@ -158,7 +159,7 @@ impl SeenNames {
     }
 }
 
-/// A number of names, and roughly their size in bytes as JSON.
+/// A number of names, and an upper estimate of their size as JSON in bytes.
 #[derive(Clone, Copy, Default)]
 struct Amount {
     names: usize,

@@ -9,6 +9,7 @@ use super::plan::ToolOverride;
 use super::raw::{RawObject, to_raw};
 use super::secret::Mask;
 use super::tool_name::{MAX_NAME, is_valid_name};
+use crate::domain::quoted::Quoted;
 
 /// A tool of an upstream. Its definition is kept unchanged. Clones share the definition and the schemas.
 #[derive(Clone, Debug)]
@@ -21,7 +22,7 @@ pub struct Tool {
     pub input_schema: Option<Arc<RawValue>>,
     /// The tool's annotations, with the protocol's defaults filled in.
     pub hints: Hints,
-    /// The definition's `_meta`.
+    /// The `_meta` of the definition; `None` if there is none.
     pub meta: Option<Arc<RawValue>>,
 }
 
@@ -30,11 +31,11 @@ pub struct Tool {
 pub struct Listed {
     /// The tools, in the server's order.
     pub tools: Vec<Tool>,
-    /// Messages about tools that are not offered to clients, with the reason; see [`Listed::leave_out`].
+    /// Messages that name tools which are not offered to clients, and say why; see [`Listed::leave_out`].
     pub left_out: Vec<String>,
 }
 
-/// Maximum number of tools of one list that are named as left out.
+/// Maximum number of tools that the messages about one list name.
 const MAX_LEFT_OUT: usize = 20;
 
 impl Listed {
@@ -47,8 +48,8 @@ impl Listed {
         }
     }
 
-    /// Hides secret values in the messages about tools that are left out, because they contain names that the server
-    /// sent.
+    /// Returns the list with secret values hidden in the messages about tools that are left out. These messages contain
+    /// names that the server sent.
     pub fn masked(mut self, mask: &Mask) -> Self {
         self.left_out.iter_mut().for_each(|said| *said = mask.masked(said.as_str()).into_owned());
         self
@@ -94,11 +95,11 @@ struct AnnotationsJson {
 }
 
 impl Tool {
-    /// Parses one element of a server's `tools`. The error says why it is not a valid tool.
+    /// Parses one element of a server's `tools`. The error says why the element is not a valid tool.
     pub fn parse(definition: &RawValue) -> Result<Self, String> {
         let read: Definition = serde_json::from_str(definition.get()).map_err(|e| e.to_string())?;
         if !is_valid_name(&read.name) {
-            return Err(format!("its name is not 1 to {MAX_NAME} of A-Z a-z 0-9 _ . -: {:.40?}", read.name));
+            return Err(format!("its name is not 1 to {MAX_NAME} of A-Z a-z 0-9 _ . -: {}", Quoted(&read.name, 40)));
         }
         let annotations =
             read.annotations.and_then(|a| serde_json::from_str::<Option<AnnotationsJson>>(a.get()).ok()).flatten();

@@ -15,7 +15,7 @@ use super::secret::{Mask, SecretText};
 /// The time limit of a process's first connection. It is long because `npx` may have to download the program.
 pub const FIRST_START: Duration = Duration::from_secs(60);
 
-/// An upstream that is ready to be connected to: its plan with secrets resolved.
+/// An upstream with everything that is needed to connect to it: its plan, and the values of its secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamTarget {
     /// The upstream in the plan.
@@ -53,7 +53,7 @@ impl Era {
     }
 }
 
-/// The facts about a server that its handshake reveals.
+/// What a server reports about itself in the handshake.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerFacts {
@@ -70,7 +70,7 @@ pub struct ServerFacts {
 }
 
 impl ServerFacts {
-    /// Hides secret values in the name and version that the server reports.
+    /// Returns the facts with secret values hidden in the name and version that the server reports.
     pub fn masked(&self, mask: &Mask) -> Self {
         let hidden = |said: &Option<String>| said.as_ref().map(|said| mask.masked(said).into_owned());
         Self { server_name: hidden(&self.server_name), server_version: hidden(&self.server_version), ..self.clone() }
@@ -82,7 +82,8 @@ impl ServerFacts {
 pub enum Probed {
     /// The server is connected and answers.
     Up(ServerFacts),
-    /// The server is connected but does not answer while it works on a call, because it handles one request at a time.
+    /// The server is connected, but works on a call and handles one request at a time, so it does not answer the probe
+    /// yet.
     Busy,
     /// The connection was closed because no call used it. The next call or list opens it again; a probe does not.
     Resting,
@@ -101,7 +102,7 @@ pub struct OutCall {
     pub wants_progress: bool,
     /// The lowest severity of log messages that the client wants; `None` if it wants none.
     pub log_level: Option<LogLevel>,
-    /// How long the answer can take.
+    /// How long to wait for the answer.
     pub timeout: Duration,
     /// Whether each progress notification of the server restarts the timeout.
     pub extend_on_progress: bool,
@@ -110,9 +111,9 @@ pub struct OutCall {
 /// An answer of a server, unchanged.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// `result`.
+    /// The `result` member of the response.
     Result(Box<RawValue>),
-    /// `error`.
+    /// The `error` member of the response.
     Error(Box<RawValue>),
 }
 
@@ -128,7 +129,7 @@ pub enum UpstreamError {
     /// The connection ended before the answer.
     #[error("connection lost: {0}")]
     Lost(String),
-    /// There was no answer in time.
+    /// There was no answer within this time.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
     /// The server requires credentials that were missing or rejected (HTTP 401 or 403).
@@ -137,7 +138,7 @@ pub enum UpstreamError {
     /// The server sent something that the protocol does not allow.
     #[error("protocol error: {0}")]
     Protocol(String),
-    /// The answer exceeds the limit.
+    /// The answer is larger than the size limit, given here in bytes.
     #[error("its answer is larger than {0} bytes")]
     TooLarge(u64),
     /// The gateway had no room for the answer.
@@ -184,5 +185,5 @@ pub enum UpstreamEvent {
     Doubtful(ObjectKey),
 }
 
-/// A shared target.
+/// A shared [`UpstreamTarget`].
 pub type Target = Arc<UpstreamTarget>;

@@ -11,9 +11,9 @@ pub struct EntryRules {
     pub phase: Phase,
     /// The plugin's role; `Guard` for an entry that cannot run.
     pub role: Role,
-    /// Whether the entry affects calls.
+    /// `Shadow` if the entry runs without affecting calls.
     pub mode: Mode,
-    /// The effect of a failure of the entry on the call.
+    /// What a failure of the entry does to the call.
     pub policy: FailurePolicy,
 }
 
@@ -47,7 +47,7 @@ impl EntryRules {
         self.mode == Mode::Enforce && self.role != Role::Observe
     }
 
-    /// Judges an answer. The caller must already have turned content that is not valid into the failure
+    /// Judges an answer. The caller must already have replaced an answer whose content is not valid by the failure
     /// `InvalidOutput`.
     pub fn judge(&self, answer: Result<Output, Failure>) -> Verdict {
         match answer {
@@ -72,7 +72,8 @@ impl EntryRules {
     }
 }
 
-/// Returns why an entry does not run, regardless of its `when`. Guards run even if an earlier entry stopped the chain.
+/// Returns why an entry is skipped, without regard to its `when`; `None` if it is not. Guards run even if an earlier
+/// entry stopped the chain.
 pub fn skip(enabled: bool, admitted_by_filter: bool, stopped: bool, role: Role) -> Option<Skip> {
     if !enabled {
         Some(Skip::Disabled)

@@ -8,5 +8,5 @@ pub const MODERN_VERSION: &str = MODERN_VERSIONS[0];
 pub const LEGACY_VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 /// The only version with JSON-RPC batches.
 pub const BATCH_VERSION: &str = LEGACY_VERSIONS[2];
-/// A version that the gateway recognises but does not support, because its transport is HTTP+SSE.
+/// A version that the gateway recognises but does not support, because servers of that version use HTTP+SSE.
 pub const UNSPOKEN_VERSION: &str = "2024-11-05";

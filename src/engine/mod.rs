@@ -113,7 +113,7 @@ impl Engine {
         &self.metrics
     }
 
-    /// The budget of bytes that the process can hold.
+    /// The budget for the bytes that clients and servers make the process hold.
     pub fn budget(&self) -> &Arc<ByteBudget> {
         &self.budget
     }
@@ -128,7 +128,7 @@ impl Engine {
         &self.state.sessions
     }
 
-    /// Ends sessions that were idle for too long.
+    /// Ends sessions that were idle for longer than the plan allows, or that were never initialized in time.
     pub fn expire_sessions(&self) {
         let idle_ms = u64::from(self.snapshot().plan().gateway.session_idle_seconds) * 1000;
         self.state.sessions.sweep(self.clock.unix_millis(), idle_ms);
@@ -175,8 +175,8 @@ impl Engine {
         }
     }
 
-    /// Adds the tool names that every process of this gateway receives at its start. From then on, the report contains
-    /// only names that are not among them.
+    /// Adds the tool names that every process of this gateway receives at its start. From then on, [`Self::report`]
+    /// lists other tool names that were seen, if tools keep their own names.
     pub fn set_published_names(&self, names: SeenNames) {
         self.merge_seen_names(&names);
         self.state.published.store(Some(Arc::new(names)));

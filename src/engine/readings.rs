@@ -1,4 +1,5 @@
-//! Requests to read the manifests. A caller waits until the reading is done, and then knows that an edit is in force.
+//! Requests to read the manifests. A caller who waits until the requested reading is done knows that an earlier edit is
+//! in force.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

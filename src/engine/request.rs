@@ -21,20 +21,20 @@ pub struct Caller {
     pub era: Era,
     /// `anonymous`, or the identity that the credentials prove.
     pub principal: String,
-    /// The id of the session; empty in the modern era, which has none.
+    /// The id of the session; empty in the modern era, because it has no sessions.
     pub session: String,
     /// Counts the calls of the session, principal or address.
     pub tracker: Arc<Tracker>,
     /// Whether `tracker` counts by address. Many clients can share an address (behind an ingress, all of them do), so
-    /// limits by address apply only while more than half of the gateway's calls are in use.
+    /// limits by address apply only while more than half of the calls that the gateway allows are in flight.
     pub by_address: bool,
 }
 
 /// A `tools/call` request.
 pub struct CallRequest<'a> {
-    /// The endpoint that received it.
+    /// The endpoint that received the request.
     pub endpoint: Endpoint<'a>,
-    /// The client that sent it.
+    /// The client that sent the request. For a call that a plugin makes, the client of the enclosing call.
     pub caller: &'a Caller,
     /// `params.name`.
     pub name: &'a str,
@@ -50,8 +50,7 @@ pub struct CallRequest<'a> {
     pub client: &'a dyn ToClient,
     /// Reserves memory for the answer until the caller of [`Engine::call`](super::Engine::call) has processed it.
     pub reservation: &'a Reservation,
-    /// Compares arguments with the headers that repeat them, for clients of the modern era; `None` if no arguments are
-    /// repeated.
+    /// Compares arguments with the headers in which clients of the modern era repeat them; `None` for other calls.
     pub check_mirrored: Option<&'a CheckMirrored<'a>>,
     /// The call whose plugin makes this one; `None` if a client makes it.
     pub within: Option<Within<'a>>,

@@ -17,7 +17,7 @@ impl Engine {
         self.state.draining.load(Ordering::Acquire)
     }
 
-    /// Waits until no call is running, and no observer or shadow in the background.
+    /// Waits until no call is running, and no observer or shadow is running in the background.
     pub async fn calls_ended(&self) {
         while self.state.calls.in_flight() > 0 || self.state.background.in_flight() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -35,7 +35,7 @@ impl Engine {
         tokio::join!(self.plugins.shutdown(), self.upstreams.shutdown());
     }
 
-    /// Shuts down immediately, aborting calls in flight.
+    /// Like [`Self::shutdown`], but kills the child processes of upstreams instead of letting them exit.
     pub async fn abort(&self) {
         self.end();
         tokio::join!(self.plugins.shutdown(), self.upstreams.abort());

@@ -65,8 +65,8 @@ impl EngineState {
         self.upstreams.contains_key(upstream)
     }
 
-    /// Changes the state of an upstream. If the upstream was removed, the change is discarded, because a late probe or
-    /// event can still arrive.
+    /// Changes the state of an upstream. A late probe or event can concern an upstream that was removed; the change is
+    /// then discarded.
     pub(super) fn update<T>(&self, upstream: &ObjectKey, change: impl FnOnce(&mut UpstreamState) -> T) -> T {
         match self.upstreams.get_mut(upstream) {
             Some(mut known) => change(&mut known),
@@ -74,12 +74,10 @@ impl EngineState {
         }
     }
 
-    /// Whether calls can be routed to an upstream.
     pub(super) fn in_routing(&self, upstream: &ObjectKey) -> bool {
         self.upstreams.get(upstream).is_none_or(|state| state.health.in_routing())
     }
 
-    /// Returns the counter of an upstream's calls.
     pub(super) fn upstream_tracker(&self, upstream: &ObjectKey) -> Arc<Tracker> {
         self.upstreams.get(upstream).map(|state| Arc::clone(&state.tracker)).unwrap_or_default()
     }
@@ -91,24 +89,25 @@ impl EngineState {
         self.see(|seen| seen.forget(upstream));
     }
 
-    /// Changes the tool names that upstreams have listed. Like `change`, returns whether anything changed.
+    /// Changes the tool names that upstreams have listed. `change` returns whether it changed anything, and so does
+    /// this function.
     pub(super) fn see(&self, change: impl FnOnce(&mut SeenNames) -> bool) -> bool {
         self.seen.send_if_modified(|seen| change(Arc::make_mut(seen)))
     }
 
-    /// Removes the names of upstreams for which `planned` returns false from each namespace that has no room for
-    /// another name, or from all if the gateway has none. While there is room they are kept, because an upstream whose
-    /// manifest is broken can come back.
+    /// Removes names of upstreams for which `planned` returns false, but only where names need room: see
+    /// [`SeenNames::make_room`]. While there is room the names are kept, because an upstream whose manifest is broken
+    /// can come back.
     pub(super) fn make_room_for_names(&self, planned: impl Fn(&str) -> bool) {
         if self.seen.borrow().is_full() {
             self.see(|seen| seen.make_room(planned));
         }
     }
 
-    /// Stores a new tool list, whose bytes are counted in `reservation`. Returns whether it differs from the last one;
-    /// the order of tools does not count. The list of an upstream that was removed is discarded.
+    /// Stores a new tool list and counts its bytes in `reservation`. Returns whether the list differs from the last
+    /// one, apart from the order of its tools. The list of an upstream that was removed is discarded.
     ///
-    /// Fails if there is no room for the list. The previous list is then kept.
+    /// Fails if the memory budget has no room for the list. The previous list is then kept.
     pub(super) fn set_tools(
         &self,
         upstream: &ObjectKey,

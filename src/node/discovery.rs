@@ -11,11 +11,11 @@ use tokio::process::Command;
 
 /// The oldest major version of Node.js that plugins run on.
 pub const OLDEST: u32 = 20;
-/// How long one run of the program may take.
+/// How long Node.js may take for one report about itself.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// A script that prints the path of the Node.js executable, its libraries and the size of its data. It reads the file
-/// asynchronously because this makes Node.js start the threads that it also starts for every plugin: their stacks count
-/// as data.
+/// A script that prints the path of the Node.js executable, its libraries, and the size of its process's data. The
+/// script reads `/proc/self/status` asynchronously, because that makes Node.js start the threads that it also starts
+/// for every plugin, and the stacks of these threads count as data.
 const PARTS: &str = "const { sharedObjects: libraries } = process.report.getReport();
     const told = ({ data = '' }) => {
         const kibibytes = Number(/VmData:\\s*(\\d+)/.exec(data)?.[1] ?? 0);
@@ -28,12 +28,12 @@ const PARTS: &str = "const { sharedObjects: libraries } = process.report.getRepo
 pub struct NodeRuntime {
     /// The path of the program, as Node.js reports it.
     pub program: PathBuf,
-    /// The version that it reports, without the `v`.
+    /// The version that Node.js reports, without the `v`.
     pub version: String,
-    /// The program and the libraries that it loads, as Node.js reports them.
+    /// The files of the program and of the libraries that it loads, as Node.js reports them.
     pub files: Vec<PathBuf>,
-    /// Bytes of data (`VmData`) that Node.js maps before it runs any code; most of them are never touched. 0 if the
-    /// system does not report it.
+    /// Bytes of data (`VmData`) that Node.js maps for itself, without any plugin; most of them are never touched. 0 if
+    /// the system does not report the number.
     pub data: u64,
 }
 
@@ -48,10 +48,10 @@ struct NodeProbe {
 /// Why there is no Node.js for plugins to run on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
-    /// Node.js was not looked for yet.
+    /// No search for Node.js has ended yet.
     #[error("Node.js was not looked for yet")]
     NotAsked,
-    /// There is no such program.
+    /// No executable program has this path or name.
     #[error("Node.js was not found: {0} is not a program; name one with `--node PATH` or `nodeExecutable`")]
     NotFound(PathBuf),
     /// The program does not run, or is not Node.js.
@@ -67,13 +67,13 @@ pub enum NodeError {
     TooOld {
         /// The path of the program.
         program: PathBuf,
-        /// The version that it reports.
+        /// The version that Node.js reports, without the `v`.
         version: String,
     },
 }
 
-/// Finds the program `name`, a path or a name to look up in PATH, and determines its version and its files. If the
-/// program is a wrapper, such as one of a version manager, the result names the actual Node.js.
+/// Finds the program `name`, which is a path or a name to look up in PATH, and determines its version and its files. If
+/// the program is a wrapper, such as one of a version manager, the result names the actual Node.js.
 ///
 /// # Errors
 /// If there is no such program, it does not run, or it is too old.

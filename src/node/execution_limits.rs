@@ -31,7 +31,7 @@ struct Budget {
     limit: AtomicU64,
 }
 
-/// A reserved part of a budget, which is returned on drop.
+/// A part of a budget that is reserved until this value is dropped.
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
@@ -87,7 +87,7 @@ impl ExecutionLimits {
         *granted = wanted;
     }
 
-    /// Returns how many permits and queue places are in use.
+    /// Returns how many permits there are, and how many permits and places in the queue are in use.
     pub fn load(&self) -> PluginLoad {
         let granted = *self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -133,14 +133,14 @@ impl ExecutionLimits {
         acquired.ok().and_then(Result::ok).ok_or_else(|| self.late())
     }
 
-    /// Takes a permit for an execution that released its own while it waited for an answer. This neither takes a place
-    /// in the queue nor times out, because the execution has already queued and has its own deadline. Returns `None` if
-    /// the semaphore is closed.
+    /// Takes a permit for an execution that released its own while it waited for an answer. The execution has already
+    /// queued and has its own deadline, so this neither takes a place in the queue nor times out. Returns `None` if the
+    /// semaphore is closed.
     pub async fn again(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.permits).acquire_owned().await.ok()
     }
 
-    /// The failure of an execution whose plugin is still loading when its waiting time ends.
+    /// The failure of an execution whose waiting time has ended while its plugin is still loading.
     pub fn not_loaded(&self) -> Failure {
         let waited = self.queue_timeout().as_millis();
         Failure::new(Reason::NotLoaded, format!("was still being loaded after {waited}ms"))

@@ -1,6 +1,6 @@
-//! Plugin code on disk: each revision has a private folder, so that no later edit of the original reaches a worker.
-//! Files beside the original that it can import are copied too, within limits, so that later workers run the same code
-//! as the first. Other files and folders are linked.
+//! Plugin code on disk: each revision has a private folder, so that no later edit of the original file reaches a
+//! worker. Files beside the original that the code can import are copied too, within limits, so that later workers run
+//! the same code as the first. Other files and folders are linked.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -13,7 +13,7 @@ use super::private::PrivateFolder;
 use crate::domain::digest::sha256_hex;
 use crate::domain::plan::PluginPlan;
 
-/// The maximum number of entries of a plugin's folder that its code can import.
+/// The maximum number of entries of a plugin's original folder that are copied or linked.
 const MAX_SIBLINGS: usize = 1000;
 
 /// Extensions of the files that are copied, up to `MAX_COPIED` bytes in total.
@@ -46,8 +46,8 @@ pub enum CodeError {
     FileName,
 }
 
-/// The private folder of this process. It is removed with all its content when this and every [`InstalledCode`] are
-/// dropped.
+/// The private folder of this process. It is removed with all its content when this value and every [`InstalledCode`]
+/// in it are dropped.
 #[derive(Debug)]
 pub struct CodeFolder {
     private: PrivateFolder,
@@ -101,22 +101,22 @@ impl CodeFolder {
         self.private.path().join("once.cjs")
     }
 
-    /// The preload for scripts that serve one call.
+    /// The preload for Once scripts that exit after one call; it announces the exit code.
     pub fn exit_preload(&self) -> PathBuf {
         self.private.path().join("exit.cjs")
     }
 
-    /// The preload for plugins that list `egress`.
+    /// The preload for plugins that list `egress`; it makes their connections through the gateway.
     pub fn egress_preload(&self) -> PathBuf {
         self.private.path().join("egress.cjs")
     }
 
-    /// The preload for all other plugins.
+    /// The preload for plugins that list no `egress`; it explains why their connections fail.
     pub fn offline_preload(&self) -> PathBuf {
         self.private.path().join("offline.cjs")
     }
 
-    /// The folder that holds all code.
+    /// The folder that holds the host scripts and all installed code.
     pub fn path(&self) -> &Path {
         self.private.path()
     }
@@ -189,8 +189,9 @@ impl InstalledCode {
         Ok(())
     }
 
-    /// Links the packages that Node.js would find for code in `origin`: the nearest `node_modules` above it. If
-    /// `origin` itself contains it, it has already been linked along with the other entries.
+    /// Links the packages that Node.js would find for code in `origin`: the nearest folder `node_modules` in `origin`
+    /// or above it. A `node_modules` in `origin` itself has already been linked, along with the other entries of
+    /// `origin`.
     fn link_packages(&mut self, origin: &Path) -> io::Result<()> {
         const PACKAGES: &str = "node_modules";
         let packages = origin.ancestors().map(|folder| folder.join(PACKAGES)).find(|packages| packages.is_dir());

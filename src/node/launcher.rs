@@ -1,6 +1,6 @@
-//! Starts workers' processes. This program runs itself as `hawsepipe sandbox`, which arranges descriptors and
-//! environment, confines itself and then becomes Node.js. So no code runs between fork and exec, and no unsafe code is
-//! needed.
+//! Starts the processes of workers. The gateway runs its own program as `hawsepipe sandbox`. That process arranges its
+//! descriptors and its environment, confines itself, and then becomes Node.js. So no code of the gateway runs between
+//! fork and exec, and no unsafe code is needed.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -26,10 +26,11 @@ const PROBE: &str = "probe";
 /// `LD_PRELOAD`, affects the launcher itself.
 const PREFIX: &[u8] = b"HAWSEPIPE_PLUGIN_";
 
-/// What the launcher passes to a worker as standard input.
+/// The kind of descriptor that the launcher gets as standard input for a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stdin {
-    /// The gateway's socket. The worker finds it as descriptor 3, and the null device on standard input.
+    /// The worker's end of a socket to the gateway. The worker finds the socket as descriptor 3, and its own standard
+    /// input is the null device.
     Socket,
     /// A pipe that the script reads.
     Pipe,
@@ -44,14 +45,15 @@ impl Stdin {
     }
 }
 
-/// The program that starts workers and parsers: this one.
+/// Starts workers and parsers by running this program.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     program: PathBuf,
 }
 
 impl Launcher {
-    /// Returns a launcher that runs this same program, even if its file has been replaced since it started.
+    /// Returns a launcher that runs the program of this process, even if the program's file has been replaced in the
+    /// meantime.
     ///
     /// # Errors
     /// If the system does not report which file it runs.
@@ -68,7 +70,7 @@ impl Launcher {
     }
 
     /// Returns a command that confines itself and becomes `program`, as leader of its own process group and with only
-    /// `env` as its environment. Variables that affect how Node.js starts are left out.
+    /// `env` as its environment. Variables in `env` that control how Node.js starts are left out.
     ///
     /// # Errors
     /// If a path of the confinement is not UTF-8.
@@ -159,7 +161,7 @@ fn move_socket() -> io::Result<()> {
     }
     rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
     fcntl_setfd(&socket, FdFlags::empty())?;
-    // Released, so that it is not closed and stays open across exec.
+    // Dropping `socket` would close the descriptor, which must stay open across exec.
     let _ = socket.into_raw_fd();
     Ok(())
 }

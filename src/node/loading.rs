@@ -17,10 +17,11 @@ use crate::domain::reason::Reason;
 
 /// How long a plugin may take to load.
 pub(super) const START_DEADLINE: Duration = Duration::from_secs(10);
-/// How long a plugin may hold a start slot while it loads, so that one that never finishes does not block the others.
+/// How long a plugin may hold a start slot while it loads, so that a plugin that never finishes does not block the
+/// others.
 const SLOT_HOLD: Duration = Duration::from_secs(1);
-/// How long to wait for a script that has worked before. If it is still running then, it is reading its input or soon
-/// will be.
+/// How long to wait for a script that has worked before. If the script is still running then, it reads its input or
+/// soon will.
 const SETTLE: Duration = Duration::from_millis(50);
 /// How often the threads of a script that has never worked are checked.
 const LOOK: Duration = Duration::from_millis(20);
@@ -30,7 +31,7 @@ const LONGEST_SETTLE: Duration = Duration::from_secs(3);
 /// Why a worker could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// There is no Node.js to run it on.
+    /// There is no Node.js to run the plugin on.
     #[error("{0}")]
     Node(#[from] NodeError),
     /// The code cannot be written to disk.
@@ -83,12 +84,13 @@ impl StartError {
         }
     }
 
-    /// Whether the plugin itself is at fault, rather than this machine or the gateway.
+    /// Whether the plugin is at fault, rather than this machine or the gateway.
     pub(super) fn is_the_plugins(&self) -> bool {
         matches!(self, Self::Load(_) | Self::Exited { .. } | Self::Late(_))
     }
 
-    /// Removes secrets, because the message of a plugin's error can quote its environment.
+    /// Returns this error without the secrets in its message. The message of a plugin's error can quote the plugin's
+    /// environment.
     pub(super) fn masked(self, log_mask: &LogMask) -> Self {
         let masked = |said: String| log_mask.masked(said).into_owned();
         match self {
@@ -100,8 +102,9 @@ impl StartError {
 }
 
 impl Seat {
-    /// Waits until the plugin is loaded, or returns `None` at the deadline. Drops `slot`, the permit to start a worker,
-    /// after at most a second. `proven` tells whether the plugin has ever served a call successfully.
+    /// Waits until the plugin is loaded or has failed to load. Returns `None` if neither happens within
+    /// [`START_DEADLINE`]. Drops `slot`, the permit to start a worker, after at most a second. `proven` tells whether
+    /// the plugin has ever served a call successfully.
     pub(super) async fn loaded_by_deadline(
         &mut self,
         slot: SemaphorePermit<'_>,
@@ -122,7 +125,7 @@ impl Seat {
                 Ok(()) => return Ok(()),
                 Err(said) => said,
             },
-            // A shared transport is made from one whose worker has loaded the plugin.
+            // A worker gets shared transports only after it has loaded the plugin.
             Transport::Shared(_) => return Ok(()),
             Transport::Lines(lines) if lines.says_ready() => {
                 if lines.ready().await {
@@ -155,10 +158,10 @@ impl Seat {
     }
 }
 
-/// Waits until a script has probably begun to read its input; scripts do not report this. For a script that has worked
-/// before (`proven`), a short fixed wait is enough. A new script may still die while it starts, and if its start counted
-/// as successful, a call could reach its upstream although its Guard does not work. So a new script is watched until its
-/// threads are idle, if `/proc` is available.
+/// Waits until a script has probably begun to read its input, because scripts do not report this. For a script that has
+/// worked before (`proven`), a short fixed wait is enough. A new script may still die while it starts. If its start
+/// counted as successful, calls could reach an upstream although the Guard that protects it does not work. So a new
+/// script is watched until its threads are idle, if `/proc` is available.
 async fn settled(pid: u32, proven: bool) {
     if proven || !IdleSample::is_shown() {
         return sleep(SETTLE).await;

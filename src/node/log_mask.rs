@@ -1,4 +1,4 @@
-//! Removes values that must not be shown from a plugin's output.
+//! Removes secrets and private paths from what a plugin writes.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -11,7 +11,8 @@ use crate::domain::ports::LinkedPlugin;
 use crate::domain::secret::Mask;
 
 /// A plugin's name, and the values of its environment, which must not appear in any log line, error or record. The
-/// paths of its private code folders are removed too, so that files in them appear with their plain names.
+/// paths of the plugin's private code folders are removed too, so that files in these folders appear with their plain
+/// names.
 #[derive(Clone, Debug)]
 pub struct LogMask {
     name: String,
@@ -27,7 +28,8 @@ impl LogMask {
         Self { name: plugin.plan.key.to_string(), mask, folders: Arc::default() }
     }
 
-    /// Also removes the paths of the folders of `code`, which the worker runs.
+    /// Returns this mask, changed so that it also removes the paths of the private folders that a worker needs to run
+    /// `code`: the folder of the entry file, and the folder of the host scripts.
     pub fn running(self, code: &InstalledCode) -> Self {
         let beginnings = |folder: &Path| [format!("file://{}/", folder.display()), format!("{}/", folder.display())];
         let folders = [beginnings(code.folder()), beginnings(code.parent().path())].concat();
@@ -47,14 +49,14 @@ impl LogMask {
         held.into_iter().fold(masked, |text, folder| Cow::Owned(text.replace(folder.as_str(), "")))
     }
 
-    /// Removes the values of the environment from a JSON text. Returns `None` if it cannot be read.
+    /// Removes the values of the environment from a JSON text. Returns `None` if the text cannot be read.
     pub fn masked_json(&self, json: Box<RawValue>) -> Option<Box<RawValue>> {
         self.mask.masked_json(json)
     }
 }
 
 impl LogMask {
-    /// Creates a mask that has only the plugin's name and hides nothing.
+    /// Creates a mask that has only the plugin's name and removes nothing.
     pub fn named(name: &str) -> Self {
         Self { name: name.into(), mask: Mask::default(), folders: Arc::default() }
     }

@@ -1,5 +1,5 @@
 //! Maintains idle workers: replaces workers that have reached a limit (worn workers) before a call needs them, and ends
-//! those that are no longer needed.
+//! workers that are no longer needed.
 
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::worker::Disposition;
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 
-/// Maintains all pools periodically, until they or their starter are gone or the starter is closed.
+/// Maintains all pools periodically, until the starter is closed, or the starter or the pools are dropped.
 pub(super) async fn maintain(starter: Weak<Starter>, pools: Weak<RwLock<Pools>>) {
     while let Some((closed, every)) = starter.upgrade().map(|s| (s.closed.clone(), s.lifetimes.maintained_every)) {
         tokio::select! {
@@ -28,7 +28,7 @@ pub(super) async fn maintain(starter: Weak<Starter>, pools: Weak<RwLock<Pools>>)
 
 impl WorkerPool {
     /// Replaces workers that are worn or soon will be. Ends workers that have been unused for too long, except the last
-    /// one.
+    /// one of the pool.
     fn maintain(self: &Arc<Self>) {
         let mut state = self.lock();
         let worn: Vec<_> = state.idle.iter().filter_map(|seat| Some((seat.worker.id, seat.worn()?))).collect();
@@ -57,8 +57,8 @@ impl WorkerPool {
         rested(idle, self.seats, self.starter.lifetimes.max_idle)
     }
 
-    /// Starts the successor of a worker that is close to its limit of calls or time, so that no call has to wait for
-    /// it.
+    /// If a worker is close to its limit of calls or time, starts its successor, so that no call has to wait for the
+    /// successor.
     pub(super) fn succeed(self: &Arc<Self>, state: &mut PoolState, seat: &Seat) {
         if state.target > 0
             && state.not_before.is_none()
@@ -69,7 +69,8 @@ impl WorkerPool {
         }
     }
 
-    /// Ends the worn worker of an idle seat. If a new worker would have the same fault, the next start is delayed.
+    /// Ends the worn worker of an idle seat. If the worker was worn before its first call, in a way that would repeat
+    /// itself, this counts as a failed start, which delays the next one.
     pub(super) fn discard(self: &Arc<Self>, state: &mut PoolState, seat: Seat, cause: RecycleCause) {
         let stillborn = seat.stillborn(cause).map(|message| seat.worker.log_mask.masked(message).into_owned());
         self.end(state, seat, Disposition::Recycle(cause));

@@ -1,5 +1,5 @@
-//! Metrics about workers. Their labels are plugins, of which the plan has a limited number, and causes from fixed
-//! lists.
+//! Metrics about workers. The values of their labels are the plugins of the plan, whose number is limited, and causes
+//! from fixed lists.
 
 use std::time::Duration;
 
@@ -29,11 +29,11 @@ pub enum RecycleCause {
     Executions,
     /// It reached the end of its lifetime.
     Lifetime,
-    /// It printed more output besides its answers than it may.
+    /// It printed more besides its answers than it may.
     Stderr,
     /// It printed something while it had no call, so its next output cannot be recognized as an answer.
     Stray,
-    /// It used more memory than it may keep.
+    /// It has mapped more memory for data than it may keep between calls.
     Memory,
     /// No call needed it for a while.
     Idle,
@@ -52,7 +52,7 @@ pub enum KillCause {
     Timeout,
     /// Nobody waits for the answer any more.
     Cancelled,
-    /// It broke the protocol, or sent too much.
+    /// It broke the protocol, or sent more than it may.
     Broken,
     /// It did not load its plugin in time.
     Start,
@@ -206,7 +206,8 @@ impl WorkerMetrics {
         self.carried.with_label_values(&[plugin, direction.as_str()]).inc_by(bytes);
     }
 
-    /// Counts a worker that could not be started. `cause` is from a fixed list.
+    /// Counts a worker that could not be started, or that became unusable before its first call. `cause` is from a
+    /// fixed list.
     pub fn failed(&self, plugin: &str, cause: &'static str) {
         self.failures.with_label_values(&[plugin, cause]).inc();
     }

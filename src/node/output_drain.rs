@@ -1,6 +1,5 @@
 //! Continuously reads what a worker prints besides its answers, so that no pipe fills up. The output is counted and, up
-//! to a limit, logged at debug level. The count is reset whenever the worker starts a call. Calls that overlap share the
-//! limit, and a worker can log as many times as much as it has calls.
+//! to a limit, logged at debug level. Each call that begins resets the count, so calls that overlap share the limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +13,8 @@ const LINE: usize = 1 << 10;
 /// How many bytes of a process's first output are kept, to explain a failed start.
 const OPENING: usize = 4 << 10;
 
-/// The output of one worker: the number of bytes, and the beginning.
+/// What one worker prints besides its answers: the number of bytes since its latest call began, and the beginning of
+/// its first output.
 #[derive(Debug, Default)]
 pub struct OutputDrain {
     bytes: AtomicU64,
@@ -27,7 +27,7 @@ impl OutputDrain {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Resets the count for a new call, even if others are running.
+    /// Sets the number of bytes to 0 for a new call, even if others are running.
     pub fn reset(&self) {
         self.bytes.store(0, Ordering::Relaxed);
     }
@@ -48,15 +48,16 @@ impl OutputDrain {
     }
 }
 
-/// Whether the line names an error. Lines about JSON do not count: for text that is not JSON, V8 prints a `SyntaxError`
-/// that quotes the text, which can be the content of a call.
+/// Whether the line names an error. Lines about JSON do not count: for text that is not JSON, Node.js prints a
+/// `SyntaxError` that quotes the text, and the text can be the content of a call.
 fn names_error(line: &str) -> bool {
     let Some((name, _)) = line.split_once(':') else { return false };
     let name = name.split_once(' ').map_or(name, |(name, _)| name);
     name.ends_with("Error") && name.chars().all(|c| c.is_ascii_alphanumeric()) && !line.contains("JSON")
 }
 
-/// Reads `source` to its end. Logs up to `limit` bytes between the starts of two calls, masked by `log_mask`.
+/// Reads `source` to its end and logs its lines, masked by `log_mask`. After `limit` bytes, nothing is logged until the
+/// next call begins.
 pub async fn drain(
     mut source: impl AsyncRead + Unpin,
     drained: Arc<OutputDrain>,

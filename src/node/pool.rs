@@ -1,8 +1,8 @@
 //! The warm workers of one plugin revision: idle seats, and calls that wait for one.
 //!
 //! A pool [grows](super::scaling) with demand from one worker to its size. It counts seats, each of which serves one
-//! call at a time. Idle seats are taken last in, first out. A worker is replaced only after it has answered its call,
-//! so that no call waits for the replacement.
+//! call at a time. Idle seats are taken last in, first out. A worker that is close to its limits gets a successor in
+//! advance, so that no call has to wait for a replacement.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -43,7 +43,7 @@ pub struct WorkerPool {
 pub(super) struct PoolState {
     /// Idle seats. The most recently used one is last.
     pub(super) idle: Vec<Seat>,
-    /// Leased seats, except those of workers that are leaving.
+    /// Leased seats, except those of workers that must end.
     pub(super) leased: usize,
     pub(super) starting: usize,
     /// The number of seats to keep. Grows with demand, by the seats of one worker at a time.
@@ -54,10 +54,10 @@ pub(super) struct PoolState {
     pub(super) loaded: bool,
     /// Whether a call has ever succeeded.
     pub(super) proven: bool,
-    /// Consecutive failures: failed starts, and workers that became unusable before their first call. Reset when a
-    /// worker that was started after the last failure serves a call successfully.
+    /// Consecutive failures: failed starts, and workers that became unusable before their first call. Reset when a call
+    /// succeeds on a worker that was started after the last failure.
     pub(super) failures: u32,
-    /// When the last failure happened.
+    /// When the last failure happened; `None` after a reset of `failures`.
     pub(super) failed_at: Option<Instant>,
     pub(super) cause: Option<Failure>,
     /// Whether `cause` is the plugin's own fault.
@@ -73,7 +73,7 @@ impl WorkerPool {
         Self::of(workers, plugin, starter, admission)
     }
 
-    /// Creates a pool for calls to a revision that is no longer kept warm.
+    /// Creates a pool that keeps no workers, for calls to a revision that is not kept warm.
     pub fn unkept(plugin: Arc<LinkedPlugin>, starter: Arc<Starter>, admission: Arc<ExecutionLimits>) -> Arc<Self> {
         Self::of(0, plugin, starter, admission)
     }
@@ -96,7 +96,8 @@ impl WorkerPool {
         &self.plugin.plan
     }
 
-    /// Sets the pool to keep as many workers as `before`, the pool of the plugin's previous revision.
+    /// Makes the pool keep as many workers as `before`, the pool of the plugin's previous revision, but not more than
+    /// its size.
     pub fn follow(&self, before: &Self) {
         let workers = before.lock().target.div_ceil(before.seats);
         let mut state = self.lock();
@@ -119,7 +120,7 @@ impl WorkerPool {
         self.fill(&mut state, SpawnCause::Demand);
     }
 
-    /// Whether the plugin is loaded, is loading, or cannot be loaded.
+    /// Returns how far the plugin is loaded. A plugin that was loaded once stays loaded, even if later starts fail.
     pub fn loading(&self) -> Loading {
         let state = self.lock();
         match &state.cause {
@@ -183,7 +184,7 @@ impl WorkerPool {
         self.lock().unavailable().map_or(Ok(()), Err)
     }
 
-    /// Takes an idle seat that can serve a call. Ends worn workers that it comes across.
+    /// Takes an idle seat that can serve a call. Ends the worn workers that it finds on the way.
     fn take_idle(self: &Arc<Self>, state: &mut PoolState) -> Option<Seat> {
         while let Some(at) = state.idle.iter().rposition(|seat| !seat.worker.is_suspect()) {
             let seat = state.idle.remove(at);
@@ -195,8 +196,8 @@ impl WorkerPool {
         None
     }
 
-    /// Gives idle seats to waiting calls. A seat can be idle while calls wait, because its worker was suspect when the
-    /// call ended.
+    /// Gives idle seats to waiting calls. A seat can be idle although calls wait, because its worker was suspect when
+    /// the seat was returned.
     fn serve(self: &Arc<Self>, state: &mut PoolState) {
         while !state.waiting.is_empty()
             && let Some(seat) = self.take_idle(state)
@@ -205,7 +206,8 @@ impl WorkerPool {
         }
     }
 
-    /// Hands a seat to the call that has waited longest, or else keeps it if there is room.
+    /// Hands a seat to the call that has waited longest. If no call waits, keeps the seat if there is room, and ends
+    /// its worker otherwise.
     pub(super) fn offer(self: &Arc<Self>, state: &mut PoolState, mut seat: Seat) {
         if let Some(disposition) = seat.worker.leaving.get().copied() {
             return self.end(state, seat, disposition);
@@ -245,8 +247,8 @@ impl WorkerPool {
         self.end(state, seat, Disposition::Recycle(cause));
     }
 
-    /// Ends the worker of `seat`. Its other idle seats end now, and its leased ones after their calls. None of them
-    /// count any more.
+    /// Ends the worker of `seat`: its other idle seats end now, and its leased ones after their calls. The pool no
+    /// longer counts any of them.
     pub(super) fn end(self: &Arc<Self>, state: &mut PoolState, seat: Seat, disposition: Disposition) {
         if seat.worker.leaving.set(disposition).is_ok() {
             state.leased = state.leased.saturating_sub(seat.worker.leased.load(Ordering::Relaxed));
@@ -282,7 +284,7 @@ impl SeatOwner for WorkerPool {
             state.not_before = None;
         }
         match disposition {
-            // A lease can be dropped without a call, if the call did not get a permit in time. Its worker may be worn
+            // A lease can be dropped without a call, if the call did not get a permit in time. The worker may be worn
             // by then.
             Disposition::Keep if let Some(cause) = seat.worn() => self.discard(&mut state, seat, cause),
             Disposition::Keep => {
@@ -295,9 +297,9 @@ impl SeatOwner for WorkerPool {
         self.fill(&mut state, SpawnCause::Replace);
     }
 
-    /// Tells a worker that its call was given up. If the call ends soon, the worker keeps serving. Otherwise it is
-    /// killed for `cause`, unless it still serves other calls: then it only receives no further ones. A worker with
-    /// several seats has until the call's `deadline`, if that is later.
+    /// Tells a worker that the call on `seat` was given up. The worker has a short time to end the call, and one with
+    /// several seats has at least until the call's `deadline`. If the worker ends the call in time, it keeps serving.
+    /// Otherwise it is killed for `cause`, or, if it still serves other calls, only gets no further ones.
     fn wind_down(self: Arc<Self>, mut seat: Seat, cause: KillCause, deadline: Instant) {
         if seat.is_shared() && cause == KillCause::Timeout {
             seat.suspect();
@@ -317,7 +319,7 @@ impl SeatOwner for WorkerPool {
 }
 
 impl PoolState {
-    /// Counts a seat as leased. Its worker must not be leaving.
+    /// Counts a seat as leased. The seat's worker must not be leaving.
     fn lend(&mut self, seat: &Seat) {
         seat.worker.leased.fetch_add(1, Ordering::Relaxed);
         self.leased += 1;
@@ -336,8 +338,9 @@ impl PoolState {
     }
 }
 
-/// Returns the index of the idle seat to give up for `coming`, if there is room for only `target` seats: one whose
-/// worker has a successor. Returns `None` if there is room, or if `coming` has a successor itself.
+/// Returns the index of an idle seat to end so that `coming` can be kept as one of at most `target` idle seats: a seat
+/// whose worker has a successor. Returns `None` if there is room, if `coming` has a successor itself, or if no idle
+/// seat has one.
 fn gives_way<T>(idle: &[T], target: usize, coming: &T, has_successor: impl Fn(&T) -> bool) -> Option<usize> {
     if idle.len() < target || has_successor(coming) {
         return None;
@@ -345,12 +348,14 @@ fn gives_way<T>(idle: &[T], target: usize, coming: &T, has_successor: impl Fn(&T
     idle.iter().position(has_successor)
 }
 
-/// Handles the exit of a worker's process, if a seat of it is idle. A leased seat is handled by its lease.
+/// Handles the exit of the process of worker `id`, if one of its seats is idle. If a seat is leased, its lease handles
+/// the exit.
 pub(super) fn exited(pool: &Weak<WorkerPool>, id: u64) {
     let Some(pool) = pool.upgrade() else { return };
     let mut state = pool.lock();
     let Some(at) = state.idle.iter().position(|seat| seat.worker.id == id) else { return };
-    // A Once script that exited before it was called has left its answer in the pipe, so it can still serve a call.
+    // A Once script that has exited with code 0 before its call may have left its answer in the pipe, so it can still
+    // serve the call.
     if state.idle.get(at).is_some_and(|seat| seat.worn() == Some(RecycleCause::Exited)) {
         let seat = state.idle.remove(at);
         pool.discard(&mut state, seat, RecycleCause::Exited);

@@ -11,9 +11,9 @@ use crate::domain::plugin::Failure;
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     pub(super) by_identity: HashMap<String, Arc<WorkerPool>>,
-    /// The Node.js program that was last looked for.
+    /// The Node.js program that was last looked for; `None` before the first search.
     pub(super) last_program: Option<PathBuf>,
-    /// The failure of every execution if no plugin may run.
+    /// The failure of every execution, if no plugin may run.
     pub(super) refusing: Option<Failure>,
 }
 

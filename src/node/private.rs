@@ -9,9 +9,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The beginning of these folders' names. A process id and a random word follow.
+/// The beginning of the names of private folders. A process id and a random word follow.
 const PREFIX: &str = "hawsepipe-plugins-";
-/// The maximum number of entries of the temporary folder that are examined for such folders.
+/// The maximum number of entries of the temporary folder that are examined in search of private folders.
 const MAX_LOOKED_AT: usize = 10_000;
 
 /// A folder that is removed with all its content on drop.
@@ -38,7 +38,7 @@ impl PrivateFolder {
 
     fn create_in(among: &Path) -> io::Result<Self> {
         let name = format!("{PREFIX}{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
-        // No process removes folders with a hidden name, so this one cannot be removed before it is locked.
+        // No gateway removes a folder whose name begins with a dot, so this one cannot be removed before it is locked.
         let hidden = among.join(format!(".{name}"));
         DirBuilder::new().mode(0o700).create(&hidden)?;
         let lock = File::open(&hidden)?;
@@ -76,7 +76,7 @@ fn sweep(among: &Path) -> usize {
     ours.filter(|path| remove_stale(path).unwrap_or(false)).count()
 }
 
-/// Whether [`PrivateFolder::create`] makes folders with such a name.
+/// Whether [`PrivateFolder::create`] gives such names to folders.
 fn is_private(name: &str) -> bool {
     let words = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
     words.is_some_and(|(process, word)| {

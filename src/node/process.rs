@@ -13,8 +13,8 @@ use tokio_util::task::TaskTracker;
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 
-/// Starts tasks that [`shutdown`](crate::domain::ports::RunPlugin::shutdown) waits for, even from threads outside the
-/// runtime.
+/// Starts tasks that [`shutdown`](crate::domain::ports::RunPlugin::shutdown) waits for. They can be started from
+/// threads outside the runtime too.
 #[derive(Clone, Debug)]
 pub struct Tasks {
     tracker: TaskTracker,
@@ -27,7 +27,7 @@ impl Tasks {
         Self { tracker: TaskTracker::new(), runtime: Handle::current() }
     }
 
-    /// Runs `task`.
+    /// Runs `task` in the background.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tracker.spawn_on(task, &self.runtime);
     }
@@ -39,7 +39,8 @@ impl Tasks {
     }
 }
 
-/// A running child, the leader of its own process group. It is killed when this value is dropped, and always reaped.
+/// A running child process, the leader of its own process group. The group is killed when this value is dropped, and
+/// the child is always reaped.
 #[derive(Debug)]
 pub struct ChildProcess {
     group: Arc<Group>,
@@ -74,8 +75,8 @@ impl ChildProcess {
         let reaped = Arc::clone(&group);
         tasks.spawn(async move {
             let status = child.wait().await.ok();
-            // Kill what the leader left behind in its group. The id was freed only a moment ago, and the system does
-            // not reuse an id so soon, so no other process has it yet.
+            // This kills what the leader left behind in its group. The id was freed only a moment ago, and the system
+            // does not reuse an id so soon, so no other process has it yet.
             reaped.kill();
             *reaped.alive.lock().unwrap_or_else(PoisonError::into_inner) = None;
             exited.send_replace(status);
@@ -118,7 +119,7 @@ impl ChildProcess {
         *self.exit.borrow()
     }
 
-    /// Gives the child up to `grace` to exit, then kills it.
+    /// Gives the child up to `grace` to exit, then kills its process group. Returns immediately.
     pub fn end_within(self, grace: Duration, tasks: &Tasks) {
         tasks.spawn(async move {
             let _ = tokio::time::timeout(grace, self.exited()).await;
@@ -137,7 +138,7 @@ impl Drop for ChildProcess {
 pub struct OwnMemory {
     /// Resident anonymous memory.
     pub resident: u64,
-    /// Memory mapped for data, whether touched or not. The limit of the sandbox applies to this.
+    /// Memory mapped for data, whether touched or not. The sandbox limits this.
     pub data: u64,
 }
 
@@ -169,8 +170,8 @@ impl IdleSample {
         std::fs::exists("/proc/self/task").unwrap_or(false)
     }
 
-    /// Takes a sample. Returns `None` if a thread is not asleep, the process has ended, or the system does not report
-    /// it (`/proc`).
+    /// Takes a sample. Returns `None` if a thread is not asleep, if the process has ended, or if the system has no
+    /// `/proc`.
     pub fn of(pid: u32) -> Option<Self> {
         let mut rest = Self { threads: 0, switches: 0 };
         for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {

@@ -1,5 +1,5 @@
-//! Decides when a pool starts workers. Failed starts are retried after growing pauses, so that a plugin that fails at
-//! its start does not cause a loop of spawns.
+//! Decides when a pool starts workers. Failed starts are retried after growing pauses, so that a plugin that always
+//! fails to start does not cause a loop of spawns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl WorkerPool {
         let living = state.idle.len() + state.leased + state.starting;
         let demand = if state.size == 0 { state.waiting.len().saturating_sub(state.starting) } else { 0 };
         let lacking = (state.target.saturating_sub(living) / self.seats).max(demand.div_ceil(self.seats));
-        // After a failure, one worker at a time is started until a call succeeds.
+        // After a failure, a pool that keeps workers starts only one worker at a time, until a call succeeds.
         let most = if state.failures > 0 && state.size > 0 { usize::from(state.starting == 0) } else { lacking };
         for _ in 0..lacking.min(most) {
             self.begin_start(state, cause);
@@ -75,7 +75,7 @@ impl WorkerPool {
         self.starter.start(&self.plugin, code, cause, (self.seats, proven), move |id| exited(&pool, id)).await
     }
 
-    /// Records a failed start and delays the next one. If the pool has no worker at all, waiting calls fail
+    /// Records a failed start and delays the next one. If the pool has no idle and no leased seat, waiting calls fail
     /// immediately.
     pub(super) fn failed(self: &Arc<Self>, state: &mut PoolState, cause: Failure) {
         let wait = FIRST_WAIT.saturating_mul(1 << state.failures.min(16)).min(LONGEST_WAIT);

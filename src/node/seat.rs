@@ -21,24 +21,24 @@ use crate::domain::reason::Reason;
 
 /// How long a process may take to exit on its own once its worker is no longer needed.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long to wait for the exit status of a process whose socket closed.
+/// How long to wait for the exit status of a process whose socket has closed.
 const STATUS_WAIT: Duration = Duration::from_millis(20);
 
 /// How calls reach a worker.
 #[derive(Debug)]
 pub enum Transport {
-    /// Frames, for many calls, one at a time.
+    /// Exchanges frames with the worker, for one call at a time.
     Module(Box<Channel<ExclusiveWire>>),
-    /// Frames, for several calls at the same time.
+    /// Exchanges frames with the worker, which serves several calls at the same time.
     Shared(Box<Channel<SharedWire>>),
-    /// Pipes, for one call.
+    /// The pipes of a script that serves one call.
     Once(OncePipes),
-    /// Pipes, for many calls.
+    /// The pipes of a script that serves many calls, one at a time.
     Lines(LinesPipes),
 }
 
 impl Transport {
-    /// Whether a worker can be told that its call is given up, instead of being killed.
+    /// Whether a worker can be told that its call is given up for this `cause`, instead of being killed.
     pub fn can_cancel(&self, cause: KillCause) -> bool {
         match self {
             Self::Module(_) => cause == KillCause::Cancelled,
@@ -48,7 +48,7 @@ impl Transport {
     }
 }
 
-/// A seat at a worker.
+/// The right to run one call at a time on a worker, and the transport for these calls.
 #[derive(Debug)]
 pub struct Seat {
     /// The worker that serves this seat.
@@ -57,9 +57,9 @@ pub struct Seat {
     pub transport: Transport,
     /// When the seat was last released, or created.
     pub rested: Instant,
-    /// Whether a call was started on this seat that has not been released yet.
+    /// Whether a call was started on this seat and the seat has not been released since.
     busy: bool,
-    /// Whether that call makes its worker [suspect](Worker::is_suspect).
+    /// Whether the call on this seat makes the worker [suspect](Worker::is_suspect).
     suspects: bool,
 }
 
@@ -73,8 +73,8 @@ impl Seat {
         Self { worker, transport, rested: Instant::now(), busy: false, suspects: false }
     }
 
-    /// Splits this seat, the only one of its worker, into `seats` seats. If its transport cannot be shared, it stays
-    /// one.
+    /// Splits this seat, the only one of its worker, into `seats` seats. If its transport cannot be shared, returns
+    /// only this seat.
     pub fn split(self, seats: usize) -> Vec<Self> {
         let Self { worker, transport, .. } = self;
         match transport {
@@ -139,8 +139,8 @@ impl Seat {
         matches!(self.transport, Transport::Shared(_))
     }
 
-    /// Marks the worker as suspect until the seat is [released](Seat::release): the call is past its deadline, and it
-    /// is unknown whether the worker still responds.
+    /// Marks the worker as suspect until the seat is [released](Seat::release): the seat's call is past its deadline,
+    /// and it is unknown whether the worker still responds.
     pub fn suspect(&mut self) {
         self.worker.suspects.fetch_add(1, Ordering::Relaxed);
         self.suspects = true;
@@ -157,8 +157,9 @@ impl Seat {
         self.rested = Instant::now();
     }
 
-    /// Tells the worker that its call is given up, and waits until the worker has ended the call. Returns what happens
-    /// to the worker: it is killed for `cause` if that is not possible.
+    /// Tells the worker that the call on this seat is given up, and waits until the worker has ended the call. Returns
+    /// what happens to the worker: it is killed for `cause` if its protocol cannot give up calls or the worker is
+    /// broken.
     pub async fn give_up(&mut self, cause: KillCause) -> Disposition {
         let max_output = max_output(&self.worker);
         let ended = match &mut self.transport {
@@ -196,7 +197,7 @@ impl Seat {
     }
 
     /// If the worker has served no call yet and `cause` is a fault that a new worker would have too, returns a message
-    /// about it.
+    /// about the fault.
     pub fn stillborn(&self, cause: RecycleCause) -> Option<String> {
         let worker = &self.worker;
         match cause {
@@ -236,8 +237,8 @@ impl Seat {
         self.worker.worn().or_else(stray)
     }
 
-    /// Ends the seat. The worker ends with its last seat. Its process has time to exit, unless `disposition` is `Kill`:
-    /// then it is killed immediately, together with the calls on its other seats.
+    /// Ends the seat. The worker ends with its last seat. The worker's process then has a short time to exit. But if
+    /// `disposition` is `Kill`, the process is killed immediately, and the calls on the worker's other seats fail.
     pub fn end(self, disposition: Disposition, tasks: &Tasks) {
         self.worker.stats.set_state(WorkerState::Unhealthy);
         drop(self.transport);

@@ -1,5 +1,5 @@
 //! The exclusive right to one seat at a worker, for one call. However the call ends, the seat goes back to its pool or
-//! the worker is ended. If the call was given up, the worker is told first, if its protocol allows that.
+//! the worker is ended. If the call was given up, the worker is told about it first, if its protocol allows that.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::domain::reason::Reason;
 
 /// Takes back a seat when its call has ended.
 pub trait SeatOwner: Debug + Send + Sync {
-    /// Takes a seat back or ends its worker, as `disposition` demands. `went_well` tells whether the worker has proved
-    /// that it can serve calls.
+    /// Takes a seat back or ends its worker, as `disposition` demands. `went_well` tells whether the call has proved
+    /// that the worker can serve calls.
     fn give_back(self: Arc<Self>, seat: Seat, disposition: Disposition, went_well: bool);
 
     /// Tells the worker that its call was given up, then takes the seat back.
     fn wind_down(self: Arc<Self>, seat: Seat, cause: KillCause, deadline: Instant);
 }
 
-/// A seat that no other call can use.
+/// The exclusive right to use a seat.
 #[derive(Debug)]
 pub struct SeatLease {
     seat: Option<Seat>,
@@ -57,8 +57,8 @@ impl SeatLease {
         self.seat.as_ref().is_none_or(Seat::is_useless)
     }
 
-    /// Runs the call, which fails at its deadline. The worker is then killed, or, if it can serve other calls, told
-    /// that this one is given up. `timeout` is only used in the message of the failure.
+    /// Runs the call, which fails at its deadline. In that case, the worker is killed or, if it has several seats, told
+    /// that the call is given up. `timeout` is only used in the message of the failure.
     ///
     /// # Errors
     /// Any [`Reason`] for which one execution can fail.

@@ -47,9 +47,9 @@ type Made = (Child, Transport, Option<UnixStream>);
 pub struct SpawnSpec<'a> {
     /// The launcher that starts the process.
     pub launcher: &'a Launcher,
-    /// The Node.js that it runs on.
+    /// The Node.js that the worker runs on.
     pub node: &'a NodeRuntime,
-    /// The plugin that it loads.
+    /// The plugin that the worker loads.
     pub plugin: &'a LinkedPlugin,
     /// The plugin's code on disk.
     pub code: &'a InstalledCode,
@@ -57,7 +57,7 @@ pub struct SpawnSpec<'a> {
     pub sandbox_required: bool,
 }
 
-/// Starts a process that loads the plugin.
+/// Starts a process that loads the plugin, with the transport that the plugin's protocol needs.
 ///
 /// # Errors
 /// If the system cannot create another process or descriptor.
@@ -104,8 +104,8 @@ impl SpawnSpec<'_> {
             parent: std::process::id(),
         };
         let mut command = self.launcher.command(stdin, &confinement, &self.node.program, &self.plugin.env)?;
-        // V8 collects garbage instead of growing once its heap reaches this size. An eighth of the limit is left for
-        // memory outside the heap.
+        // The maximum size of V8's heap for long-lived objects. An eighth of the limit is left for memory outside the
+        // heap.
         let heap = (memory - memory / 8) >> 20;
         command.arg("--no-addons").arg(format!("--max-old-space-size={}", heap.max(1)));
         command.current_dir(self.code.folder());
@@ -125,7 +125,8 @@ fn spawn_module(parts: SpawnSpec<'_>, to_log: PipeWriter) -> io::Result<Made> {
     Ok((child, Transport::Module(Box::new(channel)), egress))
 }
 
-/// A process that runs a script, with its own standard input and output.
+/// The process of a worker that is not a Module worker, and the pipes to its standard input and from its standard
+/// output.
 struct Script {
     child: Child,
     stdin: ChildStdin,
@@ -145,7 +146,8 @@ fn spawn_script(parts: SpawnSpec<'_>, to_log: PipeWriter, options: &[&OsStr]) ->
     Ok(Script { child, stdin, stdout, egress })
 }
 
-/// Sets a worker's standard input. If the plugin lists `egress`, also passes a socket for its connections.
+/// Sets a worker's standard input, and adds the preload for its connections. If the plugin lists `egress`, also passes
+/// a socket for these connections, and returns the gateway's end.
 fn give_stdin(
     command: &mut Command,
     plugin: &LinkedPlugin,
@@ -160,7 +162,8 @@ fn give_stdin(
     hand_over(command, stdin).map(Some)
 }
 
-/// Starts the process. Takes the command by value, so that our copies of the child's descriptors are closed afterwards.
+/// Starts the process. Takes the command by value, so that the gateway's copies of the child's descriptors are closed
+/// afterwards.
 fn run(command: Command) -> io::Result<Child> {
     tokio::process::Command::from(command).kill_on_drop(true).spawn()
 }

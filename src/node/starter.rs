@@ -1,4 +1,4 @@
-//! Starts workers, about as many at a time as there are cores, and keeps the list of running ones.
+//! Starts workers, about as many at the same time as there are cores, and keeps the list of those that run.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,8 +32,8 @@ use crate::domain::sandbox::{SandboxLack, SandboxMode, SandboxState};
 /// How long a process's output is still read after the process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// How long a worker serves calls if its plugin does not set this. Each worker gets up to a tenth less, so that the
-/// workers of a pool are not all replaced at once.
+/// How long workers serve, as far as their plugins do not set it. The limits on calls and age of each worker are up to
+/// a tenth lower, so that the workers of a pool are not all replaced at the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifetimes {
     /// The maximum number of calls. `None` means 1,000 for a Once script that is run again in one process, and 100,000
@@ -41,15 +41,15 @@ pub struct Lifetimes {
     pub max_executions: Option<u64>,
     /// The maximum time since the start of the worker.
     pub max_age: Duration,
-    /// How long a worker may be unused, unless it is the only one of its pool.
+    /// How long a worker may be unused before it is ended, unless it is the only one of its pool.
     pub max_idle: Duration,
     /// How often idle workers are maintained.
     pub maintained_every: Duration,
 }
 
 impl Default for Lifetimes {
-    /// The default number of calls by protocol; one hour, as in document 000; one minute unused; maintenance every
-    /// second.
+    /// The number of calls depends on the protocol. The age is one hour, as in document 000. A worker may be unused for
+    /// one minute, and idle workers are maintained every second.
     fn default() -> Self {
         Self {
             max_executions: None,
@@ -73,7 +73,7 @@ pub struct Starter {
     folder: Arc<CodeFolder>,
     node: Mutex<Result<NodeRuntime, NodeError>>,
     sandbox: Mutex<SandboxState>,
-    /// The properties that the kernel does not enforce. Determined once, because they do not change.
+    /// The properties of the sandbox that the kernel does not enforce. Determined once, because they do not change.
     lacks: OnceCell<Vec<SandboxLack>>,
     slots: Semaphore,
     living: Mutex<BTreeMap<u64, Living>>,
@@ -119,14 +119,14 @@ impl Starter {
         *lock(&self.node) = node;
     }
 
-    /// The Node.js that workers run on.
+    /// The Node.js that workers run on, or the reason why there is none.
     pub fn node(&self) -> Result<NodeRuntime, NodeError> {
         lock(&self.node).clone()
     }
 
-    /// Finds out which parts of the sandbox the kernel enforces, and sets whether workers may start without the other
-    /// parts, according to `mode`. If the check itself fails, this is only logged, because a worker without a required
-    /// property does not start anyway.
+    /// Finds out which parts of the sandbox the kernel enforces, and sets according to `mode` whether workers may start
+    /// without the other parts. Returns both. If the check itself fails, this is only logged, because a worker that
+    /// lacks a required part does not start anyway.
     pub async fn set_sandbox(&self, mode: Option<SandboxMode>) -> SandboxState {
         let default = if cfg!(target_os = "linux") { SandboxMode::Required } else { SandboxMode::BestEffort };
         let required = mode.unwrap_or(default) == SandboxMode::Required;
@@ -142,7 +142,7 @@ impl Starter {
         state
     }
 
-    /// The mode of the sandbox, and what the kernel does not enforce of it.
+    /// The mode of the sandbox, and the properties that the kernel does not enforce.
     pub fn sandbox(&self) -> SandboxState {
         lock(&self.sandbox).clone()
     }
@@ -193,7 +193,7 @@ impl Starter {
         }
     }
 
-    /// Measures the memory of all workers.
+    /// Measures the memory of all workers whose last measurement may be outdated.
     pub fn measure(&self) {
         let cards: Vec<_> = lock(&self.living).values().map(|living| Arc::clone(&living.stats)).collect();
         for stats in cards {
@@ -210,11 +210,11 @@ impl Starter {
             .collect()
     }
 
-    /// Kills all workers, and prevents that others are started.
+    /// Kills all workers, and prevents others from being started.
     pub fn close(&self) {
         self.closed.cancel();
         self.slots.close();
-        // Wakes every task that waits for a start, because no more workers are started.
+        // This wakes every task that waits for a start to end, because no more workers are started.
         self.loads.send_modify(|ended| *ended += 1);
         for living in lock(&self.living).values() {
             self.metrics.killed(&living.stats.info().plugin, KillCause::Shutdown);
@@ -275,7 +275,7 @@ impl Starter {
         Ok(Seat::only(worker, transport))
     }
 
-    /// Returns how many calls the worker with this id serves, and for how long.
+    /// Returns after how many calls and after how much time the worker with this id is replaced.
     fn life(&self, plugin: &PluginPlan, id: u64) -> (u64, Duration) {
         let Lifetimes { max_executions, max_age, .. } = self.lifetimes;
         let max_age = plugin.max_lifetime_seconds.map_or(max_age, |seconds| Duration::from_secs(seconds.into()));
@@ -295,7 +295,7 @@ impl Starter {
         let draining = drain(printed, Arc::clone(&drained), log_mask, process.pid(), plugin.plan.limits.max_stderr);
         let over = process.over();
         self.tasks.spawn(async move {
-            // A process that left the group can keep the pipe open forever.
+            // A process that has left the group can keep the pipe open forever.
             tokio::select! {
                 () = draining => {}
                 () = async { over.await; tokio::time::sleep(LAST_WORDS).await } => {}
@@ -313,7 +313,7 @@ fn forget(starter: &Weak<Starter>, id: u64) {
     }
 }
 
-/// Returns a number up to a tenth lower than `most`, different for consecutive ids.
+/// Returns `most` reduced by up to a tenth. Consecutive ids have different results.
 fn jittered(most: u64, id: u64) -> u64 {
     most - (most / 10) * (id.wrapping_mul(7) % 11) / 10
 }

@@ -53,7 +53,7 @@ impl WorkerStats {
         self.executions.load(Ordering::Relaxed)
     }
 
-    /// The worker's state.
+    /// The worker's state. An available worker counts as executing while calls run.
     pub fn state(&self) -> WorkerState {
         let index = usize::from(self.state.load(Ordering::Relaxed));
         match STATES.get(index).copied().unwrap_or(WorkerState::Terminated) {
@@ -62,7 +62,7 @@ impl WorkerStats {
         }
     }
 
-    /// Sets the state. An available worker counts as executing while calls run.
+    /// Sets the state. While calls run, [`WorkerStats::state`] returns `Executing` instead of `Available`.
     pub fn set_state(&self, state: WorkerState) {
         self.state.store(state as u8, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! A worker: a process that has loaded a plugin, with statistics of its calls. Calls reach it through a
+//! A worker: a process that has loaded a plugin, with statistics of its calls. Calls reach a worker through a
 //! [`Seat`](super::seat::Seat).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ pub enum Disposition {
     Kill(KillCause),
 }
 
-/// A worker, shared by its seats. It ends with the last of them.
+/// A worker, shared by its seats. The worker ends with the last of them.
 #[derive(Debug)]
 pub struct Worker {
     /// Identifies the worker within this gateway process. Never reused.
@@ -51,19 +51,19 @@ pub struct Worker {
     pub ages: Instant,
     /// When the worker stops receiving calls.
     pub expires: Instant,
-    /// Bytes that the process may print besides its answers between the starts of two calls. A worker that is over it when
-    /// a call ends, or when it should get one, is replaced.
+    /// Bytes that the process may print besides its answers until its next call begins. A worker that exceeds this is
+    /// replaced when a call ends, or before it gets another call.
     pub max_noise: u64,
-    /// Bytes that the process may have mapped for data after a call. This is less than the sandbox allows, so that a
-    /// worker whose plugin leaks is replaced before it fails a call.
+    /// Bytes that the process may have mapped for data after a call. The sandbox allows more, so that a worker whose
+    /// plugin leaks memory is replaced before a call fails.
     pub max_data: u64,
-    /// Why its successor was started; unset if it has none.
+    /// Why a successor of the worker was started; unset if it has none.
     pub succeeded: OnceLock<RecycleCause>,
     /// How many of the worker's seats are leased. Changed under the lock of its pool.
     pub leased: AtomicUsize,
-    /// How many calls are past their deadline while it is unknown whether the worker still responds.
+    /// How many of the worker's calls are past their deadline while it is unknown whether the worker still responds.
     pub suspects: AtomicUsize,
-    /// Set once the worker must end, with the reason: it receives no further calls and ends with the last of its seats.
+    /// Set once the worker must end. The worker then receives no further calls, and ends with the last of its seats.
     pub leaving: OnceLock<Disposition>,
 }
 
@@ -97,12 +97,14 @@ impl Worker {
         }
     }
 
-    /// Whether the worker may have stopped responding. It receives no calls until it has proved that it responds.
+    /// Whether the worker may have stopped responding. A suspect worker receives no calls until it has proved that it
+    /// responds.
     pub fn is_suspect(&self) -> bool {
         self.suspects.load(Ordering::Relaxed) > 0
     }
 
-    /// The failure message for a call whose worker was killed because of another call.
+    /// The failure message for a call whose worker was killed because of another call; `None` if the worker was not
+    /// killed.
     pub fn killed_with(&self) -> Option<&'static str> {
         match self.leaving.get() {
             Some(Disposition::Kill(KillCause::Broken)) => Some("was ended with its worker, which another call broke"),
@@ -112,14 +114,15 @@ impl Worker {
     }
 }
 
-/// The limit in document 000, because a Once script that runs again in the same process may leave anything behind.
+/// The number of calls for a Once script that is run again in the same process. It is the limit in document 000,
+/// because such a script may leave anything behind in the process.
 const REUSED_EXECUTIONS: u64 = 1000;
-/// A Module or Lines worker is meant to serve many calls. Its start costs more than a thousand calls, and
-/// `limits.memory` bounds how much it can leak.
+/// The number of calls for Module and Lines. Such a worker is meant to serve many calls: starting another one costs
+/// more than a thousand calls do, and `limits.memory` bounds how much memory it can leak.
 const MODULE_EXECUTIONS: u64 = 100_000;
 
-/// How many calls a worker of the plugin serves: the plugin's own number, else `default`, else the number of its
-/// protocol; changed by `jitter`. A Once script that is not reused serves one.
+/// Returns how many calls a worker of the plugin serves: the plugin's own number, else `default`, else the number for
+/// its protocol. `jitter` changes that number. A Once script that is not reused serves one call.
 pub fn executions_of(plugin: &PluginPlan, default: Option<u64>, jitter: impl Fn(u64) -> u64) -> u64 {
     let by_protocol = match plugin.protocol {
         Protocol::Once if !plugin.reuse => return 1,

@@ -34,7 +34,8 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Creates workers on the current Tokio runtime. No worker runs before [`RunPlugin::prepare`].
+    /// Creates an instance that uses the current Tokio runtime. No worker is started before [`RunPlugin::prepare`] is
+    /// called.
     ///
     /// # Errors
     /// If the private folder for code cannot be created.
@@ -66,7 +67,8 @@ impl Workers {
         pools.refusing = refusing;
     }
 
-    /// Applies the sandbox mode and logs its state if that changed. Returns the reason if no plugin may run.
+    /// Applies the sandbox mode and, if the state of the sandbox has changed, logs it. Returns the reason if no plugin
+    /// may run.
     async fn apply_sandbox(&self, mode: Option<SandboxMode>) -> Option<String> {
         let before = self.read(|pools| pools.last_program.is_some()).then(|| self.starter.sandbox());
         let state = self.starter.set_sandbox(mode).await;
@@ -113,9 +115,9 @@ impl Workers {
         look(&self.pools.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Leases a worker and takes a permit. The lease comes first, so that a call that waits for a busy plugin holds no
-    /// permit that another plugin could use. If the pool keeps no workers, the permit comes first, so that no worker is
-    /// started in vain.
+    /// Leases a seat at a worker and takes a permit. The lease comes first, so that a call that waits for a busy plugin
+    /// holds no permit that another plugin could use. If the pool keeps no workers, the permit comes first, so that no
+    /// worker is started in vain.
     async fn admit(
         &self,
         plugin: &Arc<LinkedPlugin>,
@@ -139,7 +141,7 @@ impl Workers {
             let lease = pool.lease(end).await?;
             return Ok(AdmittedExecution { lease, until: end, permit, _content: content });
         }
-        // If the plugin is still loading, the call waits for it as long as for a worker that is started for the call.
+        // A call waits as long for a plugin that is still loading as for a worker that is started for the call.
         let until = if pool.loading() == Loading::Underway { end } else { until };
         let mut lease = pool.lease(until).await?;
         let permit = self.admission.permit(until).await?;
@@ -179,7 +181,7 @@ impl RunPlugin for Workers {
 
     async fn loads(&self, seen: u64) -> u64 {
         let mut loads = self.starter.loads.subscribe();
-        // `self` keeps the sender alive, so waiting does not fail.
+        // `self` keeps the sender alive, so waiting cannot fail.
         let ended = loads.wait_for(|ended| *ended > seen).await.map(|ended| *ended);
         ended.unwrap_or(u64::MAX)
     }
@@ -251,8 +253,8 @@ mod tests {
     use super::super::private::PrivateFolder;
     use super::*;
 
-    /// Installs a script that answers like Node.js. Another process writes it: if this process had the file open for
-    /// writing while another test forks, the file could not be executed.
+    /// Installs a script that gives the same answers as Node.js. Another process writes the script: if this process had
+    /// the file open for writing while another test forks, the file could not be executed.
     fn install_node(program: &Path) {
         const WRITE: &str = r#"printf '%s\n' '#!/bin/sh' "case \$1 in --version) echo v22.1.0;; *) echo '$1';; esac" > "$0"
             chmod +x "$0""#;

@@ -1,6 +1,6 @@
-//! Releases an execution's permit while its plugin waits for an answer from the gateway, and takes it again before the
-//! plugin gets the answer. Otherwise executions that wait for nested calls could keep those calls' plugins from
-//! running.
+//! Releases an execution's permit while its plugin waits for an answer from the gateway, and takes a permit again
+//! before the plugin gets the answer. Otherwise, executions that wait for nested calls could hold all permits, and the
+//! plugins of those nested calls could not run.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +17,7 @@ pub(super) struct Yielding<'a> {
     held: Mutex<PermitState>,
 }
 
-/// The permit and the number of answers that the plugin waits for.
+/// An execution's permit, and the number of answers that its plugin waits for.
 struct PermitState {
     /// `None` while the plugin waits for an answer.
     permit: Option<OwnedSemaphorePermit>,
@@ -40,8 +40,8 @@ impl<'a> Yielding<'a> {
         held.permit = None;
     }
 
-    /// Called when an answer has arrived. If the plugin waits for no other answer, it will continue, so this first
-    /// waits for a new permit. The execution's deadline also limits this wait.
+    /// Called when an answer has arrived. If the plugin waits for no other answer, it will continue, so this waits for
+    /// a permit before it returns. The execution's deadline also limits this wait.
     async fn end(&self) {
         let is_last = {
             let mut held = self.lock();

@@ -104,12 +104,12 @@ fn digest_of_siblings(folder: &Path, entry: &Path) -> String {
     sha256_hex(all.as_bytes())
 }
 
-/// Returns the code of all plugins that have any, by the key of its facts.
+/// Returns the code of all plugins whose code is available, by the keys of [`code_key`].
 pub(super) fn wanted_code(inputs: &Inputs) -> BTreeMap<String, FoundCode<'_>> {
     by_key(inputs.plugins.iter().filter_map(|plugin| plugin_code(inputs, plugin)))
 }
 
-/// Collects code by the key of its facts.
+/// Collects code by the keys of [`code_key`].
 pub(super) fn by_key<'c>(code: impl Iterator<Item = FoundCode<'c>>) -> BTreeMap<String, FoundCode<'c>> {
     code.map(|code| (code_key(&sha256_hex(code.text.as_bytes()), &code.file_name), code)).collect()
 }

@@ -29,7 +29,7 @@ use crate::domain::reason::Reason;
 pub struct DirectorySettings {
     /// Manifest files, and folders of them.
     pub paths: Vec<PathBuf>,
-    /// The gateway to run, if the manifests declare several: a name or `namespace/name`.
+    /// The gateway to run, as `NAME` or `NAMESPACE/NAME`. Required if the manifests declare several gateways.
     pub gateway: Option<String>,
     /// A folder with values of secrets, see [`FileSecrets::new`].
     pub secrets_dir: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub struct DirectorySettings {
     pub node: Option<PathBuf>,
 }
 
-/// The manifests of [`DirectorySettings`], and the results of the last reading that the next one needs.
+/// The manifests of [`DirectorySettings`], and the results of the last reading that are needed for the next one.
 pub struct Directory<I> {
     settings: DirectorySettings,
     /// Manifest texts that are read after the files.
@@ -86,12 +86,12 @@ pub enum DirectoryError {
 }
 
 impl<I: Inspect> Directory<I> {
-    /// Creates a directory. It reads no file until [`Directory::read`].
+    /// Creates the source. It reads no file until [`Directory::read`] is called.
     pub fn new(settings: DirectorySettings, inspect: I) -> Self {
         Self { settings, more: Vec::new(), loaded: None, facts: FactsCache::new(inspect) }
     }
 
-    /// Adds texts that are read after the files.
+    /// Returns this source with more texts, which are read after the files.
     pub fn with(self, more: Vec<FileText>) -> Self {
         Self { more, ..self }
     }
@@ -141,18 +141,18 @@ impl<I: Inspect> Directory<I> {
         lost.map_or(Ok(()), |path| Err(DirectoryError::Unreadable(path.clone())))
     }
 
-    /// Checks an entry's configuration for a Plugin, merged with the Plugin's own, against the schema of the Plugin's
-    /// last reading. A Plugin that is unknown accepts everything.
+    /// Checks that an entry's configuration, merged with the Plugin's own, matches the schema that the Plugin had at
+    /// the last reading. If there was no such Plugin, every configuration is accepted.
     ///
     /// # Errors
-    /// Which part of the configuration the schema does not allow, and why.
+    /// Returns which part of the configuration the schema does not allow, and why.
     pub fn check_config(&self, plugin: &ObjectKey, config: Option<&RawValue>) -> Result<(), String> {
         let loaded = self.loaded.iter().flat_map(|loaded| &loaded.plugins);
         let Some(input) = loaded.into_iter().find(|input| input.key == *plugin) else { return Ok(()) };
         check_config(input, merge_config(input.config.as_deref(), config).as_deref())
     }
 
-    /// Adds the file and position to a Problem, as found by the last reading.
+    /// Returns `problem` with its file and position, as the last reading found them.
     pub fn locate(&self, problem: Problem) -> Located {
         match &self.loaded {
             Some(loaded) => loaded.locate(problem),
@@ -160,7 +160,7 @@ impl<I: Inspect> Directory<I> {
         }
     }
 
-    /// The plugin folder of a gateway that names none: `plugins` beside the manifests.
+    /// Returns the plugin folder of a gateway that names none: `plugins` in the folder of the first path.
     fn plugin_dir(&self) -> PathBuf {
         self.settings.paths.first().map_or_else(PathBuf::new, |path| folder_of(path)).join("plugins")
     }
@@ -188,7 +188,7 @@ fn folder_of(path: &Path) -> PathBuf {
     absolute.parent().map_or_else(PathBuf::new, Path::to_owned)
 }
 
-/// Moves a syntax error to its position in the plugin's code, if the code comes from a file.
+/// If `located` is a syntax error of a plugin whose code is a file, replaces its place by the position in that file.
 fn in_code(inputs: &Inputs, plugin_dir: &Path, located: Located) -> Located {
     let place = || {
         let object = located.problem.object.as_ref().filter(|_| located.problem.reason == Reason::SyntaxError)?;
@@ -239,7 +239,8 @@ fn is_named(key: &ObjectKey, name: &str) -> bool {
     key.name == name || key.to_string() == name
 }
 
-/// Returns the gateway to run: the requested one, or else the only one. `None` if there is none or it is invalid.
+/// Returns the gateway to run: the requested one, or else the only one. `None` if that gateway is invalid, or if no
+/// gateway is requested and none is declared.
 fn choose<'a>(loaded: &'a LoadedManifests, wanted: Option<&str>) -> Result<Option<&'a GatewayInput>, DirectoryError> {
     let invalid = loaded.invalid.iter().filter(|o| o.id.kind == Kind::MCPGateway).map(|o| &o.id.key);
     let keys: Vec<_> = loaded.gateways.iter().map(|g| &g.plan.key).chain(invalid).collect();

@@ -1,4 +1,4 @@
-//! Turns the documents of a file into objects, and skips documents of kinds that a gateway on disk does not read.
+//! Turns the documents of a file into objects, and skips documents of kinds that are not read outside a cluster.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,20 +16,20 @@ use crate::domain::reason::Reason;
 
 /// The group and version of Hawsepipe's kinds.
 const API_VERSION: &str = "hawsepipe.dev/v1alpha1";
-/// All kinds of that group. The last one is never valid in a file.
+/// All kinds of Hawsepipe's group. The last one is never valid in a file.
 const KINDS: [&str; 7] =
     ["MCPGateway", "MCPUpstream", "Plugin", "PluginChain", "ToolPipeline", "SectionBinding", "GatewaySnapshot"];
 
-/// An object of a file. `Debug` leaves out the document, because it can be a Secret.
+/// An object that a manifest file declares. `Debug` leaves out the document, because it can be a Secret.
 #[derive(Clone)]
 pub struct FileObject {
     /// Kind, namespace and name.
     pub id: ObjectId,
     /// The whole document in its canonical form, in which `1.0` is `1`.
     pub document: Arc<Value>,
-    /// The file that declares it.
+    /// The file that declares the object.
     pub file: Arc<PathBuf>,
-    /// The positions of its fields in the file.
+    /// The positions of the object's fields in the file.
     pub places: Arc<PositionTree>,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Debug for FileObject {
 }
 
 impl FileObject {
-    /// Adds the file and the position of its field to a Problem of this object.
+    /// Returns `problem`, which is about this object, with the file and with the position of the field that it names.
     pub fn locate(&self, problem: Problem) -> Located {
         let place = Some(self.places.find(&problem.field));
         Located { problem, file: Some(self.file.to_path_buf()), place }
@@ -77,8 +77,8 @@ pub fn read(file: &Arc<PathBuf>, text: &str, is_json: bool) -> Result<FileObject
     Ok(found)
 }
 
-/// Reads JSON text. The values come from a JSON parser, the positions from a YAML parser, because nearly all JSON is
-/// valid YAML.
+/// Reads JSON text. The values come from a JSON parser. The positions come from a YAML parser, because nearly all JSON
+/// is valid YAML.
 fn json(text: &str) -> Result<Vec<Document>, (Position, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {

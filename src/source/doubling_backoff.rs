@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use kube::runtime::utils::Backoff;
 
-/// Delays that double up to a maximum. Each is lengthened by a random 0 to 50 %, so that many gateways do not retry at
-/// the same moment.
+/// Delays that double up to a maximum. Each delay is lengthened by a random 0 to 50 %, so that many gateways do not
+/// retry at the same moment.
 #[derive(Debug)]
 pub struct DoublingBackoff {
     next: Duration,

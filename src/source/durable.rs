@@ -1,4 +1,5 @@
-//! Files that survive a crash: a read returns the complete content, within a bound, or an error.
+//! Files that survive a crash: a read returns the complete content, or an error. It also fails for files above a size
+//! limit.
 //!
 //! The first line of a file is the digest of everything below it. A new version is written to a temporary file and then
 //! renamed, so a reader sees either the old content or the new.
@@ -13,20 +14,24 @@ use crate::domain::digest::sha256_hex;
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    /// It does not exist, or cannot be read.
+    /// The file does not exist, or cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(io::Error),
-    /// It is incomplete, too large, or does not match its digest.
+    /// The file is incomplete, too large, or does not match its digest.
     #[error("is damaged: {0}; it is not used")]
     Damaged(String),
 }
 
-/// Returns the content of `file`. A file of more than `max_bytes`, digest included, counts as damaged.
+/// The length of the line that holds the digest, in bytes.
+const DIGEST_LINE: u64 = 65;
+
+/// Returns the content of `file`. Content of more than `max_bytes` counts as damaged.
 pub(super) fn read(file: &Path, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
-    let opened = File::open(file).and_then(|file| file.take(max_bytes + 1).read_to_end(&mut bytes));
+    let max_length = DIGEST_LINE + max_bytes;
+    let opened = File::open(file).and_then(|file| file.take(max_length + 1).read_to_end(&mut bytes));
     opened.map_err(ReadError::Unreadable)?;
-    if bytes.len() as u64 > max_bytes {
+    if bytes.len() as u64 > max_length {
         return Err(ReadError::Damaged(format!("it has more than {max_bytes} bytes")));
     }
     let end = bytes.iter().position(|byte| *byte == b'\n');
@@ -38,8 +43,8 @@ pub(super) fn read(file: &Path, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
     Ok(bytes)
 }
 
-/// Writes `content` to the file `name` in `folder`, replacing what was there. Only the owner can read the file, because
-/// plans can contain secrets that users wrote into manifests.
+/// Writes `content` to the file `name` in `folder`, in place of the previous content. Only the owner can read the file,
+/// because plans can contain secrets that users wrote into manifests.
 pub(super) fn write(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let new = folder.join(format!("{name}.new"));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;

@@ -13,7 +13,8 @@ use crate::domain::reason::Reason;
 
 /// The largest file that is read, in bytes.
 pub const MAX_FILE: u64 = 4 << 20;
-/// The most files that are read, from all paths together.
+/// The maximum number of files from all paths together. If there are more, the last one within the limit is replaced by
+/// an error.
 pub const MAX_FILES: usize = 2000;
 
 /// A file and its text. `Debug` leaves out the text, because it can hold a Secret.
@@ -21,7 +22,7 @@ pub const MAX_FILES: usize = 2000;
 pub struct FileText {
     /// The path as the caller named it, or as found in a folder that the caller named.
     pub path: Arc<PathBuf>,
-    /// The absolute path of its folder. Relative paths in the file start there.
+    /// The absolute path of the folder that contains the file. Relative paths in the file start there.
     pub folder: PathBuf,
     /// The text, or why it cannot be read.
     pub text: Result<String, Unread>,
@@ -40,9 +41,9 @@ impl FileText {
     }
 }
 
-/// Reads each file of `paths`, and of each folder the files that end in `.yaml`, `.yml` or `.json`, in order of their
-/// names. Like `kubectl apply -f` it leaves out subfolders. A file is read once even if several paths lead to it. A
-/// path that cannot be read is in the list too, with the reason.
+/// Reads the files in `paths`. Of a folder in `paths`, reads the files that end in `.yaml`, `.yml` or `.json`, in the
+/// order of their names, and no subfolders, like `kubectl apply -f`. A file that is named several times is read once. A
+/// path that cannot be read is in the result too, with the reason.
 pub fn read_files(paths: &[PathBuf]) -> Vec<FileText> {
     let mut files = Vec::new();
     for path in paths {
@@ -89,7 +90,7 @@ fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether the file name ends like a manifest's.
+/// Whether the file has one of the extensions of manifests.
 pub(super) fn is_manifest(file: &Path) -> bool {
     file.extension().is_some_and(|ending| MANIFESTS.iter().any(|known| ending == *known))
 }

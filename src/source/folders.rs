@@ -9,7 +9,7 @@ pub(super) const MANIFESTS: [&str; 3] = ["yaml", "yml", "json"];
 /// The extensions of files that plugin code can import.
 pub(super) const CODE: [&str; 4] = ["js", "mjs", "cjs", "json"];
 
-/// Folders in which changes can affect the plan, and which of their files count.
+/// The folders in which changes can affect the plan, each with the files that count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders(BTreeMap<PathBuf, Counting>);
 
@@ -49,8 +49,8 @@ impl Folders {
         }
     }
 
-    /// Makes two paths that lead to the same folder count the same files, because a change is reported under either
-    /// path.
+    /// Makes two paths that lead to the same folder count the same files, because a change is reported under only one
+    /// of the paths.
     pub(super) fn unite(&mut self, one: &Path, other: &Path) {
         for (from, to) in [(one, other), (other, one)] {
             if let Some(counting) = self.0.get(from).cloned() {
@@ -59,7 +59,7 @@ impl Folders {
         }
     }
 
-    /// The paths of the folders.
+    /// Returns the paths of the folders.
     pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.0.keys()
     }
@@ -69,9 +69,9 @@ impl Folders {
         self.0.contains_key(folder)
     }
 
-    /// Whether a change of `path` counts. It does if `path` is one of the folders or one of their files that count. A
-    /// name that begins with two dots always counts, because ConfigMap and Secret volumes replace their files through
-    /// such links. A path outside the folders counts too, because its meaning is unknown.
+    /// Whether a change of `path` counts: if `path` is one of the folders, or one of their files that count. A name
+    /// that begins with two dots always counts, because ConfigMap and Secret volumes replace their files through such
+    /// links. A path outside the folders counts too, because its meaning is unknown.
     pub fn counts(&self, path: &Path) -> bool {
         if self.contains(path) {
             return true;

@@ -1,4 +1,4 @@
-//! Turns the texts of files into the compiler's input, with the place of every Problem. Pure.
+//! Turns the texts of files into the compiler's input, with the place of every Problem. This module performs no IO.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub struct LoadedManifests {
     pub plugins: Vec<PluginInput>,
     /// All valid chains.
     pub chains: Vec<ChainInput>,
-    /// Objects of these kinds that are not valid.
+    /// Objects of Hawsepipe's kinds that are not valid.
     pub invalid: Vec<InvalidObject>,
     /// The data of ConfigMaps.
     pub config_maps: BTreeMap<ObjectKey, BTreeMap<String, String>>,
@@ -45,7 +45,7 @@ pub struct LoadedManifests {
 }
 
 impl LoadedManifests {
-    /// Adds the place to a Problem, if a file declares the object that the Problem is about.
+    /// Returns `problem` with its place, if a file declares the object that it is about.
     pub fn locate(&self, problem: Problem) -> Located {
         match problem.object.as_ref().and_then(|id| self.objects.get(id)) {
             Some(object) => object.locate(problem),
@@ -64,8 +64,8 @@ impl LoadedManifests {
     }
 }
 
-/// Reads the objects in `files`. `previous` is the result of the last reading: for a file that cannot be read now, its
-/// objects at that time are used, and rules about changes compare with the objects that were accepted at that time.
+/// Reads the objects in `files`. `previous` is the result of the last reading. If a file cannot be read now, its
+/// objects from that reading are used. Rules about changes compare with the object as it was last accepted.
 /// `plugin_dir` is the plugin folder of a gateway that names none.
 pub fn load(files: Vec<FileText>, previous: Option<&LoadedManifests>, plugin_dir: &Path) -> LoadedManifests {
     let mut loading = ManifestLoader { loaded: LoadedManifests::default(), previous, plugin_dir };

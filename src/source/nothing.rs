@@ -11,7 +11,8 @@ use crate::domain::reason::Reason;
 /// The maximum number of subfolders that the warning names.
 const MOST: usize = 3;
 
-/// Warns that no upstream is declared in `paths`, and names manifests or code nearby that were not read.
+/// Returns the warning that no upstream is declared in `paths`. It mentions JavaScript files and subfolders with
+/// manifests, because these were not read.
 pub(super) fn nothing_to_serve(paths: &[PathBuf]) -> Located {
     let places: Vec<_> = paths.iter().map(|path| place(path)).collect();
     let message = format!("there is nothing to serve: no MCPUpstream is in {}", places.join("; nor in "));
@@ -20,7 +21,7 @@ pub(super) fn nothing_to_serve(paths: &[PathBuf]) -> Located {
     Located { problem, file: None, place: None }
 }
 
-/// Describes a path and what in it was not read.
+/// Describes a path and, if it is a folder, what in it was not read.
 fn place(path: &Path) -> String {
     let name = path.display();
     let Ok(found) = fs::read_dir(path) else { return name.to_string() };

@@ -8,7 +8,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::ports::Secrets;
 use crate::domain::secret::{MAX_VALUE, NoSecret, SecretText, text_of};
 
-/// The maximum number of subfolders of one folder that are watched.
+/// The maximum number of subfolders that are watched in one folder.
 const MAX_FOLDERS: usize = 1000;
 
 /// The values of Secret documents and of a folder of files.
@@ -21,18 +21,19 @@ pub struct FileSecrets {
 }
 
 impl FileSecrets {
-    /// Values from `documents`, and from the files `NAMESPACE/NAME/KEY` or `NAME/KEY` of `folder`. A file takes
-    /// precedence over a document.
+    /// Creates the values from `documents`, and from the files `NAMESPACE/NAME/KEY` or `NAME/KEY` of `folder`. A file
+    /// takes precedence over a document.
     pub fn new(documents: BTreeMap<ObjectKey, BTreeMap<String, SecretText>>, folder: Option<PathBuf>) -> Self {
         Self { documents, folder, namespace: None }
     }
 
-    /// Values from the files of `folder`: `NAME/KEY` for Secrets of `namespace`, `NAMESPACE/NAME/KEY` for those of any.
+    /// Creates the values from the files of `folder`: `NAME/KEY` for Secrets of `namespace`, and `NAMESPACE/NAME/KEY`
+    /// for Secrets of any namespace.
     pub fn mounted(namespace: &str, folder: Option<PathBuf>) -> Self {
         Self { documents: BTreeMap::new(), folder, namespace: Some(namespace.to_owned()) }
     }
 
-    /// Returns the folders to watch, because changes in them can affect a value.
+    /// Returns the folders in which changes can affect a value.
     pub fn folders(&self) -> BTreeSet<PathBuf> {
         // Values are one or two levels below the folder.
         let below: Vec<_> = self.folder.iter().flat_map(|folder| folders_in(folder)).collect();

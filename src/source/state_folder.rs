@@ -1,7 +1,7 @@
-//! A folder for data that a standalone gateway collects while it runs and needs again after a restart.
+//! A folder for data that a standalone gateway collects while it runs and uses again after a restart.
 //!
-//! The gateway runs without it too, so nothing here returns an error: a failure is logged as a warning, and the data
-//! counts as never stored.
+//! The gateway also runs without this folder, so nothing here returns an error: a failure is logged as a warning, and
+//! the data counts as never stored.
 
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -23,7 +23,7 @@ const LOCK: &str = "lock";
 pub struct StateFile {
     /// The file name.
     pub name: &'static str,
-    /// The largest size in bytes. A larger file is neither written nor read.
+    /// The size limit of the content in bytes. Larger content is neither read nor written.
     pub max_bytes: u64,
 }
 
@@ -52,7 +52,8 @@ impl fmt::Display for NotLocked {
 }
 
 impl StateFolder {
-    /// Opens the folder at `path`, which is created at the first write. With `None`, nothing is stored.
+    /// Creates the state folder for `path`. The folder is created on disk at the first write. With `None`, nothing is
+    /// stored.
     pub fn at(path: Option<PathBuf>) -> Self {
         Self { path, lock: Mutex::default(), warned: Mutex::default() }
     }
@@ -70,7 +71,7 @@ impl StateFolder {
         None
     }
 
-    /// Replaces the content of `file` with `value`. Blocks until it is on disk.
+    /// Replaces the content of `file` with `value`. Blocks until the new content is on disk.
     pub fn write<T: Serialize>(&self, file: StateFile, value: &T) {
         let Some(path) = &self.path else {
             return self.warn("no state folder: neither XDG_STATE_HOME nor HOME is set. Give one with --state-dir");
@@ -118,7 +119,7 @@ impl StateFolder {
 
 fn write<T: Serialize>(folder: &Path, file: StateFile, value: &T) -> io::Result<()> {
     let json = serde_json::to_vec(value)?;
-    if json.len() as u64 >= file.max_bytes {
+    if json.len() as u64 > file.max_bytes {
         return Err(io::Error::other(format!("{} would have more than {} bytes", file.name, file.max_bytes)));
     }
     durable::write(folder, file.name, &json)
@@ -151,6 +152,20 @@ mod tests {
         let next = StateFolder::at(Some(path.clone()));
         assert_eq!(names(&next).unwrap(), ["a", "b"]);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn what_just_fits_is_written_and_read() {
+        let path = path("fits");
+        let folder = StateFolder::at(Some(path.clone()));
+        for length in [NAMES.max_bytes as usize - 4, NAMES.max_bytes as usize - 60] {
+            let name = "x".repeat(length);
+            folder.write(NAMES, &[&name]);
+            assert_eq!(names(&folder).unwrap(), [name]);
+        }
+        folder.write(NAMES, &["x".repeat(NAMES.max_bytes as usize - 3)]);
+        assert_eq!(names(&folder).unwrap()[0].len() as u64, NAMES.max_bytes - 60, "what does not fit is not written");
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 

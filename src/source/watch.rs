@@ -1,6 +1,6 @@
 //! Detects changes of the files that a plan is made of.
 //!
-//! It watches folders instead of files, because editors replace files and ConfigMap volumes replace links.
+//! Folders are watched instead of files, because editors replace files and ConfigMap volumes replace links.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A set of watched folders.
 pub struct FolderWatch {
     watcher: RecommendedWatcher,
-    /// The requested folders. The watcher's thread looks up each change in them.
+    /// The requested folders. The watcher's thread uses them to decide which changes count.
     wanted: Arc<Mutex<Folders>>,
     /// The watched folders with their device and inode, which differ if another folder was moved to the same path.
     folders: BTreeMap<PathBuf, (u64, u64)>,
@@ -42,7 +42,7 @@ impl FolderWatch {
         let wanted = Arc::<Mutex<Folders>>::default();
         let (notify, asked) = (Arc::clone(&changed), Arc::clone(&wanted));
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // An error or an event without a path means that events were lost, so it counts as a change.
+            // An error, or an event without a path, can mean that events were lost, so it counts as a change.
             let says_nothing = event.is_ok_and(|event| {
                 let wanted = asked.lock().unwrap_or_else(PoisonError::into_inner);
                 let is_of_others = !event.paths.is_empty() && !event.paths.iter().any(|path| wanted.counts(path));
@@ -93,7 +93,7 @@ impl FolderWatch {
         self.set(wanted);
     }
 
-    /// Waits for a change, and then until no more changes follow, but at most 200 ms.
+    /// Waits for a change, and then until no other change has followed for 25 ms, but for at most another 200 ms.
     pub async fn changed(&self) {
         tokio::select! {
             () = self.changed.notified() => {}

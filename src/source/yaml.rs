@@ -1,7 +1,8 @@
-//! Converts YAML text to JSON values and their positions. Pure, and bounded in depth, nodes and aliases.
+//! Converts YAML text to JSON values and their positions. This module performs no IO, and limits the depth and the
+//! number of values, including those that aliases repeat.
 //!
-//! Scalars follow the core schema of YAML 1.2: `yes` and `on` are strings. A scalar that kubectl, which still follows
-//! YAML 1.1, would read differently yields a warning.
+//! Scalars follow the core schema of YAML 1.2: `yes` and `on` are strings. kubectl still follows YAML 1.1; a scalar
+//! that it would read differently yields a warning.
 
 mod positions;
 mod scalar;
@@ -28,7 +29,7 @@ const BYTES_PER_NODE: usize = 64;
 pub struct Document {
     /// The document as JSON.
     pub value: Value,
-    /// The positions of its values.
+    /// The positions of the document's values.
     pub places: PositionTree,
     /// Values that kubectl would read differently: the position, and a message that says what to do.
     pub ambiguous: Vec<(Position, String)>,
@@ -46,7 +47,7 @@ impl fmt::Debug for Document {
 pub struct YamlError {
     /// The position of the error.
     pub place: Position,
-    /// What is wrong there.
+    /// Message that describes the error, without its position.
     pub message: String,
     /// True if the text is not valid YAML, false if it is YAML that is not supported or exceeds a limit.
     pub is_syntax: bool,
@@ -55,7 +56,7 @@ pub struct YamlError {
 /// Returns the documents of `text`, without empty ones.
 ///
 /// # Errors
-/// The first place that is not valid YAML, repeats a key, has an unsupported tag or a merge key, or exceeds
+/// Returns the first place that is not valid YAML, repeats a key, has an unsupported tag or a merge key, or exceeds
 /// [`MAX_DEPTH`] or [`MAX_NODES`].
 pub fn read(text: &str) -> Result<Vec<Document>, YamlError> {
     let mut parser = Parser::new_from_str(text.strip_prefix('\u{feff}').unwrap_or(text));

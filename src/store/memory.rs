@@ -9,8 +9,8 @@ use crate::domain::record::{CallRecord, PluginExecution};
 
 /// The maximum number of calls that are kept.
 const CALLS: usize = 1000;
-/// The maximum number of plugins that have a ring. Beyond that, the plugin whose last execution is the oldest loses its
-/// ring.
+/// The maximum number of plugins that have a ring. If another plugin needs one, the plugin whose last execution is the
+/// oldest loses its ring.
 const PLUGINS: usize = 1000;
 
 /// The newest executions of each plugin and the newest calls, in bounded rings. Each ring has its own lock, so that a
@@ -32,7 +32,7 @@ impl<T> Default for Ring<T> {
 }
 
 impl<T> Ring<T> {
-    /// A row is complete before it is added, so a lock whose holder panicked still guards complete rows.
+    /// Locks the rows. A poisoned lock is used too, because a row is complete before it is added.
     fn rows(&self) -> MutexGuard<'_, VecDeque<Arc<T>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -50,14 +50,15 @@ impl<T> Ring<T> {
         left
     }
 
-    /// The newest rows, newest first.
+    /// Returns at most `limit` rows, newest first.
     fn newest(&self, limit: usize) -> Vec<Arc<T>> {
         self.rows().iter().rev().take(limit).cloned().collect()
     }
 }
 
 impl MemoryRecords {
-    /// Keeps up to `per_plugin` executions of each plugin, and the last 1,000 calls.
+    /// Creates a store that keeps up to `per_plugin` executions of each plugin, but at least one, and the last 1,000
+    /// calls.
     pub fn new(per_plugin: usize) -> Self {
         Self {
             per_plugin: AtomicUsize::new(per_plugin),

@@ -1,4 +1,4 @@
-//! A metrics registry that can list its metrics, so that the reference documentation is generated from it.
+//! A metrics registry that can describe its metrics. The reference documentation is generated from the descriptions.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,35 +7,35 @@ use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::proto::MetricType;
 use prometheus::{Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
-/// The description of a metric.
+/// The description of a metric, as it appears in the reference documentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     /// The full name, such as `hawsepipe_calls_total`.
     pub name: String,
     /// `counter`, `gauge` or `histogram`.
     pub kind: &'static str,
-    /// The names of its labels.
+    /// The names of the metric's labels.
     pub labels: Vec<String>,
     /// The `HELP` text: what the metric counts or measures.
     pub help: String,
 }
 
-/// A metrics registry that keeps descriptions of its metrics.
+/// A metrics registry that also keeps a description of each metric.
 #[derive(Default)]
 pub struct Catalog {
     registry: Registry,
     described: Mutex<Vec<Described>>,
-    /// One function for each metric with labels, which removes its outdated series.
+    /// For each metric that was registered with [`Catalog::keep_series`], a function that removes its outdated series.
     pruners: Mutex<Vec<Pruner>>,
 }
 
-/// Returns whether series with this label name and value must be removed, because the object that the label names is
-/// gone.
+/// A function that receives the name and the value of a label, and returns whether the object that the value names is
+/// gone. Series with such a label are removed.
 pub type IsGone<'a> = &'a dyn Fn(&str, &str) -> bool;
 type Pruner = Box<dyn Fn(IsGone<'_>) + Send + Sync>;
 
 impl Catalog {
-    /// Registers a metric.
+    /// Registers a metric. [`Catalog::prune`] does not remove its series.
     ///
     /// # Errors
     /// If a metric of the same name is already registered.
@@ -70,12 +70,13 @@ impl Catalog {
         Ok(())
     }
 
-    /// Removes all series with a label for which `is_gone` returns true.
+    /// Removes every series that has a label for which `is_gone` returns true, from all metrics registered with
+    /// [`Catalog::keep_series`].
     pub fn prune(&self, is_gone: IsGone<'_>) {
         self.pruners.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|prune| prune(is_gone));
     }
 
-    /// Creates and registers a counter.
+    /// Creates a counter with these labels, and registers it with [`Catalog::keep_series`].
     ///
     /// # Errors
     /// As [`Catalog::keep`].
@@ -85,7 +86,7 @@ impl Catalog {
         Ok(metric)
     }
 
-    /// Creates and registers a gauge.
+    /// Creates a gauge with these labels, and registers it with [`Catalog::keep_series`].
     ///
     /// # Errors
     /// As [`Catalog::keep`].
@@ -95,7 +96,8 @@ impl Catalog {
         Ok(metric)
     }
 
-    /// Creates and registers a histogram. `buckets` are the upper bounds of its buckets.
+    /// Creates a histogram with these labels, and registers it with [`Catalog::keep_series`]. `buckets` are the upper
+    /// bounds of its buckets, in the unit of the metric.
     ///
     /// # Errors
     /// As [`Catalog::keep`].
@@ -127,7 +129,8 @@ impl Catalog {
     }
 }
 
-/// Describes the metrics of a collector. Types come from the collected families, labels from the descriptors.
+/// Describes the metrics of a collector. The kind comes from the collected families, everything else from the
+/// descriptors. A metric without a collected family counts as a gauge.
 fn describe(collector: &impl Collector) -> Vec<Described> {
     let families = collector.collect();
     let kind = |name: &str| {

@@ -18,11 +18,11 @@ use super::terminal::Terminal;
 use super::trace_context;
 use super::traces::Traces;
 
-/// Libraries whose messages are off, because the gateway logs the same failures itself. Directives of the user for
-/// these targets take precedence.
+/// Directives that turn off the messages of libraries about failures that the gateway logs itself. Directives of the
+/// user for the same targets take precedence.
 const TOLD_ELSEWHERE: &str = "kube_client::client::builder=off,kube_runtime::watcher=off";
 
-/// Changes the log level while the process runs.
+/// A handle to change the log level while the process runs.
 #[derive(Clone)]
 pub struct LogLevelHandle(Handle<EnvFilter, Registry>);
 
@@ -76,12 +76,12 @@ pub(super) fn start(traces: &Traces) -> anyhow::Result<LogLevelHandle> {
             .map_event_format(WithTrace)
             .boxed()
     };
-    // If tests call this twice in one process, the first subscriber stays.
+    // This fails if a test has already called the function in this process. The first subscriber then stays in use.
     let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).with(traces.layer()).try_init();
     Ok(LogLevelHandle(handle))
 }
 
-/// Returns the filter of `HAWSEPIPE_LOG`, or `None` if it is not set.
+/// Returns the filter that `HAWSEPIPE_LOG` describes, or `None` if the variable is not set.
 pub(super) fn filter_of_environment() -> anyhow::Result<Option<EnvFilter>> {
     match std::env::var("HAWSEPIPE_LOG") {
         Ok(directives) => Ok(Some(filter(&directives).context("HAWSEPIPE_LOG")?)),

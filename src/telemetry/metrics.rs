@@ -1,8 +1,9 @@
-//! The gateway's metrics, with a method for each event. Names and labels are an interface: dashboards and alerts depend
-//! on them.
+//! The gateway's metrics, with a method for each event. The names of metrics and labels are an interface: dashboards
+//! and alerts depend on them.
 //!
-//! The number of label values is bounded: upstreams, plugins and chains are those of the plan, tools are those that
-//! upstreams list (`_other` beyond [`MAX_TOOLS`]), and all other labels have a fixed set of values.
+//! The number of label values is limited: upstreams, plugins and chains are those of the plan, tools are those that
+//! upstreams list (`_other` beyond [`MAX_TOOLS`]), and every other label has a fixed set of values, or one value at a
+//! time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -18,20 +19,21 @@ use crate::domain::ports::{PluginLoad, WorkerInfo};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::record::{CallRecord, PluginExecution};
 
-/// The maximum number of tools that have their own value of the label `tool`.
+/// The maximum number of tools that have their own value of the label `tool`. The value for all other tools is
+/// `_other`.
 pub const MAX_TOOLS: usize = 500;
 
-/// Bucket bounds for plugins, in seconds.
+/// Upper bounds of the buckets for plugins, and for the gateway's own share of calls, in seconds.
 const PLUGIN_BUCKETS: &[f64] =
     &[5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
-/// Bucket bounds for calls, in seconds.
+/// Upper bounds of the buckets for calls, probes, and the application of plans, in seconds.
 const CALL_BUCKETS: &[f64] =
     &[2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// Every metric of a gateway process.
+/// The metrics of a gateway process, and the registry to which adapters add their own.
 pub struct Metrics {
     catalog: Catalog,
-    /// Locked while metrics are rendered, because that resets some gauges and fills them again.
+    /// Locked during rendering, because rendering resets some gauges and then sets them again.
     rendering: Mutex<()>,
     tools: DashSet<String>,
     tool_count: AtomicUsize,
@@ -70,7 +72,7 @@ impl Metrics {
     /// Creates all metrics in a new registry.
     ///
     /// # Errors
-    /// If two metrics have the same name, which a test rules out.
+    /// If two metrics have the same name. A test makes sure that none do.
     pub fn new() -> prometheus::Result<Self> {
         let m = Catalog::default();
         m.keep(prometheus::process_collector::ProcessCollector::for_self())?;
@@ -196,9 +198,10 @@ impl Metrics {
         &self.catalog
     }
 
-    /// Renders all metrics in the text format of Prometheus. `now` is the current state, for the gauges.
+    /// Renders all metrics in the text format of Prometheus. `now` describes the current state of the gateway, from
+    /// which gauges and some counters are set.
     pub fn render(&self, now: &ScrapeInput<'_>) -> String {
-        // Two concurrent renderings would count each worker twice.
+        // Without this lock, two concurrent renderings could count each worker twice.
         let _alone = self.rendering.lock().unwrap_or_else(PoisonError::into_inner);
         self.prune(&now.names);
         self.bytes_and_rows(now);
@@ -212,12 +215,13 @@ impl Metrics {
         self.catalog.render()
     }
 
-    /// Counts a call as in flight. [`Metrics::call_ended`] must follow.
+    /// Counts a call as in flight. [`Metrics::call_ended`] must be called when the call has ended.
     pub fn call_started(&self) {
         self.in_flight.with_label_values::<&str>(&[]).inc();
     }
 
-    /// Counts a call that ended. `known` is true if an upstream lists `record.tool`; otherwise the label is `_other`.
+    /// Counts and measures a call that has ended. `known` tells whether the upstream lists `record.tool`; if it does
+    /// not, the value of the label `tool` is `_other`.
     pub fn call_ended(&self, gateway: &str, record: &CallRecord, known: bool) {
         self.in_flight.with_label_values::<&str>(&[]).dec();
         let tool = if known { self.tool_label(&record.upstream, &record.tool) } else { "_other" };
@@ -246,12 +250,12 @@ impl Metrics {
         tool
     }
 
-    /// Counts a call that was refused at admission.
+    /// Counts a call that was refused before it was sent to an upstream. `reason` is the value of the label `reason`.
     pub fn refused(&self, reason: &str) {
         self.refused.with_label_values(&[reason]).inc();
     }
 
-    /// Counts and measures an execution, successful or not.
+    /// Counts and measures an execution, whether it succeeded or failed.
     pub fn execution(&self, row: &PluginExecution) {
         let phase = row.phase.wire();
         let reason = row.reason.map_or("", |r| r.as_str());
@@ -264,12 +268,12 @@ impl Metrics {
         self.output_bytes.with_label_values(&labels).inc_by(row.output_size_bytes.unwrap_or(0));
     }
 
-    /// Counts the outcome of an entry on a call, whether the entry ran or not.
+    /// Counts the outcome of a chain's entry on one call. An entry that was not executed has an outcome too.
     pub fn entry(&self, plugin: &str, chain: &str, phase: &str, mode: &str, status: &str, reason: &str) {
         self.executions.with_label_values(&[plugin, chain, phase, mode, status, reason]).inc();
     }
 
-    /// Sets the gauges of workers and of the executions that run or wait.
+    /// Sets the gauges of workers, and of the executions that run or wait.
     fn workers(&self, load: PluginLoad, workers: &[WorkerInfo]) {
         self.permits.with_label_values::<&str>(&[]).set(i64::from(load.permits));
         self.permits_in_use.with_label_values::<&str>(&[]).set(i64::from(load.permits_in_use));
@@ -287,7 +291,7 @@ impl Metrics {
         }
     }
 
-    /// Sets the state of an upstream, and whether it is automatically out of routing.
+    /// Sets the state of an upstream. `auto_disabled` tells whether the gateway has taken the upstream out of routing.
     pub fn upstream_state(&self, upstream: &str, state: ConnectionState, auto_disabled: bool) {
         for each in ConnectionState::ALL {
             self.upstream_state.with_label_values(&[upstream, each.as_str()]).set(i64::from(each == state));
@@ -310,12 +314,12 @@ impl Metrics {
         self.sessions.with_label_values(&["legacy"]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Adds `change` to the number of open event streams: 1 when one opens, -1 when one closes.
+    /// Adds `change` to the number of open event streams of clients of this era: 1 when one opens, -1 when one closes.
     pub fn stream(&self, era: &str, change: i64) {
         self.streams.with_label_values(&[era]).add(change);
     }
 
-    /// Records that a plan came into force, `took` after it arrived.
+    /// Records the plan that has come into force, with its problems. `took` is the time since the plan arrived.
     pub fn plan(&self, revision: &str, problems: &[Problem], took: Duration) {
         self.plan_info.reset();
         self.plan_info.with_label_values(&[revision]).set(1);
@@ -326,7 +330,7 @@ impl Metrics {
         self.plan_apply.with_label_values::<&str>(&[]).observe(took.as_secs_f64());
     }
 
-    /// Removes the series of objects that no plan names any more. It runs at each rendering, because a call that ends
+    /// Removes the series of objects that are not in the plan. This happens at each rendering, because a call that ends
     /// after its plan was replaced can create such a series again.
     fn prune(&self, names: &PlannedNames<'_>) {
         self.catalog.prune(&|label, value| names.is_gone(label, value));

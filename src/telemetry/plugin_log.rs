@@ -1,4 +1,4 @@
-//! Collects the log lines of plugins for commands that run a single plugin and show its output.
+//! Collects the log lines of plugins, for commands that run a single plugin and show its output.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ const MAX_LINES: usize = 10_000;
 pub struct LogLine {
     /// `error`, `warn`, `info` or `debug`; `stderr` for a line that the worker process printed.
     pub level: &'static str,
-    /// The message.
+    /// The text of the line, without the level, the time and the name of the plugin.
     pub text: String,
 }
 
@@ -30,8 +30,8 @@ pub struct LogLine {
 pub struct PluginLog(Arc<Mutex<Vec<LogLine>>>);
 
 impl PluginLog {
-    /// Starts to collect the lines of plugins. Everything else goes to standard error if `HAWSEPIPE_LOG` is set, and is
-    /// dropped otherwise.
+    /// Starts to collect the lines of plugins. If `HAWSEPIPE_LOG` is set, all messages that it selects are also written
+    /// to standard error; otherwise nothing is.
     ///
     /// # Errors
     /// If `HAWSEPIPE_LOG` is not valid.
@@ -40,12 +40,12 @@ impl PluginLog {
         let kept = lines.clone().with_filter(Targets::new().with_target(TARGET, Level::DEBUG));
         let logged = filter_of_environment()?
             .map(|filter| tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter));
-        // If this is called twice in one process, the first subscriber stays.
+        // This fails if the function has already been called in this process. The first subscriber then stays in use.
         let _ = tracing_subscriber::registry().with(kept).with(logged).try_init();
         Ok(lines)
     }
 
-    /// Returns the lines since the last call, and forgets them.
+    /// Returns the lines that were collected since the last call, and removes them from the collection.
     pub fn take(&self) -> Vec<LogLine> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -73,7 +73,8 @@ impl<S: Subscriber> Layer<S> for PluginLog {
 #[derive(Default)]
 struct PluginEvent {
     text: String,
-    /// Whether a worker process printed the line. Such an event has the field `worker` instead of `call`.
+    /// True if the worker's process printed the line, false if the plugin logged it. An event for a printed line has
+    /// the field `worker` instead of `call`.
     is_printed: bool,
 }
 

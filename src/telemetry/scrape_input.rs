@@ -1,4 +1,4 @@
-//! The state from which gauges are computed when metrics are read.
+//! The state from which gauges and some counters are set when metrics are read.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,23 +8,25 @@ use crate::domain::ports::{PluginLoad, WorkerInfo};
 /// The state of the gateway when metrics are read.
 #[derive(Debug, Default)]
 pub struct ScrapeInput<'a> {
-    /// How many executions run and wait, and how many can run.
+    /// How many executions run and wait, and how many can run at the same time.
     pub load: PluginLoad,
     /// All workers.
     pub workers: Vec<WorkerInfo>,
-    /// The chains that refuse every call they select, each with the reason.
+    /// The chains that refuse every call that they select, each with the reason.
     pub refusing: Vec<(&'a str, &'static str)>,
-    /// The chains with a weakened Guard, each with the reason.
+    /// The chains that can let a call pass although a Guard fails or only runs as a shadow, each with the reason.
     pub failing_open: Vec<(&'a str, &'static str)>,
-    /// The names in the plan. Series of any other name are removed.
+    /// The names of the objects in the plan. Series about other objects are removed.
     pub names: PlannedNames<'a>,
-    /// For each purpose that memory is held for: its name, the bytes held, and how often there was no room.
+    /// For each purpose of reserved memory: the name of the purpose, the number of bytes reserved now, and how often a
+    /// reservation failed because there was no room.
     pub held: Vec<(&'static str, u64, u64)>,
-    /// For each store of the history: its name, and how many rows it dropped to make room.
+    /// For each store of the history: the name of the store, and how many rows it has dropped to make room for newer
+    /// ones.
     pub dropped: Vec<(&'static str, u64)>,
 }
 
-/// The names in a plan, in the form that labels have.
+/// The names of the objects in a plan, as they appear in labels.
 #[derive(Debug, Default)]
 pub struct PlannedNames<'a> {
     /// Plugins, as `namespace/name`.
@@ -36,7 +38,7 @@ pub struct PlannedNames<'a> {
 }
 
 impl PlannedNames<'_> {
-    /// Whether a series with this label is about an object that no plan names.
+    /// Whether the label names an object that is not in the plan.
     pub(super) fn is_gone(&self, label: &str, value: &str) -> bool {
         match label {
             "plugin" => !self.plugins.contains(value),

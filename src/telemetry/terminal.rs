@@ -44,7 +44,7 @@ where
     }
 }
 
-/// The fields of an event that a server or a plugin caused.
+/// The fields of an event that stands for a line of an MCP server or a plugin: who wrote it, and the line.
 #[derive(Default)]
 struct ForeignLine {
     from: String,

@@ -13,10 +13,11 @@ use super::stdio::ServerLauncher;
 use crate::domain::budget::ByteBudget;
 use crate::domain::instance::Instance;
 
-/// How many small tasks may run in the background: cancellations, replies to servers, ends of sessions.
+/// The maximum number of small tasks that run in the background at the same time: cancellations, replies to servers,
+/// ends of sessions, and reading event streams to their end.
 const BACKGROUND: usize = 128;
 
-/// The error if too many small tasks are running.
+/// The error of a small task that was not started, because too many are running.
 #[derive(Debug)]
 pub(super) struct TooMany;
 
@@ -24,15 +25,15 @@ pub(super) struct TooMany;
 pub(super) struct UpstreamContext {
     /// Events that upstreams report on their own, such as a changed tool list.
     pub(super) events: EventQueue,
-    /// All tasks, so that shutdown can wait for them.
+    /// All tasks of this module, so that shutdown can wait for them.
     pub(super) tasks: TaskTracker,
     pub(super) launcher: ServerLauncher,
     pub(super) metrics: UpstreamMetrics,
-    /// Cancelled when processes get no more time to exit on their own.
+    /// Cancelled when the processes of servers get no more time to exit on their own.
     pub(super) hurry: CancellationToken,
     /// The budget for the memory of answers while they are read.
     pub(super) budget: Arc<ByteBudget>,
-    /// Identifies this process in requests.
+    /// Identifies this gateway process in HTTP requests.
     pub(super) instance: Instance,
     runtime: Handle,
     background: Arc<Semaphore>,
@@ -59,13 +60,13 @@ impl UpstreamContext {
         }
     }
 
-    /// The runtime, for tasks that are spawned from outside of it.
+    /// The runtime, for tasks that are spawned from threads outside of it.
     pub(super) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Runs a small task in the background. If too many are running, drops it and returns an error. Can be called from
-    /// any thread.
+    /// Starts a small task in the background. If too many are running, returns an error without running the task. Can
+    /// be called from any thread.
     pub(super) fn spawn_small(&self, task: impl Future<Output = ()> + Send + 'static) -> Result<(), TooMany> {
         let permit = Arc::clone(&self.background).try_acquire_owned().map_err(|_| TooMany)?;
         let task = async move {
@@ -76,7 +77,8 @@ impl UpstreamContext {
         Ok(())
     }
 
-    /// Sends a message to an upstream in a small task. A message that is dropped is counted.
+    /// Starts `telling`, which sends a message to an upstream, as a small task. If too many are running, the message is
+    /// dropped and counted.
     pub(super) fn notify_later(&self, upstream: &str, telling: impl Future<Output = ()> + Send + 'static) {
         if self.spawn_small(telling).is_err() {
             self.metrics.unsent(upstream).inc();

@@ -1,4 +1,5 @@
-//! Limits how much unrequested output of a server is read: a server that writes without end must not keep a core busy.
+//! Limits the rate at which unrequested output of a server is read, because a server that writes without end must not
+//! keep a core busy.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use tokio::time::Instant;
 
 /// The allowed number of bytes per second.
 const BYTES: u64 = 4 * 1024 * 1024;
-/// The cost of a line or an event in addition to its bytes, because it can be empty.
+/// The cost of a line or an event in addition to its bytes. Without it, empty lines would cost nothing.
 pub(super) const EACH: u64 = 16;
 /// The maximum number of bytes of an incomplete message that are kept while no call waits for an answer.
 pub(super) const UNASKED: u64 = 1 << 20;
@@ -32,7 +33,7 @@ impl Flow {
         Self::new(BYTES)
     }
 
-    /// Takes `amount` if enough is left of this second's allowance. Returns whether it was taken.
+    /// Takes `amount` if enough is left of the allowance of the current second. Returns whether it was taken.
     pub(super) fn take(&mut self, amount: u64) -> bool {
         if self.began.elapsed() >= WINDOW {
             (self.began, self.spent) = (Instant::now(), 0);
@@ -44,8 +45,8 @@ impl Flow {
         fits
     }
 
-    /// Takes `amount`. If not enough is left of this second's allowance, waits for the next second. The caller reads
-    /// nothing meanwhile, so the server has to wait too.
+    /// Takes `amount`. If not enough is left of the allowance of the current second, waits until that second is over.
+    /// The caller does not read in the meantime, so the server has to wait too.
     pub(super) async fn spend(&mut self, amount: u64) {
         if !self.take(amount) {
             tokio::time::sleep_until(self.began + WINDOW).await;

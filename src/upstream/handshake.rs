@@ -1,5 +1,5 @@
-//! Determines which version of the protocol a server supports: a state machine that returns what to send next. It does
-//! no I/O.
+//! Determines which version of the protocol a server supports. This is a state machine that returns what to send next;
+//! it does no I/O.
 //!
 //! The modern era is tried first. Any answer that does not prove a modern server leads to `initialize`, so that old
 //! servers are reached too, however they answer an unknown method (MCP 2026-07-28, versioning; backward compatibility).
@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::plan::EraSetting;
+use crate::domain::quoted::Quoted;
 use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION};
 use crate::domain::upstream::{Answer, Era, ServerFacts, UpstreamError};
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
@@ -21,9 +22,9 @@ pub(super) enum HandshakeStep {
     Discover,
     /// Send `initialize`.
     Initialize,
-    /// The server is known. A legacy one must still be sent `notifications/initialized`.
+    /// The handshake has succeeded. A legacy server must still be sent `notifications/initialized`.
     Done(ServerFacts),
-    /// The gateway cannot talk to this server.
+    /// The handshake has failed: the gateway cannot talk to the server.
     Failed(UpstreamError),
 }
 
@@ -35,8 +36,8 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Starts with the era that the setting demands, or else with that of the last handshake, `before`; by default with
-    /// the modern era.
+    /// Creates a handshake that starts with the era that the setting demands. If the setting is `Auto`, it starts with
+    /// `before`, the era of the last handshake, or with the modern era if that is `None`.
     pub(super) fn new(setting: EraSetting, before: Option<Era>) -> Self {
         let last_step = match (setting, before) {
             (EraSetting::Legacy, _) | (EraSetting::Auto, Some(Era::Legacy)) => HandshakeStep::Initialize,
@@ -52,7 +53,7 @@ impl Handshake {
         }
     }
 
-    /// Returns the next step, after the outcome of the last one.
+    /// Returns the next step. `outcome` is that of the last step.
     pub(super) fn next(&mut self, outcome: Result<Answer, UpstreamError>) -> HandshakeStep {
         if self.last_step == HandshakeStep::Initialize { self.initialized(outcome) } else { self.discovered(outcome) }
     }
@@ -85,8 +86,8 @@ impl Handshake {
             },
             Ok(Answer::Error(error)) => {
                 let code = code_of(&error);
-                // A slow modern server may have handled the first probe after it timed out here, and then expects
-                // modern requests.
+                // A slow modern server may have received `server/discover` although the gateway no longer waits for its
+                // answer. Such a server refuses `initialize` with this code, so it is asked once more.
                 if code == Some(UNSUPPORTED_VERSION) && self.setting == EraSetting::Auto && self.discovered < 2 {
                     self.discovered += 1;
                     self.last_step = HandshakeStep::Discover;
@@ -104,8 +105,8 @@ fn refused(method: &str, code: Option<i64>) -> UpstreamError {
     UpstreamError::Protocol(format!("it answered {method} with {code}"))
 }
 
-/// Returns `Ok` if the server may support a legacy version, or `Err` if the error proves that it is a modern server
-/// that the gateway cannot use.
+/// Judges the error with which a server answered `server/discover`. Returns `Ok` if the server may support a legacy
+/// version, or `Err` if the error proves that it is a modern server that the gateway cannot use.
 fn judge_error(error: &RawValue) -> Result<UpstreamError, UpstreamError> {
     let Ok(error) = serde_json::from_str::<ErrorFields>(error.get()) else {
         return Ok(refused("server/discover", None));
@@ -127,14 +128,14 @@ fn judge_error(error: &RawValue) -> Result<UpstreamError, UpstreamError> {
     }
 }
 
-/// Whether the answer to a probe shows that the server still uses the negotiated era.
+/// Whether a server of the negotiated era may give this answer to a probe.
 pub(super) fn speaks_still(era: Era, is_process: bool, answer: &Answer) -> bool {
     match (era, answer) {
         (Era::Modern, Answer::Result(result)) => read_discovery(result).is_some(),
         (Era::Modern, Answer::Error(_)) => false,
         (Era::Legacy, Answer::Result(_)) => true,
-        // Not every legacy server supports `ping`, so most errors prove nothing. A modern server refuses the request
-        // because it does not have the members that modern requests must have.
+        // Not every legacy server supports `ping`, so most errors prove nothing. A modern server over HTTP, however,
+        // refuses a legacy request, because the request does not have the members that modern requests must have.
         (Era::Legacy, Answer::Error(error)) => {
             let code = code_of(error);
             let of_envelope = matches!(code, Some(INVALID_PARAMS | INVALID_REQUEST));
@@ -182,7 +183,7 @@ struct Implementation {
 }
 
 fn facts(era: Era, version: &str, capabilities: &Capabilities, info: Option<Box<RawValue>>) -> ServerFacts {
-    // This is only shown to users, so whatever cannot be read is ignored.
+    // The name and the version of a server are only shown to users, so they are left out if they cannot be read.
     let info: Implementation = info.and_then(|i| serde_json::from_str(i.get()).ok()).unwrap_or_default();
     let cut = |text: String| text.chars().filter(|c| !c.is_control()).take(200).collect();
     ServerFacts {
@@ -207,9 +208,10 @@ fn read_initialization(result: &RawValue) -> Result<ServerFacts, UpstreamError> 
         .map_err(|_| UpstreamError::Protocol("its answer to initialize cannot be read".into()))?;
     match LEGACY_VERSIONS.iter().find(|v| **v == found.protocol_version) {
         Some(version) => Ok(facts(Era::Legacy, version, &found.capabilities, found.server_info)),
-        None => {
-            Err(UpstreamError::Protocol(format!("it speaks version {:.20?} of the protocol", found.protocol_version)))
-        }
+        None => Err(UpstreamError::Protocol(format!(
+            "it speaks version {} of the protocol",
+            Quoted(&found.protocol_version, 20)
+        ))),
     }
 }
 

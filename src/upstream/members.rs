@@ -13,13 +13,13 @@ pub(super) const MOST: usize = 256;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Member<'a> {
-    /// Whether the name of the member was read.
+    /// Whether the message has this member, even if its value could not be read.
     pub(super) seen: bool,
     /// The member's value; `None` if it is null or could not be read.
     pub(super) value: Option<&'a RawValue>,
 }
 
-/// The members of a message that could be read.
+/// The members of a message, as far as they could be read.
 #[derive(Debug, Default)]
 pub(super) struct MessageMembers<'a> {
     pub(super) jsonrpc: Member<'a>,
@@ -28,21 +28,22 @@ pub(super) struct MessageMembers<'a> {
     pub(super) params: Member<'a>,
     pub(super) result: Member<'a>,
     pub(super) error: Member<'a>,
-    /// Whether one of these members occurs twice. Readers differ in which one they use.
+    /// Whether one of these members occurs twice. Parsers differ in which of the two they use.
     pub(super) doubled: bool,
     /// Whether the text is one complete object.
     pub(super) whole: bool,
     ids: Vec<u64>,
 }
 
-/// Which call an invalid message belongs to.
+/// The requests that an invalid message answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// It answers the requests with these ids. There are several if it names more than one.
+    /// The message answers the requests with these ids. There are several if the text contains more than one id.
     Calls(Vec<u64>),
-    /// It answers a request, but its id cannot be read.
+    /// The message answers a request, but the id of that request cannot be read.
     SomeCall,
-    /// It is not an answer, or it answers a request that was never sent.
+    /// The message is not an answer, or it answers no request of the gateway, because its id is missing or not a
+    /// number.
     Nobody,
 }
 
@@ -68,13 +69,14 @@ impl<'a> MessageMembers<'a> {
         })
     }
 
-    /// Whether the message has a member that only answers have. A truncated text without one may be a request of the
-    /// gateway that the server echoes.
+    /// Whether the message has a member that only answers have. A truncated text without such a member may be a request
+    /// of the gateway that the server echoes.
     pub(super) fn carries_answer(&self) -> bool {
         self.result.seen || self.error.seen
     }
 
-    /// Which call the message belongs to if it is invalid. An object without any sign of JSON-RPC is a log line.
+    /// Returns which requests the message answers. Used if the message is invalid. An object without any sign of
+    /// JSON-RPC counts as a log line.
     pub(super) fn whose(self) -> Whose {
         let is_answer = self.carries_answer() || self.whole && self.jsonrpc.seen && !self.method.seen;
         if !is_answer {
@@ -89,8 +91,8 @@ impl<'a> MessageMembers<'a> {
     }
 }
 
-/// The number that an id represents. Some servers answer a request with id `7` as `"7"` or `7.0`, which JSON-RPC
-/// considers different ids.
+/// Returns the number that an id represents. Some servers answer a request with id `7` as `"7"` or `7.0`, which
+/// JSON-RPC considers different ids.
 pub(super) fn number(id: &RawValue) -> Option<u64> {
     serde_json::from_str(id.get().trim_matches('"')).ok().or_else(|| {
         let number: f64 = serde_json::from_str(id.get()).ok()?;
@@ -126,7 +128,7 @@ impl<'a> Visitor<'a> for MembersVisitor<'_, 'a> {
     }
 }
 
-/// A string, borrowed if it contains no escapes.
+/// A JSON string, borrowed from the text if it contains no escapes.
 #[derive(Deserialize)]
 pub(super) struct JsonString<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 

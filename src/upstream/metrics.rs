@@ -1,5 +1,5 @@
-//! Metrics about output of server processes that is dropped, and about messages that are not sent to servers. Labels
-//! are upstreams, of which the plan has a limited number, and kinds from a fixed list.
+//! Counts the output of servers that is dropped, and the messages that are not sent to servers. The values of the
+//! labels are the upstreams of the plan, whose number is limited, and kinds from a fixed list.
 
 use prometheus::{IntCounter, IntCounterVec, Opts};
 
@@ -8,9 +8,9 @@ use crate::telemetry::catalog::Catalog;
 /// The kind of output that was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dropped {
-    /// A line on stdout that is not a message.
+    /// A line on stdout that is not a message, or that answers no request.
     Stray,
-    /// A message that is too large.
+    /// A line on stdout that is too large, or for which there is no room in the memory budget.
     Large,
     /// A line on stderr beyond the limit for the log.
     Log,
@@ -31,7 +31,8 @@ impl Dropped {
     }
 }
 
-/// Counters about servers. Clones share their values.
+/// Counters by upstream: output of servers that was dropped, and messages that were not sent to servers. Clones share
+/// their values.
 #[derive(Clone, Debug)]
 pub struct UpstreamMetrics {
     dropped: IntCounterVec,
@@ -65,7 +66,6 @@ impl UpstreamMetrics {
         catalog.keep_series(self.unsent.clone())
     }
 
-    /// Counts a line that was dropped.
     pub(super) fn dropped(&self, upstream: &str, what: Dropped) {
         self.dropped.with_label_values(&[upstream, what.as_str()]).inc();
     }

@@ -42,7 +42,7 @@ use self::server::Server;
 
 /// How long a retired target's connection stays open for its calls in flight.
 const LAST_CALLS: Duration = Duration::from_secs(60);
-/// The same limit at shutdown. It is short, because the calls should have ended before.
+/// Like `LAST_CALLS`, but at shutdown. The limit is short, because the calls should have ended before.
 const AT_SHUTDOWN: Duration = Duration::from_secs(1);
 /// How long shutdown waits for all tasks to end.
 const SHUTDOWN: Duration = Duration::from_secs(10);
@@ -55,11 +55,11 @@ pub struct Upstreams {
     shared: Arc<UpstreamContext>,
 }
 
-/// The servers of each upstream. While one plan replaces another, those of both plans.
+/// The servers of each upstream. While one plan replaces another, an upstream can have a server for each of the two.
 type ServersByKey = HashMap<ObjectKey, Vec<Arc<Server>>>;
 
 impl Upstreams {
-    /// Creates a collection without upstreams. `budget` accounts for the memory of answers, and HTTP requests name
+    /// Creates a collection without upstreams. `budget` accounts for the memory of answers. HTTP requests name
     /// `instance` as their sender. Must be called in a Tokio runtime.
     pub fn new(
         launcher: ServerLauncher,
@@ -85,7 +85,7 @@ impl Upstreams {
         outcome
     }
 
-    /// Removes all servers that serve none of these targets, and returns them.
+    /// Removes all servers that serve none of the targets in `keep`, and returns them.
     fn forget_all_but(&self, keep: &[Target]) -> Vec<Arc<Server>> {
         self.change(|known| {
             let mut gone = Vec::new();

@@ -1,4 +1,4 @@
-//! Why a request to a server has no answer.
+//! The reasons why a request to a server gets no answer, and which of them allow sending it again.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -6,12 +6,11 @@ use serde_json::value::RawValue;
 use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, UNSUPPORTED_VERSION};
 use crate::domain::upstream::{Era, UpstreamError};
 
-/// Why a request has no answer.
 #[derive(Debug)]
 pub(super) enum RequestFailure {
     /// The request was not executed, and may succeed over another connection.
     Stale(UpstreamError),
-    /// The server rejected the gateway's protocol version, headers or capabilities.
+    /// The server rejected the protocol version, the headers or the capabilities of the gateway.
     Refused(HopRefusal),
     /// Any other reason.
     Final(UpstreamError),
@@ -47,14 +46,16 @@ pub(super) fn code_of(error: &RawValue) -> Option<i64> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HopRefusal {
     code: i64,
-    /// Whether the request was certainly not executed.
+    /// True if it is certain that the request was not executed.
     untouched: bool,
 }
 
 impl HopRefusal {
-    /// Classifies an error from a server over HTTP. `refused` tells whether the HTTP status was a client error too;
-    /// otherwise a tool may have run. From a legacy server, these codes are errors of a tool, because legacy versions
-    /// do not define them. The exception is a refused version, which shows that the server is no longer legacy.
+    /// Returns the refusal if an error that a server returned over HTTP is one, or `None` if the error is an answer for
+    /// the client. `refused` tells whether the HTTP status was a client error too; otherwise a tool may have run.
+    /// Legacy versions do not define the error codes of refusals, so a legacy server that returns one of them returns
+    /// the error of a tool. The exception is an unsupported version with a client error status: it shows that the
+    /// server is no longer legacy.
     pub(super) fn over_http(era: Era, error: &RawValue, refused: bool) -> Option<Self> {
         let code = code_of(error).filter(|code| match era {
             Era::Modern => is_of_hop(*code),
@@ -63,7 +64,7 @@ impl HopRefusal {
         Some(Self { code, untouched: refused })
     }
 
-    /// Whether a new handshake may help.
+    /// Whether the connection must be replaced, because a new handshake may help.
     pub(super) fn ends_connection(self) -> bool {
         self.code != CAPABILITY_REQUIRED
     }
@@ -89,7 +90,7 @@ pub(super) fn is_of_hop(code: i64) -> bool {
     matches!(code, HEADER_MISMATCH | CAPABILITY_REQUIRED | UNSUPPORTED_VERSION)
 }
 
-/// Whether the error shows that the server uses another version of the protocol.
+/// Whether the error says that the server does not support the version of the protocol that the request uses.
 pub(super) fn is_of_version(error: &RawValue) -> bool {
     code_of(error) == Some(UNSUPPORTED_VERSION)
 }

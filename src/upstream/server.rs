@@ -34,7 +34,7 @@ pub(super) struct Server {
     slot: Arc<Slot>,
 }
 
-/// Opens connections to the upstream.
+/// Opens the connections of one upstream.
 #[derive(Debug)]
 struct Connector {
     target: Target,
@@ -88,8 +88,10 @@ impl Server {
             && ours.max_response_size == theirs.max_response_size
     }
 
-    /// Connects, or sends a connected server a request that tests the connection. A connection that fails the test gets
-    /// no more requests. If the server answered, but not in the negotiated era, a new connection is made immediately.
+    /// Connects, or tests the existing connection with a request. A connection that was closed because it was idle
+    /// stays closed. A connection that fails the test gets no more requests, unless a process with other requests in
+    /// flight is only late. If the connection has ended, or the server refuses the request or answers as no server of
+    /// its era would, a new connection is made immediately.
     pub(super) async fn probe(&self, limit: Duration) -> Result<Probed, UpstreamError> {
         if self.slot.rests() {
             return Ok(Probed::Resting);
@@ -120,7 +122,7 @@ impl Server {
         Ok(Probed::Up(self.lease(Purpose::Care, true).await?.facts().clone()))
     }
 
-    /// Stops new requests from using the connection, and makes the next connection negotiate the era again.
+    /// Stops new requests from using the connection, and makes the next handshake determine the era again.
     fn renounce(&self, lease: &ConnectionUse) {
         self.slot.discard(lease);
         *lock(&self.plan.era) = None;
@@ -150,7 +152,7 @@ impl Server {
         let to = (call.wants_progress || call.log_level.is_some()).then_some(client);
         let (answer, _lease) = self.ask(McpRequest::CallTool(call), Purpose::Call, to, call.timeout).await?;
         match &answer {
-            // Clients cannot read such a result.
+            // Clients cannot read a result that is not an object.
             Answer::Result(result) if !result.get().starts_with('{') => {
                 Err(UpstreamError::Protocol("its result is not a JSON object".into()))
             }
@@ -167,8 +169,8 @@ impl Server {
     }
 
     /// Sends a request and waits for its answer. `limit` includes the time to connect. If the request was not executed,
-    /// because the connection had ended or the server refuses what was negotiated with it, it is sent once more over a
-    /// new connection.
+    /// because the connection had ended or the server refused the negotiated version or headers, it is sent once more
+    /// over a new connection. Returns the answer and the use of the connection that it came over.
     async fn ask(
         &self,
         request: McpRequest<'_>,
@@ -222,7 +224,7 @@ impl Connector {
         let key = &self.target.plan.key;
         tracing::info!(upstream = %key, era = facts.era.as_str(), version = facts.version, "connected");
         if std::mem::replace(&mut *lock(&self.connected), true) {
-            // The server may have announced changes of its tools between the connections.
+            // The server may have announced changes of its tools while it was not connected.
             self.shared.events.push(UpstreamEvent::ToolsChanged(key.clone()));
         }
         Ok(link)
@@ -249,7 +251,7 @@ impl Connector {
     }
 }
 
-/// Whether it is a valid JSON-RPC error object. Clients drop an answer with an invalid one and keep waiting.
+/// Whether `error` is a valid JSON-RPC error object. Clients ignore an answer with an invalid one and keep waiting.
 fn is_error(error: &RawValue) -> bool {
     #[derive(Deserialize)]
     #[expect(dead_code, reason = "that they can be read is all")]
@@ -260,7 +262,7 @@ fn is_error(error: &RawValue) -> bool {
     serde_json::from_str::<RpcErrorMembers>(error.get()).is_ok()
 }
 
-/// Ends a connection that no call has used for `limit`.
+/// Closes the connection in `slot` once no call has used it for `limit`. Returns when the connection has ended.
 async fn end_when_idle(slot: Weak<Slot>, ended: CancellationToken, limit: Duration) {
     let look = (limit / 4).max(SHORTEST_LOOK);
     while tokio::time::timeout(look, ended.cancelled()).await.is_err() {

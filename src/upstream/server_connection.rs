@@ -19,14 +19,13 @@ use super::wire::McpRequest;
 /// A connection after its handshake.
 #[derive(Debug)]
 pub(super) enum ServerConnection {
-    /// A child process.
     Process(ServerProcess),
-    /// A session, or stateless requests, over Streamable HTTP.
+    /// A legacy session, or modern requests that are independent of each other, over Streamable HTTP.
     Http(HttpSession),
 }
 
 impl ServerConnection {
-    /// The facts that the handshake found out about the server.
+    /// What the handshake found out about the server.
     pub(super) fn facts(&self) -> &ServerFacts {
         match self {
             Self::Process(process) => process.facts(),
@@ -46,7 +45,7 @@ impl ServerConnection {
         matches!(self, Self::Process(_))
     }
 
-    /// A token that is cancelled when the connection has ended.
+    /// A token that is cancelled when the connection has ended or is told to end.
     pub(super) fn ended(&self) -> CancellationToken {
         match self {
             Self::Process(process) => process.ended(),
@@ -54,7 +53,7 @@ impl ServerConnection {
         }
     }
 
-    /// Ends the connection in the background. Requests in flight to a process fail.
+    /// Ends the connection in the background. If the server is a process, its requests in flight fail.
     pub(super) fn stop(&self) {
         match self {
             Self::Process(process) => process.stop(),
@@ -62,17 +61,17 @@ impl ServerConnection {
         }
     }
 
-    /// Over HTTP, stores which arguments of the tools must be repeated in headers, and removes the tools that the
-    /// protocol does not allow clients to call. Does nothing for a child process.
+    /// Over HTTP with a modern server, stores which arguments of the tools must be repeated in headers, and removes the
+    /// tools whose marks for this are not valid. Does nothing otherwise.
     pub(super) fn note_tools(&self, listed: &mut Listed) {
         if let Self::Http(session) = self {
             session.note_tools(listed);
         }
     }
 
-    /// Sends a request and waits for its answer. Waits for at most `limit`, counted from now, or from the last progress
-    /// if the request allows this. If this future is dropped before the answer arrives, the request is cancelled at the
-    /// server.
+    /// Sends a request and waits for its answer. Waits for at most `limit`, counted from now or, if progress extends
+    /// the timeout of the request, from the last progress. If this future is dropped before the answer arrives, the
+    /// request is cancelled at the server, unless it is `initialize` or `server/discover`.
     pub(super) async fn ask(
         &self,
         request: McpRequest<'_>,
@@ -102,7 +101,8 @@ impl ServerConnection {
     }
 }
 
-/// Passes progress on to the client, and restarts the time to wait with each notification.
+/// Passes notifications on to the client, and records when the request would time out if the time were counted from the
+/// last progress.
 struct Patience<'a> {
     client: &'a dyn ToClient,
     limit: Duration,

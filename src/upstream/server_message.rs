@@ -12,12 +12,12 @@ use crate::domain::upstream::{Answer, UpstreamError};
 
 #[derive(Debug)]
 pub(super) enum ServerMessage<'a> {
-    /// An answer. `id` is raw JSON, or `None` if it is null or absent.
+    /// An answer. `id` is raw JSON; it is `None` if the id of the answer is null or absent.
     Answer {
         id: Option<&'a RawValue>,
         answer: Answer,
     },
-    /// A request to the gateway.
+    /// A request of the server to the gateway.
     Request {
         id: &'a RawValue,
         method: Cow<'a, str>,
@@ -28,14 +28,14 @@ pub(super) enum ServerMessage<'a> {
     },
 }
 
-/// What a notification is about.
+/// The kinds of notifications that the gateway tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// The progress of a call.
+    /// Reports the progress of a call.
     Progress,
-    /// A log message.
+    /// Contains a log message.
     Message,
-    /// The tool list has changed.
+    /// Reports that the tool list has changed.
     ToolsChanged,
     /// Anything else, which the gateway ignores.
     Other,
@@ -52,14 +52,14 @@ impl Notice {
     }
 }
 
-/// Why a message is not valid, and which calls it answers.
+/// Why a message is not valid, and which requests it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InvalidMessage {
     /// A description of the error. It contains nothing from the message.
     pub(super) message: &'static str,
-    /// The calls that wait for this message.
+    /// The requests that the message answers.
     pub(super) whose: Whose,
-    /// Whether it may also be a log line that quotes a message.
+    /// True if the text may also be a log line that quotes an answer.
     pub(super) quoted: bool,
 }
 
@@ -87,14 +87,14 @@ pub(super) fn read(text: &[u8]) -> Result<ServerMessage<'_>, InvalidMessage> {
     })
 }
 
-/// Whether the beginning of an invalid text may be logged. It must not be if the text is an answer or looks like a part
-/// of one.
+/// Whether the beginning of an invalid text may be logged. It must not be if the text answers a request or may contain
+/// a part of a result.
 pub(super) fn may_be_shown(fault: &InvalidMessage, text: &[u8]) -> bool {
     fault.whose == Whose::Nobody && memchr::memmem::find(text, b"result").is_none()
 }
 
-/// Finds the calls that `text` belongs to. Used if `text` is not one complete object: it may hold several messages, and
-/// the last may be cut off.
+/// Finds the requests that `text` answers. Used if `text` is not one complete object: it may then hold several
+/// messages, and the last of them may be cut off.
 fn whose_of(text: &[u8]) -> Whose {
     let mut objects = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>();
     let mut calls = Vec::new();
@@ -165,8 +165,8 @@ fn misplaced(text: &[u8]) -> InvalidMessage {
     }
 }
 
-/// Returns the elements of an array if all of them are objects. An array with more elements than a server has reason to
-/// send does not count as a batch, because each element takes memory that no budget counts.
+/// Returns the elements of an array if all of them are objects. An array with more than [`MOST`] elements does not
+/// count as a batch, because each element takes memory that no budget counts.
 fn batch(text: &[u8]) -> Option<Vec<&RawValue>> {
     if text.trim_ascii_start().first() != Some(&b'[') {
         return None;
@@ -197,15 +197,15 @@ impl<'a> Visitor<'a> for BatchVisitor<'_, 'a> {
     }
 }
 
-/// Splits a text into messages: the elements of a batch if `batches` is set and the text is one, otherwise the text
-/// itself.
+/// Splits a text into messages. If `batches` is set and the text is a batch, the messages are its elements; otherwise
+/// the text is the only message.
 pub(super) fn messages(text: &[u8], batches: bool) -> Vec<&[u8]> {
     let batch = batches.then(|| batch(text)).flatten();
     batch.map_or_else(|| vec![text], |batch| batch.into_iter().map(|message| message.get().as_bytes()).collect())
 }
 
-/// Returns the token and the other members of the parameters of `notifications/progress`, if the token is a number, as
-/// all of the gateway's are.
+/// Splits the parameters of `notifications/progress` into the token and an object of the other members. Returns `None`
+/// if the token is not a number, because all tokens of the gateway are numbers.
 pub(super) fn progress(params: Option<&RawValue>) -> Option<(u64, Box<RawValue>)> {
     let mut object = RawObject::parse(params?.get()).ok()?;
     let token = object.get("progressToken")?.get().parse().ok()?;

@@ -15,7 +15,8 @@ use crate::domain::upstream::UpstreamError;
 
 use super::server_connection::ServerConnection;
 
-/// How long the error of a failed connection is also returned to later calls, so that not every call starts a process.
+/// How long later calls get the error of a failed attempt to connect. Without this pause, every call would start a
+/// process.
 const PAUSE: Duration = Duration::from_secs(1);
 
 type Outcome = Option<Result<(), UpstreamError>>;
@@ -48,7 +49,7 @@ pub(super) struct LiveConnection {
     last_used_ms: AtomicU64,
 }
 
-/// Why a connection is used.
+/// What a connection is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A call, which keeps the connection from becoming idle.
@@ -77,7 +78,7 @@ impl ConnectionUse {
         Self { live: Arc::clone(live), purpose }
     }
 
-    /// Whether this is the only use of the connection.
+    /// Whether nothing else uses the connection.
     pub(super) fn is_sole(&self) -> bool {
         self.live.users.load(Ordering::Acquire) == 1
     }
@@ -101,7 +102,8 @@ impl LiveConnection {
         Self { link, users, freed, born: Instant::now(), last_used_ms }
     }
 
-    /// How long the connection has not been used by a call; `None` while it is in use.
+    /// How long ago a call last used the connection, or how old the connection is if no call has used it. `None` while
+    /// anything uses it.
     fn idle(&self) -> Option<Duration> {
         let last_used = Duration::from_millis(self.last_used_ms.load(Ordering::Acquire));
         (self.users.load(Ordering::Acquire) == 0).then(|| self.born.elapsed().saturating_sub(last_used))
@@ -139,7 +141,8 @@ impl Slot {
         matches!(*self.lock(), SlotState::Resting)
     }
 
-    /// Stops new requests from using this connection. It is closed when the requests that use it now have ended.
+    /// Stops new requests from using this connection. The connection is closed when the requests that use it now have
+    /// ended.
     pub(super) fn discard(&self, lease: &ConnectionUse) {
         let mut state = self.lock();
         if matches!(&*state, SlotState::Up(live) if Arc::ptr_eq(live, &lease.live)) {
@@ -147,9 +150,9 @@ impl Slot {
         }
     }
 
-    /// Returns a use of the connection. If there is none, a separate task makes one with `connect`, so that other
-    /// callers still get it if this one gives up. Unless `insist` is set, the error of a failure within the last second
-    /// is returned again.
+    /// Returns a use of the connection. If there is no connection, a separate task makes one with `connect`, so that
+    /// other callers still get the connection if this caller gives up. If an attempt has failed within the last second,
+    /// returns its error again, unless `insist` is set.
     pub(super) async fn lease<F>(
         self: &Arc<Self>,
         tasks: &TaskTracker,
@@ -235,7 +238,7 @@ impl Slot {
         let last = std::mem::replace(&mut *self.lock(), SlotState::Closed);
         self.closing.cancel();
         if let SlotState::Up(live) = last {
-            // The connection is ended even if some requests are still waiting. They fail.
+            // If some requests are still waiting after `patience`, the connection is ended nevertheless.
             let _ = tokio::time::timeout(patience, live.unused()).await;
             live.link.stop();
         }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::definition::for_clients;
+use crate::domain::quoted::Quoted;
 use crate::domain::rpc::too_deep;
 use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, UpstreamError};
@@ -60,7 +61,7 @@ impl ToolListReader {
                 Err(fault) => self.listed.leave_out(&named(definition), &fault),
             }
         }
-        // Some servers mark the last page with a cursor that leads to this same page.
+        // Some servers mark the last page with a cursor that leads to that same page.
         let next = page.next_cursor.filter(|cursor| self.cursor.as_ref() != Some(cursor));
         if next.is_some() && self.pages == PAGES {
             return Err(UpstreamError::Protocol(format!("its tool list has more than {PAGES} pages")));
@@ -86,14 +87,14 @@ impl ToolListReader {
     }
 }
 
-/// Returns how to name a tool that is left out: by its quoted name, or as one without a name.
+/// Returns how messages name a tool that is left out: its quoted name or, if it has none, `without a name`.
 fn named(definition: &RawValue) -> String {
     #[derive(Deserialize)]
     struct NamedTool {
         name: String,
     }
     let named = serde_json::from_str::<NamedTool>(definition.get());
-    named.map_or_else(|_| "without a name".to_owned(), |named| format!("{:.64?}", named.name))
+    named.map_or_else(|_| "without a name".to_owned(), |named| Quoted(&named.name, 64).to_string())
 }
 
 #[cfg(test)]
@@ -128,6 +129,15 @@ mod tests {
             r#"tool "a" is left out: it is listed twice"#,
         ];
         assert_eq!(listed.left_out, left_out);
+    }
+
+    #[test]
+    fn long_names_of_tools_are_cut_in_messages() {
+        let mut list = ToolListReader::default();
+        let long = "x".repeat(10_000);
+        list.add(&page(&format!(r#"{{"tools":[{{"name":"{long}","inputSchema":{{"type":"object"}}}}]}}"#))).unwrap();
+        let left_out = list.finish().left_out;
+        assert!(left_out[0].len() < 256, "{} bytes", left_out[0].len());
     }
 
     #[test]

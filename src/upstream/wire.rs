@@ -15,14 +15,14 @@ pub(super) const ENVELOPE: u64 = 1024;
 const CLIENT_INFO: &str = concat!(r#"{"name":"hawsepipe","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
 /// The `_meta` members of every modern request (MCP 2026-07-28, per-request protocol fields). They declare no
-/// capabilities, so servers must not send requests of their own.
+/// capabilities of the gateway, so servers must not send it requests.
 static MODERN_META: LazyLock<String> = LazyLock::new(|| {
     let version = format!(r#""io.modelcontextprotocol/protocolVersion":"{MODERN_VERSION}""#);
     let client = format!(r#""io.modelcontextprotocol/clientInfo":{CLIENT_INFO}"#);
     format!(r#"{version},{client},"io.modelcontextprotocol/clientCapabilities":{{}}"#)
 });
 
-/// The parameters of `initialize`, which offers the newest legacy version.
+/// The parameters of `initialize`. They offer the newest legacy version.
 static INITIALIZE_PARAMS: LazyLock<String> = LazyLock::new(|| {
     format!(r#""protocolVersion":"{}","capabilities":{{}},"clientInfo":{CLIENT_INFO}"#, LEGACY_VERSIONS[0])
 });
@@ -32,15 +32,12 @@ pub(super) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum McpRequest<'a> {
-    /// `initialize`.
     Initialize,
-    /// `server/discover`.
     Discover,
-    /// `ping`, legacy only.
+    /// `ping`, which exists only in the legacy era.
     Ping,
-    /// `tools/list`, from this cursor on.
+    /// `tools/list`, with the cursor of the page; `None` for the first page.
     ListTools(Option<&'a str>),
-    /// `tools/call`.
     CallTool(&'a OutCall),
 }
 
@@ -55,7 +52,7 @@ impl McpRequest<'_> {
         }
     }
 
-    /// Whether the request may be cancelled. A handshake may not.
+    /// Whether the request may be cancelled. The requests of a handshake may not be.
     pub(super) fn may_be_cancelled(&self) -> bool {
         !matches!(self, Self::Initialize | Self::Discover)
     }
@@ -128,7 +125,7 @@ impl McpRequest<'_> {
     }
 }
 
-/// Whether a member of `_meta` concerns only one connection, so that it is not passed on.
+/// Whether a member of `_meta` concerns only the connection that it came over, so that it is not passed on.
 fn is_ours(key: &str) -> bool {
     key == "progressToken" || key.starts_with("io.modelcontextprotocol/")
 }
@@ -163,7 +160,7 @@ pub(super) fn cancelled(id: u64) -> String {
     )
 }
 
-/// Returns the answer to a request of the server: `{}` for a ping, an error for anything else. `id` is raw JSON.
+/// Returns the answer to a request that the server sent: `{}` for a ping, an error for anything else. `id` is raw JSON.
 pub(super) fn reply(id: &RawValue, method: &str) -> String {
     if method == "ping" {
         return format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id.get());

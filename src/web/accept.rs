@@ -1,4 +1,4 @@
-//! The `Accept` header.
+//! Parses the `Accept` header of requests.
 
 use axum::http::{HeaderMap, header};
 

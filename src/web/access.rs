@@ -1,5 +1,5 @@
-//! Checks the `Host` and `Origin` of requests, against DNS rebinding and pages of other origins (MCP, Streamable HTTP,
-//! security).
+//! Checks the `Host` and `Origin` headers of requests, to prevent DNS rebinding and to refuse web pages whose origin is
+//! not allowed (MCP specification, Streamable HTTP, security warning).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -53,8 +53,8 @@ fn is_loopback(name: &str) -> bool {
     matches!(name, "127.0.0.1" | "[::1]") || name.eq_ignore_ascii_case("localhost")
 }
 
-/// Checks `Origin`. Returns the origin of a web page that may read the answer, or `None` if the request does not come
-/// from a page.
+/// Checks `Origin`. Returns the origin of the web page that may read the answer, `None` if the request does not come
+/// from a page, or an error if the origin is not allowed.
 pub(super) fn check_origin<'h>(
     headers: &'h HeaderMap,
     listener: &ListenerPlan,
@@ -67,7 +67,7 @@ pub(super) fn check_origin<'h>(
     Err("pages of this Origin are not served here: name it in the listener's `allowedOrigins`")
 }
 
-/// Adds the headers that allow a page of this origin to read the answer.
+/// Adds the headers that allow a web page of this origin to read the answer.
 pub(super) fn allow_page<B>(response: &mut Response<B>, origin: HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -81,7 +81,7 @@ pub(super) fn preflight<B: Default>(asked: &HeaderMap) -> Response<B> {
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
-    // Tools define the names of `Mcp-Param-*` headers, so every header that is asked for is allowed.
+    // Tools define the names of `Mcp-Param-*` headers, so every header that the browser asks for is allowed.
     if let Some(wanted) = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
     }
@@ -89,7 +89,6 @@ pub(super) fn preflight<B: Default>(asked: &HeaderMap) -> Response<B> {
     response
 }
 
-/// Whether a request is a CORS preflight.
 pub(super) fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }

@@ -1,6 +1,6 @@
 //! The read-only admin API: the current state and the history as JSON, metrics, liveness and readiness.
 //!
-//! It has its own port; `guard.rs` decides who may use it.
+//! The admin API has its own port; `guard.rs` decides who may use it.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use crate::engine::Engine;
 const DEFAULT_LIMIT: usize = 100;
 /// The maximum number of items on a page.
 const MAX_LIMIT: usize = 1000;
-/// The maximum number of history rows that are searched for one page.
+/// The maximum number of records that are searched for one page of executions or calls.
 const MAX_ROWS: usize = 100_000;
 
-/// The query of a list.
+/// The query parameters of lists. A parameter that a list does not support is ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ListQuery {
@@ -33,7 +33,7 @@ struct ListQuery {
     limit: Option<usize>,
     /// `next` of the previous page; absent for the first page.
     cursor: Option<String>,
-    /// Only items of this plugin, given as `namespace/name` or just its name (executions, workers).
+    /// Only items of this plugin, given as `namespace/name` or by name alone (executions, workers).
     plugin: Option<String>,
     /// Only items of this upstream, by name (executions, calls, tools).
     upstream: Option<String>,
@@ -53,15 +53,15 @@ impl ListQuery {
 #[derive(Serialize)]
 struct ListPage<T> {
     items: Vec<T>,
-    /// The cursor of the next page; absent on the last one.
+    /// The cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
 
 type PageResult<T> = Result<Json<ListPage<T>>, AdminError>;
 
-/// Returns the router of the admin API. `check` checks the tokens of requests whose address is not trusted. Without it,
-/// such requests are refused, except those for health and metrics.
+/// Returns the router of the admin API. `check` checks the tokens of requests that do not come from a trusted address.
+/// Without it, such requests are refused, except those for health and metrics.
 pub fn admin_router(engine: Arc<Engine>, check: Option<CheckToken>) -> Router {
     let api = Router::new()
         .route("/executions", get(executions))
@@ -86,7 +86,8 @@ pub fn admin_router(engine: Arc<Engine>, check: Option<CheckToken>) -> Router {
         .with_state(engine)
 }
 
-/// Returns the requested page of `items`. `key` returns the id of an item, which serves as its cursor.
+/// Returns the requested page of `items`. `key` returns the id of an item; the id of the last item on a page is the
+/// cursor of the next page.
 fn page<T>(items: Vec<T>, wanted: &ListQuery, key: impl Fn(&T) -> &str) -> PageResult<T> {
     let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT);
     if !(1..=MAX_LIMIT).contains(&limit) {
@@ -141,7 +142,7 @@ async fn workers(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQ
     page(workers.collect(), &wanted, |worker| &worker.key)
 }
 
-/// Whether `name` is the object's `namespace/name`, or just its name.
+/// Whether `object`, given as `namespace/name`, has this full or bare name.
 fn is_named(object: &str, name: &str) -> bool {
     object == name || object.rsplit('/').next() == Some(name)
 }
@@ -177,7 +178,7 @@ async fn plan(State(engine): AdminState) -> impl IntoResponse {
     Json(engine.plan())
 }
 
-/// The report that the operator reads. Its ETag is the digest of the body, so that frequent requests get short answers
+/// The report that the operator reads. The ETag is a digest of the body, so that frequent requests get short answers
 /// while nothing changes.
 async fn report(State(engine): AdminState, headers: HeaderMap) -> Response {
     let body = serde_json::to_vec(&engine.report()).unwrap_or_default();
@@ -189,7 +190,6 @@ async fn report(State(engine): AdminState, headers: HeaderMap) -> Response {
     ([(header::ETAG, tag), (header::CONTENT_TYPE, "application/json".to_owned())], body).into_response()
 }
 
-/// The query of `/explain`.
 #[derive(Deserialize)]
 struct Explained {
     /// The tool's public name, or `upstream/tool`.

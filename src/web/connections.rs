@@ -1,4 +1,4 @@
-//! Accepts, limits and closes connections. The router handles the requests on them.
+//! Accepts, limits and closes connections. A router answers the requests that arrive on them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -25,11 +25,11 @@ const MAX_CONNECTIONS: usize = 8192;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(120);
 /// The size of the read buffer in bytes, which also limits the size of the headers.
 const READ_BUFFER: usize = 64 * 1024;
-/// How long a client may go without accepting any of the bytes sent to it. Until it accepts them, its answer takes up
+/// How long a client may go without accepting any of the bytes sent to it. Until they are accepted, the answer takes up
 /// memory in the budget that all clients share.
 const STALLED: Duration = Duration::from_secs(30);
-/// TCP keep-alive: how long a connection is silent before the first probe, the time between probes, and how many may go
-/// unanswered.
+/// TCP keep-alive: how long a connection is silent before the first probe, the time between probes, and how many probes
+/// may go unanswered.
 const KEEP_ALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(10), 3);
 /// How long a connection without a request stays open after the listener has closed.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0
 pub(super) struct Peer {
     /// The address that the connection came from.
     pub(super) remote: SocketAddr,
-    /// The local address at which it arrived.
+    /// The local address at which the connection arrived.
     pub(super) local: SocketAddr,
 }
 
@@ -56,9 +56,9 @@ impl Peer {
     }
 }
 
-/// Serves `router` on `listener` until `shutdown`. Then it accepts no further connections, lets answers in progress
-/// finish, and returns when the last connection is closed. A new connection still has a second to send its first
-/// request. Dropping the future closes all connections immediately.
+/// Serves `router` on `listener` until `shutdown` is cancelled. After that, accepts no further connections, lets
+/// answers in progress finish, and returns when the last connection is closed. A connection without a request still has
+/// a second to send its first one. Dropping the future closes all connections immediately.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
@@ -93,8 +93,9 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
     while connections.join_next().await.is_some() {}
 }
 
-/// Makes the kernel close the connection of a client that is gone, or that accepts none of the bytes sent to it for
-/// `stalled` (RFC 9293, 3.8.3; RFC 1122, 4.2.3.6). A window of zero bytes counts as accepting none.
+/// Makes the kernel close the connection of a client that is gone, and, on Linux, of a client that accepts none of the
+/// bytes sent to it for `stalled` (RFC 9293, 3.8.3; RFC 1122, 4.2.3.6). A window of zero bytes counts as accepting
+/// none.
 fn end_where_dead(stream: &TcpStream, stalled: Duration) -> io::Result<()> {
     let (idle, interval, count) = KEEP_ALIVE;
     sockopt::set_socket_keepalive(stream, true)?;
@@ -141,8 +142,8 @@ async fn serve_connection(stream: TcpStream, peer: Peer, router: Router, shutdow
     }
 }
 
-/// Waits a second if the connection has had no request yet. A graceful shutdown would close it immediately, even if its
-/// first request is on the way.
+/// Waits a second if the connection has had no request yet. A graceful shutdown would immediately close such a
+/// connection, even if its first request is on the way.
 async fn first_request(asked: &AtomicBool) {
     if !asked.load(Ordering::Relaxed) {
         tokio::time::sleep(FIRST_REQUEST).await;

@@ -1,4 +1,4 @@
-//! The JSON-RPC envelope of clients' messages, parsed one level deep. Its parts stay raw JSON.
+//! The JSON-RPC envelope of clients' messages, parsed one level deep. The values in the envelope stay raw JSON.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError,
 /// The maximum length of a request id, in bytes of JSON.
 const MAX_ID: usize = 1024;
 
-/// One message with raw parts. For a client's message, unlike an upstream's, `id: null` differs from a missing `id`.
+/// One message with raw values. In a client's message, unlike an upstream's, `id: null` differs from a missing `id`.
 #[derive(Debug, Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -35,9 +35,9 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 
 #[derive(Debug)]
 pub(super) enum ClientMessage<'a> {
-    /// A request; `id` is raw JSON, a string or a number.
+    /// A request.
     Request {
-        /// Echoed unchanged in the answer.
+        /// A string or a number as raw JSON. The answer repeats it unchanged.
         id: &'a str,
         method: Cow<'a, str>,
         params: Params<'a>,
@@ -87,10 +87,10 @@ pub(super) struct EnvelopeMeta<'a> {
     pub(super) client_capabilities: Option<&'a RawValue>,
 }
 
-/// An error in a message, and the id for the error response.
+/// What is wrong with a message that cannot be handled, and the id for the error response.
 #[derive(Debug)]
 pub(super) struct Unreadable<'a> {
-    /// Raw JSON; `null` if no id could be read.
+    /// The id of the message as raw JSON; `null` if no id could be read.
     pub(super) id: &'a str,
     pub(super) error: RpcError,
 }
@@ -99,8 +99,8 @@ impl<'a> ClientMessage<'a> {
     /// Parses one message.
     ///
     /// # Errors
-    /// `-32700` if the body is not JSON, `-32600` if it is not a single JSON-RPC message (batches are refused),
-    /// `-32602` if `params` or `_meta` is not an object or has a duplicate key.
+    /// `-32700` if the body is not JSON; `-32600` if it nests too deep or is not a single JSON-RPC message (batches are
+    /// refused); `-32602` if `params` or `_meta` is not an object or has a duplicate key.
     pub(super) fn parse(body: &'a [u8]) -> Result<Self, Unreadable<'a>> {
         let unreadable = |id, code, message: &str| Unreadable { id, error: RpcError::new(code, message) };
         let invalid = |id, message: &str| unreadable(id, INVALID_REQUEST, message);
@@ -143,8 +143,8 @@ impl<'a> ClientMessage<'a> {
 }
 
 impl<'a> Params<'a> {
-    /// Parses `params`. The error describes what is wrong.
-    /// `arguments` are not checked here, because it is not yet known whether anything will read them.
+    /// Parses `params`. The error says what is wrong with it. `arguments` are not checked here, because it is not yet
+    /// known whether anything will read them.
     fn read(params: &'a RawValue) -> Result<Self, String> {
         let text = object(params).ok_or("`params` must be an object")?;
         // All members are raw JSON, so this fails only if a key occurs twice.
@@ -174,15 +174,15 @@ impl<'a> EnvelopeMeta<'a> {
     }
 }
 
-/// Returns a message about a key that occurs twice in an object, at any depth; `None` if there is none. `path` is the
-/// path of the object.
+/// Returns a message about the first key that occurs twice in one object, at any depth of `json`; `None` if there is no
+/// such key. `path` is the path of `json` in the message.
 fn stands_twice(path: &str, json: &str) -> Option<String> {
     let place = Pointer(&doubled_key(json)?).to_string();
     Some(format!("{path}{place:.256}: this key stands twice in its object: send it once"))
 }
 
-/// Returns the text of a raw JSON object; `None` for other values. Checked explicitly, because serde would also read a
-/// struct from an array.
+/// Returns the text of a raw JSON object; `None` for other values. The type is checked here, because serde would also
+/// read a struct from an array.
 pub(super) fn object(raw: &RawValue) -> Option<&str> {
     Some(raw.get()).filter(|json| json.starts_with('{'))
 }

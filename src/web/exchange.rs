@@ -1,4 +1,5 @@
-//! One POST and its answer: a JSON body, or an event stream once something has to be sent before the answer.
+//! Answers one POST: with a JSON body, or with an event stream if something has to be sent before the answer or the
+//! answer takes long.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -19,15 +20,15 @@ use super::response::{KEEP_ALIVE, KEEP_ALIVE_EVERY, RpcResponse, event, event_st
 use crate::domain::upstream::Era;
 use crate::engine::Engine;
 
-/// A message that is being handled.
+/// The future that handles one message.
 pub(super) struct RunningMessage {
     future: Option<Pin<Box<dyn Future<Output = RpcResponse> + Send>>>,
     outlives: bool,
 }
 
 impl RunningMessage {
-    /// Runs `future`. Dropping this value cancels the future, unless `outlives` is set: the future then continues in
-    /// the background, because a legacy client's disconnect does not cancel its call.
+    /// Wraps `future`. Dropping this value cancels the future, unless `outlives` is set: the future then continues in
+    /// the background, because the disconnect of a legacy client does not cancel its call.
     pub(super) fn new(future: impl Future<Output = RpcResponse> + Send + 'static, outlives: bool) -> Self {
         Self { future: Some(Box::pin(future)), outlives }
     }
@@ -73,7 +74,7 @@ impl Drop for OpenStream {
 }
 
 /// Answers with JSON. If the client accepts events, the answer becomes a stream when there is something to send before
-/// it, or when it takes a long time. An error that is found before that still has its HTTP status.
+/// it, or when it takes a long time. An error that is found before the stream begins keeps its HTTP status.
 pub(super) async fn respond(
     gate: &Gate,
     mut running: RunningMessage,

@@ -10,22 +10,22 @@ use crate::domain::limits::Tracker;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
 use crate::engine::{Endpoint, Engine};
 
-/// The address of a router, and the plan's listener that it serves. The settings of a new plan apply from the next
-/// request on.
+/// A bound listener of this process. Its settings are those of a listener in the plan; the settings of a new plan apply
+/// from the next request on.
 #[derive(Clone, Debug)]
 pub struct ServedListener {
     /// The port of the listener in the plan; `None` for the plan's first listener, whatever its port.
     pub port: Option<u16>,
-    /// The settings if the plan has no listeners.
+    /// The settings to use if the plan has no listeners.
     pub default: ListenerPlan,
     /// The address that the socket is bound to.
     pub bound: SocketAddr,
-    /// Identifies this process, so that it can refuse requests that it sent itself.
+    /// The identity of this process, so that it can refuse requests that it sent itself.
     pub instance: Instance,
 }
 
 impl ServedListener {
-    /// Returns the settings to apply now; `None` if the plan in force has no such listener.
+    /// Returns the settings of this listener in the plan in force; `None` if the plan has no such listener.
     pub fn current<'a>(&'a self, gateway: &'a GatewayPlan) -> Option<&'a ListenerPlan> {
         let listeners = &gateway.listeners;
         match self.port {
@@ -40,7 +40,7 @@ impl ServedListener {
 pub(super) struct Gate {
     pub(super) engine: Arc<Engine>,
     pub(super) listener: ServedListener,
-    /// Closes streams that would otherwise stay open.
+    /// Cancelled at the shutdown, to close the streams that clients hold open.
     pub(super) shutdown: CancellationToken,
     /// Counts open legacy GET streams.
     pub(super) streams: Tracker,
@@ -74,7 +74,7 @@ impl PathEndpoint {
         }
     }
 
-    /// The name of the upstream; `None` for all upstreams.
+    /// Returns the name of the upstream; `None` for the endpoint of all upstreams.
     pub(super) fn upstream(&self) -> Option<&str> {
         match self {
             Self::All => None,

@@ -1,5 +1,6 @@
-//! Decides who may use the admin port. Programs on this machine may, unless `spec.admin.authentication` is set; web
-//! pages may not. Requests from elsewhere need a token that is accepted.
+//! Decides who may use the admin port. Health and metrics are open to anyone except web pages. Programs on this machine
+//! may use the rest, unless `spec.admin.authentication` is set. Other requests need a token, and get nothing but the
+//! report.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,23 +17,22 @@ use super::admin_query::AdminError;
 use super::connections::Peer;
 use crate::engine::Engine;
 
-/// Checks a bearer token. The error says why the token is not accepted, and contains no part of it.
+/// Checks a bearer token. The error says why the token is not accepted, and does not contain any part of the token.
 pub type CheckToken = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// Paths that are open to anyone, because the kubelet and scrapers come from other addresses and send no token.
 const OPEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// State of the middleware [`guard`].
 pub(super) struct Guard {
     pub(super) engine: Arc<Engine>,
-    /// Checks the tokens of requests that are not trusted by their address; without it, those are refused.
+    /// Checks the tokens of requests whose address is not trusted. If it is `None`, such requests are refused.
     pub(super) check: Option<CheckToken>,
 }
 
 /// The only path that a request with a token may use, so that a stolen token reveals only what the operator reads.
 const REPORT: &str = "/api/v1/report";
 
-/// Passes a request on, or refuses it.
+/// Passes a request on if its sender may use the admin API, else answers it with an error.
 pub(super) async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let trusts_loopback = !guard.engine.snapshot().plan().gateway.admin_authentication;
@@ -45,7 +45,7 @@ pub(super) async fn guard(State(guard): State<Arc<Guard>>, request: Request, nex
 async fn admit(parts: &Parts, trusts_loopback: bool, check: Option<&CheckToken>) -> Result<(), Response> {
     let peer = parts.extensions.get();
     if OPEN.contains(&parts.uri.path()) {
-        // This protects the open paths, too, against DNS rebinding by a web page.
+        // Prevents a web page from reading the open paths through DNS rebinding.
         if peer.is_some_and(Peer::is_here) {
             check_host(&parts.headers).map_err(forbidden)?;
         }

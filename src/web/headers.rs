@@ -1,6 +1,6 @@
-//! Headers that repeat parts of the body, so that intermediaries need not read it (MCP 2026-07-28, Streamable HTTP).
-//! Intermediaries that route or filter by them rely on this gateway to refuse requests whose headers differ from the
-//! body.
+//! Headers that repeat parts of the body, so that intermediaries need not read the body (MCP 2026-07-28, Streamable
+//! HTTP). Intermediaries that route or filter by these headers rely on this gateway to refuse requests whose headers
+//! differ from the body.
 
 use axum::http::HeaderMap;
 
@@ -8,12 +8,12 @@ use super::envelope::{Params, text};
 use crate::domain::header_text::decode;
 use crate::domain::rpc::{HEADER_MISMATCH, RpcError};
 
-/// Repeats the body's method.
+/// The header that repeats the body's method.
 const METHOD_HEADER: &str = "mcp-method";
-/// Names the target of the method: a tool, a prompt or a resource.
+/// The header that names the target of the method: a tool, a prompt or a resource.
 const NAME_HEADER: &str = "mcp-name";
 
-/// Whether the headers are required, or must only match the body if they are present.
+/// How strictly the headers are checked: they are required, or they must match the body only if they are present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
     Required,

@@ -1,5 +1,6 @@
-//! The versions with `initialize` (MCP 2025-03-26, 2025-06-18, 2025-11-25): sessions, and a stream for notifications
-//! that belong to no call. A disconnect does not cancel a call; `notifications/cancelled` does.
+//! The legacy era, that is, the versions with `initialize` (MCP 2025-03-26, 2025-06-18, 2025-11-25): sessions, and a
+//! stream for notifications that belong to no call. A disconnect does not cancel a call; `notifications/cancelled`
+//! does.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -31,14 +32,14 @@ use crate::engine::access::seal::SessionScope;
 use crate::engine::access::session::Session;
 use crate::engine::{Caller, Reply, Snapshot};
 
-/// The maximum number of open GET streams of one session. A second one is allowed because the end of the first may not
-/// have been noticed yet.
+/// The maximum number of open GET streams of one session. Two are allowed, because the gateway may not yet have noticed
+/// that the client has lost the first one.
 const STREAMS_PER_SESSION: u32 = 2;
 /// The maximum number of open GET streams of one listener.
 const MAX_STREAMS: u32 = 1000;
 /// JSON-RPC code for a request that its client cancelled, as the MCP SDKs use it.
 const REQUEST_CANCELLED: i64 = -32800;
-/// The maximum length of a client's name and version that is kept.
+/// The maximum number of characters that are kept of a client's name and version together.
 const MAX_CLIENT: usize = 128;
 
 pub(super) async fn answer(
@@ -115,7 +116,7 @@ async fn request(
             let _in_flight = InFlight { session, id };
             tokio::select! {
                 reply = call_tool(&gate.engine, endpoint.as_engine(), &caller, params, wanted, outbox, None) => reply,
-                // In this era each POST gets an answer, even that of a cancelled request.
+                // In this era each POST gets an answer, even the POST of a cancelled request.
                 () = cancelled.cancelled() => Reply::Error(RpcError::new(REQUEST_CANCELLED, "Request cancelled")),
             }
         }
@@ -126,7 +127,7 @@ async fn request(
     }
 }
 
-/// `logging/setLevel`: applies to the session's calls from now on.
+/// `logging/setLevel`: sets the lowest level of log messages for later calls of the session.
 fn set_log_level(session: &Session, params: &Params<'_>) -> Reply {
     let Some(level) = params.level.and_then(|level| LogLevel::parse(level.get())) else {
         let message = "`level` must be debug, info, notice, warning, error, critical, alert or emergency";
@@ -148,7 +149,7 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// `initialize`: begins a session, with the requested version if it is supported, otherwise with the newest one.
+/// `initialize`: begins a session. Its version is the requested one if that is supported, otherwise the newest.
 fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Params<'_>) -> RpcResponse {
     let Some(asked) = params.protocol_version.and_then(text) else {
         let error = RpcError::new(INVALID_PARAMS, "`protocolVersion` must be a string");
@@ -187,7 +188,7 @@ fn client_of(params: &Params<'_>) -> String {
     format!("{name} {version}").trim().chars().filter(|c| !c.is_control()).take(MAX_CLIENT).collect()
 }
 
-/// Finds the session of a request, which must arrive at the endpoint where the session began.
+/// Finds the session that a request names. The request must arrive at the endpoint at which the session was opened.
 fn find_session(
     gate: &Gate,
     endpoint: &PathEndpoint,
@@ -209,7 +210,7 @@ fn find_session(
     })
 }
 
-/// Who asks, and where.
+/// Returns the scope of a request's session: the gateway, the principal and the endpoint.
 fn scope<'a>(snapshot: &'a Snapshot, endpoint: &'a PathEndpoint) -> SessionScope<'a> {
     SessionScope { gateway: &snapshot.plan().gateway.key, principal: ANONYMOUS, upstream: endpoint.upstream() }
 }
@@ -228,7 +229,7 @@ pub(super) fn end_session(gate: &Gate, endpoint: &PathEndpoint, headers: &Header
     }
 }
 
-/// GET: opens a stream of notifications. It cannot be resumed, so `Last-Event-ID` is ignored.
+/// GET: opens a stream of notifications. The stream cannot be resumed, so `Last-Event-ID` is ignored.
 pub(super) fn open_stream(gate: &Arc<Gate>, endpoint: &PathEndpoint, headers: &HeaderMap) -> Response {
     if !Accept::read(headers).events {
         return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
@@ -276,7 +277,7 @@ impl Drop for StreamSlots {
     }
 }
 
-/// The stream of a session's notifications, which report changes of the tool list.
+/// The notification stream of a session. It reports changes to the tool list.
 struct ListenStream {
     lists: watch::Receiver<()>,
     session: Arc<Session>,

@@ -1,4 +1,5 @@
-//! The MCP endpoints: one path for all upstreams, and one for each. They serve requests of both protocol eras.
+//! The MCP endpoints: one path for all upstreams, and one path for each upstream. They serve requests of both protocol
+//! eras.
 
 use std::sync::Arc;
 
@@ -14,17 +15,19 @@ use super::response::{method_not_allowed, refuse};
 use super::{access, legacy, modern};
 use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
+use crate::domain::quoted::Quoted;
 use crate::engine::Engine;
 
 /// Returns a router that serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and
-/// each upstream at `/{upstream}/mcp` beside it. `shutdown` closes the streams that clients hold open.
+/// each upstream at `/{upstream}/mcp` beside it. Cancelling `shutdown` closes the streams that clients hold open.
 pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: CancellationToken) -> Router {
     let gate = Arc::new(Gate { engine, listener, shutdown, streams: Tracker::default() });
     // Paths are matched for each request, because a new plan can change them.
     Router::new().fallback(handle).with_state(gate)
 }
 
-/// Answers a request. While the gateway drains, tells the client to use a new connection for its next request.
+/// Answers a request. While the gateway drains, the response tells the client to use a new connection for its next
+/// request.
 async fn handle(State(gate): State<Arc<Gate>>, request: Request) -> Response {
     let mut response = serve(&gate, request).await;
     if gate.engine.is_draining() {
@@ -53,7 +56,7 @@ async fn serve(gate: &Arc<Gate>, request: Request) -> Response {
         (Some(refusal), _) => refuse(StatusCode::SERVICE_UNAVAILABLE, refusal.message.clone()),
         (None, None) => refuse(StatusCode::NOT_FOUND, format!("MCP is spoken at {}", listener.path)),
         (None, Some(PathEndpoint::One(name))) if plan.upstream(&name).is_none() => {
-            refuse(StatusCode::NOT_FOUND, format!("there is no upstream {name:.253?} here"))
+            refuse(StatusCode::NOT_FOUND, format!("there is no upstream {} here", Quoted(&name, 253)))
         }
         (None, Some(endpoint)) => {
             let limit = plan.gateway.limits.max_request_size;

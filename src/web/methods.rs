@@ -18,7 +18,7 @@ pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The principal of calls from clients that are not authenticated.
 pub(super) const ANONYMOUS: &str = "anonymous";
 
-/// The result of `tools/list`. In the modern era, it also contains how long and by whom it may be cached.
+/// The result of `tools/list`. In the modern era, the result also says for how long and by whom it may be cached.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ListResult<'a> {
@@ -90,7 +90,7 @@ pub(super) async fn call_tool(
     engine.call(request).await
 }
 
-/// Returns the answer to a method that the gateway does not serve.
+/// Returns the reply to a request whose method the gateway does not serve.
 pub(super) fn unknown_method(method: &str) -> Reply {
     Reply::Error(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method:.128}")))
 }

@@ -1,4 +1,5 @@
-//! The stateless era (MCP 2026-07-28): each POST carries its own envelope, and closing the response cancels the call.
+//! The modern, stateless era (MCP 2026-07-28): each POST carries its own envelope, and a client that closes the
+//! response cancels its call.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ use crate::domain::upstream::Era;
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSIONS, UNSPOKEN_VERSION};
 use crate::engine::{Caller, Reply};
 
-/// Whether the headers indicate this era: they name a modern version, or, outside of a session, any version that
-/// `initialize` cannot negotiate.
+/// Whether the headers indicate this era: they name a modern version, or, outside of a session, any version other than
+/// those that use `initialize`.
 pub(super) fn is_meant(headers: &HeaderMap) -> bool {
     headers.get(VERSION_HEADER).is_some_and(|version| {
         let is = |known: &&str| version.as_bytes() == known.as_bytes();
@@ -31,8 +32,8 @@ pub(super) fn is_meant(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Whether a message belongs to this era. A request outside of a session also does if only its body names a version; it
-/// is then refused because its headers do not match.
+/// Whether a message belongs to this era. A request outside of a session belongs to it even if only its body names a
+/// version; such a request is then refused because its headers do not match.
 pub(super) fn is_of(headers: &HeaderMap, incoming: &ClientMessage<'_>) -> bool {
     let ClientMessage::Request { method, params, .. } = incoming else { return is_meant(headers) };
     let said = params.read_meta().is_some_and(|meta| meta.protocol_version.is_some());
@@ -46,7 +47,6 @@ fn names_version(headers: &HeaderMap) -> bool {
     headers.get(VERSION_HEADER).is_some_and(|v| MODERN_VERSIONS.iter().any(|known| v.as_bytes() == known.as_bytes()))
 }
 
-/// Answers one message from the address `peer`.
 pub(super) async fn answer(
     gate: &Arc<Gate>,
     endpoint: &PathEndpoint,

@@ -11,7 +11,6 @@ use axum::routing::get;
 
 use crate::telemetry::catalog::Catalog;
 
-/// The state of the handlers.
 #[derive(Clone)]
 struct OperatorState {
     catalog: Arc<Catalog>,
@@ -19,7 +18,7 @@ struct OperatorState {
     alive: CheckAlive,
 }
 
-/// Checks whether the process works. The error says why it should be restarted.
+/// Checks whether the process works. The error says why the process should be restarted.
 pub type CheckAlive = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// Returns the router of an operator: `/healthz`, which reports the result of `alive`; `/readyz`, which reports

@@ -12,11 +12,13 @@ use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::request;
 
-/// The maximum number and the maximum bytes of messages that wait for a slow client. The oldest are dropped first.
+/// The maximum number, and the maximum size in bytes, of all messages that wait for a slow client. The oldest are
+/// dropped first.
 const MAX_WAITING: usize = 256;
 const MAX_BYTES: usize = 1 << 20;
 
-/// Messages for one client, in order, and the memory that is reserved for the answer that follows them.
+/// The messages that are sent, in order, before the answer to one POST, and the memory that is reserved for that
+/// answer.
 #[derive(Debug)]
 pub(super) struct Outbox {
     waiting: Mutex<OutboxQueue>,
@@ -42,8 +44,8 @@ impl OutboxQueue {
         Some(message)
     }
 
-    /// Returns how many of the oldest messages must be dropped for a message of `length` bytes, and how many bytes the
-    /// others have.
+    /// Returns how many of the oldest messages must be dropped to make room for a message of `length` bytes, and how
+    /// many bytes the remaining messages have.
     fn to_evict(&self, length: usize) -> (usize, usize) {
         let (mut evicted, mut left) = (0, self.bytes);
         for message in &self.messages {
@@ -58,8 +60,8 @@ impl OutboxQueue {
 }
 
 impl Outbox {
-    /// Creates an empty outbox. `is_read` tells whether the client reads messages before its answer. All bytes count
-    /// against `budget`, and are charged to `account`.
+    /// Creates an empty outbox. `is_read` means that the client reads messages before its answer. All bytes count
+    /// against `budget` and are charged to `account`.
     pub(super) fn new(budget: &Arc<ByteBudget>, account: &Arc<Account>, is_read: bool) -> Self {
         let reservation = budget.reservation_for(Category::Progress, account);
         let waiting = OutboxQueue { messages: VecDeque::new(), bytes: 0, reservation };
@@ -67,18 +69,19 @@ impl Outbox {
         Self { waiting: Mutex::new(waiting), filled: Notify::new(), is_read, reservation }
     }
 
-    /// Whether the client reads messages before its answer.
     pub(super) fn is_read(&self) -> bool {
         self.is_read
     }
 
-    /// Reserves memory for the answer, from the moment when the upstream has sent it until it is written to the client.
+    /// Returns the reservation of memory for the answer, from the moment when the upstream has sent the answer until it
+    /// is written to the client.
     pub(super) fn reservation(&self) -> &Arc<Reservation> {
         &self.reservation
     }
 
-    /// Adds a message, or drops it if there is no room. Dropping is harmless, because each progress notification
-    /// contains the total progress, and no answer depends on log messages.
+    /// Adds a message. Drops the oldest messages if too many wait, or the new one if it is too large or the memory
+    /// budget is exhausted. Dropping is harmless, because each progress notification contains the total progress, and
+    /// no answer depends on log messages.
     fn push(&self, message: String) {
         let mut waiting = self.lock();
         if message.len() > MAX_BYTES {
@@ -99,7 +102,6 @@ impl Outbox {
         self.filled.notify_one();
     }
 
-    /// Removes and returns the next message, if there is one.
     pub(super) fn pop(&self) -> Option<String> {
         self.lock().pop()
     }

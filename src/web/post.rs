@@ -1,4 +1,4 @@
-//! Handles one POST: reads its body, and answers the message in the era that it belongs to.
+//! Handles one POST: reads the body, and answers the message in the era to which the message belongs.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
@@ -67,7 +67,7 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
     respond(gate, running, outbox, accept.events, era).await
 }
 
-/// One message that was read completely.
+/// One POST whose body was read completely.
 struct Post {
     gate: Arc<Gate>,
     endpoint: PathEndpoint,
@@ -91,7 +91,7 @@ impl Post {
         answer.held_in(self.outbox.reservation(), id.get().copied(), self.era)
     }
 
-    /// Answers the message. Sets `id` as soon as it is known.
+    /// Answers the message. If it is a request, sets `id` to its id as soon as that is known.
     async fn answer_in_era<'a>(&'a self, id: &OnceLock<&'a str>) -> RpcResponse {
         let Self { gate, endpoint, headers, peer, body, outbox, .. } = self;
         let incoming = match ClientMessage::parse(body) {

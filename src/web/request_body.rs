@@ -10,22 +10,17 @@ use crate::domain::budget::{NoRoom, Reservation};
 
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the rest of a body that is too large is read and discarded, so that its sender can read the answer.
+/// How long the rest of a refused body is read and discarded, so that its sender can read the answer.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
-/// Why a body could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BodyError {
-    /// The body is larger than allowed.
     #[error("the request is larger than {0} bytes (limits.maxRequestSize)")]
     TooLarge(u64),
-    /// The body did not arrive in time.
     #[error("the request's body did not arrive within {0:?}")]
     TooSlow(Duration),
-    /// The memory budget is exhausted.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
-    /// The connection broke.
     #[error("the request's body was cut off")]
     Broken,
 }
@@ -55,7 +50,7 @@ pub(super) async fn read(
     result
 }
 
-/// Reads the body. Memory is reserved only for bytes that have arrived, because a client can declare any length.
+/// Reads the whole body. Memory is reserved only for bytes that have arrived, because a client can declare any length.
 async fn collect(body: &mut Body, limit: u64, most: u64, reservation: &Reservation) -> Result<Bytes, BodyError> {
     let mut first = Bytes::new();
     let mut more = Vec::new();
@@ -82,7 +77,8 @@ async fn collect(body: &mut Body, limit: u64, most: u64, reservation: &Reservati
     Ok(if more.is_empty() { first } else { more.into() })
 }
 
-/// Reads and discards the rest. If a connection were closed with unread bytes, the client might not receive the answer.
+/// Reads and discards the rest of a body. If a connection were closed with unread bytes, the client might not receive
+/// the answer.
 fn discard(mut body: Body) {
     tokio::spawn(tokio::time::timeout(DISCARD_TIME, async move { while let Some(Ok(_)) = body.frame().await {} }));
 }

@@ -1,4 +1,4 @@
-//! HTTP responses: whole JSON bodies, and events.
+//! HTTP responses: whole JSON bodies, and streams of events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::engine::{Reply, dropped};
 /// The header that names a legacy session.
 pub(super) const SESSION_HEADER: &str = "mcp-session-id";
 
-/// The answer to one message.
+/// The answer to one message, as an HTTP response or as the last event of a stream.
 #[derive(Debug)]
 pub(super) struct RpcResponse {
     status: StatusCode,
@@ -54,7 +54,8 @@ impl RpcResponse {
         Self { status, body, session: None, reservation: None }
     }
 
-    /// Creates an error with this HTTP status for the raw `id`, which is `null` if none could be read.
+    /// Creates an error response with this HTTP status. `id` is the raw id of the message; `null` if none could be
+    /// read.
     pub(super) fn error(status: StatusCode, id: &str, error: &RpcError) -> Self {
         Self { status, body: failure(id, &to_raw(error)), session: None, reservation: None }
     }
@@ -69,15 +70,15 @@ impl RpcResponse {
         }
     }
 
-    /// Creates the error for a message whose memory exceeds the budget.
+    /// Creates the error for a message that does not fit into the memory budget.
     pub(super) fn no_room(id: &str) -> Self {
         let data = json!({"reason": NO_ROOM, "retryAfterMs": 1000});
         let error = RpcError::new(REFUSED, NoRoom.to_string()).with_data(data);
         Self::error(StatusCode::SERVICE_UNAVAILABLE, id, &error)
     }
 
-    /// Reserves the memory of the body until it is written, because the client may read slowly. If that exceeds the
-    /// budget, returns an error instead.
+    /// Returns the response with memory reserved for its body until the body is written, because the client may read
+    /// slowly. If the budget has no room for the body, returns an error response instead.
     pub(super) fn held_in(self, reservation: &Arc<Reservation>, id: Option<&str>, era: Era) -> Self {
         match reservation.resize(self.body.len() as u64) {
             Ok(()) => Self { reservation: Some(Arc::clone(reservation)), ..self },
@@ -90,17 +91,15 @@ impl RpcResponse {
         Self::error(status_of(error.code), id, error)
     }
 
-    /// Adds the id of the session that the request began.
+    /// Returns the response with the id of the session that the request began.
     pub(super) fn with_session(self, id: String) -> Self {
         Self { session: Some(id), ..self }
     }
 
-    /// Converts the response to one server-sent event.
     pub(super) fn into_event(self) -> Bytes {
         written(event(&self.body), self.reservation)
     }
 
-    /// Converts the response to a whole HTTP response.
     pub(super) fn into_response(self) -> Response {
         let empty = self.body.is_empty();
         let mut response = Response::new(Body::from(written(self.body.into(), self.reservation)));
@@ -116,7 +115,7 @@ impl RpcResponse {
     }
 }
 
-/// Returns bytes that hold their reservation until they are written.
+/// Returns `bytes` in a form that keeps the reservation until they are written.
 fn written(bytes: Bytes, reservation: Option<Arc<Reservation>>) -> Bytes {
     struct BudgetedBytes {
         bytes: Bytes,

@@ -1,4 +1,5 @@
-//! `/api/v1/status`: a summary of the gateway. On request, it is returned only once all edits are in force.
+//! `/api/v1/status`: a summary of the gateway. With `settled=true`, the answer waits until all earlier edits are in
+//! force.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,10 +9,10 @@ use serde::Deserialize;
 
 use super::admin_query::{AdminError, AdminQuery, AdminState};
 
-/// The query of `/status`.
 #[derive(Deserialize)]
 pub(super) struct StatusQuery {
-    /// Whether to wait until every earlier edit is in force; default false.
+    /// Whether to wait until every earlier edit is in force and all plugins are loaded or have failed to load. Default:
+    /// false.
     #[serde(default)]
     settled: bool,
 }
@@ -22,7 +23,7 @@ pub(super) async fn status(
 ) -> Result<impl IntoResponse, AdminError> {
     if settled {
         let settled = engine.readings().settle().await;
-        // If this fails, there is no point in waiting for plugins to load.
+        // If the edits are not in force, there is no point in waiting for plugins to load.
         settled.map_err(|why| AdminError(StatusCode::CONFLICT, "NotSettled", why.to_string()))?;
         engine.wait_for_loads().await;
     }

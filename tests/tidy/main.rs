@@ -217,6 +217,18 @@ fn nothing_names_a_machine_or_a_registry() {
     });
 }
 
+/// `{:.9?}` of a text looks as if it cut the text, and does not.
+#[test]
+fn no_format_cuts_a_debug_form() {
+    check("a precision before `?` has no effect on texts; use Quoted", rust(), |name, text, faults| {
+        for (number, line) in code(text).filter(|_| name.starts_with("src/")) {
+            let formats =
+                line.match_indices(":.").map(|(at, _)| line[at + 2..].trim_start_matches(char::is_alphanumeric));
+            faults.extend(formats.filter(|rest| rest.starts_with("?}")).map(|_| (number, "cuts nothing".to_owned())));
+        }
+    });
+}
+
 #[test]
 fn files_do_not_use_each_other_in_circles() {
     let uses = circles::Crate::read(&root().join("src/lib.rs")).uses();

@@ -23,7 +23,7 @@ use crate::api::values::{DNS_LABEL, FreeObject, GLOB};
     derive = "PartialEq",
     category = "hawsepipe",
     shortname = "pchain",
-    doc = "Which plugins run on which calls.",
+    doc = "Selects calls and lists the plugins that run on them.",
     printcolumn(name = "PHASE", type_ = "string", json_path = ".spec.phase"),
     printcolumn(name = "RUNS", type_ = "string", json_path = ".status.runs"),
     printcolumn(name = "UPSTREAMS", type_ = "string", json_path = ".status.upstreams"),
@@ -49,30 +49,33 @@ use crate::api::values::{DNS_LABEL, FreeObject, GLOB};
     "phase is immutable: a chain turned round would leave its calls unguarded; make a new PluginChain"
 ))]
 pub struct PluginChainSpec {
-    /// When the chain runs: `Request`, before the call is sent, or `Response`, on the answer. Immutable.
+    /// When the chain runs: `Request` is before a call is sent to the upstream, `Response` is after the upstream has
+    /// answered. Immutable.
     pub phase: Phase,
-    /// Position among the chains that select the same call; lower runs first, and ties are broken by namespace and
-    /// name. Default: 100.
+    /// Position among the chains that select the same call: chains with a lower number run first, and ties are broken
+    /// by namespace and name. Chains of the gateway's namespace and required chains run after all others, whatever
+    /// their number. Default: 100.
     #[schemars(range(max = 1000))]
     pub order: Option<u32>,
-    /// Gateways that the chain is for. A gateway of another namespace must be listed by name. Default: every gateway of
-    /// the chain's namespace.
+    /// Gateways that the chain is for, in any namespace. A gateway runs the chain only if the gateway's own `chains`
+    /// field selects the chain too. Default: every gateway of the chain's namespace.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub gateways: Option<Vec<ObjectRef>>,
-    /// Upstreams that the chain covers: those that match `names` or `selector`. Default: every upstream within reach.
-    /// Chains of the gateway's namespace and required chains reach all upstreams; others reach those of their own
-    /// namespace.
+    /// Upstreams that the chain covers: those that match `names` or `selector`. Chains of the gateway's namespace and
+    /// required chains can cover all upstreams of the gateway; other chains can cover only upstreams of their own
+    /// namespace. Default: every upstream that the chain can cover.
     pub upstreams: Option<ChainUpstreams>,
-    /// Tools that the chain covers, by the names that the servers use. Default: every tool.
+    /// Tools that the chain covers, selected by the servers' own names for them. Default: every tool.
     pub tools: Option<ChainTools>,
     /// MCP methods that the chain covers. Default: tools/call.
     #[schemars(length(min = 1, max = 3), extend("x-kubernetes-list-type" = "set"))]
     pub methods: Option<Vec<Method>>,
-    /// What happens to the free text of progress and log messages of calls that have a response Guard: `Drop` removes
-    /// it, `Pass` lets it through. Default: Drop.
+    /// What happens to the notifications of a call if this chain runs a Guard on the response. `Drop` removes the text
+    /// of progress notifications and drops log messages, because the Guard does not check them. `Pass` forwards all
+    /// notifications unchanged. Default: Drop.
     pub notifications: Option<Notifications>,
-    /// Plugins to run, sorted by `order`; ties keep their position in this list. A plugin can appear only once in a
-    /// chain.
+    /// Plugins to run, in ascending `order`; entries with the same `order` run in the order of this list. A plugin can
+    /// appear only once in a chain.
     #[schemars(length(min = 1, max = 32))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub entries: Vec<Entry>,
@@ -91,7 +94,7 @@ pub struct ChainUpstreams {
     pub selector: Option<Selector>,
 }
 
-/// Tools to select, by globs over their names.
+/// Selects tools by globs over their names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainTools {
@@ -119,17 +122,18 @@ pub enum Method {
     ResourcesRead,
 }
 
-/// What happens to the free text of progress and log messages of calls that have a response Guard: `Drop` removes it,
-/// `Pass` lets it through. Default: Drop.
+/// What happens to the notifications of a call if this chain runs a Guard on the response. `Drop` removes the text of
+/// progress notifications and drops log messages, because the Guard does not check them. `Pass` forwards all
+/// notifications unchanged. Default: Drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Notifications {
-    /// The text is removed.
+    /// The text of progress notifications is removed, and log messages are dropped.
     Drop,
-    /// The text is passed on to the client.
+    /// Progress notifications and log messages are forwarded to the client.
     Pass,
 }
 
-/// One plugin's entry in a chain.
+/// An entry of a chain: the plugin to run, and how to run it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -151,84 +155,87 @@ pub struct Entry {
     /// Name of the Plugin to run.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// Namespace of the Plugin. A Plugin of another namespace must permit this in its `shareWith`. Default: the chain's
+    /// Namespace of the Plugin. A Plugin of another namespace must permit its use in `shareWith`. Default: the chain's
     /// namespace.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub namespace: Option<String>,
-    /// Position in the chain; lower runs first. Default: the Plugin's `order`.
+    /// Position in the chain; entries with a lower number run first. Default: the Plugin's `order`.
     #[schemars(range(max = u32::MAX))]
     pub order: Option<u32>,
-    /// Whether the entry runs; a disabled entry is skipped, whatever its role. Default: true.
+    /// Whether the entry runs. A disabled entry is skipped, even if its plugin is a Guard. Default: true.
     pub enabled: Option<bool>,
-    /// Time limit of one execution, in milliseconds. Default: the Plugin's, else the gateway's.
+    /// Time limit of one execution, in milliseconds. Default: the Plugin's `timeoutMs`, or else the gateway's
+    /// `plugins.defaultTimeoutMs`.
     #[schemars(range(min = 1, max = 600_000))]
     pub timeout_ms: Option<u32>,
-    /// Token limit that is handed to the plugin, for plugins that shorten content. Default: the limit in the call's
-    /// `_meta`, else none.
+    /// Token limit that the plugin receives; meant for plugins that shorten content. Default: the limit in the call's
+    /// `_meta`, or else none.
     #[schemars(range(min = 1, max = 2_147_483_647))]
     pub max_tokens: Option<u32>,
     /// Keys that replace top-level keys of the Plugin's `config`; nested objects are replaced as a whole, not merged.
     /// Default: none.
     pub config: Option<FreeObject>,
-    /// CEL condition over call, tool, upstream, identity and content. If its evaluation fails, the plugin runs.
-    /// Default: the plugin always runs.
+    /// CEL condition over call, tool, upstream, identity and content. If the condition cannot be evaluated, the plugin
+    /// runs. Default: the plugin always runs.
     #[schemars(length(min = 1, max = 1024))]
     pub when: Option<String>,
     /// What happens if the plugin fails: `Fail` fails the call; `LastGood` and `Ignore` pass the content on unchanged.
-    /// Default: by the plugin's role (Fail for a Guard).
+    /// Default: Fail for a Guard, LastGood for a Transform, Ignore for Observe.
     pub failure_policy: Option<FailurePolicy>,
-    /// `Enforce`, or `Shadow`: the plugin runs beside the call, and its answer is recorded but changes nothing.
-    /// Default: Enforce.
+    /// Whether the plugin can affect the call: with `Enforce`, it can; with `Shadow`, it runs beside the call, and its
+    /// outcome is only recorded. Default: Enforce.
     pub mode: Option<Mode>,
-    /// What the plugin sees of a response: `Auto`, `Text` or `Json`. With `Text`, even a Guard sees only the text and
-    /// no other part of the result. Default: Auto.
+    /// What the plugin sees of a response. `Json`: the JSON of the whole result. `Text`: the text of the result's only
+    /// text block, even if the result holds other content that a Guard then cannot check; the JSON if there is no such
+    /// block. `Auto`: the text if the result holds nothing else, otherwise the JSON. Default: Auto.
     pub view: Option<View>,
-    /// Another Plugin to run instead for a percentage of the sessions. Default: none.
+    /// Another Plugin that runs in place of the entry's Plugin for a percentage of the sessions. Default: none.
     pub canary: Option<Canary>,
 }
 
 /// What happens if the plugin fails: `Fail` fails the call; `LastGood` and `Ignore` pass the content on unchanged.
-/// Default: by the plugin's role (Fail for a Guard).
+/// Default: Fail for a Guard, LastGood for a Transform, Ignore for Observe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum FailurePolicy {
     /// The call fails.
     Fail,
     /// The content is passed on as the entry received it.
     LastGood,
-    /// The same effect as `LastGood`. The default for plugins that only observe.
+    /// Has the same effect as `LastGood`; the default for plugins with the role Observe.
     Ignore,
 }
 
-/// `Enforce`, or `Shadow`: the plugin runs beside the call, and its answer is recorded but changes nothing. Default:
-/// Enforce.
+/// Whether the plugin can affect the call: with `Enforce`, it can; with `Shadow`, it runs beside the call, and its
+/// outcome is only recorded. Default: Enforce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Mode {
-    /// The plugin's answer takes effect.
+    /// The plugin can change or deny the call, as its role permits.
     Enforce,
-    /// The plugin's answer is only recorded.
+    /// The plugin runs beside the call, and its outcome is only recorded.
     Shadow,
 }
 
-/// What the plugin sees of a response: `Auto` is the text if the result is a single text block, else the JSON; `Text`
-/// is the text only; `Json` is the whole result. Default: Auto.
+/// What the plugin sees of a response. `Json`: the JSON of the whole result. `Text`: the text of the result's only text
+/// block, even if the result holds other content that a Guard then cannot check; the JSON if there is no such block.
+/// `Auto`: the text if the result holds nothing else, otherwise the JSON. Default: Auto.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum View {
-    /// The text if the result is a single text block, else the JSON.
+    /// The text if the result holds nothing but one text block, otherwise the JSON.
     Auto,
-    /// The text of the result's only text block.
+    /// The text of the result's only text block, or the JSON if there is no such block.
     Text,
     /// The JSON of the whole result or error.
     Json,
 }
 
-/// Runs another Plugin for a percentage of the sessions.
+/// Another Plugin that runs in place of the entry's Plugin for a percentage of the sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Canary {
     /// Name of the other Plugin, in the same namespace as the entry's Plugin.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// Percentage of sessions that the other Plugin runs for, from 0 to 100.
+    /// Percentage of the sessions for which the other Plugin runs, from 0 to 100.
     #[schemars(range(max = 100))]
     pub percent: u32,
 }

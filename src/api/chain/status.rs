@@ -16,22 +16,23 @@ pub struct PluginChainStatus {
     /// wrong.
     #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<Condition>>,
-    /// Gateways that run this revision, out of the gateways that use the chain, such as `1/2`.
+    /// Number of gateways that run the current revision, out of the number that use the chain; for example, `1/2`.
     #[schemars(length(max = 16))]
     pub live: Option<String>,
     /// Gateways that use the chain.
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub gateways: Option<Vec<TakenBy>>,
-    /// Digest of the chain and its plugins' code. Call records name it.
+    /// Digest of the chain and of its plugins' code. Records of calls contain this digest.
     #[schemars(length(max = 64))]
     pub revision: Option<String>,
     /// The chain's plugins in the order in which they run.
     #[schemars(length(max = 2048))]
     pub runs: Option<String>,
-    /// Number of entries.
+    /// Number of entries in the chain.
     pub entries: Option<u32>,
-    /// Number of upstreams that the chain covers; `32+` if more than 32.
+    /// Number of upstreams that the chain covers, or `32+` if more than 32. If several gateways use the chain, the
+    /// highest of their numbers.
     #[schemars(length(max = 8))]
     pub upstreams: Option<String>,
 }

@@ -1,14 +1,14 @@
-//! How deep a document can nest.
+//! Limits how deeply a document can nest.
 
 use serde_json::Value;
 
 use super::walk::Finding;
 
-/// Maximum levels of objects and lists in a document, including the document itself. Plans and messages to workers
-/// embed parts of it at additional levels, and JSON readers stop at 128.
+/// Maximum number of nested levels of objects and lists in a document; the document itself is the first level. Plans
+/// and messages to workers embed parts of a document at deeper levels, and JSON parsers stop at 128.
 pub const MAX_DEPTH: usize = 100;
-/// Maximum number of path steps that a Problem quotes. The first ones identify the field; more would only repeat the
-/// nesting.
+/// Maximum number of path steps that a Problem quotes. The first steps identify the field; more steps would only repeat
+/// the nesting.
 const MAX_STEPS: usize = 8;
 
 /// Returns a finding for the first value that nests deeper than [`MAX_DEPTH`].
@@ -26,7 +26,8 @@ pub(super) fn too_deep(document: &Value) -> Option<Finding> {
     })
 }
 
-/// Whether `value` has more than `left` levels. If so, `path` leads to the first value that is too deep.
+/// Whether `value` nests more than `left` levels deep. If it does, appends the steps to the first value that is too
+/// deep to `path`.
 fn descend(value: &Value, left: usize, path: &mut Vec<String>) -> bool {
     let mut step = |name: String, child: &Value| {
         path.push(name);

@@ -1,7 +1,7 @@
-//! Checks offline, by the same schemas and rules, whether an API server with Hawsepipe's CustomResourceDefinitions
-//! would accept a document.
+//! Checks offline whether an API server with Hawsepipe's CustomResourceDefinitions would accept a document. The check
+//! uses the schemas and validation rules of those definitions.
 //!
-//! CEL expressions that users write (`when`) are only treated as strings here.
+//! CEL expressions that users write (`when`) are checked only as strings, not parsed.
 
 mod depth;
 mod names;
@@ -32,7 +32,7 @@ pub use self::names::nearest;
 struct Definition {
     schema: SchemaNode,
     rules: CompiledSchema,
-    /// Messages of the validation rules, by their expressions.
+    /// The message of each validation rule, by the rule's CEL expression.
     messages: HashMap<String, String>,
 }
 
@@ -62,8 +62,8 @@ fn collect_messages(schema: &Value, messages: &mut HashMap<String, String>) {
 }
 
 impl Definition {
-    /// Returns the fields that break a rule, with the rules' messages. A rule that cannot be evaluated, because a
-    /// field that another rule requires is missing, counts as broken.
+    /// Returns the fields that break a rule, each with the rule's message. A rule that cannot be evaluated, for example
+    /// because it reads a missing field, counts as broken.
     fn broken(&self, document: &Value, previous: Option<&Value>) -> Vec<Finding> {
         let broken = validate_compiled(&self.rules, document, previous).err().into_iter().flatten();
         let told = broken.take(MAX_PROBLEMS).map(|broken| match broken.kind {
@@ -76,11 +76,12 @@ impl Definition {
     }
 }
 
-/// Checks `document`, an object of one of Hawsepipe's kinds. `previous` is its last accepted form; rules about
-/// changes are evaluated only if it is given. As in an API server, rules are not evaluated if the schema finds a
-/// fault that makes this impossible, and null fields count as absent, with a warning.
+/// Checks `document`, an object of one of Hawsepipe's kinds, and returns its Problems. `previous` is the object's last
+/// accepted form; rules about changes are evaluated only if `previous` is given. As in an API server, null fields count
+/// as absent, and rules are not evaluated if a violation of the schema makes this impossible. Each null field outside
+/// `metadata` is reported as a warning.
 ///
-/// Objects of kinds without a definition here are not checked.
+/// Returns no Problems for an object of any other kind.
 pub fn check(id: &ObjectId, document: &Value, previous: Option<&Value>) -> Vec<Problem> {
     let Some(definition) = DEFINITIONS.get(id.kind.as_str()) else { return Vec::new() };
     let found = walk::walk(&definition.schema, document);
@@ -96,7 +97,8 @@ pub fn check(id: &ObjectId, document: &Value, previous: Option<&Value>) -> Vec<P
     problems
 }
 
-/// Returns `document` without its null fields.
+/// Returns `document` without null values in fields that the schema of its kind contains. A document of an unknown kind
+/// is returned unchanged.
 pub fn without_nulls<'d>(id: &ObjectId, document: &'d Value) -> Cow<'d, Value> {
     match DEFINITIONS.get(id.kind.as_str()) {
         Some(definition) if holds_null(document) => Cow::Owned(definition.schema.without_nulls(document)),

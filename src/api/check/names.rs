@@ -1,6 +1,7 @@
 //! Finds the name that a user probably meant.
 
-/// Returns the candidate that `word` is most likely a misspelling of, or `None` if none is similar.
+/// Returns the candidate that is most similar to `word`, or `None` if no candidate is similar or `word` is longer than
+/// 64 bytes.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const LONGEST: usize = 64;
     if word.len() > LONGEST {

@@ -12,7 +12,7 @@ use serde_json::Value;
 #[derive(Default)]
 pub struct SchemaNode {
     pub kind: SchemaType,
-    /// Values that a string can have; empty if it can have any.
+    /// Allowed values of a string; empty if any value is allowed.
     pub words: Vec<String>,
     pub minimum: Option<f64>,
     pub maximum: Option<f64>,
@@ -21,10 +21,10 @@ pub struct SchemaNode {
     pub pattern: Option<Regex>,
     pub properties: BTreeMap<String, SchemaNode>,
     pub required: Vec<String>,
-    /// Schema of members with other names; `None` if there must be no other members.
+    /// Schema of the members that are not in `properties`; `None` if no other members are allowed.
     pub values: Option<Box<SchemaNode>>,
     pub items: Option<Box<SchemaNode>>,
-    /// What must differ between the items of a list.
+    /// What must be unique among the items of a list.
     pub unique: Unique,
 }
 
@@ -71,7 +71,7 @@ pub enum SchemaType {
     IntOrString,
 }
 
-/// What must differ between the items of a list.
+/// What must be unique among the items of a list.
 #[derive(Default)]
 pub enum Unique {
     /// Nothing; items can repeat.
@@ -79,11 +79,11 @@ pub enum Unique {
     No,
     /// The items themselves.
     Item,
-    /// The members with these names, taken together.
+    /// The combination of the members with these names.
     Keys(Vec<String>),
 }
 
-/// Returns the schema of whole objects, which also have the members that every Kubernetes object has.
+/// Returns the schema of a whole object: `props`, and the members `apiVersion`, `kind` and `metadata`.
 pub fn root(props: &JSONSchemaProps) -> SchemaNode {
     let mut root = node(props);
     let text = || SchemaNode { kind: SchemaType::String, ..SchemaNode::default() };
@@ -93,7 +93,7 @@ pub fn root(props: &JSONSchemaProps) -> SchemaNode {
     root
 }
 
-/// Returns the schema of `metadata`. Members that servers add are allowed with any value.
+/// Returns the schema of `metadata`. The members in `ADDED`, most of which an API server sets, can have any value.
 fn metadata() -> SchemaNode {
     const ADDED: [&str; 11] = [
         "creationTimestamp",
@@ -117,7 +117,7 @@ fn metadata() -> SchemaNode {
     let map = |values| SchemaNode { kind: SchemaType::Object, values: Some(Box::new(values)), ..SchemaNode::default() };
     let label = text((None, None), crate::api::values::LABEL_VALUE);
     let mut properties: BTreeMap<_, _> = ADDED.iter().map(|name| ((*name).to_owned(), SchemaNode::default())).collect();
-    // No pattern, because each kind has its own rule for names.
+    // The name has no pattern here, because each kind has its own rule for names.
     properties.insert("name".into(), text((Some(1), None), ""));
     properties.insert("namespace".into(), text((Some(1), Some(63)), crate::api::values::DNS_LABEL));
     properties.insert("labels".into(), map(label));

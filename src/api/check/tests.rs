@@ -50,7 +50,7 @@ fn empty_fields_count_as_absent_and_are_told() {
         "spec": {"phase": "Request", "order": null, "entries": [{"name": "a", "canary": null, "enabled": false}]}});
     let id = ObjectId::new(Kind::PluginChain, ObjectKey::new("default", "x"));
     let problems = check(&id, &chain, None);
-    // A null canary does not break the rule about canaries either.
+    // A null `canary` does not break the rule that a disabled entry has no canary.
     assert!(!problems.iter().any(Problem::is_error), "{problems:?}");
     let fields: Vec<_> = problems.iter().map(|problem| problem.field.as_str()).collect();
     assert_eq!(fields, ["spec.entries[0].canary", "spec.order"]);

@@ -1,6 +1,8 @@
-//! Walks a document together with its schema. Each finding is the path of a field with what is wrong and how to fix it.
+//! Walks a document together with its schema and collects findings. A finding is the path of a field, and a message
+//! that describes what is wrong with the field and how to fix it.
 //!
-//! Messages quote only names and words that are part of the API, never a value, which could be confidential.
+//! Of the values in a document, messages quote only numbers and the keys of list items, because other values could be
+//! confidential.
 
 use std::collections::HashMap;
 
@@ -9,21 +11,22 @@ use serde_json::{Map, Value};
 use super::schema::{SchemaNode, SchemaType, Unique};
 use super::words::{in_words, unknown, unknown_word, wrong_type};
 
-/// The path of a field, and what is wrong with it.
+/// The path of a field, and the message about it.
 pub type Finding = (String, String);
 
-/// Findings in a document, at most [`MAX_PROBLEMS`] of each kind.
+/// The findings in a document. `faults` and `empty` have at most [`MAX_PROBLEMS`] items each.
 #[derive(Default)]
 pub struct WalkFindings {
     /// Values that violate the schema.
     pub faults: Vec<Finding>,
-    /// Whether a fault makes it impossible to evaluate rules; an API server does not evaluate them then.
+    /// Whether one of the faults makes it impossible to evaluate the validation rules. An API server does not evaluate
+    /// them in this case either.
     pub stops: bool,
     /// Null fields, which count as absent.
     pub empty: Vec<Finding>,
 }
 
-/// Returns everything in `document` that violates `schema`.
+/// Returns the violations of `schema` in `document`, and the null fields.
 pub fn walk(schema: &SchemaNode, document: &Value) -> WalkFindings {
     let mut walk = DocumentWalk { found: WalkFindings::default(), path: String::new() };
     walk.value(schema, document);
@@ -49,7 +52,8 @@ impl DocumentWalk {
         self.say(message);
     }
 
-    /// Adds a null field, except in metadata, where tools write such fields.
+    /// Reports the current field as null. Null fields in metadata are not reported, because tools write such fields
+    /// there.
     fn empty(&mut self) {
         if self.found.empty.len() < MAX_PROBLEMS && !self.path.starts_with("metadata.") {
             let message = "is empty and counts as absent; give it a value, or take the line out";
@@ -171,13 +175,15 @@ impl DocumentWalk {
     }
 }
 
-/// Whether `value` is a whole number of 64 bits. Like an API server, this accepts 1.0 and other floats that are exact.
+/// Whether `value` is a whole number that fits into an `i64`. As in an API server, floats such as 1.0 count as whole
+/// numbers, up to 2^53 - 1.
 fn is_whole(value: &Value) -> bool {
     const EXACT: f64 = 9_007_199_254_740_991.0;
     value.is_i64() || value.as_f64().is_some_and(|number| number.fract() == 0.0 && number.abs() <= EXACT)
 }
 
-/// Returns what must differ between `item` and other items, and how a message describes a duplicate.
+/// Returns a text that must be unique to `item`, and the words with which a message describes a duplicate. Returns
+/// `None` if items can repeat, or if `item` does not have all keys.
 fn mark(unique: &Unique, item: &Value) -> Option<(String, String)> {
     match unique {
         Unique::No => None,
@@ -190,5 +196,6 @@ fn mark(unique: &Unique, item: &Value) -> Option<(String, String)> {
     }
 }
 
-/// Maximum number of Problems of one kind that are reported for an object.
+/// Maximum number of faults, of null fields and of broken rules that are reported for one object, each counted
+/// separately.
 pub const MAX_PROBLEMS: usize = 100;

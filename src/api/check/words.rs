@@ -1,5 +1,5 @@
-//! Messages about faults. They quote only names and words that are part of the API, never a value, which could be
-//! confidential.
+//! Messages about faults in a document. They quote only names and words of the API, never a value from the document,
+//! because the value could be confidential.
 
 use serde_json::Value;
 

@@ -8,7 +8,8 @@ use crate::api::gateway::inbound::TokenReview;
 use crate::api::shared::{KeyRef, LocalRef};
 use crate::api::values::{DNS_LABEL, HEADER_NAME, HTTP_URL};
 
-/// Ways to authenticate clients, tried in this order; at least one.
+/// Ways to authenticate clients; at least one must be set. The ways are tried in the order `jwt`, `apiKeys`,
+/// `tokenReview`, `anonymous`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -25,9 +26,10 @@ pub struct Authentication {
     pub api_keys: Option<ApiKeys>,
     /// Accepts tokens of Kubernetes service accounts. Default: none.
     pub token_review: Option<TokenReview>,
-    /// Accepts clients without credentials. Default: they are refused.
+    /// Accepts clients without credentials. Default: such clients are refused.
     pub anonymous: Option<Anonymous>,
-    /// OAuth protected resource metadata (RFC 9728); each 401 response refers to it in WWW-Authenticate. Default: none.
+    /// OAuth protected resource metadata (RFC 9728); each 401 response refers to this metadata in WWW-Authenticate.
+    /// Default: none.
     pub resource_metadata: Option<ResourceMetadata>,
 }
 
@@ -47,9 +49,9 @@ pub struct Jwt {
     pub algorithms: Option<Vec<Algorithm>>,
     /// Where the issuer's keys are found. Default: at the URL that the issuer's metadata names.
     pub jwks: Option<Jwks>,
-    /// Claims that subject and groups are read from. Default: sub and groups.
+    /// Claims from which a client's subject and groups are read. Default: sub and groups.
     pub claims: Option<JwtClaims>,
-    /// Seconds by which the times in a token can differ from the gateway's clock. Default: 30.
+    /// Tolerance, in seconds, when the times in a token are compared with the gateway's clock. Default: 30.
     #[schemars(range(max = 300))]
     pub clock_skew_seconds: Option<u32>,
 }
@@ -77,7 +79,7 @@ pub enum Algorithm {
     EdDSA,
 }
 
-/// Keys of an issuer: exactly one of `uri`, `configMapKeyRef`.
+/// Source of an issuer's keys: exactly one of `uri`, `configMapKeyRef`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -86,17 +88,17 @@ pub enum Algorithm {
     "jwks: give exactly one of uri, configMapKeyRef"
 ))]
 pub struct Jwks {
-    /// URL that the keys are fetched from.
+    /// URL from which the keys are fetched.
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub uri: Option<String>,
-    /// Seconds between fetches. Default: 300.
+    /// Seconds between fetches of the keys from `uri`. Default: 300.
     #[schemars(range(min = 30, max = 86_400))]
     pub refresh_seconds: Option<u32>,
     /// ConfigMap key that holds the key set.
     pub config_map_key_ref: Option<KeyRef>,
 }
 
-/// Claims that the client's identity is made from.
+/// Claims from which a client's identity is made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JwtClaims {
@@ -115,11 +117,12 @@ pub struct ApiKeys {
     /// Request header that carries the key; in Authorization, the key is a Bearer token. Default: Authorization.
     #[schemars(length(min = 1, max = 64), regex(pattern = HEADER_NAME))]
     pub header: Option<String>,
-    /// Secrets with the keys. Each data key names a subject; its value is the API key itself, or `sha256:{hex}` of it.
+    /// Secrets that hold the API keys. In such a Secret, each data key is the name of a subject, and its value is the
+    /// subject's API key, or `sha256:` followed by the SHA-256 digest of the API key in hexadecimal.
     #[schemars(length(min = 1, max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub secret_refs: Vec<LocalRef>,
-    /// Groups of the subjects. Default: none.
+    /// Groups of individual subjects. Default: none.
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub subjects: Option<Vec<ApiKeySubject>>,
 }
@@ -128,7 +131,7 @@ pub struct ApiKeys {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiKeySubject {
-    /// The subject: its data key in the Secret.
+    /// Name of the subject, which is its data key in the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// Groups of the subject. Default: none.
@@ -160,15 +163,15 @@ pub struct ResourceMetadata {
     pub documentation: Option<String>,
 }
 
-/// Rules that allow or deny calls and listings. They are applied before the request chains run, and again to the call
-/// that the request chains return.
+/// Rules that allow or deny calls and listings. The rules are applied before the request chains run, and again
+/// afterwards, because the chains can change the call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Authorization {
-    /// Effect if no rule applies. Default: Deny.
+    /// Effect if no rule applies: `Allow` or `Deny`. Default: Deny.
     pub default: Option<Effect>,
-    /// Rules. Deny takes precedence over Allow. If the evaluation of a rule fails, an Allow rule does not apply and a
-    /// Deny rule does.
+    /// Rules; if several apply, Deny takes precedence over Allow. If the condition of a rule cannot be evaluated, the
+    /// rule applies if its effect is Deny, and does not apply if its effect is Allow.
     #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub rules: Vec<AccessRule>,
 }
@@ -191,7 +194,8 @@ pub struct AccessRule {
     pub name: String,
     /// Effect of the rule: `Allow` or `Deny`.
     pub effect: Effect,
-    /// CEL condition over call, tool, upstream and identity.
+    /// CEL condition over call, tool, upstream and identity; the rule applies to the calls for which the condition
+    /// holds.
     #[schemars(length(min = 1, max = 1024))]
     pub when: String,
     /// Message for a client whose call this rule denies. Default: the rule's name.

@@ -29,7 +29,7 @@ pub struct Listener {
     /// Accepted Origin headers. Default: none, so requests from browsers are refused (protection from DNS rebinding).
     #[schemars(length(max = 64), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub allowed_origins: Option<Vec<String>>,
-    /// Whether old clients can use the HTTP+SSE transport of 2024-11-05. Default: false.
+    /// Whether clients can use the HTTP+SSE transport of MCP 2024-11-05. Default: false.
     #[serde(rename = "legacySSE")]
     pub legacy_sse: Option<bool>,
     /// Serves HTTPS with these certificates. Default: plain HTTP.
@@ -57,7 +57,8 @@ impl Default for Listener {
 pub struct ListenerTls {
     /// Secret of type kubernetes.io/tls with the listener's certificate.
     pub certificate_secret_ref: LocalRef,
-    /// Certificate authorities for client certificates. If set, clients must present a certificate. Default: none.
+    /// Secret key that holds the certificate authorities for client certificates. If set, clients must present a
+    /// certificate. Default: none.
     #[serde(rename = "clientCASecretRef")]
     pub client_ca_secret_ref: Option<KeyRef>,
 }
@@ -88,10 +89,10 @@ pub enum ServiceType {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Route {
-    /// Gateways (of the Gateway API) that the route attaches to.
+    /// Gateways (of the Gateway API) to which the route attaches.
     #[schemars(length(min = 1, max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub parent_refs: Vec<ParentRef>,
-    /// Host names that the route matches. Default: those of the Gateway.
+    /// Host names that the route matches. Default: the host names of the Gateway's listeners.
     #[schemars(length(max = 16), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub hostnames: Option<Vec<String>>,
 }
@@ -106,7 +107,7 @@ pub struct ParentRef {
     /// Namespace of the Gateway. Default: the MCPGateway's namespace.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub namespace: Option<String>,
-    /// Listener of the Gateway that the route attaches to. Default: every listener.
+    /// Name of the Gateway's listener to which the route attaches. Default: every listener.
     #[schemars(length(max = 253))]
     pub section_name: Option<String>,
 }
@@ -120,8 +121,8 @@ pub struct Admin {
     pub port: Option<u16>,
     /// Whether the admin port also serves the console. Default: true.
     pub console: Option<bool>,
-    /// How clients of the admin API authenticate. If set, clients on loopback must authenticate too. Default: only
-    /// programs on the same machine, or in the same pod, can use the admin API, over loopback and without credentials.
+    /// How clients of the admin API authenticate. If set, clients on loopback must authenticate too. Default: the admin
+    /// API needs no credentials, but only programs on the same machine, or in the same pod, can use it, over loopback.
     pub authentication: Option<AdminAuthentication>,
 }
 
@@ -132,15 +133,15 @@ pub struct Admin {
 pub struct AdminAuthentication {
     /// Accepts tokens of Kubernetes service accounts. Default: none.
     pub token_review: Option<TokenReview>,
-    /// Secret key that holds a token of your choice, which is then accepted. Default: none.
+    /// Secret key that holds a token of your choice. Requests with this token are accepted. Default: none.
     pub token_secret_ref: Option<KeyRef>,
 }
 
-/// Accepts tokens of Kubernetes service accounts, which the API server checks (TokenReview).
+/// Accepts tokens of Kubernetes service accounts. The API server verifies each token (TokenReview).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenReview {
-    /// Audiences that a token must be for. Default: the API server's.
+    /// Accepted audiences; a token must be for at least one of them. Default: the API server's own audience.
     #[schemars(length(max = 8), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "set"))]
     pub audiences: Option<Vec<String>>,
 }
@@ -152,7 +153,8 @@ pub struct Sessions {
     /// Seconds after which an unused session ends. Default: 3600.
     #[schemars(range(min = 1, max = 604_800))]
     pub idle_seconds: Option<u32>,
-    /// Secret key that session ids are sealed with. Default: the Secret `{name}-gateway-seal`, which the operator
-    /// creates.
+    /// Key of a Secret that holds the cryptographic key for sealing session ids. Default: the key `key` of the Secret
+    /// `{name}-gateway-seal`, if that Secret is mounted; otherwise, ids are not sealed, and a session cannot continue
+    /// at another pod.
     pub sealing_key_secret_ref: Option<KeyRef>,
 }

@@ -32,7 +32,7 @@ use crate::api::gateway::takes::{TakesChains, TakesObjects, TakesUpstreams};
     derive = "PartialEq",
     category = "hawsepipe",
     shortname = "mcpgw",
-    doc = "What a gateway is to do: how clients come in, what it takes, and within which bounds.",
+    doc = "Configuration of a gateway: how clients reach it, which objects it uses, and its limits.",
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
@@ -78,59 +78,63 @@ pub struct MCPGatewaySpec {
     pub stopped: Option<bool>,
     /// What the stop switch does to running calls: `Drain` lets them finish, `Cancel` ends them. Default: Drain.
     pub stop_mode: Option<StopMode>,
-    /// Revision to keep running, as set by `hawsepipe rollback`. Edits are still compiled and reported, but do not take
-    /// effect. Default: none.
+    /// Revision that the gateway keeps running; `hawsepipe rollback` sets this field. Later edits are compiled and
+    /// their problems are reported, but the edits do not take effect, except for the stop switch and for objects that
+    /// are deleted or no longer shared. Default: none.
     #[schemars(length(equal = 12), regex(pattern = r"^[a-f0-9]{12}$"))]
     pub pinned_revision: Option<String>,
-    /// Number of pods; not together with `autoscaling`. Default: 2.
+    /// Number of pods; cannot be set together with `autoscaling`. Default: 2.
     #[schemars(range(max = 1000))]
     pub replicas: Option<u32>,
-    /// Scales the number of pods by load; not together with `replicas`. Default: none.
+    /// Scales the number of pods by load; cannot be set together with `replicas`. Default: none.
     pub autoscaling: Option<Autoscaling>,
     /// Limits how many pods a node drain can evict at the same time. Default: `maxUnavailable: 1`.
     pub disruption_budget: Option<DisruptionBudget>,
-    /// Settings of the gateway's pods. Default: the defaults of its fields.
+    /// Settings of the gateway's pods. Default: each field's own default.
     pub pod: Option<GatewayPod>,
-    /// Whether the operator maintains a NetworkPolicy for the pods: `Managed` or `None`. Default: Managed.
+    /// NetworkPolicy for the pods: with `Managed`, the operator maintains one; with `None`, it does not. Default:
+    /// Managed.
     pub network_policy: Option<NetworkPolicy>,
     /// Addresses at which clients reach the gateway. Default: one listener named http, with port 8080 and path /mcp.
     #[schemars(length(min = 1, max = 8))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub listeners: Option<Vec<Listener>>,
-    /// The Service in front of the pods. Default: the defaults of its fields.
+    /// The Service in front of the pods. Default: each field's own default.
     pub service: Option<GatewayService>,
-    /// An HTTPRoute to the Service, owned by the operator. Default: none.
+    /// HTTPRoute (Gateway API) that the operator maintains for the Service. Default: none.
     pub route: Option<Route>,
-    /// The admin port, which serves metrics, health checks and the admin API. None of these is served by a client
-    /// listener. Default: the defaults of its fields.
+    /// The admin port, which serves metrics, health checks and the admin API. Client listeners serve none of these.
+    /// Default: each field's own default.
     pub admin: Option<Admin>,
-    /// Sessions of clients that use a protocol version before 2026-07-28. Default: the defaults of its fields.
+    /// Sessions of clients that use a protocol version before 2026-07-28. Default: each field's own default.
     pub sessions: Option<Sessions>,
-    /// Which MCPUpstreams the gateway serves, and how their tools are named. Default: all of its namespace.
+    /// Selects the MCPUpstreams that the gateway serves, and determines how their tools are named. Default: every
+    /// MCPUpstream of the gateway's namespace.
     pub upstreams: Option<TakesUpstreams>,
-    /// Which PluginChains the gateway runs. Default: all of its namespace.
+    /// Selects the PluginChains that the gateway runs. Default: every PluginChain of the gateway's namespace.
     pub chains: Option<TakesChains>,
-    /// Which ToolPipelines the gateway serves. Default: all of its namespace.
+    /// Selects the ToolPipelines that the gateway serves. Default: every ToolPipeline of the gateway's namespace.
     pub pipelines: Option<TakesObjects>,
-    /// Which SectionBindings the gateway applies. Default: all of its namespace.
+    /// Selects the SectionBindings that the gateway applies. Default: every SectionBinding of the gateway's namespace.
     pub sections: Option<TakesObjects>,
-    /// Where plugins come from, and their limits. Default: the defaults of its fields.
+    /// Where plugins come from, and their limits. Default: each field's own default.
     pub plugins: Option<GatewayPlugins>,
-    /// Limits on calls, for each pod. Default: the defaults of its fields.
+    /// Limits on calls, for each pod. Default: each field's own default.
     pub limits: Option<GatewayLimits>,
-    /// How clients authenticate; at least one way. An open gateway has to be declared as `anonymous: {}`.
+    /// How clients authenticate; at least one way must be set. To accept clients without credentials, write `anonymous:
+    /// {}`.
     pub authentication: Authentication,
     /// What authenticated clients are allowed to do. Default: everything.
     pub authorization: Option<Authorization>,
     /// Language models for plugins and pipelines, by role. Plugins and pipelines never see the API keys. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["role"]))]
     pub models: Option<Vec<Model>>,
-    /// The history of past executions: how much of it is kept, where, and for how long. Default: the defaults of its
-    /// fields.
+    /// The history of past executions: how much of it is kept, where, and for how long. Default: each field's own
+    /// default.
     pub history: Option<History>,
-    /// Whether each call is recorded, and what happens if that fails. Default: mode Off.
+    /// Whether calls are recorded, and what happens to a call that cannot be recorded. Default: mode Off.
     pub audit: Option<Audit>,
-    /// Logs and traces. Default: the defaults of its fields.
+    /// Logs and traces. Default: each field's own default.
     pub telemetry: Option<Telemetry>,
 }
 
@@ -143,11 +147,11 @@ pub enum StopMode {
     Cancel,
 }
 
-/// Whether the operator maintains a NetworkPolicy for the pods: `Managed` or `None`. Default: Managed.
+/// NetworkPolicy for the pods: with `Managed`, the operator maintains one; with `None`, it does not. Default: Managed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum NetworkPolicy {
-    /// The operator maintains one.
+    /// The operator maintains a NetworkPolicy.
     Managed,
-    /// The operator maintains none.
+    /// The operator does not maintain a NetworkPolicy.
     None,
 }

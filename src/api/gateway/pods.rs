@@ -29,7 +29,7 @@ pub struct Autoscaling {
     /// Maximum number of pods.
     #[schemars(range(min = 1, max = 1000))]
     pub max_replicas: u32,
-    /// Average CPU utilization to aim for, in percent of the requested CPU. Default: 70.
+    /// Target for the average CPU utilization of the pods, in percent of the CPU that they request. Default: 70.
     #[serde(rename = "targetCPUUtilizationPercentage")]
     #[schemars(range(min = 1, max = 100))]
     pub target_cpu_utilization_percentage: Option<u32>,
@@ -56,7 +56,7 @@ pub struct DisruptionBudget {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayPod {
-    /// Additional labels; those that the operator sets take precedence. Default: none.
+    /// Additional labels; labels that the operator sets take precedence. Default: none.
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     pub labels: Option<BTreeMap<String, String>>,
     /// Additional annotations. Default: none.
@@ -70,22 +70,25 @@ pub struct GatewayPod {
     pub tolerations: Option<Vec<FreeObject>>,
     /// Affinity, in the form of a Kubernetes pod spec. Default: none.
     pub affinity: Option<FreeObject>,
-    /// Topology spread constraints, in the form of a Kubernetes pod spec. Default: over nodes and zones, `ScheduleAnyway`.
+    /// Topology spread constraints, in the form of a Kubernetes pod spec. Default: pods are spread over nodes and
+    /// zones, with `ScheduleAnyway`.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub topology_spread_constraints: Option<Vec<FreeObject>>,
-    /// PriorityClass of the pods. Default: the cluster's.
+    /// Name of the PriorityClass of the pods. Default: the cluster's default.
     #[schemars(length(max = 253))]
     pub priority_class_name: Option<String>,
-    /// RuntimeClass of the pods. Use a sandboxed one if tenants do not trust each other. Default: the cluster's.
+    /// Name of the RuntimeClass of the pods. Use a sandboxed runtime if tenants do not trust each other. Default: the
+    /// cluster's default.
     #[schemars(length(max = 253))]
     pub runtime_class_name: Option<String>,
     /// Secrets of the same namespace for pulling images. Default: none.
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub image_pull_secrets: Option<Vec<LocalRef>>,
-    /// Resource requests and limits. Avoid a CPU limit: throttling leads to plugin timeouts. Default: requests of 500m CPU
-    /// and 512Mi memory, a limit of 2Gi memory.
+    /// Resource requests and limits. Avoid a CPU limit, because throttling makes plugins exceed their timeouts.
+    /// Default: requests of 500m CPU and 512Mi memory, and a limit of 2Gi memory.
     pub resources: Option<Resources>,
-    /// Seconds that running calls have to finish when a pod terminates. Default: 60.
+    /// Seconds after which a pod that was asked to terminate is killed. Calls in flight have 5 seconds less to finish.
+    /// Default: 60.
     #[schemars(range(max = 3600))]
     pub termination_grace_period_seconds: Option<u32>,
 }

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use crate::api::shared::KeyRef;
 use crate::api::values::{HTTP_URL, Quantity};
 
-/// A language model endpoint for one role.
+/// A language model that plugins and pipelines use under the name of a role.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Model {
-    /// Name of the role, which can be chosen freely; unique in the list.
+    /// Name of the role. Any name can be chosen, but it must be unique in the list.
     #[schemars(length(min = 1, max = 63))]
     pub role: String,
-    /// URL of the endpoint.
+    /// Base URL of the endpoint that serves the model.
     #[serde(rename = "baseURL")]
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub base_url: String,
@@ -23,10 +23,10 @@ pub struct Model {
     pub model: String,
     /// Secret key that holds the endpoint's API key. Default: none.
     pub api_key_secret_ref: Option<KeyRef>,
-    /// Maximum number of tokens in an answer. Default: the endpoint's.
+    /// Maximum number of tokens in an answer. Default: the endpoint's default.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_tokens: Option<u32>,
-    /// Sampling temperature, from 0 to 2. Default: the endpoint's.
+    /// Sampling temperature, from 0 to 2. Default: the endpoint's default.
     #[schemars(range(min = 0.0, max = 2.0))]
     pub temperature: Option<f64>,
 }
@@ -35,22 +35,24 @@ pub struct Model {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct History {
-    /// Number of executions kept in memory for each plugin. Default: 1000.
+    /// Number of executions of each plugin that a pod keeps in memory. Default: 1000.
     #[schemars(range(max = 100_000))]
     pub per_plugin: Option<u32>,
-    /// Where executions are stored beyond those in memory. Default: nowhere.
+    /// Store for executions, in addition to memory. Default: none.
     pub store: Option<HistoryStore>,
     /// Days that the store keeps executions. Default: 30.
     #[schemars(range(min = 1, max = 3650))]
     pub retention_days: Option<u32>,
-    /// Whether payloads are kept: `None`, or `Redacted`, which keeps them after redaction. Default: None.
+    /// Whether the payloads of executions are kept: `None` keeps no payloads, `Redacted` keeps them after redaction.
+    /// Default: None.
     pub payloads: Option<Payloads>,
-    /// Regular expressions whose matches `Redacted` removes, in addition to the built-in ones. Default: none.
+    /// Regular expressions for `payloads: Redacted`: their matches are removed from payloads, in addition to the
+    /// matches of built-in expressions. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "set"))]
     pub redact: Option<Vec<String>>,
 }
 
-/// Where executions are stored: exactly one of `embedded`, `postgres`.
+/// Store for executions: exactly one of `embedded`, `postgres`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -59,13 +61,13 @@ pub struct History {
     "history.store: give exactly one of embedded, postgres"
 ))]
 pub struct HistoryStore {
-    /// A file in the pod, which is lost with the pod.
+    /// A file in the pod; the file is lost when the pod ends.
     pub embedded: Option<EmbeddedStore>,
     /// A PostgreSQL database that the pods share.
     pub postgres: Option<PostgresStore>,
 }
 
-/// A file in the pod, which is lost with the pod.
+/// A file in the pod; the file is lost when the pod ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EmbeddedStore {
@@ -81,7 +83,8 @@ pub struct PostgresStore {
     pub url_secret_ref: KeyRef,
 }
 
-/// Whether payloads are kept: `None`, or `Redacted`, which keeps them after redaction. Default: None.
+/// Whether the payloads of executions are kept: `None` keeps no payloads, `Redacted` keeps them after redaction.
+/// Default: None.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Payloads {
     /// Payloads are not kept.
@@ -90,15 +93,17 @@ pub enum Payloads {
     Redacted,
 }
 
-/// Whether each call is recorded, and what happens if that fails.
+/// Whether calls are recorded, and what happens to a call that cannot be recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Audit {
-    /// `Off` records nothing, `BestEffort` serves a call even if it cannot be recorded, `Required` refuses it.
+    /// Audit mode: `Off` writes no records. `BestEffort` records calls, but also serves a call that cannot be recorded.
+    /// `Required` refuses a call that cannot be recorded.
     pub mode: AuditMode,
 }
 
-/// `Off` records nothing, `BestEffort` serves a call even if it cannot be recorded, `Required` refuses it.
+/// Audit mode: `Off` writes no records. `BestEffort` records calls, but also serves a call that cannot be recorded.
+/// `Required` refuses a call that cannot be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AuditMode {
     /// No record is written.
@@ -124,13 +129,13 @@ pub struct Telemetry {
 pub enum LogLevel {
     /// Messages about failures.
     Error,
-    /// Those of `Error`, and messages about conditions that could lead to a failure.
+    /// Messages of level `Error`, and messages about conditions that could lead to a failure.
     Warn,
-    /// Those of `Warn`, and messages about changes.
+    /// Messages of level `Warn` and above, and messages about changes.
     Info,
-    /// Those of `Info`, and messages about decisions.
+    /// Messages of level `Info` and above, and messages about decisions.
     Debug,
-    /// Those of `Debug`, and messages about each step.
+    /// Messages of level `Debug` and above, and messages about each step.
     Trace,
 }
 

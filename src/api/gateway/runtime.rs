@@ -17,16 +17,17 @@ use crate::api::values::{DNS_LABEL, Quantity};
     "plugins.poolSizePerPlugin (default 5) must be less than maxConcurrentExecutions (default 10): set both"
 ))]
 pub struct GatewayPlugins {
-    /// Namespaces from which plugins of types other than middleware are registered; middleware plugins are only run by
-    /// chains. Default: the gateway's own.
+    /// Namespaces from which typed plugins, that is, plugins of a type other than middleware, are registered.
+    /// Middleware plugins need no registration, because chains name them. Default: the gateway's own namespace.
     pub namespaces: Option<FromNamespaces>,
-    /// Selects those plugins by their labels. Default: all.
+    /// Selects the typed plugins of these namespaces by their labels. Default: all typed plugins of these namespaces.
     pub selector: Option<Selector>,
     /// How plugins are found: `Declared` uses Plugin objects only, `Directory` also uses each folder
     /// `{pluginDir}/{type}/{id}/` that has a plugin.json. Default: Declared.
     pub discovery: Option<Discovery>,
-    /// Folder that `source.path` of plugins is relative to. In a manifest file, this folder is itself relative to the
-    /// file. Default: /plugins in a cluster; the folder `plugins` next to the manifests outside one.
+    /// Folder of plugin code; the `source.path` of a plugin is relative to it. If the MCPGateway is read from a file, a
+    /// relative `pluginDir` starts at the folder of that file. Default: `/plugins` in a cluster, otherwise the folder
+    /// `plugins` next to the manifests.
     #[schemars(length(min = 1, max = 1024))]
     pub plugin_dir: Option<String>,
     /// Source of the files that are mounted at `pluginDir`. Default: nothing is mounted, so the gateway image's own
@@ -35,19 +36,20 @@ pub struct GatewayPlugins {
     /// The Node.js executable, version 20 or later: a path, or a name that is looked up in PATH. Default: node.
     #[schemars(length(min = 1, max = 1024))]
     pub node_executable: Option<String>,
-    /// Maximum number of executions at the same time. Default: 10.
+    /// Maximum number of executions of all plugins at the same time. Default: 10.
     #[schemars(range(min = 1, max = 100))]
     pub max_concurrent_executions: Option<u32>,
-    /// Warm workers for each plugin; must be less than `maxConcurrentExecutions`. Default: 5.
+    /// Number of warm workers for each plugin; must be less than `maxConcurrentExecutions`. Default: 5.
     #[schemars(range(max = 20))]
     pub pool_size_per_plugin: Option<u32>,
-    /// Time limit of one execution, in milliseconds, if neither the entry nor the plugin sets one. Default: 30000.
+    /// Time limit of one execution, in milliseconds, if neither the entry nor the plugin sets a time limit. Default:
+    /// 30000.
     #[schemars(range(min = 100, max = 600_000))]
     pub default_timeout_ms: Option<u32>,
-    /// Whether plugins must run in the complete sandbox: `Required` or `BestEffort`. Default: Required; BestEffort if
-    /// the gateway does not run on Linux.
+    /// `Required`: a plugin runs only in the complete sandbox. `BestEffort`: a plugin runs in as much of the sandbox as
+    /// the kernel can enforce. Default: Required on Linux, otherwise BestEffort.
     pub sandbox: Option<SandboxMode>,
-    /// Maximum number of executions that wait for a worker; further ones fail with PoolExhausted. Default: 100.
+    /// Maximum number of executions that wait for a worker; further executions fail with PoolExhausted. Default: 100.
     #[schemars(range(max = 10_000))]
     pub max_queued_executions: Option<u32>,
     /// Milliseconds that an execution can wait for a worker. Default: 1000.
@@ -55,7 +57,7 @@ pub struct GatewayPlugins {
     pub queue_timeout_ms: Option<u32>,
     /// Maximum total size of the content in workers and queues. Default: 64Mi.
     pub max_bytes_in_flight: Option<Quantity>,
-    /// Names of the plugins with a `wrapper` (a program in another language) that are allowed to run. Default: none.
+    /// Names of the plugins whose `wrapper`, a program in any language, is allowed to run. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 63), regex(pattern = DNS_LABEL)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub allowed_wrappers: Option<Vec<String>>,
@@ -99,8 +101,8 @@ pub struct DirImage {
     pub pull_policy: Option<PullPolicy>,
 }
 
-/// `Required`: a plugin runs only in the complete sandbox. `BestEffort`: it runs in as much of the sandbox as the
-/// kernel can enforce. Default: Required; BestEffort if the gateway does not run on Linux.
+/// `Required`: a plugin runs only in the complete sandbox. `BestEffort`: a plugin runs in as much of the sandbox as the
+/// kernel can enforce. Default: Required on Linux, otherwise BestEffort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SandboxMode {
     /// A plugin runs only in the complete sandbox.
@@ -119,14 +121,14 @@ pub enum SandboxMode {
     "limits.callTimeoutMs (default 30000) must not exceed callCeilingMs (default 600000)"
 ))]
 pub struct GatewayLimits {
-    /// Maximum number of calls at the same time, to protect the gateway from overload. Default: 1000.
+    /// Maximum number of calls in flight, to protect the gateway from overload. Default: 1000.
     #[schemars(range(min = 1, max = 10_000))]
     pub concurrent_calls: Option<u32>,
     /// Milliseconds to wait for an upstream's answer; an upstream or a tool override can set another limit. Default:
     /// 30000.
     #[schemars(range(min = 1, max = 600_000))]
     pub call_timeout_ms: Option<u32>,
-    /// Time limit of a whole call, in milliseconds; progress notifications do not extend it. Default: 600000.
+    /// Time limit of a whole call, in milliseconds; progress notifications do not extend this limit. Default: 600000.
     #[schemars(range(min = 1, max = 86_400_000))]
     pub call_ceiling_ms: Option<u32>,
     /// Milliseconds to wait for an upstream's tool list. Default: 5000.
@@ -136,9 +138,9 @@ pub struct GatewayLimits {
     pub max_request_size: Option<Quantity>,
     /// Maximum size of an upstream's answer. Default: 16Mi.
     pub max_response_size: Option<Quantity>,
-    /// Limits for each session or, without sessions, for each principal. Sessionless clients without credentials are
-    /// told apart by their address; `concurrentCalls` applies to them only while more than half of the gateway's
-    /// `concurrentCalls` is in use, and `totalCalls` does not apply.
+    /// Limits for each session or, for clients without sessions, for each principal. Clients with neither a session nor
+    /// credentials are told apart by their IP address; for them, `totalCalls` does not apply, and
+    /// `perSession.concurrentCalls` applies only while more than half of `limits.concurrentCalls` is in use.
     pub per_session: Option<SessionLimits>,
 }
 
@@ -151,10 +153,10 @@ pub struct GatewayLimits {
     "perSession: a limit is at least 1, or -1 for none; to refuse all calls set spec.stopped"
 ))]
 pub struct SessionLimits {
-    /// Maximum number of calls at the same time; -1 is no limit. Default: 25.
+    /// Maximum number of calls in flight; -1 means no limit. Default: 25.
     #[schemars(range(min = -1, max = 10_000))]
     pub concurrent_calls: Option<i32>,
-    /// Maximum number of calls in total; -1 is no limit. Default: -1.
+    /// Maximum number of calls in total; -1 means no limit. Default: -1.
     #[schemars(range(min = -1, max = 1_000_000_000))]
     pub total_calls: Option<i32>,
 }

@@ -16,7 +16,7 @@ pub struct MCPGatewayStatus {
     /// wrong.
     #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<Condition>>,
-    /// Ready pods that run the current revision, out of all ready pods, such as `1/2`.
+    /// Number of ready pods that run the current revision, out of the number of ready pods; for example, `1/2`.
     #[schemars(length(max = 16))]
     pub live: Option<String>,
     /// Number of pods.
@@ -26,10 +26,10 @@ pub struct MCPGatewayStatus {
     /// Label selector of the pods, for the scale subresource.
     #[schemars(length(max = 512))]
     pub selector: Option<String>,
-    /// Ready pods out of all pods, such as `1/2`.
+    /// Number of ready pods, out of the number of pods; for example, `1/2`.
     #[schemars(length(max = 16))]
     pub ready_pods: Option<String>,
-    /// The revision that pods run, and the one before it.
+    /// The revision that the pods must run, and the revision before it.
     pub snapshot: Option<SnapshotRef>,
     /// Number of upstreams that the gateway serves.
     pub upstreams: Option<u32>,
@@ -37,21 +37,21 @@ pub struct MCPGatewayStatus {
     pub tools: Option<u32>,
     /// Number of chains in the gateway's plan.
     pub chains: Option<u32>,
-    /// Number of errors in the gateway and the objects that it uses.
+    /// Number of errors in the MCPGateway and in the objects that it uses.
     pub problems: Option<u32>,
     /// URLs at which clients reach the gateway.
     #[schemars(length(max = 16), inner(length(max = 2048)), extend("x-kubernetes-list-type" = "set"))]
     pub addresses: Option<Vec<String>>,
 }
 
-/// Revisions of a gateway.
+/// The current revision of a gateway, and the revision before it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotRef {
-    /// The current revision.
+    /// The revision that the pods must run.
     #[schemars(length(max = 12))]
     pub revision: Option<String>,
-    /// The revision before it.
+    /// The revision before the current one.
     #[schemars(length(max = 12))]
     pub previous: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! Turns a PluginChain into the compiler's input. For an invalid chain, the input is only what the chain selects.
+//! Turns a PluginChain into the compiler's input. For an invalid chain, the input states only which gateways and calls
+//! the chain is for.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -16,10 +17,9 @@ use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plugin as domain;
 use crate::domain::problem::Problem;
 
-/// Order of a chain that sets none.
+/// The order of a chain that does not set one.
 const DEFAULT_ORDER: i32 = 100;
 
-/// Lowers a PluginChain.
 pub fn chain(object: &PluginChain) -> (ChainInput, Vec<Problem>) {
     let spec = &object.spec;
     let key = key(&object.metadata);
@@ -38,9 +38,9 @@ pub fn chain(object: &PluginChain) -> (ChainInput, Vec<Problem>) {
     (ChainInput { notifications_pass, entries, ..input }, findings.finish())
 }
 
-/// Returns what a chain that did not pass its check selects. Each valid part counts; an invalid part selects
-/// everything, so that no call passes unguarded. Returns `None` if it is unknown which gateways the chain is for.
-/// `problems` are the findings of its check.
+/// Returns the scope of a chain that did not pass its check; `problems` are the findings of that check. If the
+/// upstreams, tools or methods are invalid, the scope contains all of them, so that no call passes unguarded. Returns
+/// `None` if the labels or `spec.gateways` are invalid, because it is then unknown which gateways the chain is for.
 pub fn invalid_chain(key: &ObjectKey, document: &Value, problems: &[Problem]) -> Option<ChainInput> {
     let part = Part { document, problems };
     let labels = document.pointer("/metadata/labels").map_or(Some(Labels::default()), read)?;

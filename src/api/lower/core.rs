@@ -12,8 +12,8 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::secret::SecretText;
 
-/// Returns the values of a Secret: `data` is decoded from base64, and `stringData` takes precedence over it. Values
-/// that are not text are left out, with a Problem. Problems never contain a value.
+/// Returns the values of a Secret: those in `data`, decoded from base64, and those in `stringData`, which take
+/// precedence. A value that is not text is left out and reported as a Problem. Problems never contain a value.
 pub fn secret(key: &ObjectKey, document: &Value) -> (BTreeMap<String, SecretText>, Vec<Problem>) {
     let id = ObjectId::new(Kind::Secret, key.clone());
     let mut problems = Vec::new();
@@ -44,7 +44,8 @@ pub fn config_map(key: &ObjectKey, document: &Value) -> (BTreeMap<String, String
     (data.into_iter().collect(), problems)
 }
 
-/// Returns the labels of a Namespace, including the one that Kubernetes sets.
+/// Returns the labels of a Namespace, including `kubernetes.io/metadata.name`, which Kubernetes sets on every
+/// Namespace.
 pub fn namespace(name: &str, document: &Value) -> (Labels, Vec<Problem>) {
     let id = ObjectId::new(Kind::Namespace, ObjectKey::new(name, name));
     let mut problems = Vec::new();
@@ -53,7 +54,7 @@ pub fn namespace(name: &str, document: &Value) -> (Labels, Vec<Problem>) {
     (labels, problems)
 }
 
-/// Returns the members of the mapping at `field`, which must all be strings.
+/// Returns the members of the mapping at `field`. Members that are not strings are left out and reported.
 fn strings(id: &ObjectId, document: &Value, field: &str, problems: &mut Vec<Problem>) -> Vec<(String, String)> {
     let mut wrong = |field: String| {
         let message = "must be a string; put the value in quotes";

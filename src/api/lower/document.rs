@@ -1,5 +1,5 @@
 //! Turns a document of one of Hawsepipe's kinds into the compiler's input. For an invalid document, the input is the
-//! part of it that still takes effect.
+//! part that still takes effect, if any.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -27,9 +27,9 @@ pub enum Lowered {
     NotServed,
 }
 
-/// Returns whether an invalid object asks to be switched off (`true`) or on (`false`), whatever else is wrong with
-/// it, or `None` if it asks for neither. Plugins are never considered switched off, because an edit by mistake could
-/// disable a Guard.
+/// Returns whether an invalid object asks to be switched off (`true`) or on (`false`), even if other fields are
+/// invalid. Returns `None` if the object asks for neither. Plugins are never considered switched off, because a
+/// mistaken edit could otherwise disable a Guard.
 fn is_off(kind: Kind, document: &Value) -> Option<bool> {
     match kind {
         Kind::MCPUpstream => document.pointer("/spec/enabled")?.as_bool().map(|enabled| !enabled),
@@ -38,9 +38,9 @@ fn is_off(kind: Kind, document: &Value) -> Option<bool> {
     }
 }
 
-/// Checks and lowers an object of one of Hawsepipe's kinds. `previous` is its last accepted form, for rules about
-/// changes. For a valid object, the Problems are about fields that are null or that this version cannot serve; for an
-/// invalid one, about the faults that make it invalid.
+/// Checks and lowers an object of one of Hawsepipe's kinds. `previous` is the object's last accepted form; rules about
+/// changes compare the object with it. For a valid object, the Problems are about fields that are null or that cannot
+/// be served; for an invalid object, they include the faults that make it invalid.
 pub fn document(
     id: &ObjectId,
     document: &Value,
@@ -68,7 +68,7 @@ pub fn document(
 /// Lowers an object that passed its check.
 ///
 /// # Errors
-/// Returns Problems about values that their types cannot hold, such as a negative size.
+/// Returns Problems about values that do not fit into the Rust types of their fields, such as a negative size.
 fn lower(id: &ObjectId, document: &Value, place: Place<'_>) -> Result<(Lowered, Vec<Problem>), Vec<Problem>> {
     Ok(match id.kind {
         Kind::MCPGateway => typed(id, document, |object| gateway(&object, place), Lowered::Gateway)?,

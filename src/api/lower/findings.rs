@@ -26,12 +26,12 @@ impl Findings {
         Self { object, problems: Vec::new(), in_cluster: false, cluster_only: Vec::new() }
     }
 
-    /// Starts without findings, for an object at `place`.
+    /// Makes an empty collection for an object that comes from `place`.
     pub(super) fn at(object: ObjectId, place: Place<'_>) -> Self {
         Self { in_cluster: matches!(place, Place::Cluster { .. }), ..Self::new(object) }
     }
 
-    /// Warns about a field that is set but has no effect in this version.
+    /// If `set`, warns that `field` has no effect in this version.
     pub(super) fn later(&mut self, set: bool, field: impl Into<String>) {
         if set {
             let message = "this version accepts the field and does nothing with it; take it out, or keep it for later";
@@ -39,14 +39,15 @@ impl Findings {
         }
     }
 
-    /// Warns about a field that only a cluster serves, if the object is not in one.
+    /// If `set`, warns that `field` has no effect, unless the object is in a cluster.
     pub(super) fn served_in_cluster(&mut self, set: bool, field: &'static str) {
         if set && !self.in_cluster {
             self.cluster_only.push(field);
         }
     }
 
-    /// Warns about a field that only has a meaning in a cluster and is not implemented there either.
+    /// If `set`, warns that `field` has no effect: outside a cluster it has no meaning, and in a cluster it is not
+    /// implemented.
     pub(super) fn cluster(&mut self, set: bool, field: &'static str) {
         if self.in_cluster {
             self.later(set, field);
@@ -55,13 +56,14 @@ impl Findings {
         }
     }
 
-    /// Reports a setting that cannot be served in the place, a file or a cluster, that the object comes from.
+    /// Reports, as an error, a setting that cannot be served in the place that the object comes from (a file or a
+    /// cluster).
     pub(super) fn wrong(&mut self, reason: Reason, field: &str, message: &str) {
         self.problems.push(Problem::error(reason, self.object.clone(), field, message));
     }
 
-    /// Reports a protective setting that this version does not implement. `effect` is the part of the message that
-    /// says what is refused because of it.
+    /// If `set`, reports a protective setting that this version does not implement, and returns the refusal that must
+    /// apply instead. `effect` is the part of the message that says what is refused, such as `the plugin cannot run`.
     pub(super) fn refuse(&mut self, set: bool, field: impl Into<String>, effect: &str) -> Option<Refusal> {
         if !set {
             return None;
@@ -74,7 +76,7 @@ impl Findings {
         Some(refusal)
     }
 
-    /// Returns all Problems, with a single warning for everything that needs a cluster.
+    /// Returns all Problems, with a single warning for all fields that need a cluster.
     pub(super) fn finish(mut self) -> Vec<Problem> {
         if let Some(first) = self.cluster_only.first() {
             let message = format!("only a cluster can serve this: {}", self.cluster_only.join(", "));

@@ -19,16 +19,15 @@ use crate::domain::plan::{GatewayPlan, Limits, ListenerPlan, OtlpProtocol, Prefi
 use crate::domain::problem::Problem;
 use crate::domain::sandbox::SandboxMode;
 
-/// What is refused if a protective setting of the whole gateway is not implemented.
+/// The effect of a protective setting of the whole gateway that is not implemented.
 const EVERY_CALL: &str = "every call is refused";
 
-/// How many calls of a hundred are traced by default.
+/// Default percentage of calls that are traced.
 const DEFAULT_SAMPLE_PERCENT: u32 = 10;
 
 /// Default plugin folder in a pod; `source.path` of plugins is relative to it.
 const POD_PLUGINS: &str = "/plugins";
 
-/// Lowers an MCPGateway.
 pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Problem>) {
     let (folder, plugin_dir) = match place {
         Place::File { folder, plugin_dir } => (folder, plugin_dir),
@@ -143,7 +142,7 @@ fn prefix(prefix: Option<Prefix>) -> PrefixMode {
 fn limits(written: &GatewayLimits) -> Limits {
     let defaults = Limits::default();
     let session = written.per_session.clone().unwrap_or_default();
-    // -1 means no limit; it does not fit into a u32.
+    // -1, which does not fit into an unsigned integer, means no limit.
     let concurrent = session.concurrent_calls.map(|calls| u32::try_from(calls).ok());
     let total = session.total_calls.map(|calls| u64::try_from(calls).ok());
     Limits {

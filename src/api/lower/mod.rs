@@ -1,7 +1,7 @@
-//! Turns the typed objects into the compiler's inputs: fills in the defaults that depend on nothing but the object, and
-//! reports what this version does not implement.
+//! Turns objects into the compiler's inputs: checks them, fills in the defaults that depend only on the object, and
+//! reports settings that this version does not implement.
 //!
-//! Objects must pass `api::check` first.
+//! [`document()`] checks an object with `api::check` before it lowers the object.
 
 mod chain;
 mod core;

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-/// Where an object comes from, which decides what is available to it.
+/// Where an object comes from. This decides which settings can be served: for example, only a file can start local
+/// programs.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
     /// A file outside a cluster.

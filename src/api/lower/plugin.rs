@@ -12,10 +12,9 @@ use crate::domain::plugin::{Encoding, Phase, Role};
 use crate::domain::problem::Problem;
 use serde_json::Value;
 
-/// The effect if something that the plugin needs is not implemented.
+/// The effect of a setting that the plugin needs and that is not implemented.
 const IT_CANNOT_RUN: &str = "the plugin cannot run";
 
-/// Lowers a Plugin.
 pub fn plugin(object: &Plugin) -> (PluginInput, Vec<Problem>) {
     let spec = &object.spec;
     let key = key(&object.metadata);

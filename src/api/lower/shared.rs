@@ -10,7 +10,7 @@ use crate::config::input::{InputValue, Labels, NamedInput, Namespaces};
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{LabelExpression, LabelOperator, LabelSelector};
 
-/// Namespace of an object that names none.
+/// Namespace of an object whose manifest does not name one.
 pub(super) const DEFAULT_NAMESPACE: &str = "default";
 
 pub(super) fn key(metadata: &ObjectMeta) -> ObjectKey {
@@ -84,12 +84,13 @@ fn reference(from: &ValueFrom) -> Option<InputValue> {
     })
 }
 
-/// Returns `path` relative to `folder`, without `.` components.
+/// Resolves `path` against `folder`, and removes `.` components.
 pub(super) fn below(folder: &Path, path: &str) -> PathBuf {
     folder.join(path).components().filter(|c| !matches!(c, Component::CurDir)).collect()
 }
 
-/// Returns the path of a program: relative to `folder` if it contains a `/`, else a name that is looked up in PATH.
+/// Resolves `program` against `folder` if it contains a `/`. Any other program stays a name, which is looked up in
+/// PATH.
 pub(super) fn program(folder: &Path, program: &str) -> PathBuf {
     if program.contains('/') { below(folder, program) } else { PathBuf::from(program) }
 }

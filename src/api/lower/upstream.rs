@@ -20,16 +20,15 @@ use crate::domain::plan::{self, EraSetting, HealthPlan, Refusal, TransportPlan, 
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Annotation that returns an upstream to routing after it was taken out. Each change of the annotation's value does
-/// so.
+/// Annotation of an MCPUpstream. Each change of its value puts an upstream that was taken out of routing back into
+/// routing.
 pub const ENABLE: &str = "hawsepipe.dev/enable";
-/// Number of characters of the annotation's value that are significant; the status field that repeats it has the same
-/// limit.
+/// Number of significant characters in the annotation's value. The status field `enableAcknowledged`, which repeats the
+/// value, has the same limit.
 const MAX_WORD: usize = 253;
-/// What is refused if a protective setting of the upstream is not implemented.
+/// The effect of a protective setting of the upstream that is not implemented.
 const ITS_CALLS: &str = "calls to the upstream are refused";
 
-/// Lowers an MCPUpstream.
 pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<Problem>) {
     let spec = &object.spec;
     let key = key(&object.metadata);
@@ -83,7 +82,7 @@ fn transport(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) 
     }
 }
 
-/// Lowers an upstream whose server cannot be reached from this place, and reports why.
+/// Lowers an upstream of a type that cannot be served in this place or by this version, and reports why.
 fn unreachable(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) -> LoweredTransport {
     let (only_there, elsewhere, field) = if spec.process.is_some() {
         (Reason::StandaloneOnly, "only a standalone gateway starts processes", "spec.process")
@@ -178,7 +177,7 @@ fn era(era: Option<Era>) -> EraSetting {
     }
 }
 
-/// Returns the value of the [`ENABLE`] annotation, cut to the length that counts.
+/// Returns the value of the [`ENABLE`] annotation, cut to its significant characters.
 pub fn enable_word(metadata: &ObjectMeta) -> Option<String> {
     let word = metadata.annotations.as_ref()?.get(ENABLE)?;
     Some(word.chars().take(MAX_WORD).collect())

@@ -13,19 +13,20 @@ pub struct Conversation {
     /// Name of the follow-up tool. Default: the name of the pipeline's tool with the suffix `_follow_up`.
     #[schemars(length(min = 1, max = 64), regex(pattern = TOOL_NAME))]
     pub tool_name: Option<String>,
-    /// Plugin of type intent-classifier. Default: the built-in classifier.
+    /// Plugin of type intent-classifier, which determines the intent of a follow-up. Default: the built-in classifier.
     pub intent_classifier: Option<ObjectRef>,
-    /// Plugin of type qa-handler. Default: the built-in handler.
+    /// Plugin of type qa-handler, which answers questions about an answer. Default: the built-in handler.
     pub qa_handler: Option<ObjectRef>,
-    /// Plugin of type update-handler. Default: the built-in handler.
+    /// Plugin of type update-handler, which handles requests for more research. Default: the built-in handler.
     pub update_handler: Option<ObjectRef>,
     /// Maximum number of tool calls for one update. Default: 5.
     #[schemars(range(max = 1000))]
     pub max_tool_calls: Option<u32>,
-    /// Intents that are served. Default: all.
+    /// Intents that the follow-up tool serves. Default: all.
     #[schemars(length(min = 1, max = 5), extend("x-kubernetes-list-type" = "set"))]
     pub intents: Option<Vec<Intent>>,
-    /// Confidence, from 0 to 1, below which a follow-up is treated as `clarification_needed`. Default: 0.5.
+    /// Minimum confidence of the intent classifier, from 0 to 1. If its confidence is lower, the follow-up is treated
+    /// as `clarification_needed`. Default: 0.5.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub min_confidence: Option<f64>,
     /// Seconds without a follow-up after which a conversation is forgotten. Default: 86400.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::shared::ObjectRef;
 use crate::api::values::{DNS_LABEL, FreeObject};
 
-/// The agents of a pipeline, the first one, and changes to them (document 002, PipelineConfig).
+/// A pipeline whose agents run in a declared order: its agents, and changes to them (document 002, PipelineConfig).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -39,26 +39,27 @@ pub struct Declared {
     /// Name of the agent that a run begins with. Default: coordinator.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub start_agent: Option<String>,
-    /// Maximum number of agents that one run executes. Default: 15.
+    /// Maximum number of times that one run executes an agent, over all agents. Default: 15.
     #[schemars(range(min = 1, max = 1000))]
     pub max_iterations: Option<u32>,
     /// Agents of the pipeline.
     #[schemars(length(min = 1, max = 32))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub agents: Vec<Agent>,
-    /// Plugin steps before or after agents. Default: none.
+    /// Plugins that run before or after agents. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub insert_phases: Option<Vec<InsertedPhase>>,
-    /// Changes to the pipeline, applied in this order, each if its `when` holds. Default: none.
+    /// Changes to the pipeline, applied in the order of this list. A change applies only to runs for which its `when`
+    /// holds. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub customizations: Option<Vec<Customization>>,
     /// Plugins of type pipeline-customizer, called after `customizations` are applied. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub customizers: Option<Vec<ObjectRef>>,
-    /// Plugins of type prompt-provider; later ones take precedence. Default: none.
+    /// Plugins of type prompt-provider; plugins later in the list take precedence. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub prompt_providers: Option<Vec<ObjectRef>>,
-    /// How the final answer is written. Default: the defaults of its fields.
+    /// How the final answer is written. Default: each field's own default.
     pub synthesizer: Option<Synthesizer>,
 }
 
@@ -79,23 +80,23 @@ pub struct Agent {
     /// Name by which other fields refer to the agent.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// Type of the agent, which says what it does.
+    /// Type of the agent, which determines what the agent does.
     pub r#type: AgentType,
     /// Whether the agent runs. Default: true.
     pub enabled: Option<bool>,
     /// Role of the model that the agent uses. Default: analytical.
     #[schemars(length(min = 1, max = 63))]
     pub model_tier: Option<String>,
-    /// Agent that runs next. Default: none; the run ends.
+    /// Agent that runs after this one has succeeded. Default: none; the run ends.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub next_on_success: Option<String>,
-    /// Agent that runs if this one fails. Default: none; the run fails.
+    /// Agent that runs after this one has failed. Default: none; the run fails.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub next_on_failure: Option<String>,
-    /// CEL condition: while it holds, the run returns to `loopBackTo`. Default: none.
+    /// CEL condition. While it holds, the run returns to the agent in `loopBackTo`. Default: none.
     #[schemars(length(min = 1, max = 1024))]
     pub loop_condition: Option<String>,
-    /// Agent that `loopCondition` returns to. Default: none.
+    /// Agent to which the run returns while `loopCondition` holds. Default: none.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub loop_back_to: Option<String>,
     /// Plugin of type phase, for an agent of type custom. Default: none.
@@ -124,7 +125,7 @@ pub enum AgentType {
     Custom,
 }
 
-/// A plugin step before or after an agent (document 002, PhaseInsertion).
+/// A plugin that runs before or after an agent (document 002, PhaseInsertion).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -138,10 +139,10 @@ pub struct InsertedPhase {
     pub name: String,
     /// Plugin of type phase.
     pub plugin: ObjectRef,
-    /// Agent that the step runs before. Default: none.
+    /// Agent before which the step runs. Default: none.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub before: Option<String>,
-    /// Agent that the step runs after. Default: none.
+    /// Agent after which the step runs. Default: none.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub after: Option<String>,
     /// Configuration for the plugin, any JSON object. Default: none.
@@ -158,14 +159,14 @@ pub struct Customization {
     /// CEL condition over the call. Default: the change always applies.
     #[schemars(length(min = 1, max = 1024))]
     pub when: Option<String>,
-    /// Agents to skip. Default: none.
+    /// Names of the agents to skip. Default: none.
     #[schemars(length(max = 32), inner(length(min = 1, max = 63), regex(pattern = DNS_LABEL)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub disabled_agents: Option<Vec<String>>,
     /// Changes to individual agents. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["agent"]))]
     pub agent_overrides: Option<Vec<AgentOverride>>,
-    /// Additional plugin steps. Default: none.
+    /// Additional plugins that run before or after agents. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub insert_phases: Option<Vec<InsertedPhase>>,
 }
@@ -177,10 +178,10 @@ pub struct AgentOverride {
     /// Name of the agent.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub agent: String,
-    /// Role of the model that the agent uses. Default: the agent's.
+    /// Role of the model that the agent uses. Default: the agent's own `modelTier`.
     #[schemars(length(min = 1, max = 63))]
     pub model_tier: Option<String>,
-    /// Whether the agent runs. Default: the agent's.
+    /// Whether the agent runs. Default: the agent's own `enabled`.
     pub enabled: Option<bool>,
     /// Keys that replace top-level keys of the agent's `config`; nested objects are replaced as a whole, not merged.
     /// Default: none.
@@ -191,7 +192,7 @@ pub struct AgentOverride {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Synthesizer {
-    /// Name of the answer under `output`. Default: report.
+    /// Name of the output form that the answer has, as set in `output.name`. Default: report.
     #[schemars(length(min = 1, max = 63))]
     pub output_type: Option<String>,
     /// Role of the model that writes the answer. Default: complex.
@@ -209,6 +210,6 @@ pub struct Synthesizer {
     /// Format of the answer. Default: json.
     #[schemars(length(max = 32))]
     pub output_format: Option<String>,
-    /// Whether an answer that does not match the schema is a failure. Default: true.
+    /// Whether the run fails if the answer does not match the schema in `output`. Default: true.
     pub validation_strict: Option<bool>,
 }

@@ -31,7 +31,7 @@ use crate::api::values::{FreeObject, Quantity, TOOL_NAME};
     derive = "PartialEq",
     category = "hawsepipe",
     shortname = "tpipe",
-    doc = "Steps made of plugins and tools, offered as one tool.",
+    doc = "A sequence of plugins and tools that clients see as one tool.",
     printcolumn(name = "TOOL", type_ = "string", json_path = ".status.toolName"),
     printcolumn(name = "MODE", type_ = "string", json_path = ".status.mode"),
     printcolumn(name = "STEPS", type_ = "integer", json_path = ".status.steps"),
@@ -54,23 +54,24 @@ use crate::api::values::{FreeObject, Quantity, TOOL_NAME};
 pub struct ToolPipelineSpec {
     /// Whether the pipeline is offered to clients. Default: true.
     pub enabled: Option<bool>,
-    /// Gateways that the pipeline is for. A gateway of another namespace must be listed by name. Default: every gateway
-    /// of the pipeline's namespace.
+    /// Gateways that the pipeline is for, in any namespace. A gateway serves the pipeline only if the gateway's own
+    /// `pipelines` field selects the pipeline too. Default: every gateway of the pipeline's namespace.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub gateways: Option<Vec<ObjectRef>>,
-    /// The tool that clients see.
+    /// The tool that clients see, and call to run the pipeline.
     pub tool: PipelineTool,
-    /// Tools that the pipeline's steps can call, by the names that clients see. Default: none.
+    /// Tools that the pipeline's steps can call, selected by the names that clients see. Default: none.
     pub tools: Option<ChainTools>,
-    /// Limits of one run. Default: the defaults of its fields.
+    /// Limits of one run. Default: each field's own default.
     pub budgets: Option<Budgets>,
-    /// Models by role; they take precedence over the gateway's. Their Secrets are in the pipeline's namespace. Default:
-    /// the gateway's.
+    /// Language models by role. These models take precedence over the gateway's models for the same roles. Their API
+    /// keys are read from Secrets in the pipeline's namespace. Default: only the gateway's models.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["role"]))]
     pub models: Option<Vec<Model>>,
     /// Agents that run in a declared order. Exactly one of `declared`, `planned` must be set. Default: none.
     pub declared: Option<Declared>,
-    /// Plugins that a planner puts in order, stage by stage. Default: none.
+    /// Plugins that a planner puts in order, stage by stage. Exactly one of `declared`, `planned` must be set. Default:
+    /// none.
     pub planned: Option<Planned>,
     /// Form of the pipeline's answer. Default: the synthesis report.
     pub output: Option<PipelineOutput>,
@@ -78,7 +79,7 @@ pub struct ToolPipelineSpec {
     pub conversation: Option<Conversation>,
 }
 
-/// The tool that a pipeline appears as.
+/// The tool that clients see, and call to run a pipeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineTool {
@@ -88,7 +89,7 @@ pub struct PipelineTool {
     /// Title of the tool. Default: none.
     #[schemars(length(max = 256))]
     pub title: Option<String>,
-    /// Description by which models choose the tool.
+    /// Description of the tool. Models read it to choose a tool.
     #[schemars(length(min = 1, max = 1024))]
     pub description: String,
     /// MCP annotations of the tool. Default: none.
@@ -127,9 +128,9 @@ pub struct PipelineOutput {
     /// Name that the synthesizer's `outputType` refers to. Default: report.
     #[schemars(length(min = 1, max = 63))]
     pub name: Option<String>,
-    /// JSON Schema of the answer. It needs a property `sources`, so that citations can be followed. Default: the schema
-    /// of the synthesis report.
+    /// JSON Schema of the answer. The schema needs a property `sources`, so that citations can be followed. Default:
+    /// the schema of the synthesis report.
     pub schema: Option<FreeObject>,
-    /// Plugin of type output-type. Default: none.
+    /// Plugin of type output-type, which defines the form of the answer. Default: none.
     pub plugin: Option<ObjectRef>,
 }

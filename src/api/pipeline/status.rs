@@ -16,22 +16,22 @@ pub struct ToolPipelineStatus {
     /// wrong.
     #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<Condition>>,
-    /// Gateways that run this revision, out of the gateways that use the pipeline, such as `1/2`.
+    /// Number of gateways that run the current revision, out of the number that use the pipeline; for example, `1/2`.
     #[schemars(length(max = 16))]
     pub live: Option<String>,
     /// Gateways that use the pipeline.
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub gateways: Option<Vec<TakenBy>>,
-    /// `Declared` or `Planned`.
+    /// Whether the pipeline is `Declared` or `Planned`.
     #[schemars(length(max = 16))]
     pub mode: Option<String>,
-    /// Number of agents and inserted phases, or of stages.
+    /// Number of agents and inserted phases of a declared pipeline, or of stages of a planned pipeline.
     pub steps: Option<u32>,
-    /// Digest of the pipeline and its plugins' code. Call records name it.
+    /// Digest of the pipeline and of its plugins' code. Records of calls contain this digest.
     #[schemars(length(max = 64))]
     pub revision: Option<String>,
-    /// Name of the tool.
+    /// Name of the tool that clients call to run the pipeline.
     #[schemars(length(max = 128))]
     pub tool_name: Option<String>,
 }

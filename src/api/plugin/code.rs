@@ -26,13 +26,14 @@ pub struct Source {
     /// The code itself.
     #[schemars(length(min = 1, max = 131072))]
     pub inline: Option<String>,
-    /// ConfigMap key that holds the code; its extension decides between ES module and CommonJS.
+    /// ConfigMap key that holds the code. The extension in the key's name decides whether the code is an ES module or
+    /// CommonJS.
     pub config_map_key_ref: Option<KeyRef>,
     /// File in the gateway's `pluginDir`, with the extension .js, .mjs or .cjs.
     #[schemars(length(min = 1, max = 1024))]
     pub path: Option<String>,
-    /// Image that holds the code, mounted as an image volume. Changing it restarts the gateway's pods one after
-    /// another.
+    /// Image that holds the code, mounted as an image volume. A change of the image restarts the gateway's pods one
+    /// after another.
     pub image: Option<PluginImage>,
 }
 
@@ -57,14 +58,14 @@ pub struct PluginImage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pool {
-    /// Number of warm workers; 0 starts workers on demand. Default: the gateway's `poolSizePerPlugin`.
+    /// Number of warm workers; 0 means that workers are started on demand. Default: the gateway's `poolSizePerPlugin`.
     #[schemars(range(max = 20))]
     pub size: Option<u32>,
     /// Number of executions at the same time in one worker. More than 1 requires protocol Module and is useful if the
     /// plugin waits for IO. Default: 1.
     #[schemars(range(min = 1, max = 100))]
     pub concurrency: Option<u32>,
-    /// Executions after which a worker is replaced. Default: 100000; 1000 for protocol Once with `reuse`.
+    /// Number of executions after which a worker is replaced. Default: 100000; 1000 for protocol Once with `reuse`.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_executions: Option<u32>,
     /// Seconds after which a worker is replaced. Default: 3600.
@@ -76,20 +77,21 @@ pub struct Pool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginLimits {
-    /// Memory that a worker can allocate in addition to what Node.js needs to start. Allocations beyond it fail, and a
-    /// worker that holds three quarters of it after an execution is replaced. Default: 256Mi.
+    /// Memory that a worker can allocate in addition to what Node.js needs to start. Allocations beyond this limit
+    /// fail, and a worker that still holds three quarters of the limit after an execution is replaced. Default: 256Mi.
     pub memory: Option<Quantity>,
     /// Maximum size of the content that the plugin receives. Default: 8Mi.
     pub max_input_size: Option<Quantity>,
     /// Maximum size of the content that the plugin returns. Default: 8Mi.
     pub max_output_size: Option<Quantity>,
-    /// Maximum output to standard error in one execution; if it is exceeded, the worker is replaced. With
-    /// `pool.concurrency` above 1, it is counted from the start of the worker's latest execution. Default: 64Ki.
+    /// Maximum size of the output to standard error in one execution. If a worker exceeds this limit, the worker is
+    /// replaced. With `pool.concurrency` above 1, the output is counted from the start of the worker's latest
+    /// execution. Default: 64Ki.
     pub max_stderr_size: Option<Quantity>,
 }
 
-/// A program in any language that reads JSON from stdin until its end, writes the result to stdout and exits with a
-/// code from 0 to 3.
+/// A program in any language that reads JSON from standard input to the end, writes the result to standard output, and
+/// exits with a code from 0 to 3.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -98,7 +100,7 @@ pub struct PluginLimits {
     "wrapper.command starts in the source: no leading /, no `..`"
 ))]
 pub struct Wrapper {
-    /// Path of the program, relative to the source. It is started without a shell.
+    /// Path of the program, relative to the source. The program is started without a shell.
     #[schemars(length(min = 1, max = 1024))]
     pub command: String,
     /// Arguments of the program. Default: none.

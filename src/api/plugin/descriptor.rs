@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// Display name, which is `name` in a `plugin.json`. Default: the object's name.
+    /// Display name; the same as `name` in a `plugin.json`. Default: the object's name.
     #[schemars(length(max = 128))]
     pub display_name: Option<String>,
     /// Version of the plugin. Default: none.
@@ -33,10 +33,10 @@ pub struct Descriptor {
     pub tags: Option<Vec<String>>,
     /// Hints for planners; required for types sd-plugin, kb-plugin and gs-plugin.
     pub planner_hints: Option<PlannerHints>,
-    /// Names of what the plugin provides. Default: none.
+    /// Names of the capabilities that the plugin provides. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub provides: Option<Vec<String>>,
-    /// Names of what the plugin accepts. Default: none.
+    /// Names of the inputs that the plugin accepts. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub accepts: Option<Vec<String>>,
 }
@@ -81,7 +81,7 @@ pub struct PlannerHints {
     /// Role of the plugin as a fallback. Default: none.
     #[schemars(length(max = 63))]
     pub fallback_role: Option<String>,
-    /// Confidence of the plugin if it matches, from 0 to 1. Default: none.
+    /// Confidence, from 0 to 1, of a result of the plugin if the plugin matches the request. Default: none.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence_when_matched: Option<f64>,
 }

@@ -26,7 +26,7 @@ use crate::api::values::{FreeObject, GLOB, HOST_PORT, SHA256};
     derive = "PartialEq",
     category = "hawsepipe",
     shortname = "plug",
-    doc = "Code that a chain or a pipeline runs.",
+    doc = "Code that chains or pipelines run.",
     printcolumn(name = "TYPE", type_ = "string", json_path = ".status.type"),
     printcolumn(name = "ROLE", type_ = "string", json_path = ".status.role"),
     printcolumn(name = "PROTOCOL", type_ = "string", json_path = ".status.protocol"),
@@ -87,21 +87,24 @@ use crate::api::values::{FreeObject, GLOB, HOST_PORT, SHA256};
     "a Guard from an image is pinned: by digest in source.image.reference, or by sha256"
 ))]
 pub struct PluginSpec {
-    /// Whether the plugin runs. If false, every entry that names it is skipped, whatever its role. Default: true.
+    /// Whether the plugin runs. If false, every entry that names the plugin is skipped, even if the plugin is a Guard.
+    /// Default: true.
     pub enabled: Option<bool>,
     /// Type of the plugin; immutable. Default: middleware.
     pub r#type: Option<PluginType>,
-    /// What a failure means: a failing `Guard` fails the call, a failing `Transform` leaves the content unchanged, and
-    /// `Observe` runs beside the call without effect on it. Default: Transform.
+    /// Role of the plugin. The role determines what a failure does if the entry does not set `failurePolicy`: if a
+    /// `Guard` fails, the call fails; if a `Transform` fails, the content stays unchanged. An `Observe` plugin runs
+    /// beside the call and has no effect on it. Default: Transform.
     pub role: Option<Role>,
-    /// Phases that the plugin supports. Default: those that its exports support; both if it exports no functions.
+    /// Phases that the plugin supports. Default: the phases for which its code exports functions, or both if its code
+    /// exports no functions.
     #[schemars(length(min = 1, max = 2), extend("x-kubernetes-list-type" = "set"))]
     pub phases: Option<Vec<Phase>>,
-    /// How workers communicate with the plugin: `Once` (contract 1.0), `Lines` or `Module`; `Auto` chooses Module or
-    /// Once by the code's exports. Default: Auto.
+    /// How workers communicate with the plugin: `Once` (contract 1.0), `Lines` or `Module`; `Auto` chooses Module if
+    /// the code exports a plugin function, otherwise Once. Default: Auto.
     pub protocol: Option<Protocol>,
-    /// With protocol Once: whether the script runs repeatedly in one warm worker, each time in a fresh context. Set it
-    /// only if the script tolerates this. Default: false.
+    /// With protocol Once: whether the script runs repeatedly in one warm worker, each time in a fresh context. Set
+    /// this field only if the script tolerates repeated runs in one process. Default: false.
     pub reuse: Option<bool>,
     /// With protocol Lines: encoding of the messages, `JSON` or `MessagePack`. Default: JSON.
     pub encoding: Option<Encoding>,
@@ -110,36 +113,38 @@ pub struct PluginSpec {
     /// SHA-256 digest that the code must have, in hexadecimal; other code is not loaded. Default: any code is loaded.
     #[schemars(length(equal = 64), regex(pattern = SHA256))]
     pub sha256: Option<String>,
-    /// Position in a chain for entries that set no `order`; lower runs first. Default: 0.
+    /// Position in a chain for entries that do not set `order`; entries with a lower number run first. Default: 0.
     #[schemars(range(max = u32::MAX))]
     pub order: Option<u32>,
-    /// Restricts the upstreams and tools that the plugin runs for, whatever a chain selects. Default: no restriction.
+    /// Restricts the plugin to some upstreams and tools, even if a chain selects others. Default: no restriction.
     pub filter: Option<Filter>,
-    /// Time limit of one execution, in milliseconds; an entry can set another. Default: the gateway's.
+    /// Time limit of one execution, in milliseconds; an entry can set another limit. Default: the gateway's
+    /// `plugins.defaultTimeoutMs`.
     #[schemars(range(min = 1, max = 600_000))]
     pub timeout_ms: Option<u32>,
-    /// Configuration, any JSON object. The code reads it as `ctx.config` or, in a script, as `metadata.config` of its
-    /// input. Default: none.
+    /// Configuration, any JSON object. The code reads the configuration as `ctx.config` or, in a script, as
+    /// `metadata.config` of its input. Default: none.
     pub config: Option<FreeObject>,
-    /// JSON Schema that `config` must match, including the keys that an entry replaces. Default: none.
+    /// JSON Schema that the configuration must match, also after an entry has replaced keys. Default: none.
     pub config_schema: Option<FreeObject>,
-    /// Environment variables of the plugin; it has no others. Default: none.
+    /// Environment variables of the plugin, which has no other variables. Default: none.
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub env: Option<Vec<EnvVar>>,
     /// Addresses, as `host:port`, that the plugin can connect to through the gateway's proxy. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 270), regex(pattern = HOST_PORT)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub egress: Option<Vec<String>>,
-    /// Workers of the plugin, in each pod. Default: the defaults of its fields.
+    /// Workers of the plugin, in each pod. Default: each field's own default.
     pub pool: Option<Pool>,
-    /// Limits of one execution and of its worker. Default: the defaults of its fields.
+    /// Limits of one execution and of its worker. Default: each field's own default.
     pub limits: Option<PluginLimits>,
     /// A program in any language that runs in place of JavaScript code. Default: none.
     pub wrapper: Option<Wrapper>,
     /// Describes a typed plugin. Keys that are set here take precedence over those of a descriptor in the plugin's
     /// code. Default: none.
     pub descriptor: Option<Descriptor>,
-    /// Namespaces whose chains can use the plugin. Default: only its own.
+    /// Permits chains of other namespaces to use the plugin. Default: only chains of the plugin's own namespace can use
+    /// it.
     pub share_with: Option<PluginShareWith>,
 }
 
@@ -161,7 +166,7 @@ pub enum PluginType {
     /// For the validation stage of a planned pipeline.
     #[serde(rename = "val-plugin")]
     ValPlugin,
-    /// Planner of a pipeline.
+    /// Planner of a planned pipeline.
     #[serde(rename = "mrp-plan-plugin")]
     MrpPlanPlugin,
     /// Provides tools.
@@ -170,7 +175,7 @@ pub enum PluginType {
     /// Provides prompts.
     #[serde(rename = "prompt-provider")]
     PromptProvider,
-    /// Phase of a pipeline.
+    /// Step of a declared pipeline: an agent of type custom, or an inserted phase.
     #[serde(rename = "phase")]
     Phase,
     /// Changes a pipeline.
@@ -190,34 +195,36 @@ pub enum PluginType {
     UpdateHandler,
 }
 
-/// What a failure means: a failing `Guard` fails the call, a failing `Transform` leaves the content unchanged, and
-/// `Observe` runs beside the call without effect on it. Default: Transform.
+/// Role of the plugin. The role determines what a failure does if the entry does not set `failurePolicy`: if a `Guard`
+/// fails, the call fails; if a `Transform` fails, the content stays unchanged. An `Observe` plugin runs beside the call
+/// and has no effect on it. Default: Transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Role {
-    /// For checks and redaction: if the plugin fails, the call fails.
+    /// For checks and redaction: by default, if the plugin fails, the call fails.
     Guard,
-    /// For curation and enrichment: if the plugin fails, the content stays unchanged.
+    /// For curation and enrichment: by default, if the plugin fails, the content stays unchanged.
     Transform,
-    /// For logging: the plugin runs beside the call without effect on it.
+    /// For logging: the plugin runs beside the call and has no effect on it.
     Observe,
 }
 
-/// Phase of a call in which a plugin runs: `Request`, before the call is sent, or `Response`, on the answer.
+/// Phase of a call in which a plugin runs: `Request` is before the call is sent to the upstream, `Response` is after
+/// the upstream has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
-    /// Before the call is sent.
+    /// Before the call is sent to the upstream.
     Request,
-    /// On the answer.
+    /// After the upstream has answered.
     Response,
 }
 
-/// How workers communicate with the plugin: `Once` (contract 1.0), `Lines` or `Module`; `Auto` chooses Module or Once
-/// by the code's exports. Default: Auto.
+/// How workers communicate with the plugin: `Once` (contract 1.0), `Lines` or `Module`; `Auto` chooses Module if the
+/// code exports a plugin function, otherwise Once. Default: Auto.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Protocol {
-    /// Module if the code exports a plugin function, else Once.
+    /// Module if the code exports a plugin function, otherwise Once.
     Auto,
-    /// Contract 1.0: the script reads stdin until its end, writes one line and exits.
+    /// Contract 1.0: the script reads standard input to the end, writes one line and exits.
     Once,
     /// The script reads one message at a time and writes an answer to each.
     Lines,
@@ -234,7 +241,7 @@ pub enum Encoding {
     MessagePack,
 }
 
-/// Restricts the upstreams and tools that a plugin runs for.
+/// Restricts a plugin to some upstreams and tools.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Filter {
@@ -242,7 +249,7 @@ pub struct Filter {
     #[schemars(length(max = 64), inner(length(min = 1, max = 128), regex(pattern = GLOB)))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub upstreams: Option<Vec<String>>,
-    /// Globs over tool names, as the servers use them. Default: all tools.
+    /// Globs over the servers' own names of tools. Default: all tools.
     #[schemars(length(max = 256), inner(length(min = 1, max = 128), regex(pattern = GLOB)))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub tools: Option<Vec<String>>,
@@ -254,15 +261,15 @@ pub struct Filter {
 pub struct PluginShareWith {
     /// Namespaces whose chains can use the plugin.
     pub namespaces: FromNamespaces,
-    /// Whether entries of those chains can replace keys of `config`: `Deny` or `Allow`. Default: Deny.
+    /// Whether entries of chains in other namespaces can replace keys of `config`: `Deny` or `Allow`. Default: Deny.
     pub config_overrides: Option<ConfigOverrides>,
 }
 
 /// Whether entries of chains in other namespaces can replace keys of `config`: `Deny` or `Allow`. Default: Deny.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConfigOverrides {
-    /// Entries of other namespaces cannot replace keys.
+    /// Entries of chains in other namespaces cannot replace keys.
     Deny,
-    /// Entries of other namespaces can replace keys.
+    /// Entries of chains in other namespaces can replace keys.
     Allow,
 }

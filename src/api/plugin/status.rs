@@ -17,7 +17,8 @@ pub struct PluginStatus {
     /// wrong.
     #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<Condition>>,
-    /// Gateways whose ready pods all run this version of the plugin, out of the gateways that use it, such as `1/2`.
+    /// Number of gateways whose ready pods all run the current version of the plugin, out of the number that use the
+    /// plugin; for example, `1/2`.
     #[schemars(length(max = 16))]
     pub live: Option<String>,
     /// Gateways that use the plugin.
@@ -33,25 +34,25 @@ pub struct PluginStatus {
     /// Role of the plugin.
     #[schemars(length(max = 16))]
     pub role: Option<String>,
-    /// SHA-256 digest of the code that was applied, in hexadecimal.
+    /// SHA-256 digest of the plugin's code, in hexadecimal.
     #[schemars(length(equal = 64), regex(pattern = SHA256))]
     pub sha256: Option<String>,
     /// Size of the code in bytes.
     #[schemars(range(min = 0))]
     pub size_bytes: Option<i64>,
-    /// Protocol of the plugin: the one that was chosen, if `spec.protocol` is `Auto`.
+    /// Protocol of the plugin. If `spec.protocol` is `Auto`, this is the protocol that was chosen.
     #[schemars(length(max = 16))]
     pub protocol: Option<String>,
     /// Names that the code exports.
     #[schemars(length(max = 64), inner(length(max = 128)), extend("x-kubernetes-list-type" = "set"))]
     pub exports: Option<Vec<String>>,
-    /// Number of chains that name the plugin. Calls that they select could be refused if the plugin is deleted.
+    /// Number of chains that name the plugin. If the plugin is deleted, calls that these chains select can be refused.
     pub chains: Option<u32>,
     /// Version of the plugin that ready pods run.
     pub running: Option<RunningRevision>,
 }
 
-/// A version of a plugin that runs.
+/// A version of a plugin that ready pods run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunningRevision {

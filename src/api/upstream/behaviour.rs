@@ -9,14 +9,14 @@ use crate::api::values::Quantity;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeouts {
-    /// Milliseconds to connect, including the MCP handshake. Default: 5000.
+    /// Time limit for connecting, including the MCP handshake, in milliseconds. Default: 5000.
     #[schemars(range(min = 1, max = 600_000))]
     pub connect_ms: Option<u32>,
     /// Milliseconds to wait for the answer to a call. Default: the gateway's.
     #[schemars(range(min = 1, max = 600_000))]
     pub call_ms: Option<u32>,
-    /// Whether a progress notification of the server restarts a call's timeout, up to the gateway's
-    /// `limits.callCeilingMs`. Default: true.
+    /// Whether a progress notification from the server restarts the timeout of a call. The whole call never takes
+    /// longer than the gateway's `limits.callCeilingMs`. Default: true.
     pub extend_on_progress: Option<bool>,
     /// Milliseconds after which a session or process that no call uses is ended; the next call starts a new one. 0
     /// means never. Default: 300000.
@@ -24,7 +24,7 @@ pub struct Timeouts {
     pub idle_ms: Option<u32>,
 }
 
-/// When a call is sent again.
+/// Whether, and how often, a failed call is sent again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Retry {
@@ -34,13 +34,13 @@ pub struct Retry {
     /// Milliseconds between attempts. Default: 200.
     #[schemars(range(max = 60_000))]
     pub backoff_ms: Option<u32>,
-    /// When a call that the server may already have executed is sent again: `Never`; `IfSafe`, if the tool has
-    /// idempotentHint or readOnlyHint; `Always`. Default: IfSafe.
+    /// Whether a call that the server may already have executed is sent again: `Never`, `Always`, or `IfSafe`, which
+    /// means only if the tool has idempotentHint or readOnlyHint. Default: IfSafe.
     pub when: Option<RetryWhen>,
 }
 
-/// When a call that the server may already have executed is sent again: `Never`; `IfSafe`, if the tool has
-/// idempotentHint or readOnlyHint; `Always`. Default: IfSafe.
+/// Whether a call that the server may already have executed is sent again: `Never`, `Always`, or `IfSafe`, which means
+/// only if the tool has idempotentHint or readOnlyHint. Default: IfSafe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RetryWhen {
     /// Such a call is never sent again.
@@ -55,7 +55,7 @@ pub enum RetryWhen {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthChecks {
-    /// Seconds between probes. Default: 30.
+    /// Seconds between two probes of a healthy upstream. Default: 30.
     #[schemars(range(min = 5, max = 3600))]
     pub period_seconds: Option<u32>,
     /// Time limit of a probe, in milliseconds. Default: 5000.
@@ -66,7 +66,7 @@ pub struct HealthChecks {
     #[schemars(length(min = 1, max = 10), inner(range(max = 600_000)), extend("x-kubernetes-list-type" = "atomic"))]
     pub retry_backoff_ms: Option<Vec<u32>>,
     /// Whether an upstream that was taken out of routing is still probed, at intervals that grow up to 5 minutes.
-    /// Default: true for `external`, else false.
+    /// Default: true if `external` is set, otherwise false.
     pub auto_recover: Option<bool>,
 }
 

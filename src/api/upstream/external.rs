@@ -27,7 +27,7 @@ pub struct External {
     /// HTTP transport of the server: `StreamableHTTP`, `SSE` (HTTP+SSE of 2024-11-05), or `Auto`, which tries
     /// StreamableHTTP first. Default: Auto.
     pub transport: Option<HttpTransport>,
-    /// HTTP headers of each request. Default: none.
+    /// HTTP headers that are sent with each request. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub headers: Option<Vec<Header>>,
     /// OAuth client credentials of the gateway. Tokens of the gateway's clients are never forwarded. Default: none.
@@ -48,7 +48,7 @@ pub enum HttpTransport {
     SSE,
 }
 
-/// An HTTP header: exactly one of `value`, `valueFrom`.
+/// An HTTP header. Exactly one of `value`, `valueFrom` must be set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -63,11 +63,11 @@ pub struct Header {
     /// Value of the header.
     #[schemars(length(max = 4096))]
     pub value: Option<String>,
-    /// Where the value is read from.
+    /// Source of the value; set only if `value` is not set.
     pub value_from: Option<ValueFrom>,
 }
 
-/// OAuth client credentials: exactly one of `issuer`, `tokenURL`.
+/// OAuth client credentials. Exactly one of `issuer`, `tokenURL` must be set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -76,7 +76,7 @@ pub struct Header {
     "oauth: give exactly one of issuer, tokenURL"
 ))]
 pub struct OAuth {
-    /// URL of the issuer, whose metadata names the token endpoint.
+    /// URL of the issuer. The issuer's metadata names the token endpoint.
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub issuer: Option<String>,
     /// URL of the token endpoint.
@@ -110,7 +110,7 @@ pub struct UpstreamTls {
     pub server_name: Option<String>,
 }
 
-/// Where certificate authorities are stored.
+/// A key of a ConfigMap or Secret that holds certificate authorities.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CaRef {
@@ -119,7 +119,7 @@ pub struct CaRef {
     /// Name of the object.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Key in its data.
+    /// Key in the data of the object.
     #[schemars(length(min = 1, max = 253))]
     pub key: String,
 }

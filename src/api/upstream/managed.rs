@@ -10,7 +10,7 @@ use crate::api::shared::{EnvVar, LocalRef, PullPolicy, Resources};
 use crate::api::upstream::process::ProcessSession;
 use crate::api::values::{DNS_LABEL, FreeObject, HOST_PORT, Quantity, URL_PATH};
 
-/// A server that the operator runs. If it uses stdio, the operator bridges it to HTTP.
+/// A server that the operator runs. If the server uses stdio, the operator bridges the server to HTTP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -44,13 +44,13 @@ pub struct Managed {
     /// Command of the container. Default: the image's entry point.
     #[schemars(length(max = 64), inner(length(max = 4096)), extend("x-kubernetes-list-type" = "atomic"))]
     pub command: Option<Vec<String>>,
-    /// Arguments of the command. Default: the image's.
+    /// Arguments of the command. Default: the image's arguments.
     #[schemars(length(max = 256), inner(length(max = 4096)), extend("x-kubernetes-list-type" = "atomic"))]
     pub args: Option<Vec<String>>,
     /// MCP transport of the container: `Stdio`, `StreamableHTTP` or `SSE`. Default: Stdio.
     pub transport: Option<ManagedTransport>,
-    /// With transport Stdio: one process for each client session (`PerSession`), or one for all (`Shared`). Default:
-    /// PerSession.
+    /// With transport Stdio: whether each client session has its own process (`PerSession`), or all sessions share one
+    /// process (`Shared`). Default: PerSession.
     pub session: Option<ProcessSession>,
     /// Number of pods; 0 is allowed. Default: 1.
     #[schemars(range(max = 1000))]
@@ -72,14 +72,16 @@ pub struct Managed {
     pub volumes: Option<Vec<Volume>>,
     /// Resource requests and limits. Default: none.
     pub resources: Option<Resources>,
-    /// ServiceAccount of the pods. Default: one that the operator creates, whose token is not mounted.
+    /// Name of the ServiceAccount of the pods. Default: a ServiceAccount that the operator creates; its token is not
+    /// mounted.
     #[schemars(length(max = 253))]
     pub service_account_name: Option<String>,
-    /// Addresses, as `host:port`, that the NetworkPolicy lets the pods connect to. Default: only DNS.
+    /// Addresses, as `host:port`, to which the NetworkPolicy allows the pods to connect, in addition to DNS. Default:
+    /// none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 270), regex(pattern = HOST_PORT)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub egress: Option<Vec<String>>,
-    /// Settings of the server's pods. Default: the defaults of its fields.
+    /// Settings of the server's pods. Default: each field's own default.
     pub pod: Option<UpstreamPod>,
 }
 
@@ -175,7 +177,7 @@ pub struct ImageVolume {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpstreamPod {
-    /// Additional labels; those that the operator sets take precedence. Default: none.
+    /// Additional labels; labels that the operator sets take precedence. Default: none.
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     pub labels: Option<BTreeMap<String, String>>,
     /// Additional annotations. Default: none.
@@ -192,10 +194,10 @@ pub struct UpstreamPod {
     /// Topology spread constraints, in the form of a Kubernetes pod spec. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub topology_spread_constraints: Option<Vec<FreeObject>>,
-    /// PriorityClass of the pods. Default: the cluster's.
+    /// Name of the PriorityClass of the pods. Default: the cluster's default.
     #[schemars(length(max = 253))]
     pub priority_class_name: Option<String>,
-    /// RuntimeClass of the pods. Default: the cluster's.
+    /// Name of the RuntimeClass of the pods. Default: the cluster's default.
     #[schemars(length(max = 253))]
     pub runtime_class_name: Option<String>,
     /// Secrets for pulling images. Default: none.

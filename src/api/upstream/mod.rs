@@ -22,7 +22,7 @@ use crate::api::upstream::referred::{KnowledgeAssistant, ServerRef, VectorSearch
 use crate::api::upstream::status::MCPUpstreamStatus;
 use crate::api::upstream::tools::{Pinning, UpstreamTools};
 
-/// An MCP server whose tools a gateway serves. Objects that it refers to are in its own namespace.
+/// An MCP server whose tools gateways serve. Objects that an MCPUpstream names must be in the same namespace.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -34,7 +34,7 @@ use crate::api::upstream::tools::{Pinning, UpstreamTools};
     derive = "PartialEq",
     category = "hawsepipe",
     shortname = "mcpup",
-    doc = "Where tools come from. Whatever it names lies in its own namespace.",
+    doc = "An MCP server whose tools gateways serve. Objects that an MCPUpstream names must be in the same namespace.",
     printcolumn(name = "TYPE", type_ = "string", json_path = ".status.type"),
     printcolumn(name = "STATE", type_ = "string", json_path = ".status.connectionState"),
     printcolumn(name = "TOOLS", type_ = "integer", json_path = ".status.toolCount"),
@@ -60,7 +60,8 @@ use crate::api::upstream::tools::{Pinning, UpstreamTools};
     "give exactly one of managed, external, process, serverRef, vectorSearch, knowledgeAssistant"
 ))]
 pub struct MCPUpstreamSpec {
-    /// Whether calls are routed to the upstream. While this is false, a managed server is scaled to 0. Default: true.
+    /// Whether calls are routed to the upstream. While this field is false, a managed server is scaled to 0. Default:
+    /// true.
     pub enabled: Option<bool>,
     /// Human-readable description. Default: none.
     #[schemars(length(max = 1024))]
@@ -69,7 +70,7 @@ pub struct MCPUpstreamSpec {
     pub managed: Option<Managed>,
     /// A server at a URL.
     pub external: Option<External>,
-    /// A command that the gateway starts on its own machine; not in a cluster.
+    /// A command that the gateway starts on its own machine; not available in a cluster.
     pub process: Option<Process>,
     /// A server that runs in the cluster but is not managed by the operator.
     pub server_ref: Option<ServerRef>,
@@ -77,23 +78,27 @@ pub struct MCPUpstreamSpec {
     pub vector_search: Option<VectorSearch>,
     /// A built-in question-answering tool.
     pub knowledge_assistant: Option<KnowledgeAssistant>,
-    /// Time limits. Default: the defaults of its fields.
+    /// Time limits. Default: each field's own default.
     pub timeouts: Option<Timeouts>,
-    /// When a call is sent again. A call that the server may have executed is repeated only as `retry.when` permits.
+    /// Whether, and how often, a failed call is sent again. A call that the server may already have executed is sent
+    /// again only as `retry.when` permits. Default: each field's own default.
     pub retry: Option<Retry>,
-    /// How the server's health is checked. The gateway's pods probe it, because only they can be sure to reach it.
+    /// How the server's health is checked. The gateway's pods send the probes, because the operator may be unable to
+    /// reach the server. Default: each field's own default.
     pub health: Option<HealthChecks>,
     /// Whether arguments are validated against the tool's input schema before a call is sent: `Enforce` or `Off`.
     /// Default: Enforce.
     pub argument_validation: Option<ArgumentValidation>,
-    /// Which versions of MCP are used with the server. Default: the defaults of its fields.
+    /// Which versions of MCP are used with the server. Default: each field's own default.
     pub protocol: Option<UpstreamProtocol>,
-    /// Limits on calls, for each pod. Default: the defaults of its fields.
+    /// Limits on calls, for each pod. Default: each field's own default.
     pub limits: Option<UpstreamLimits>,
-    /// Which of the server's tools are offered to clients, and changes to their definitions. Default: all, unchanged.
+    /// Which of the server's tools are offered to clients, and changes to their definitions. Default: all tools,
+    /// unchanged.
     pub tools: Option<UpstreamTools>,
     /// What happens if the server changes a tool's definition. Default: nothing.
     pub pinning: Option<Pinning>,
-    /// Namespaces whose gateways can serve the upstream. Default: only its own.
+    /// Permits gateways of other namespaces to serve the upstream. Default: only gateways of the upstream's own
+    /// namespace can serve it.
     pub share_with: Option<ShareWith>,
 }

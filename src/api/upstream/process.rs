@@ -10,24 +10,27 @@ use crate::api::shared::KeyRef;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Process {
-    /// Program to run: a path, or a name that is looked up in PATH.
+    /// Program to run: a path, relative to the folder of the manifest file, or a name that is looked up in PATH.
     #[schemars(length(min = 1, max = 4096))]
     pub command: String,
     /// Arguments of the program. Default: none.
     #[schemars(length(max = 256), inner(length(max = 4096)), extend("x-kubernetes-list-type" = "atomic"))]
     pub args: Option<Vec<String>>,
-    /// Working folder of the program, relative to the manifest file. Default: the folder of that file.
+    /// Working folder of the program, relative to the folder of the manifest file. Default: the folder of the manifest
+    /// file.
     #[schemars(length(min = 1, max = 4096))]
     pub cwd: Option<String>,
-    /// One process for each client session (`PerSession`), or one for all (`Shared`). Default: Shared.
+    /// Whether each client session has its own process (`PerSession`), or all sessions share one process (`Shared`).
+    /// Default: Shared.
     pub session: Option<ProcessSession>,
-    /// Environment variables in addition to PATH, HOME, USER, LANG and TMPDIR, which are passed on. Default: none.
+    /// Environment variables of the program, in addition to PATH, HOME, USER, LANG and TMPDIR, which have the gateway's
+    /// own values. Default: none.
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub env: Option<Vec<ProcessEnvVar>>,
 }
 
-/// Number of processes: one for each client session (`PerSession`), or one for all (`Shared`). Default: Shared for
-/// `process`, PerSession for `managed`.
+/// Whether each client session has its own process (`PerSession`), or all sessions share one process (`Shared`).
+/// Default: Shared for `process`, PerSession for `managed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ProcessSession {
     /// One process for each client session.
@@ -36,7 +39,7 @@ pub enum ProcessSession {
     Shared,
 }
 
-/// An environment variable: exactly one of `value`, `valueFrom`.
+/// An environment variable. Exactly one of `value`, `valueFrom` must be set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -51,11 +54,11 @@ pub struct ProcessEnvVar {
     /// Value of the variable.
     #[schemars(length(max = 4096))]
     pub value: Option<String>,
-    /// Where the value is read from.
+    /// Source of the value; set only if `value` is not set.
     pub value_from: Option<ProcessValueFrom>,
 }
 
-/// Where a value is read from: exactly one of `secretKeyRef`, `configMapKeyRef`, `environment`.
+/// Source of a value: exactly one of `secretKeyRef`, `configMapKeyRef`, `environment`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]

@@ -9,7 +9,7 @@ use crate::api::shared::KeyRef;
 use crate::api::upstream::external::HttpTransport;
 use crate::api::values::{FreeObject, HTTP_URL, TOOL_NAME, URL_PATH};
 
-/// Refers to a Service, or to an object that publishes its URL in `status.address.url`.
+/// Refers to a Service, or to an object that publishes a URL in `status.address.url`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -30,7 +30,7 @@ pub struct ServerRef {
     /// Port number or port name; required for a Service.
     #[schemars(extend("minimum" = 1, "maximum" = 65_535, "maxLength" = 63))]
     pub port: Option<IntOrString>,
-    /// Path of the MCP endpoint. Default: /mcp for a Service, else the path of the published URL.
+    /// Path of the MCP endpoint. Default: /mcp for a Service, otherwise the path of the published URL.
     #[schemars(length(min = 1, max = 253), regex(pattern = URL_PATH))]
     pub path: Option<String>,
     /// HTTP transport of the server: `StreamableHTTP`, `SSE` (HTTP+SSE of 2024-11-05), or `Auto`, which tries
@@ -54,16 +54,16 @@ pub struct ServerRef {
 pub struct VectorSearch {
     /// Where the index is stored: `Databricks`, `PostgreSQL` (with pgvector) or `SQLite`.
     pub backend: VectorBackend,
-    /// Name of the tool. Default: vector_search_{name}, where {name} is the object's name with _ for each -.
+    /// Name of the tool. Default: vector_search_{name}, where {name} is the object's name with each - replaced by _.
     #[schemars(length(min = 1, max = 64), regex(pattern = TOOL_NAME))]
     pub tool_name: Option<String>,
-    /// Description by which models choose the tool.
+    /// Description of the tool. Models read it to choose a tool.
     #[schemars(length(min = 1, max = 1024))]
     pub description: String,
     /// Name of the search endpoint; required for Databricks.
     #[schemars(length(min = 1, max = 253))]
     pub endpoint: Option<String>,
-    /// Name of the index: catalog.schema.index for Databricks, else schema.table.
+    /// Name of the index: catalog.schema.index for Databricks, otherwise schema.table.
     #[schemars(length(min = 1, max = 512))]
     pub index: String,
     /// Number of results to return. Default: 5.
@@ -72,7 +72,7 @@ pub struct VectorSearch {
     /// Columns to return. Default: all.
     #[schemars(length(max = 128), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "atomic"))]
     pub columns: Option<Vec<String>>,
-    /// Filters for every search, any JSON object; callers cannot remove them. Default: none.
+    /// Filters that apply to every search, any JSON object; callers cannot remove these filters. Default: none.
     pub filters: Option<FreeObject>,
     /// URL of the workspace; required for Databricks.
     #[serde(rename = "baseURL")]
@@ -99,13 +99,13 @@ pub enum VectorBackend {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Embedding {
-    /// Role of the gateway's model that computes embeddings.
+    /// Role, in the gateway's `models`, of the model that computes embeddings.
     #[schemars(length(min = 1, max = 63))]
     pub model_role: String,
     /// Column that holds the vectors. Default: embedding.
     #[schemars(length(min = 1, max = 63))]
     pub column: Option<String>,
-    /// Number of dimensions of a vector. Default: that of the column.
+    /// Number of dimensions of a vector. Default: the number of dimensions of the column.
     #[schemars(range(min = 1, max = 65_536))]
     pub dimensions: Option<u32>,
 }
@@ -116,10 +116,11 @@ pub struct Embedding {
 pub struct KnowledgeAssistant {
     /// Service that answers: `OpenAI` or `Databricks`.
     pub backend: AssistantBackend,
-    /// Name of the tool. Default: knowledge_assistant_{name}, where {name} is the object's name with _ for each -.
+    /// Name of the tool. Default: knowledge_assistant_{name}, where {name} is the object's name with each - replaced by
+    /// _.
     #[schemars(length(min = 1, max = 64), regex(pattern = TOOL_NAME))]
     pub tool_name: Option<String>,
-    /// Description by which models choose the tool.
+    /// Description of the tool. Models read it to choose a tool.
     #[schemars(length(min = 1, max = 1024))]
     pub description: String,
     /// Name of the endpoint at the service.

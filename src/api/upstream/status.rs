@@ -17,7 +17,8 @@ pub struct MCPUpstreamStatus {
     /// appear only while something is wrong.
     #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<Condition>>,
-    /// Gateways that serve this version of the upstream, out of the gateways that use it, such as `1/2`.
+    /// Number of gateways that run the current version of the upstream, out of the number that use the upstream; for
+    /// example, `1/2`.
     #[schemars(length(max = 16))]
     pub live: Option<String>,
     /// Gateways that use the upstream.
@@ -27,22 +28,22 @@ pub struct MCPUpstreamStatus {
     /// Type of the upstream: managed, external, process, serverRef, vectorSearch or knowledgeAssistant.
     #[schemars(length(max = 32))]
     pub r#type: Option<String>,
-    /// State of the connection in the pod where it is worst: `Disconnected` (not tried yet, or disabled), `Connecting`,
-    /// `Connected` or `Error` (the last probe failed).
+    /// State of the connection, in the pod that reports the worst state: `Disconnected` (not tried yet, or disabled),
+    /// `Connecting`, `Connected` or `Error` (the last probe failed).
     pub connection_state: Option<ConnectionState>,
     /// When a pod last connected to the server.
     #[schemars(length(max = 64), extend("format" = "date-time"))]
     pub last_connected_time: Option<String>,
-    /// Failures since the last success, in the pod that has the most.
+    /// Number of consecutive failed probes, in the pod with the highest number.
     pub failure_count: Option<u32>,
-    /// Pods that took the upstream out of routing, out of the pods that report on it, such as `1/2`. Absent if there
-    /// are none.
+    /// Number of pods that took the upstream out of routing, out of the number that report on the upstream; for
+    /// example, `1/2`. Absent if no pod took the upstream out of routing.
     #[schemars(length(max = 16))]
     pub auto_disabled_pods: Option<String>,
-    /// When the first of those pods took the upstream out of routing.
+    /// When the first pod took the upstream out of routing.
     #[schemars(extend("format" = "date-time"))]
     pub auto_disabled_time: Option<String>,
-    /// Last value of the annotation hawsepipe.dev/enable on which all pods acted.
+    /// Last value of the annotation hawsepipe.dev/enable that all pods reported as applied.
     #[schemars(length(max = 253))]
     pub enable_acknowledged: Option<String>,
     /// MCP version and transport in use.
@@ -64,11 +65,11 @@ pub struct MCPUpstreamStatus {
     pub tools: Option<Vec<ToolStatus>>,
 }
 
-/// State of the connection in the pod where it is worst: `Disconnected` (not tried yet, or disabled), `Connecting`,
-/// `Connected` or `Error` (the last probe failed).
+/// State of the connection, in the pod that reports the worst state: `Disconnected` (not tried yet, or disabled),
+/// `Connecting`, `Connected` or `Error` (the last probe failed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConnectionState {
-    /// Connecting was not tried yet, or the upstream is disabled.
+    /// No connection was tried yet, or the upstream is disabled.
     Disconnected,
     /// A connection is being established.
     Connecting,
@@ -121,10 +122,10 @@ pub struct WorkloadRef {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolStatus {
-    /// Name that the server uses.
+    /// The server's own name for the tool.
     #[schemars(length(max = 128))]
     pub name: String,
-    /// Name that clients see.
+    /// Name under which clients see the tool.
     #[schemars(length(max = 128))]
     pub r#as: Option<String>,
     /// SHA-256 digest of the tool's definition, in hexadecimal.

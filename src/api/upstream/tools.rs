@@ -16,20 +16,20 @@ use crate::api::values::{FreeValue, GLOB, SHA256, TOOL_NAME};
     "tools.overrides: two tools are renamed to the same word"
 ))]
 pub struct UpstreamTools {
-    /// Globs over the names of tools to offer, as the server uses them. Default: all tools.
+    /// Globs that select the tools to offer, by the server's own names for them. Default: all tools.
     #[schemars(length(max = 256), inner(length(min = 1, max = 128), regex(pattern = GLOB)))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub include: Option<Vec<String>>,
-    /// Globs over the names of tools not to offer, even if `include` matches them. Default: none.
+    /// Globs that select tools that are not offered, even if `include` matches them too. Default: none.
     #[schemars(length(max = 256), inner(length(min = 1, max = 128), regex(pattern = GLOB)))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub exclude: Option<Vec<String>>,
-    /// Changes to individual tools, by the names that the server uses. Default: none.
+    /// Changes to individual tools, which are identified by the server's own names for them. Default: none.
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub overrides: Option<Vec<ToolOverride>>,
 }
 
-/// Changes to one tool; fields that are absent leave the server's definition as it is.
+/// Changes to the definition of one tool. An absent field changes nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -38,23 +38,23 @@ pub struct UpstreamTools {
     "tools.overrides: a hidden tool has no name to change; drop `rename` or `hidden`"
 ))]
 pub struct ToolOverride {
-    /// Name of the tool, as the server uses it.
+    /// The server's own name for the tool.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// Name of the tool for clients. Default: the server's.
+    /// Name under which clients see the tool. Default: the server's own name.
     #[schemars(length(min = 1, max = 64), regex(pattern = TOOL_NAME))]
     pub rename: Option<String>,
-    /// Title of the tool. Default: the server's.
+    /// Title of the tool. Default: the server's title.
     #[schemars(length(max = 256))]
     pub title: Option<String>,
-    /// Description of the tool. Default: the server's.
+    /// Description of the tool. Default: the server's description.
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
-    /// MCP annotations that replace the server's. Default: the server's.
+    /// MCP annotations that replace those of the server. Default: the server's annotations.
     pub annotations: Option<ToolAnnotations>,
     /// Whether the tool is hidden: neither listed nor callable. Default: false.
     pub hidden: Option<bool>,
-    /// Milliseconds to wait for the answer to a call of the tool. Default: the upstream's.
+    /// Milliseconds to wait for the answer to a call of the tool. Default: the upstream's `timeouts.callMs`.
     #[schemars(range(min = 1, max = 600_000))]
     pub timeout_ms: Option<u32>,
     /// Changes to individual arguments. Default: none.
@@ -88,9 +88,9 @@ pub struct ArgumentOverride {
     pub name: String,
     /// Fixed value of the argument, any JSON. Default: none.
     pub value: Option<FreeValue>,
-    /// Whether the argument is removed from the schema that clients see. Default: false.
+    /// Whether the argument is left out of the schema that clients see. Default: false.
     pub hidden: Option<bool>,
-    /// Description of the argument. Default: the server's.
+    /// Description of the argument. Default: the server's description.
     #[schemars(length(max = 1024))]
     pub description: Option<String>,
 }
@@ -99,16 +99,15 @@ pub struct ArgumentOverride {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pinning {
-    /// What happens if the server changes a tool's definition: `Off` is nothing, `Alert` raises a condition and an
+    /// What happens if the server changes a tool's definition: `Off` does nothing, `Alert` raises a condition and an
     /// Event, `Enforce` also withdraws the tool until the new definition is approved. Default: Off.
     pub mode: Option<PinningMode>,
-    /// Digests of approved definitions, as printed by `hawsepipe tools pin`. Default: the first definition seen of each
-    /// tool.
+    /// Digests of the approved definitions. Default: for each tool, the first definition that was seen.
     #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub approved: Option<Vec<ApprovedTool>>,
 }
 
-/// What happens if the server changes a tool's definition: `Off` is nothing, `Alert` raises a condition and an Event,
+/// What happens if the server changes a tool's definition: `Off` does nothing, `Alert` raises a condition and an Event,
 /// `Enforce` also withdraws the tool until the new definition is approved. Default: Off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PinningMode {
@@ -124,7 +123,7 @@ pub enum PinningMode {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovedTool {
-    /// Name of the tool, as the server uses it.
+    /// The server's own name for the tool.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
     /// SHA-256 digest of the tool's name, description, schemas and annotations, in hexadecimal.

@@ -16,7 +16,7 @@ pub struct AdminArgs {
     /// Address of the admin API: HOST:PORT, :PORT, PORT or a URL
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", env = "HAWSEPIPE_ADMIN")]
     pub admin: Address,
-    /// How long to wait for the answer, in seconds
+    /// Seconds to wait for the answer
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
 }
@@ -28,7 +28,6 @@ impl AdminArgs {
     }
 }
 
-/// The arguments of `hawsepipe tools`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -43,7 +42,6 @@ pub struct ToolsArgs {
     pub output: ListFormat,
 }
 
-/// The arguments of `hawsepipe call`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit code 1 when the tool says that it failed, 2 when the call itself was refused.
@@ -62,8 +60,8 @@ pub struct CallArgs {
     /// The MCP endpoint: a URL, HOST:PORT, :PORT or PORT. The default path is /mcp
     #[arg(long, default_value = "http://127.0.0.1:8080/mcp", env = "HAWSEPIPE_URL")]
     pub url: Address,
-    /// Fail if the gateway sends nothing for this many seconds. While a call runs, it sends a keepalive every 15
-    /// seconds
+    /// Fail if the gateway sends nothing for this many seconds. While a call runs, the gateway sends a keepalive every
+    /// 15 seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
     /// Also print what each entry of each chain did
@@ -72,7 +70,7 @@ pub struct CallArgs {
     /// The user's question, which is passed to plugins
     #[arg(long, value_name = "TEXT")]
     pub user_query: Option<String>,
-    /// A limit in tokens for plugins that shorten content
+    /// Token limit, which is passed to plugins that shorten content
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_tokens: Option<u32>,
     /// Output format: text prints the text blocks, json and yaml the whole result
@@ -80,7 +78,6 @@ pub struct CallArgs {
     pub output: ResultFormat,
 }
 
-/// The arguments of `hawsepipe executions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -100,7 +97,6 @@ pub struct ExecutionsArgs {
     pub output: ListFormat,
 }
 
-/// The arguments of `hawsepipe workers`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A worker is Spawned while it loads its plugin, then Available or Executing; Unhealthy is one that is being replaced.
@@ -120,19 +116,19 @@ pub struct WorkersArgs {
     pub output: ListFormat,
 }
 
-/// The arguments of `hawsepipe explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   hawsepipe explain files__read_text_file                 of a running gateway
   hawsepipe explain files/read_text_file -f manifests/    of manifests, nothing running")]
 pub struct ExplainArgs {
-    /// The tool's name as clients see it, or UPSTREAM/TOOL with the server's own name
+    /// The name under which clients see the tool, or UPSTREAM/TOOL with the server's own name for the tool
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::tools))]
     pub tool: String,
     #[command(flatten)]
     pub admin: AdminArgs,
-    /// Read these manifests instead of asking a running gateway. The tool is then UPSTREAM/TOOL or UPSTREAM__TOOL
+    /// Read these manifests instead of asking a running gateway; can be repeated. The tool must then be given as
+    /// UPSTREAM/TOOL or UPSTREAM__TOOL
     #[arg(short, long = "file", value_name = "PATH")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
@@ -142,7 +138,6 @@ pub struct ExplainArgs {
     pub output: ListFormat,
 }
 
-/// The arguments of `hawsepipe status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The revision is the digest of all that the gateway runs by: it changes with each edit that is in force.
@@ -159,7 +154,6 @@ pub struct StatusArgs {
     pub output: ListFormat,
 }
 
-/// The arguments of `hawsepipe wait`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Has a gateway of `hawsepipe run` read its manifests and plugins again, and returns when that is in force. A gateway that
@@ -174,7 +168,6 @@ pub struct WaitArgs {
     pub admin: AdminArgs,
 }
 
-/// The arguments of `hawsepipe calls`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Calls are listed when they have ended, the newest first; with --follow the newest last.
@@ -187,16 +180,16 @@ Examples:
 pub struct CallsArgs {
     #[command(flatten)]
     pub admin: AdminArgs,
-    /// Continue with new calls as they end, until interrupted
+    /// Continue to print calls as they end, until interrupted
     #[arg(short, long)]
     pub follow: bool,
-    /// Only calls of this upstream, by its name in the gateway
+    /// Only calls to this upstream
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::upstreams))]
     pub upstream: Option<String>,
-    /// Only calls of this tool, by the server's own name for it
+    /// Only calls of this tool, given by the server's own name for the tool
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub tool: Option<String>,
-    /// Print at most this many calls; with --follow, the limit applies to calls that have already ended
+    /// Print at most this many calls; with --follow, the limit applies only to calls that have already ended
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     /// Output format; with --follow, json prints one line for each call

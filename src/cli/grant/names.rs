@@ -5,7 +5,7 @@ use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 /// Parses `[KIND/]NAMESPACE/NAME`. Kinds have the spellings that kubectl accepts: singular, plural or short name.
 ///
 /// # Errors
-/// A message that says what is expected.
+/// If `text` does not have this form. The message describes the expected form.
 pub fn object(text: &str) -> Result<ObjectId, String> {
     let parts: Vec<_> = text.split('/').collect();
     let (kind, namespace, name) = match parts[..] {
@@ -19,7 +19,7 @@ pub fn object(text: &str) -> Result<ObjectId, String> {
 /// Parses `NAMESPACE/NAME`.
 ///
 /// # Errors
-/// A message that says what is expected.
+/// If `text` does not have this form. The message describes the expected form.
 pub fn key(text: &str) -> Result<ObjectKey, String> {
     let (namespace, name) = text.split_once('/').ok_or("give it as NAMESPACE/NAME, such as mcp/shared")?;
     checked(namespace, name)

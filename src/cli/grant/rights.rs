@@ -10,10 +10,11 @@ use crate::domain::ids::ObjectKey;
 /// Names of Secrets by namespace.
 pub type SecretNames = BTreeMap<String, BTreeSet<String>>;
 
-/// Returns YAML documents that let the pods of `gateway` read exactly these Secrets.
+/// Returns a Role and a RoleBinding for each namespace, as YAML documents. They let the pods of `gateway` read exactly
+/// these Secrets.
 ///
 /// # Errors
-/// Never in practice: all these objects can be written as YAML.
+/// If an object cannot be written as YAML, which does not happen in practice.
 pub fn manifests(secrets: &SecretNames, gateway: &ObjectKey) -> anyhow::Result<String> {
     let mut documents = Vec::with_capacity(2 * secrets.len());
     for (namespace, names) in secrets {
@@ -27,9 +28,10 @@ fn metadata(namespace: &str, gateway: &ObjectKey) -> ObjectMeta {
     ObjectMeta { name: Some(name(gateway)), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() }
 }
 
-/// Returns the name of the Role, which is unique for each gateway.
+/// Returns the name of the Role and of the RoleBinding for a gateway. The dot keeps `a-b/c` and `a/b-c` apart: names of
+/// namespaces have none.
 fn name(gateway: &ObjectKey) -> String {
-    format!("hawsepipe-{}-{}", gateway.namespace, gateway.name)
+    format!("hawsepipe-{}.{}", gateway.namespace, gateway.name)
 }
 
 fn role(namespace: &str, names: &BTreeSet<String>, gateway: &ObjectKey) -> Role {

@@ -56,12 +56,12 @@ fn printed(objects: &[&str]) -> Result<Vec<Value>, String> {
 fn the_gateways_account_may_read_the_secrets_that_are_named() {
     let expected = json!([
         {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-         "metadata": {"name": "hawsepipe-mcp-shared", "namespace": "finance"},
+         "metadata": {"name": "hawsepipe-mcp.shared", "namespace": "finance"},
          "rules": [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["ledger", "on"],
                     "verbs": ["get", "watch"]}]},
         {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-         "metadata": {"name": "hawsepipe-mcp-shared", "namespace": "finance"},
-         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "hawsepipe-mcp-shared"},
+         "metadata": {"name": "hawsepipe-mcp.shared", "namespace": "finance"},
+         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "hawsepipe-mcp.shared"},
          "subjects": [{"kind": "ServiceAccount", "name": "shared-gateway", "namespace": "mcp"}]},
     ]);
     assert_eq!(Value::from(printed(&["finance/ledger"]).unwrap()), expected);

@@ -7,26 +7,22 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::formats::ResultFormat;
 
-/// The arguments of `hawsepipe plugin`.
 #[derive(Debug, Args)]
 pub struct PluginArgs {
-    /// The subcommand to run.
     #[command(subcommand)]
     pub command: PluginCommand,
 }
 
-/// The subcommands of `hawsepipe plugin`.
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
     /// Run a plugin once, as a gateway would, and show what it did
     Run(PluginRunArgs),
-    /// Measure a plugin in warm workers, and compare with a cold start and a plain echo (the floor)
+    /// Measure a plugin in warm workers, and compare it with a cold start and with a plain echo (the floor)
     Bench(BenchArgs),
     /// Print the TypeScript types of a plugin's input and output
     Types,
 }
 
-/// The arguments of `hawsepipe plugin run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The plugin runs in the workers of a gateway that has one tool, whose answer (or arguments) you give.
@@ -51,7 +47,6 @@ pub struct PluginRunArgs {
     pub output: ResultFormat,
 }
 
-/// The arguments of `hawsepipe plugin bench`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Times are milliseconds. A call is one execution as a gateway has it, from asking for a worker to its answer. The floor
@@ -72,7 +67,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub count: u64,
-    /// Calls that run at the same time, each in its own worker
+    /// Number of calls that run at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub concurrency: u32,
     /// Output format
@@ -80,7 +75,7 @@ pub struct BenchArgs {
     pub output: ResultFormat,
 }
 
-/// The plugin, and its settings.
+/// The plugin, and settings that the command line adds to it.
 #[derive(Debug, Args)]
 pub struct SubjectArgs {
     /// A file of plugin code (*.js, *.mjs, *.cjs), or a manifest or a folder of manifests that declares a Plugin
@@ -89,25 +84,27 @@ pub struct SubjectArgs {
     /// The Plugin to use, if the manifests declare several: NAME or NAMESPACE/NAME
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub plugin: Option<String>,
-    /// The protocol of a file of code. Default: chosen by its exports
+    /// The protocol of a file of code. Default: chosen by what the code exports
     #[arg(long, value_enum, value_name = "PROTOCOL")]
     pub protocol: Option<Protocol>,
-    /// An environment variable for a file of code, which gets no others; NAME alone copies the value from this shell
+    /// An environment variable for a file of code; can be repeated. The code gets no other variables. NAME alone copies
+    /// the value from this shell
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub env: Vec<String>,
-    /// A host that a file of code can connect to. Default: none
+    /// An address that a file of code can connect to; can be repeated. Default: none
     #[arg(long, value_name = "HOST:PORT")]
     pub egress: Vec<String>,
-    /// Whether a file of code runs if the sandbox cannot be fully enforced. Default: the gateway's default
+    /// Whether a file of code runs if the sandbox cannot be fully enforced. Default: required on Linux, otherwise
+    /// best-effort
     #[arg(long, value_enum, value_name = "MODE")]
     pub sandbox: Option<Sandbox>,
-    /// The configuration, a JSON object. Its keys replace those in the Plugin's own configuration
+    /// The configuration, a JSON object. Its keys replace top-level keys of the Plugin's own configuration
     #[arg(long, value_name = "JSON")]
     pub config: Option<String>,
-    /// The timeout of an execution in milliseconds. Default: the Plugin's, or else the gateway's
+    /// The timeout of an execution in milliseconds. Default: the timeout of the Plugin, or else of the gateway
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=600_000))]
     pub timeout_ms: Option<u32>,
-    /// A folder with values of the Secrets that manifests name, as files NAME/KEY or NAMESPACE/NAME/KEY
+    /// A folder with the values of Secrets, as files NAME/KEY or NAMESPACE/NAME/KEY
     #[arg(long, value_name = "DIR")]
     pub secrets_dir: Option<PathBuf>,
     /// The Node.js program. Default: the one that the manifests name, or else `node`
@@ -118,25 +115,26 @@ pub struct SubjectArgs {
 /// The content and the call that the plugin runs on.
 #[derive(Clone, Debug, Args)]
 pub struct CaseArgs {
-    /// The content; `-` reads it from standard input. In the request phase, it is the JSON text of the tool's arguments
+    /// The content; `-` reads it from standard input. In the request phase, the content is the JSON text of the tool's
+    /// arguments
     #[arg(long, value_name = "TEXT", conflicts_with = "input", allow_hyphen_values = true)]
     pub text: Option<String>,
     /// A whole input of contract 1.0: a file, JSON text, or `-` for standard input. Only rawContent is required
     #[arg(long, value_name = "FILE|JSON|-", allow_hyphen_values = true)]
     pub input: Option<String>,
-    /// The tool, as the plugin sees it. Default: test/tool
+    /// The tool that is called, as the plugin sees it. Default: test/tool
     #[arg(long, value_name = "SERVER/TOOL", value_parser = tool_name)]
     pub tool: Option<String>,
-    /// The phase to run in. Default: response if the plugin serves it, else request
+    /// The phase to run in. Default: response if the plugin supports it, otherwise request
     #[arg(long, value_enum, value_name = "PHASE")]
     pub phase: Option<Phase>,
     /// The content of a response: the text of its only block, or the JSON of the whole result. Default: text
     #[arg(long, value_enum, value_name = "TYPE")]
     pub content_type: Option<ContentType>,
-    /// A limit in tokens for plugins that shorten content
+    /// Token limit, which is passed to plugins that shorten content
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_tokens: Option<u32>,
-    /// The user's question
+    /// The user's question, which is passed to the plugin
     #[arg(long, value_name = "TEXT")]
     pub user_query: Option<String>,
 }
@@ -154,7 +152,7 @@ fn tool_name(written: &str) -> Result<String, String> {
 pub enum Protocol {
     /// Contract 1.0: one process for each call
     Once,
-    /// One message after the other on standard input and output
+    /// A script that reads one message at a time and writes an answer to each
     Lines,
     /// An ES module with exported functions
     Module,
@@ -169,7 +167,6 @@ pub enum Sandbox {
     BestEffort,
 }
 
-/// The phase of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Phase {
     /// Before the call is sent
@@ -178,7 +175,6 @@ pub enum Phase {
     Response,
 }
 
-/// The type of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ContentType {
     /// Free text

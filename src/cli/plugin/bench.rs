@@ -19,17 +19,17 @@ use crate::cli::output::{column, print_line, print_list, text};
 use crate::domain::plugin::Phase;
 use crate::telemetry::plugin_log::PluginLog;
 
-/// The content sizes that are always measured: label and bytes.
+/// The content sizes that are always measured: the label, and the number of bytes.
 const SIZES: [(&str, usize); 2] = [("1 KB", 1 << 10), ("50 KB", 50 << 10)];
 /// How many cold starts are measured.
 const COLD: u32 = 5;
-/// Limits of the warm-up, in calls and in time. Calls are slower until the code is compiled.
+/// Limits on the warm-up, in calls and in time. Warm-up calls are not measured, because calls are slower until Node.js
+/// has compiled the code.
 const WARMING: u64 = 200;
 const LONGEST_WARMING: Duration = Duration::from_secs(1);
-/// The default number of workers that a gateway keeps.
+/// The default number of warm workers that a gateway keeps for a plugin.
 const POOL: u32 = 5;
 
-/// Measures a plugin and prints a table.
 pub async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let is_given = args.case.text.is_some() || args.case.input.is_some();
     let mut written = args.case.clone();
@@ -62,7 +62,7 @@ pub async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Returns the phase that the plugin runs in. If the plugin cannot run, the error lists its Problems.
+/// Returns the phase that the plugin runs in. If the plugin is not accepted, the error lists the plugin's Problems.
 async fn phase(subject: &mut Subject, input: &TestInput) -> anyhow::Result<Phase> {
     match subject.read(input).await?.read {
         Ok(read) => Ok(read.phase),
@@ -70,7 +70,7 @@ async fn phase(subject: &mut Subject, input: &TestInput) -> anyhow::Result<Phase
     }
 }
 
-/// Measures calls that each start a new worker. Returns their times in milliseconds, sorted.
+/// Measures calls that each start a new worker. Returns the durations of the calls in milliseconds, sorted.
 async fn cold(subject: &mut Subject, input: &TestInput) -> anyhow::Result<Vec<f64>> {
     let gateway = TestGateway::new()?;
     let samples = async {
@@ -88,10 +88,10 @@ async fn cold(subject: &mut Subject, input: &TestInput) -> anyhow::Result<Vec<f6
     Ok(samples)
 }
 
-/// The results of calls with one content.
+/// The measurements of calls that have the same content.
 #[derive(Default)]
 struct Samples {
-    /// The time of each call, in milliseconds.
+    /// The duration of each call, in milliseconds.
     took: Vec<f64>,
     failed: u64,
     /// The message of one of the failures.
@@ -128,7 +128,7 @@ async fn measure(
     }))
 }
 
-/// Makes `count` calls, or fewer if `longest` has passed.
+/// Makes `count` calls, or fewer if `longest` is over before. `concurrency` calls run at the same time.
 async fn calls(
     gateway: &Arc<TestGateway>,
     case: &Arc<TestCase>,
@@ -170,7 +170,7 @@ fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-/// Makes content of `bytes` bytes: words, or in the request phase a JSON object of arguments with words.
+/// Makes content of `bytes` bytes: plain words or, in the request phase, a JSON object of arguments that contains them.
 fn filler(bytes: usize, phase: Phase) -> String {
     const WORDS: &str = "The quick brown fox jumps over the lazy dog, and nobody minds at all. ";
     let words = |bytes: usize| WORDS.chars().cycle().take(bytes).collect::<String>();

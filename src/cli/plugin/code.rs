@@ -1,4 +1,4 @@
-//! Makes a manifest for a file of code that has none.
+//! Generates the manifests for a file of plugin code.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::args::{self, Protocol, Sandbox};
 use crate::source::FileText;
 
-/// Whether a file is plugin code and not a manifest, by its name.
+/// Whether a file is plugin code and not a manifest, judged by its extension.
 pub(super) fn is_code(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ["js", "mjs", "cjs"].iter().any(|known| ending == *known))
 }
 
-/// Makes the manifests for a file of code: an MCPGateway and a Plugin.
+/// Returns a manifest file with an MCPGateway and a Plugin, both generated for a file of code.
 pub(super) fn manifest(args: &args::SubjectArgs) -> anyhow::Result<FileText> {
     let file = std::path::absolute(&args.file)?;
     let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
@@ -39,7 +39,7 @@ pub(super) fn manifest(args: &args::SubjectArgs) -> anyhow::Result<FileText> {
     Ok(FileText { path: Arc::new(PathBuf::from("manifest.json")), folder: folder.to_owned(), text: Ok(text) })
 }
 
-/// Makes the `spec` of the Plugin for the file `name`.
+/// Returns the `spec` of the Plugin whose code is the file `name`.
 fn spec(args: &args::SubjectArgs, name: &str) -> anyhow::Result<Value> {
     let mut spec = json!({"source": {"path": name}});
     if let Some(protocol) = args.protocol {

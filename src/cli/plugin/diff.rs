@@ -8,13 +8,13 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::cli::output::{Colour, paint};
 
-/// How long the smallest diff is searched for. After that, a larger one is accepted.
+/// How long to search for the smallest diff. After this time, a larger diff is accepted.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Unchanged lines shown around a change.
+/// Number of unchanged lines to show before and after a change.
 const AROUND: usize = 3;
 
-/// Returns the unified diff of two contents, in colours if `coloured` is set. JSON is spread over several lines first,
-/// because a diff of a single long line is not readable.
+/// Returns the unified diff of two contents, in colours if `coloured` is set. If both contents are JSON, each is first
+/// spread over several lines, because a diff of a single long line is not readable.
 pub fn diff(before: &str, after: &str, coloured: bool) -> String {
     let (before, after) = match (laid_out(before), laid_out(after)) {
         (Some(old), Some(new)) if old != new => (old, new),
@@ -38,7 +38,7 @@ pub fn diff(before: &str, after: &str, coloured: bool) -> String {
     text
 }
 
-/// Spreads a JSON object or array over several lines. `None` for any other text.
+/// Spreads a JSON object or array over several lines. Returns `None` for any other text.
 fn laid_out(text: &str) -> Option<String> {
     let value: Value = serde_json::from_str(text).ok()?;
     (value.is_object() || value.is_array()).then(|| serde_json::to_string_pretty(&value).ok())?

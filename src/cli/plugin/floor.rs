@@ -1,14 +1,15 @@
-//! The floor for the times of calls: a thread echoes bytes over the same kind of socket that workers use.
+//! Measures a lower bound (the floor) for the duration of calls: a thread echoes bytes over the kind of socket that
+//! workers use.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// The measurement ends after this time, or after this number of echoes.
+/// The measurement ends after this time or after this number of echoes, whichever is first.
 const LONGEST: Duration = Duration::from_millis(300);
 const MOST: usize = 2000;
 
-/// Measures echoes of `bytes` bytes, in milliseconds each.
+/// Makes echoes of `bytes` bytes, and returns the duration of each in milliseconds.
 ///
 /// # Errors
 /// If the system cannot create a socket or a thread.

@@ -17,10 +17,9 @@ pub use self::args::PluginArgs;
 use self::args::PluginCommand;
 use super::output::print_line;
 
-/// The TypeScript types of both contracts, from `plugins/sdk`.
+/// The TypeScript types for plugin authors, from `plugins/sdk`.
 const TYPES: &str = include_str!("../../../plugins/sdk/index.d.ts");
 
-/// Runs the subcommand.
 pub async fn plugin(args: PluginArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         PluginCommand::Run(args) => run::run(args).await,

@@ -1,5 +1,5 @@
-//! Adapters for a gateway that runs one plugin: an upstream with a fixed answer, and records that are kept only until
-//! they are read.
+//! Adapters for a gateway that runs one plugin: an upstream with a fixed answer, a store that keeps records only until
+//! they are read, and a collector of progress notifications.
 
 use async_trait::async_trait;
 use std::future::pending;
@@ -16,7 +16,7 @@ use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 
-/// Maximum number of progress notifications that are kept. Further ones are dropped.
+/// Maximum number of progress notifications that are kept. Further notifications are dropped.
 const MAX_PROGRESS: usize = 1000;
 
 /// An upstream with one tool. Clones share its state.
@@ -32,12 +32,12 @@ struct TestTool {
 }
 
 impl TestUpstream {
-    /// Sets the tool and its answer.
+    /// Sets the tool and its answer, and forgets the arguments of the last call.
     pub fn set(&self, tool: &str, answer: Answer) {
         *lock(&self.0) = TestTool { tool: tool.to_owned(), answer: Some(answer), sent: None };
     }
 
-    /// Takes the arguments of the last call, if there was one.
+    /// Takes out the arguments of the last call, or returns `None` if there was no call since the answer was set.
     pub fn sent(&self) -> Option<Box<RawValue>> {
         lock(&self.0).sent.take()
     }
@@ -76,7 +76,7 @@ impl CallUpstream for TestUpstream {
     async fn abort(&self) {}
 }
 
-/// Collects records until they are taken, which the caller does after each call.
+/// Collects records. The caller takes the records out after each call.
 #[derive(Default)]
 pub struct Rows {
     rows: Mutex<(Vec<PluginExecution>, Vec<CallRecord>)>,
@@ -84,12 +84,13 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Takes the records of executions.
+    /// Takes out the records of executions.
     pub fn executions(&self) -> Vec<PluginExecution> {
         std::mem::take(&mut lock(&self.rows).0)
     }
 
-    /// Waits for the record of the test's own call and returns it. Records of calls that the plugin made are dropped.
+    /// Waits for the record of the call that the command makes, and returns it. Records of calls that the plugin made
+    /// are dropped.
     pub async fn call(&self) -> CallRecord {
         loop {
             if let Some(row) = std::mem::take(&mut lock(&self.rows).1).into_iter().find(|row| row.within.is_none()) {
@@ -99,7 +100,6 @@ impl Rows {
         }
     }
 
-    /// Drops the records of calls.
     pub fn forget_calls(&self) {
         lock(&self.rows).1.clear();
     }
@@ -124,12 +124,12 @@ impl Records for Rows {
     }
 }
 
-/// Collects the progress notifications to the client of the call.
+/// Collects the progress notifications that the client of a call receives.
 #[derive(Default)]
 pub struct ProgressLog(Mutex<Vec<Box<RawValue>>>);
 
 impl ProgressLog {
-    /// Returns all notifications, in order.
+    /// Returns the collected notifications, in order.
     pub fn into_all(self) -> Vec<Box<RawValue>> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -44,7 +44,7 @@ pub async fn run(args: PluginRunArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Runs the plugin once in new workers. Also returns the folders in which changes can affect the plugin.
+/// Runs the plugin once, in new workers. Returns the report, and the folders in which changes can affect the plugin.
 async fn once(subject: &mut Subject, input: &TestInput, lines: &PluginLog) -> anyhow::Result<(Value, Folders)> {
     let gateway = TestGateway::new()?;
     let loaded = gateway.load(subject, input).await;
@@ -110,7 +110,7 @@ async fn run_case(gateway: &TestGateway, case: &TestCase, input: &TestInput) -> 
     })
 }
 
-/// Prints a report. Returns a failure code if the plugin failed or did not run.
+/// Prints a report. Returns the exit code, which is a failure if the plugin failed or did not run.
 fn print(report: &Value, format: ResultFormat) -> anyhow::Result<ExitCode> {
     let mut shown = report.clone();
     if let Some(object) = shown.as_object_mut() {
@@ -125,8 +125,8 @@ fn print(report: &Value, format: ResultFormat) -> anyhow::Result<ExitCode> {
     Ok(if has_failed(report) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Whether the plugin failed. `skipped(stopped)` counts as a failure: the only entry of a chain is skipped in this
-/// way only if its call has ended.
+/// Whether the plugin failed. `skipped(stopped)` counts as a failure: the chain has only one entry, which is skipped in
+/// this way only if the call has ended.
 fn has_failed(report: &Value) -> bool {
     let outcome = text(&report["outcome"]);
     outcome.starts_with("failed") || outcome == "skipped(stopped)"

@@ -24,12 +24,12 @@ use crate::source::{Directory, DirectorySettings, FileSecrets, Folders, Located}
 /// The plugin named on the command line.
 pub struct Subject {
     directory: Directory<Inspector>,
-    /// The requested Plugin; `None` means the only one in the manifests.
+    /// The value of `--plugin`; `None` means the only Plugin in the manifests.
     wanted: Option<String>,
     config: Option<Box<RawValue>>,
     timeout_ms: Option<u32>,
     is_code: bool,
-    /// The number of warm workers to keep; set while the plugin is measured.
+    /// The number of warm workers to keep; set only if the plugin is measured.
     measured: Option<u32>,
 }
 
@@ -40,13 +40,11 @@ pub struct ReadSubject {
     /// The values of the secrets that the plan names.
     pub secrets: FileSecrets,
     pub plugin: PluginPlan,
-    /// The phase that the plugin runs in.
     pub phase: Phase,
     /// Problems that do not prevent the plugin from running.
     pub warnings: Vec<Located>,
 }
 
-/// The result of reading the plugin.
 pub struct SubjectReading {
     /// The plugin, or why it is not accepted.
     pub read: Result<Box<ReadSubject>, Vec<Located>>,
@@ -55,7 +53,7 @@ pub struct SubjectReading {
 }
 
 impl SubjectReading {
-    /// Returns a text that differs between two readings if the plugin or its Problems differ.
+    /// Returns a text that changes if the plan changes or, for a plugin that is not accepted, if its Problems change.
     pub fn stamp(&self) -> String {
         match &self.read {
             Ok(read) => read.plan.revision.clone(),
@@ -74,7 +72,8 @@ fn config_of(text: &str) -> anyhow::Result<Value> {
 }
 
 impl Subject {
-    /// Prepares to read the plugin. `config` is the configuration from `--input`; the flag `--config` takes precedence.
+    /// Prepares to read the plugin. `config` is the configuration in `--input`; the flag `--config` takes precedence
+    /// over it.
     pub fn new(args: &args::SubjectArgs, config: Option<Value>) -> anyhow::Result<Self> {
         let config = match &args.config {
             Some(text) => Some(config_of(text)?),
@@ -106,13 +105,13 @@ impl Subject {
         })
     }
 
-    /// Prepares later readings for a measurement: `pool_size` workers stay warm, and a plugin with the role Observe
-    /// runs within the call instead of beside it.
+    /// Changes the plans that later readings return, for a measurement: `pool_size` workers stay warm, and a plugin
+    /// with the role Observe runs within the call instead of beside it.
     pub fn measure(&mut self, pool_size: u32) {
         self.measured = Some(pool_size);
     }
 
-    /// Reads the current version of the plugin.
+    /// Reads the current version of the plugin, and makes a plan that runs it on `input`.
     pub async fn read(&mut self, input: &TestInput) -> anyhow::Result<SubjectReading> {
         let compiled = self.directory.read(None).await?;
         let folders = compiled.folders;
@@ -140,13 +139,13 @@ impl Subject {
         Ok(SubjectReading { read: Ok(Box::new(read)), folders })
     }
 
-    /// Removes file and position from a Problem if the plugin is a file of code, because the user did not write the
-    /// manifest.
+    /// Removes file and position from a Problem if the plugin is a file of code, because its manifest is generated.
     fn placed(&self, located: Located) -> Located {
         if self.is_code { Located { file: None, place: None, ..located } } else { located }
     }
 
-    /// Returns the requested Plugin, or else the only one.
+    /// Returns the requested Plugin, or the only Plugin if none was requested. Returns an error if the Plugin cannot be
+    /// identified.
     fn choose(&self, plan: &Plan, located: &[Located]) -> anyhow::Result<ObjectId> {
         let accepted = plan.plugins.iter().map(|plugin| &plugin.key);
         let refused = located.iter().filter_map(|l| l.problem.object.as_ref());
@@ -225,7 +224,8 @@ fn upstream(name: &str, namespace: &str) -> UpstreamPlan {
         key: ObjectKey::new(namespace, name),
         labels: Default::default(),
         enabled: true,
-        // External, because such upstreams are probed and their tools listed. The test port never opens a connection.
+        // The transport is External, because the gateway probes such upstreams and lists their tools. `TestUpstream`
+        // never opens a connection.
         transport: TransportPlan::External { url: "http://stage.invalid/mcp".into(), headers: Vec::new() },
         era: EraSetting::Auto,
         connect_timeout_ms: 5000,

@@ -1,4 +1,5 @@
-//! A gateway for one plugin. Workers, pool and engine are real; its only tool gives the answer from the command line.
+//! A gateway for one plugin. Workers, pool and engine are real; the only tool returns the answer that the command line
+//! describes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +21,9 @@ use crate::engine::{CallRequest, Caller, Endpoint, Engine, Ports, Reply};
 use crate::node::WorkerMetrics;
 use crate::source::{Folders, Located};
 
-/// How long running calls can continue at the end.
+/// How long calls in flight can continue when the gateway ends.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A gateway that runs one plugin.
 pub struct TestGateway {
     engine: Arc<Engine>,
     rows: Arc<Rows>,
@@ -34,7 +34,6 @@ pub struct TestGateway {
 /// A loaded plugin, and the call to run it on.
 pub struct TestCase {
     pub plugin: PluginPlan,
-    /// The phase in which the plugin runs.
     pub phase: Phase,
     /// Problems that do not prevent the plugin from running.
     pub warnings: Vec<Located>,
@@ -43,9 +42,8 @@ pub struct TestCase {
     meta: Box<RawValue>,
 }
 
-/// The result of one call.
 pub struct TestOutcome {
-    /// The record of the call. It has one entry.
+    /// The record of the call, which has at most one entry.
     pub call: CallRecord,
     /// The execution, if there was one.
     pub execution: Option<PluginExecution>,
@@ -53,7 +51,7 @@ pub struct TestOutcome {
     pub after: Option<String>,
     /// The text that the client received, if the plugin denied the call.
     pub client_text: Option<String>,
-    /// Why the call was refused, or its answer withheld, before the plugin ran.
+    /// The message of the error with which the gateway answered the call, if it did.
     pub refused: Option<String>,
     /// The progress notifications that the client received.
     pub progress: Vec<Box<RawValue>>,
@@ -74,11 +72,12 @@ impl TestGateway {
         Ok(Self { engine: Engine::new(ports, metrics, Arc::default()), rows, upstream, metrics: own })
     }
 
-    /// Loads the current version of the plugin, replacing the last one, and waits until it is loaded or has failed to
-    /// load. Also returns the folders in which changes can affect the plugin.
+    /// Replaces the gateway's plugin with its current version, and waits until this version is loaded or has failed to
+    /// load. Returns the call to make, or Problems if the plugin is not accepted. Also returns the folders in which
+    /// changes can affect the plugin.
     ///
     /// # Errors
-    /// If the plugin cannot be used with these arguments of the command line.
+    /// If the plugin cannot be read or chosen, or `input` does not fit the phase.
     pub async fn load(
         &self,
         subject: &mut Subject,
@@ -96,8 +95,7 @@ impl TestGateway {
         Ok((Ok(TestCase { plugin, phase, warnings, input: input.clone(), arguments, meta }), reading.folders))
     }
 
-    /// Makes the call. The outcome includes the execution, the content after it and the client's progress
-    /// notifications.
+    /// Makes the call, and returns its record, the execution of the plugin, and what the client received.
     pub async fn run(&self, case: &TestCase) -> TestOutcome {
         let progress = ProgressLog::default();
         let reply = self.call(case, &progress).await;
@@ -117,7 +115,7 @@ impl TestGateway {
         TestOutcome { call, execution, after, client_text, refused, progress: progress.into_all() }
     }
 
-    /// Makes the call and returns the executions recorded so far.
+    /// Makes the call, and returns the executions that were recorded since the previous call.
     pub async fn execute(&self, case: &TestCase) -> Vec<PluginExecution> {
         self.call(case, &ProgressLog::default()).await;
         self.rows.forget_calls();
@@ -126,7 +124,7 @@ impl TestGateway {
 
     async fn call(&self, case: &TestCase, client: &dyn ToClient) -> Reply {
         let caller = Caller {
-            // The modern era adds members to results, but the plugin's content must stay unchanged.
+            // In the modern era, the gateway adds members to results, but the printed content must be the plugin's.
             era: Era::Legacy,
             principal: "anonymous".to_owned(),
             session: String::new(),
@@ -154,7 +152,7 @@ impl TestGateway {
         self.metrics.mean_start(&case.plugin.key.to_string())
     }
 
-    /// Ends all workers, and waits for their last output.
+    /// Waits a short time for calls in flight, then ends all workers and waits for their last output.
     pub async fn end(&self) {
         let _ = tokio::time::timeout(PATIENCE, self.engine.calls_ended()).await;
         self.engine.shutdown().await;
@@ -162,7 +160,7 @@ impl TestGateway {
 }
 
 impl TestInput {
-    /// Returns the content of the response.
+    /// Returns the content of the response: the JSON of the whole result if the input was JSON, otherwise the text.
     fn content_of(&self, reply: &Reply) -> Option<String> {
         match reply {
             Reply::Result(raw) | Reply::UpstreamError(raw) if self.is_json => Some(raw.get().to_owned()),
@@ -171,7 +169,7 @@ impl TestInput {
     }
 }
 
-/// Returns the text of a result's first block.
+/// Returns the text of a result's first block, or `None` for any other reply.
 fn only_text(reply: &Reply) -> Option<String> {
     let Reply::Result(result) = reply else { return None };
     let result: serde_json::Value = serde_json::from_str(result.get()).ok()?;

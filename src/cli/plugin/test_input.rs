@@ -21,13 +21,11 @@ const TOOL: &str = "test/tool";
 /// The content and the call on which a plugin is tested.
 #[derive(Clone, Debug)]
 pub struct TestInput {
-    /// The name of the upstream.
     pub server: String,
     /// The upstream's own name for the tool.
     pub tool: String,
-    /// The phase to run in; `None` leaves the choice to the phases that the plugin serves.
+    /// The phase to run in; `None` means the response phase if the plugin supports it, otherwise the request phase.
     pub phase: Option<Phase>,
-    /// The content that the plugin runs on.
     pub text: String,
     /// Whether the content of a response is the JSON of the whole result.
     pub is_json: bool,
@@ -37,8 +35,8 @@ pub struct TestInput {
     pub user_query: Option<String>,
 }
 
-/// The members of a contract 1.0 input that are read. The id and the time are not: the gateway makes new ones for each
-/// call.
+/// The members of a contract 1.0 input that are used. The id and the time in it are ignored, because the gateway makes
+/// new ones for each call.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ContractInput {
@@ -59,7 +57,8 @@ struct ContractMetadata {
 }
 
 impl TestInput {
-    /// Reads the input and the configuration in it. Flags take precedence over the input.
+    /// Returns the input that the command line describes, and the configuration in `--input`. Other flags take
+    /// precedence over `--input`.
     pub fn read(args: &args::CaseArgs) -> anyhow::Result<(Self, Option<Value>)> {
         let input = match &args.input {
             Some(input) => input_of(input)?,
@@ -104,7 +103,7 @@ impl TestInput {
         Self { text, is_json: false, ..self.clone() }
     }
 
-    /// Returns the arguments of the call.
+    /// Returns the arguments of the call: in the request phase, the content; otherwise an empty object.
     pub fn arguments(&self, phase: Phase) -> anyhow::Result<Box<RawValue>> {
         if phase == Phase::Response {
             return Ok(to_raw(&json!({})));
@@ -114,7 +113,7 @@ impl TestInput {
             .context("in the request phase the content is the JSON text of the tool's arguments, such as '{\"a\": 1}'")
     }
 
-    /// Returns the answer that the upstream gives.
+    /// Returns the upstream's answer to the call: in the response phase, the content; otherwise an empty result.
     pub fn answer(&self, phase: Phase) -> anyhow::Result<Answer> {
         if phase == Phase::Request {
             return Ok(Answer::Result(to_raw(&json!({"content": []}))));
@@ -128,7 +127,7 @@ impl TestInput {
         Ok(if is_error { Answer::Error(raw) } else { Answer::Result(raw) })
     }
 
-    /// Returns the `_meta` of the call.
+    /// Returns the `_meta` of the call. It contains the user's question, if there is one.
     pub fn meta(&self) -> Box<RawValue> {
         to_raw(&match &self.user_query {
             Some(query) => json!({"hawsepipe.dev/userQuery": query}),

@@ -1,4 +1,4 @@
-//! Compares two plans object by object, without IO. Names the fields that differ, but not their values.
+//! Compares two plans, object by object. The result contains the paths of the fields that differ, but not their values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::Plan;
 
-/// Maximum number of fields that are named for one object.
+/// Maximum number of fields that are listed for one object.
 const MAX_FIELDS: usize = 32;
 
 /// How an object differs between two plans.
@@ -33,7 +33,7 @@ pub struct Difference {
     /// Paths of the differing fields, as the plan names them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
-    /// The digests of a plugin's code, if it changed.
+    /// The digests of a plugin's code, if the code changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<CodeChange>,
 }
@@ -69,8 +69,8 @@ pub fn differences(from: &Plan, to: &Plan) -> Vec<Difference> {
     differences.collect()
 }
 
-/// Returns the content of each object in a plan. Revisions of chains are left out, because they only repeat that a
-/// chain or the code of its plugins changed.
+/// Returns the content of each object in a plan. The revisions of chains are left out, because a revision differs only
+/// if the chain or its plugins' code differs, which is reported anyway.
 fn objects(plan: &Plan) -> BTreeMap<ObjectId, Value> {
     let gateway = (Kind::MCPGateway, &plan.gateway.key, with_takes(plan));
     let upstreams = plan.upstreams.iter().map(|upstream| (Kind::MCPUpstream, &upstream.key, json!(upstream)));
@@ -90,7 +90,8 @@ fn with_takes(plan: &Plan) -> Value {
     content
 }
 
-/// Returns the fields that differ, and separately the digests of the code if it differs.
+/// Compares two versions of an object. Returns the paths of the fields that differ (at most [`MAX_FIELDS`], then how
+/// many more) and, if the code differs, its two digests.
 fn changed(earlier: &Value, later: &Value) -> (Change, Vec<String>, Option<CodeChange>) {
     let mut fields = Vec::new();
     compare("", earlier, later, &mut fields);
@@ -105,7 +106,8 @@ fn changed(earlier: &Value, later: &Value) -> (Change, Vec<String>, Option<CodeC
     (Change::Changed, fields, (from != to).then_some(CodeChange { from, to }))
 }
 
-/// Adds the path of each value that differs. Lists of different lengths are not compared item by item.
+/// Adds the path of each value that differs to `found`. If two lists differ in length, only the path of the list is
+/// added.
 fn compare(path: &str, earlier: &Value, later: &Value, found: &mut Vec<String>) {
     match (earlier, later) {
         (Value::Object(before), Value::Object(after)) => {
@@ -133,7 +135,7 @@ mod tests {
     use crate::config::compile::tests::{chain, chain_of, folder, know, plugin_of, upstream};
     use crate::config::input::{InputValue, Inputs, NamedInput, SourceInput};
 
-    /// Returns what an edit of [`folder`] changes, one line for each object.
+    /// Returns what an edit of the [`folder`] changes in the plan, as one line for each object.
     fn after(edit: impl FnOnce(&mut Inputs)) -> Vec<String> {
         let mut inputs = folder();
         let (before, _) = compile(&inputs, None);

@@ -12,10 +12,11 @@ use crate::api::snapshot::{GATEWAY_LABEL, GatewaySnapshot, PART_LABEL, Shard, Sn
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
 
-/// Returns the indexes of all gateways in one namespace, or in all, sorted by namespace and name.
+/// Returns the indexes of all gateways in `namespace`, or in all namespaces if `namespace` is `None`, sorted by
+/// namespace and name.
 ///
 /// # Errors
-/// If the API server cannot be reached or refuses to list them.
+/// If the GatewaySnapshots cannot be listed.
 pub async fn indices(client: Client, namespace: Option<&str>) -> anyhow::Result<Vec<(ObjectKey, SnapshotIndex)>> {
     let api: Api<Item<GatewaySnapshot>> = match namespace {
         Some(namespace) => Api::namespaced(client, namespace),
@@ -40,10 +41,10 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Reads the snapshot objects of a gateway.
+    /// Reads the GatewaySnapshots of a gateway.
     ///
     /// # Errors
-    /// If the API server cannot be reached or refuses to list them, or the gateway has no index.
+    /// If the GatewaySnapshots cannot be listed, or the gateway has no index.
     pub async fn read(client: Client, key: ObjectKey) -> anyhow::Result<Self> {
         let api: Api<Item<GatewaySnapshot>> = Api::namespaced(client, &key.namespace);
         let params = ListParams::default().labels(&format!("{GATEWAY_LABEL}={}", key.name));
@@ -64,7 +65,7 @@ impl Stored {
         Ok(Self { key, index, shards })
     }
 
-    /// Returns the revision whose name begins with `wanted`, or the current revision.
+    /// Returns the revision whose name begins with `wanted`, or the current revision if `wanted` is `None`.
     ///
     /// # Errors
     /// If no kept revision, or more than one, begins with `wanted`.

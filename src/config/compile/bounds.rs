@@ -1,5 +1,5 @@
-//! Limits on the size of objects in a plan. Several users share a gateway, and the objects of one must leave room for
-//! those of the others.
+//! Limits on the size of objects in a plan. Several users share a gateway, so the objects of one user must leave room
+//! for those of the others.
 
 use std::io;
 
@@ -10,11 +10,11 @@ use crate::config::input::Inputs;
 use crate::domain::ids::ObjectId;
 use crate::domain::reason::Reason;
 
-/// Maximum size of an object in a plan, in bytes of JSON and without its code.
+/// Maximum size of an object in a plan, in bytes of JSON. The code of a plugin is not counted.
 pub(super) const MAX_OBJECT: usize = 512 << 10;
 /// Maximum size of a plugin's code, in bytes.
 pub(super) const MAX_CODE: usize = 900 << 10;
-/// Maximum size of a plugin's code that is escaped as JSON, in bytes. A control character takes six bytes there.
+/// Maximum size of a plugin's code as a JSON string, in bytes. A control character takes six bytes there.
 const MAX_CODE_JSON: usize = 1 << 20;
 /// Maximum size of all objects of one namespace in a plan, in bytes and including their code.
 pub(super) const MAX_NAMESPACE: usize = 64 << 20;
@@ -27,7 +27,8 @@ pub(super) const MAX_OBJECTS: usize = 8192;
 /// half is left for namespaces that come later.
 pub(super) const PARTS: usize = 64;
 
-/// Checks that an object is not too large, neither by itself nor for the room that other objects leave in the plan.
+/// Checks that an object is at most [`MAX_OBJECT`] bytes long, and that it fits into the room that other objects leave
+/// in the plan.
 ///
 /// # Errors
 /// If the object is too large.
@@ -46,7 +47,7 @@ pub(super) fn check(inputs: &Inputs, id: &ObjectId, object: &impl Serialize) -> 
     Err((Reason::TooLarge, "spec".to_owned(), message))
 }
 
-/// Checks that code fits into a plan. `field` is where the code is.
+/// Checks that code fits into a plan. `field` is the manifest field to report.
 ///
 /// # Errors
 /// If the code is too large.
@@ -70,7 +71,7 @@ pub(super) fn size(object: &impl Serialize) -> usize {
     counter.0
 }
 
-/// Counts the bytes that are written.
+/// A writer that counts the bytes and discards them.
 struct Counter(usize);
 
 impl io::Write for Counter {

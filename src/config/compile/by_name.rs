@@ -4,20 +4,20 @@ use globset::{Glob, GlobMatcher};
 
 use crate::domain::plan::{ChainPlan, UpstreamPlan};
 
-/// The upstreams of a plan, sorted by name, because each compilation looks up the upstreams of hundreds of chains among
-/// thousands.
+/// The upstreams of a plan, sorted by name. A plan can have hundreds of chains and thousands of upstreams, so the
+/// upstreams that match a glob are looked up by the glob's literal beginning.
 pub struct ByName<'p>(Vec<&'p UpstreamPlan>);
 
 impl<'p> ByName<'p> {
-    /// Sorts the upstreams of a plan.
+    /// Creates the sorted list from the upstreams of a plan.
     pub fn new(upstreams: &'p [UpstreamPlan]) -> Self {
         let mut sorted: Vec<_> = upstreams.iter().collect();
         sorted.sort_unstable_by(|a, b| a.key.name.cmp(&b.key.name));
         Self(sorted)
     }
 
-    /// Returns how many upstreams a chain covers, counted up to `most`. Globs that do not compile cover nothing; a
-    /// chain with such globs was not accepted.
+    /// Returns how many upstreams a chain covers, but at most `most`. Globs that do not compile match nothing; a chain
+    /// with such globs was not accepted.
     pub fn covered(&self, chain: &ChainPlan, most: usize) -> usize {
         let scope = &chain.upstreams;
         let in_reach = |upstream: &&&UpstreamPlan| {
@@ -50,8 +50,8 @@ impl<'p> ByName<'p> {
     }
 }
 
-/// A glob over names, split into its literal beginning and the rest. Most globs are a whole name or the beginning of
-/// names.
+/// A glob over names, split into its literal beginning and the rest. Most globs are a literal name, or a literal
+/// beginning followed by `*`.
 struct NameGlob<'g> {
     literal: &'g str,
     rest: GlobTail,

@@ -41,14 +41,15 @@ pub(super) fn compile(world: &World<'_>, problems: &mut Vec<Problem>) -> Vec<Cha
 }
 
 impl World<'_> {
-    /// Whether the gateway can take a chain of which only the key is known.
+    /// Whether the gateway might take a chain of which only the key is known.
     fn takes_from(&self, chain: &ObjectKey) -> bool {
         let own = &self.gateway.key.namespace;
         let includes = |wanted: &Takes| takes::includes(&wanted.namespaces, own, &chain.namespace, self.inputs);
         self.gateway.required.contains(chain) || self.takes.is_none_or(includes)
     }
 
-    /// Whether the gateway takes a chain. A chain of another namespace must also name the gateway.
+    /// Whether the gateway takes the chain, and the chain is for this gateway. A chain of another namespace must name
+    /// the gateway. If only one side agrees, adds a warning to `problems`.
     fn takes(&self, chain: &ChainInput, problems: &mut Vec<Problem>) -> bool {
         let Some(wanted) = self.takes else { return true };
         let (gateway, own) = (&self.gateway.key, &self.gateway.key.namespace);
@@ -117,7 +118,7 @@ impl World<'_> {
             Expression::compile(when).map_err(|e| (Reason::InvalidExpression, format!("{field}.when"), e))?;
         }
         // If an older form is in force, an edit that newly names a missing plugin is a mistake and not accepted. A
-        // missing plugin that the older form names too was withdrawn, which takes effect immediately.
+        // missing plugin that the older form also names was withdrawn, and that takes effect immediately.
         let is_new = self
             .accepted(&chain.key)
             .is_some_and(|form| form.phase != chain.phase || !form.entries.iter().any(|e| asks_the_same(e, entry)));
@@ -159,8 +160,8 @@ impl World<'_> {
         }
     }
 
-    /// Returns the form of a chain that was never accepted: it refuses every call that it selects, as far as its
-    /// selection can be read.
+    /// Returns a form of a chain that was never accepted. It refuses every call that the chain selects. A list of globs
+    /// with an error counts as absent, so the form selects more rather than less.
     fn refusing(&self, chain: &ChainInput, refusal: Refusal) -> ChainPlan {
         let mut form = ChainPlan { entries: Vec::new(), refusing: Some(refusal), ..self.form(chain) };
         for globs in [&mut form.include, &mut form.exclude] {
@@ -172,8 +173,8 @@ impl World<'_> {
         form
     }
 
-    /// Like [`Self::refusing`], for a chain that violates its schema or a rule. If the chain cannot be read at all, it
-    /// refuses every call.
+    /// Like [`Self::refusing`], for a chain that violates its schema or a rule. A chain that cannot be read at all
+    /// selects every tool call within its reach. Returns `None` if the gateway does not take the chain.
     fn refusing_form(&self, key: &ObjectKey, chain: Option<&ChainInput>) -> Option<ChainPlan> {
         let message = format!("PluginChain {key} is not valid, and no form of it was ever accepted");
         let refusal = Refusal { reason: Reason::InvalidObject, message };
@@ -195,7 +196,8 @@ impl World<'_> {
     }
 }
 
-/// Whether two forms of an entry need the same consent: to use the same plugin, and to change its configuration.
+/// Whether `entry` needs no other consent than the `accepted` entry: it names the same plugin, and changes the plugin's
+/// configuration only if the accepted entry does so too.
 fn asks_the_same(accepted: &EntryPlan, entry: &EntryInput) -> bool {
     accepted.plugin == entry.plugin && (accepted.config.is_some() || entry.config.is_none())
 }

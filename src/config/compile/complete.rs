@@ -14,14 +14,14 @@ use crate::domain::plugin::Protocol;
 use crate::domain::ports::CodeFacts;
 use crate::domain::problem::Problem;
 
-/// Field that names the file.
+/// Manifest field that names the file.
 const FIELD: &str = "spec.source.path";
 
 /// Adds the code in `files` to the plugins with a path, together with the settings that follow from the code.
 /// `previous` is the plan that runs.
 ///
-/// A plugin whose code is not accepted keeps the form that it has in `previous`. If it has none there, it stays without
-/// code and cannot be loaded.
+/// A plugin whose code is not accepted keeps the form that it has in `previous`, if there is one that can still be
+/// used; otherwise the plugin stays without code and cannot be loaded.
 pub fn complete(
     mut plan: Plan,
     previous: Option<&Plan>,
@@ -54,13 +54,13 @@ pub fn complete(
     (plan, problems)
 }
 
-/// Checks that code still exports what chains of the plan run.
+/// Checks that `after` still exports the functions of `before` that `chains` run.
 fn follows(before: &PluginPlan, after: &PluginPlan, chains: &[ChainPlan]) -> Result<(), FieldFault> {
     let lost = Lost::between(before, after, after.wanted_protocol.is_some(), after.wanted_phases.is_some());
     lost.and_then(|lost| lost.fault(&after.key, chains, FIELD)).map_or(Ok(()), Err)
 }
 
-/// Returns a plugin that is completed with its code, and the text of the code.
+/// Returns the plugin, completed with what follows from its code, and the text of the code.
 fn put_in(
     plugin: &PluginPlan,
     files: &Files,
@@ -91,8 +91,8 @@ fn put_in(
     Ok((plugin, code.text.to_owned()))
 }
 
-/// Returns the form in the running plan that can replace `plugin`, and its code, if there is one. The form is enabled
-/// only if `plugin` is, and it is not used if it has a right that `plugin` no longer has.
+/// Returns the form in the running plan that can replace `plugin`, with its code, or `None` if there is none. The form
+/// is enabled if `plugin` is. An enabled form must not have a right that `plugin` no longer has.
 fn kept_form<'p>(previous: &'p Plan, plugin: &PluginPlan) -> Option<(PluginPlan, &'p String)> {
     let form = previous.plugin(&plugin.key)?;
     let text = previous.code.get(&form.digest)?;

@@ -7,7 +7,6 @@ use crate::domain::reason::Reason;
 /// A fault of an object as written: reason, field, message.
 pub(super) type FieldFault = (Reason, String, String);
 
-/// Returns the id of an object of this kind.
 pub(super) fn id(kind: Kind, key: &ObjectKey) -> ObjectId {
     ObjectId::new(kind, key.clone())
 }
@@ -17,8 +16,8 @@ pub(super) fn is_invalid(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> bool {
     inputs.invalid.iter().any(|o| o.id.kind == kind && o.id.key == *key)
 }
 
-/// Returns whether an invalid object asks to be switched off (`true`) or on (`false`), or `None` if it asks for
-/// neither.
+/// For an invalid object, returns whether it asks to be switched off (`true`) or on (`false`). Returns `None` if it
+/// asks for neither.
 pub(super) fn switched_off(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> Option<bool> {
     inputs.invalid.iter().find(|o| o.id.kind == kind && o.id.key == *key)?.off
 }

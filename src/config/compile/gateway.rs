@@ -9,7 +9,8 @@ use crate::domain::plan::{
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Returns the gateway's settings: as written, else as last accepted, else those of the implicit gateway.
+/// Returns the gateway's settings as written or, if they are invalid, as last accepted. A gateway that is invalid and
+/// was never accepted refuses every call. A folder that declares no gateway has the implicit one.
 pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
     if let Some(gateway) = &inputs.gateway {
         return gateway.plan.clone();
@@ -34,8 +35,8 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
     gateway
 }
 
-/// Returns which objects the gateway takes: as written, else as last accepted, else none. `None` means all objects,
-/// for the implicit gateway.
+/// Returns which objects the gateway takes: as written, else as last accepted, else none. The implicit gateway has
+/// `None`, which means that it takes all objects.
 pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayTakes> {
     if let Some(gateway) = &inputs.gateway {
         return Some(GatewayTakes { upstreams: gateway.upstreams.clone(), chains: gateway.chains.clone() });
@@ -48,7 +49,7 @@ pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayT
     Some(accepted(previous, &invalid.id.key).and_then(|plan| plan.takes.clone()).unwrap_or_else(nothing))
 }
 
-/// Returns the running plan if it belongs to this gateway and the gateway was declared in it.
+/// Returns the running plan if it is a plan of this gateway and the gateway was declared, not implicit.
 fn accepted<'a>(previous: Option<&'a Plan>, key: &ObjectKey) -> Option<&'a Plan> {
     previous.filter(|plan| plan.gateway.declared && plan.gateway.key == *key)
 }
@@ -75,7 +76,7 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
     }
 }
 
-/// Returns the reason for refusing every call if a required chain no longer exists.
+/// Returns the refusal of every call if the required chain `key` does not exist, or `None` if it exists.
 pub(super) fn refusal_of_missing(inputs: &Inputs, key: &ObjectKey) -> Option<Refusal> {
     let is_there =
         inputs.chains.iter().any(|chain| chain.key == *key) || super::is_invalid(inputs, Kind::PluginChain, key);

@@ -12,13 +12,13 @@ use crate::domain::reason::Reason;
 pub(super) struct Lost {
     /// Phases that the code no longer supports.
     phases: Vec<Phase>,
-    /// Whether the code no longer exports any function, so that it would run as a script.
+    /// Whether the code no longer exports any function for a phase, so that it would run as a script.
     is_script: bool,
 }
 
 impl Lost {
-    /// Returns what `before` exports and `after` does not, or `None` if nothing is lost. A change that follows from a
-    /// protocol or phases in the manifest is intended and does not count.
+    /// Returns the exports that `before` has and `after` does not have, or `None` if nothing is lost. A loss that
+    /// follows from a protocol or phases in the manifest is intended and does not count.
     pub(super) fn between(
         before: &PluginPlan,
         after: &PluginPlan,
@@ -31,7 +31,7 @@ impl Lost {
         (before.protocol == Protocol::Module && !phases.is_empty()).then_some(Self { phases, is_script })
     }
 
-    /// Returns the fault if one of `chains` runs what was lost. `field` is where the code is.
+    /// Returns a fault if one of `chains` runs a lost export. `field` is the manifest field to report.
     pub(super) fn fault(&self, plugin: &ObjectKey, chains: &[ChainPlan], field: &str) -> Option<FieldFault> {
         let can_run =
             |entry: &EntryPlan| entry.unavailable.as_ref().is_none_or(|refusal| refusal.reason == Reason::WrongPhase);

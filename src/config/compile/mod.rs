@@ -1,8 +1,9 @@
 //! The compiler: turns inputs and the previous plan into a plan and Problems.
 //!
 //! A bad edit does not change what runs: if an object is not accepted, its last accepted form is taken from the
-//! previous plan. An object without such a form, and one that was deleted or is no longer shared, is compiled to
-//! something that fails with the reason. A bad object is never left out of the plan.
+//! previous plan. If there is no such form, a gateway or a chain refuses the calls that it selects, an upstream is not
+//! served or refuses its calls, and an entry whose plugin was never accepted counts as a Guard that always fails. The
+//! latter also applies to a plugin that was deleted or is no longer shared.
 
 mod bounds;
 mod by_name;
@@ -37,18 +38,18 @@ use crate::domain::digest::revision;
 use crate::domain::plan::{FORMAT_VERSION, Plan};
 use crate::domain::problem::Problem;
 
-/// Compiles the inputs. `previous` is the plan that runs, which provides the last accepted forms.
+/// Compiles the inputs. `previous` is the running plan, which contains the last accepted forms.
 ///
-/// There is always a plan. Problems of level error name the objects that are not in it as written. The same inputs
-/// and previous plan result in the same plan, byte for byte.
+/// Compilation always yields a plan. Problems of level error name the objects that the plan does not contain as
+/// written. The same inputs and previous plan result in the same plan, byte for byte.
 pub fn compile(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
     let (mut plan, problems) = compile_unnamed(inputs, previous);
     plan.revision = revision(&plan);
     (plan, problems)
 }
 
-/// Like [`compile`], but without the plan's revision, which takes long to compute for a large plan. It is for callers
-/// that name revisions by their shards.
+/// Like [`compile`], but leaves the plan's revision empty, because it takes long to compute for a large plan. It is for
+/// callers that derive the revision from the plan's shards.
 pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut gateway = gateway::compile(inputs, previous);
@@ -90,7 +91,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     (plan, problems)
 }
 
-/// Returns the code of the accepted plugins.
+/// Returns the code of the accepted plugins, by its digest.
 fn kept_code(plugins: &plugins::Plugins<'_>) -> BTreeMap<String, String> {
     let kept: HashSet<&str> = plugins.accepted.values().map(|p| p.digest.as_str()).collect();
     plugins

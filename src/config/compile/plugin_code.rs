@@ -1,4 +1,4 @@
-//! The code of plugins: where it is, whether it parses, which phases it supports.
+//! The code of plugins: where it is, whether it parses, and which phases it supports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,22 +13,22 @@ use crate::domain::ports::CodeFacts;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Field of code that is part of its object.
+/// Manifest field that contains the code itself.
 const INLINE: &str = "spec.source.inline";
 
 /// The code of a plugin.
 pub struct FoundCode<'a> {
     /// Text of the code.
     pub text: &'a str,
-    /// File name of the code; its extension decides between ES module and CommonJS.
+    /// File name of the code. Its extension determines the module system; for `.js`, the syntax of the code does.
     pub file_name: String,
-    /// Folder whose other files the code can import.
+    /// Folder whose other files the code can import; `None` if the code is not a file.
     pub(super) folder: Option<&'a Path>,
-    /// Digest of those files.
+    /// Digest of the other files in `folder` that the code can import; empty if there is no folder.
     pub(super) siblings: &'a str,
 }
 
-/// Returns the code of a plugin, if it is available.
+/// Returns the code of a plugin, or `None` if it is not available.
 pub fn plugin_code<'a>(inputs: &'a Inputs, plugin: &'a PluginInput) -> Option<FoundCode<'a>> {
     find_code(inputs, plugin).ok()
 }
@@ -82,25 +82,26 @@ pub(super) fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Resul
     }
 }
 
-/// The requirements that a manifest makes of the code.
+/// What is needed to judge a plugin's code: the manifest's requirements, the field to report, and which code is still
+/// being parsed.
 pub(super) struct WantedCode<'a> {
-    /// Field of the manifest that names the code.
+    /// Manifest field that contains or names the code.
     pub(super) field: &'static str,
     /// Digest that the code must have, in hexadecimal; `None` accepts any code.
     pub(super) sha256: Option<&'a str>,
     /// Protocol that the manifest requests.
     pub(super) protocol: ProtocolSetting,
-    /// Whether the script is run repeatedly in one process.
+    /// Whether a worker runs the script repeatedly.
     pub(super) reuse: bool,
-    /// Phases that the code must support; `None` means all that it supports.
+    /// Phases that the code must support; `None` accepts every combination.
     pub(super) phases: Option<&'a [Phase]>,
     /// Keys of code that is being parsed for the first time.
     pub(super) parsing: &'a BTreeSet<String>,
 }
 
-/// Code that was accepted, and what is known about it.
+/// What a plan records about a plugin's code.
 pub(super) struct JudgedCode {
-    /// SHA-256 digest of the text.
+    /// SHA-256 digest of the text, in hexadecimal; empty if only the gateway can read the code.
     pub(super) digest: String,
     /// File name under which workers load the code.
     pub(super) file_name: String,
@@ -110,10 +111,11 @@ pub(super) struct JudgedCode {
     pub(super) phases: Vec<Phase>,
 }
 
-/// Checks code against the manifest's requirements and the facts from parsing it.
+/// Checks that code meets the manifest's requirements, using the facts that parsing found.
 ///
 /// # Errors
-/// If the code is not the required one, does not parse, or does not export what the manifest requires.
+/// If the code has another digest than the manifest requires, has not been parsed, does not parse, or does not export
+/// what the manifest requires; and if the manifest asks for `reuse` of an ES module.
 pub(super) fn judge<'f>(
     wanted: &WantedCode<'_>,
     code: &FoundCode<'_>,
@@ -131,8 +133,8 @@ pub(super) fn judge<'f>(
     Ok((JudgedCode { digest, file_name, protocol, phases }, facts))
 }
 
-/// Replaces the extension `.js` by the one for the code's module system, so that it does not depend on a `package.json`
-/// or on the version of Node.js.
+/// Replaces the extension `.js` by `.mjs` or `.cjs`, so that neither a `package.json` nor the version of Node.js
+/// decides how the code is loaded.
 fn loaded_name(file_name: &str, facts: &CodeFacts) -> String {
     match file_name.strip_suffix(".js") {
         Some(stem) => format!("{stem}.{}", if facts.is_module { "mjs" } else { "cjs" }),
@@ -154,7 +156,8 @@ impl WantedCode<'_> {
         }
     }
 
-    /// Returns the fault of code without facts: either it is being parsed, or the parser could not run or finish.
+    /// Returns the fault to report for code without facts: either the code is still being parsed, or the parser could
+    /// not run or did not finish.
     fn not_parsed(&self, key: &str) -> FieldFault {
         if self.parsing.contains(key) {
             return (Reason::Pending, self.field.into(), "the code is being parsed".into());
@@ -163,8 +166,8 @@ impl WantedCode<'_> {
         (Reason::Unreadable, self.field.into(), message.into())
     }
 
-    /// Checks that the code parses. The position of an error has the form `file:line:column` if the code is a file,
-    /// which terminals turn into a link.
+    /// Checks that the code parses. Unless the code is inline, the position of an error has the form
+    /// `file:line:column`, because terminals turn it into a link.
     fn check_syntax(&self, facts: &CodeFacts, file_name: &str) -> Result<(), FieldFault> {
         let Some(error) = &facts.error else { return Ok(()) };
         let place = match (error.line, error.column) {
@@ -175,7 +178,7 @@ impl WantedCode<'_> {
         Err((Reason::SyntaxError, self.field.into(), format!("{place}{}", error.message)))
     }
 
-    /// Checks that a script which is run repeatedly is CommonJS, because a process evaluates an ES module only once.
+    /// Checks that a script with `reuse` is CommonJS, because a process evaluates an ES module only once.
     fn check_reuse(&self, file_name: &str) -> Result<(), FieldFault> {
         if !self.reuse || !file_name.ends_with(".mjs") {
             return Ok(());
@@ -185,7 +188,7 @@ impl WantedCode<'_> {
         Err((Reason::InvalidConfig, "spec.reuse".into(), message.into()))
     }
 
-    /// Returns the protocol, with `Auto` resolved.
+    /// Returns the protocol of the code. For `Auto`, the exports decide.
     fn protocol(&self, facts: &CodeFacts) -> Result<Protocol, FieldFault> {
         let exports_any = facts.exports.iter().any(|e| matches!(e.as_str(), "default" | "onRequest" | "onResponse"));
         match self.protocol {
@@ -224,7 +227,7 @@ impl WantedCode<'_> {
     }
 }
 
-/// Warns about environment variables that the code reads but the plugin does not have.
+/// Warns about environment variables that the code reads but `spec.env` does not list.
 pub(super) fn warn_of_missing_variables(plugin: &PluginPlan, facts: &CodeFacts, problems: &mut Vec<Problem>) {
     for name in &facts.reads_env {
         if plugin.env.iter().any(|e| e.name == *name) {

@@ -1,4 +1,4 @@
-//! Compiles plugins: which are accepted, and which older forms are kept for the others.
+//! Compiles plugins: which ones are accepted, and which older forms are kept for the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,20 +23,20 @@ use crate::domain::sandbox::is_kept_from_plugins;
 /// The compiled plugins.
 #[derive(Default)]
 pub(super) struct Plugins<'a> {
-    /// Plugins that can run, in their last accepted form.
+    /// Plugins that can run, each in its last accepted form.
     pub(super) accepted: BTreeMap<ObjectKey, PluginPlan>,
-    /// The inputs of all plugins that exist, for settings that are not in the plan.
+    /// The inputs of all plugins that are not invalid, for settings that the plan does not contain.
     pub(super) inputs: BTreeMap<&'a ObjectKey, &'a PluginInput>,
     /// Code by its digest, including the code of the previous plan.
     pub(super) code: BTreeMap<String, String>,
-    /// Plugins that never ran and whose code is being parsed for the first time.
+    /// Plugins that have no earlier form, and whose code is being parsed for the first time.
     pub(super) parsing: BTreeSet<&'a ObjectKey>,
-    /// Plugins that export less than the running form, with that form and what they lost.
+    /// Plugins whose new code exports less than their running form. Each has that form, and the exports that are lost.
     lost: Vec<(&'a PluginInput, PluginPlan, Lost)>,
 }
 
 impl Plugins<'_> {
-    /// Whether an entry is enabled in its chain and, if the entry can run, in its plugin.
+    /// Whether `entry` is enabled. If the entry can run, its plugin must be enabled too.
     pub(super) fn enable(&self, entry: &EntryPlan) -> bool {
         let switched_on = || self.accepted.get(&entry.plugin).is_none_or(|plugin| plugin.enabled);
         entry.enabled && (entry.unavailable.is_some() || switched_on())
@@ -57,7 +57,7 @@ impl Plugins<'_> {
     }
 }
 
-/// Appends a description of what happens to the kept form to a message about a new form.
+/// Adds to the message about a rejected form whether the kept form still runs or is switched off.
 pub(super) fn still_runs(message: String, kept: &PluginPlan) -> String {
     match kept.enabled {
         true => format!("{message}. Not loaded; revision {:.8} still runs", kept.digest),
@@ -65,8 +65,8 @@ pub(super) fn still_runs(message: String, kept: &PluginPlan) -> String {
     }
 }
 
-/// Returns what the running form exports and the new code does not. For code that only the gateway's pod has, the pod
-/// checks this.
+/// Returns the exports that `kept` has and the new form `plan` does not have. Returns `None` for code that only the
+/// gateway's pod can read, because the pod checks it.
 fn lost(input: &PluginInput, kept: &PluginPlan, plan: &PluginPlan) -> Option<Lost> {
     let is_open = kept.path.is_some() || plan.path.is_some();
     let written = (input.protocol.written().is_some(), input.phases.is_some());
@@ -117,7 +117,7 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
 }
 
 /// Returns the older form that is kept in place of `input`. Two changes take effect nevertheless, because they are
-/// intended: `enabled`, and the removal of rights. A form with a right that was removed is kept only if it is
+/// intended: `enabled`, and the removal of rights. A form with a right that was removed is kept only if the plugin is
 /// switched off.
 fn stand_in(inputs: &Inputs, previous: &Plan, input: &PluginInput) -> Option<PluginPlan> {
     let last = last_form(inputs, previous, &input.key)?;
@@ -126,8 +126,8 @@ fn stand_in(inputs: &Inputs, previous: &Plan, input: &PluginInput) -> Option<Plu
     (may_run || !input.enabled).then(|| PluginPlan { enabled: input.enabled, ..last.clone() })
 }
 
-/// Returns the form of a plugin to keep if the written one is not accepted: the one in the previous plan or, if that is
-/// known not to load, the one before it.
+/// Returns the form of a plugin to keep if the written one is not accepted: the form in the previous plan or, if a
+/// gateway could not load that form, the one before it.
 fn last_form<'a>(inputs: &'a Inputs, previous: &'a Plan, key: &ObjectKey) -> Option<&'a PluginPlan> {
     let last = previous.plugin(key)?;
     match inputs.not_loaded.get(key).filter(|lost| lost.form == last.form()) {
@@ -136,7 +136,7 @@ fn last_form<'a>(inputs: &'a Inputs, previous: &'a Plan, key: &ObjectKey) -> Opt
     }
 }
 
-/// Returns an accepted form, unless it is known not to load.
+/// Returns `accepted`, or a fault if a gateway could not load this form.
 fn loadable<T>(inputs: &Inputs, input: &PluginInput, accepted: (PluginPlan, T)) -> Result<(PluginPlan, T), FieldFault> {
     match inputs.not_loaded.get(&input.key).filter(|lost| lost.form == accepted.0.form()) {
         Some(lost) => Err((Reason::NotLoaded, source_field(input).to_owned(), lost.message.clone())),
@@ -144,8 +144,8 @@ fn loadable<T>(inputs: &Inputs, input: &PluginInput, accepted: (PluginPlan, T)) 
     }
 }
 
-/// Returns the plugin as written with its code, or what is wrong with it. There is no code if only the gateway can read
-/// it.
+/// Returns the plugin as written and its code, or what is wrong with the plugin. The code is `None` if only the gateway
+/// can read it.
 fn accept<'a>(
     inputs: &'a Inputs,
     input: &'a PluginInput,
@@ -182,7 +182,7 @@ fn accept<'a>(
     Ok((plan, Some(code.text)))
 }
 
-/// Plans a plugin whose code is only in the gateway's pod, without the settings that depend on the code.
+/// Plans a plugin whose code is only in the gateway's pod. The settings that depend on the code are provisional.
 fn plan_of_path(
     inputs: &Inputs,
     input: &PluginInput,
@@ -260,10 +260,11 @@ fn check_settings(input: &PluginInput) -> Result<(), FieldFault> {
     }
 }
 
-/// Checks a configuration against the plugin's own schema.
+/// Checks that a configuration matches the plugin's `configSchema`. Without a schema, every configuration matches; a
+/// configuration that is absent counts as `{}`.
 ///
 /// # Errors
-/// If the configuration does not match; the message names the place.
+/// If the configuration does not match; the message contains the path of the value.
 pub fn check_config(input: &PluginInput, config: Option<&RawValue>) -> Result<(), String> {
     let Some(schema) = &input.config_schema else { return Ok(()) };
     let validator = jsonschema::validator_for(schema).map_err(|e| format!("configSchema is not a JSON Schema: {e}"))?;
@@ -274,8 +275,8 @@ pub fn check_config(input: &PluginInput, config: Option<&RawValue>) -> Result<()
         .map_err(|e| format!("it does not fit configSchema at {:?}: {e}", e.instance_path().to_string()))
 }
 
-/// Returns a plugin's configuration with the keys of an entry, which replace top-level keys; nested objects are not
-/// merged.
+/// Returns the plugin's configuration `own`, in which the keys of the entry's configuration replace keys of the same
+/// name. Only top-level keys count; nested objects are not merged.
 pub fn merge_config(own: Option<&RawValue>, entry: Option<&RawValue>) -> Option<Box<RawValue>> {
     let (Some(own_raw), Some(entry_raw)) = (own, entry) else {
         return entry.or(own).map(RawValue::to_owned);
@@ -289,7 +290,7 @@ pub fn merge_config(own: Option<&RawValue>, entry: Option<&RawValue>) -> Option<
     Some(merged.to_raw())
 }
 
-/// Whether chains of `namespace` can use the plugin.
+/// Whether chains of `namespace` are permitted to use the plugin.
 pub(super) fn permitted(inputs: &Inputs, plugin: &PluginInput, namespace: &str) -> bool {
     takes::shared(plugin.share_with.as_ref(), &plugin.key.namespace, namespace, inputs)
 }

@@ -1,4 +1,4 @@
-//! Resolves the plugins that a chain's entries name: what runs, in which order, and what cannot run.
+//! Resolves the plugins that the entries of a chain name: which entries can run, and in which order.
 
 use super::plugins::permitted;
 use super::world::World;
@@ -17,7 +17,7 @@ pub(super) enum ResolvedPlugin<'a> {
     Missing(Refusal),
 }
 
-/// Finds the plugin for an entry of `chain`. `configures` says whether the entry changes the plugin's configuration.
+/// Finds the plugin for an entry of `chain`. `configures` is true if the entry changes the plugin's configuration.
 pub(super) fn find<'a>(
     world: &'a World<'_>,
     chain: &ObjectKey,
@@ -35,7 +35,7 @@ pub(super) fn find<'a>(
     match world.plugins.accepted.get(plugin) {
         Some(accepted) if accepted.phases.contains(&phase) => ResolvedPlugin::Accepted(accepted),
         Some(_) => ResolvedPlugin::Missing(wrong_phase(plugin, phase)),
-        // Calls cannot wait for the next plan and must not skip a guard, so until then they are refused.
+        // Calls cannot wait for the next plan and must not skip a Guard, so they are refused until the code is parsed.
         None if world.plugins.parsing.contains(plugin) => {
             missing(Reason::Pending, format!("the code of Plugin {plugin} is being parsed"))
         }
@@ -46,7 +46,8 @@ pub(super) fn find<'a>(
     }
 }
 
-/// Checks that a plugin of another namespace permits the chain to use it in this way.
+/// Checks that a plugin of another namespace permits `chain` to use it and, if `configures` is true, to change its
+/// configuration.
 fn consent(world: &World<'_>, chain: &ObjectKey, plugin: &ObjectKey, configures: bool) -> Result<(), String> {
     let Some(input) = world.plugins.inputs.get(plugin) else {
         // An invalid plugin still consents to what the accepted form of the chain already uses. A plugin that does
@@ -107,8 +108,9 @@ pub(super) fn wrong_phase(plugin: &ObjectKey, phase: Phase) -> Refusal {
     Refusal { reason: Reason::WrongPhase, message: format!("Plugin {plugin} does not serve phase {phase:?}") }
 }
 
-/// Returns the failure policy in force. `Fail` has no meaning for an entry that runs beside the call: if a plugin
-/// becomes an Observe plugin under a kept chain, the default of its role applies.
+/// Returns the failure policy that is in force. `Fail` has no meaning for an Observe plugin, because it runs beside the
+/// call. A kept chain can still have `Fail` if its plugin has become an Observe plugin; then the default of the role
+/// applies.
 fn policy(entry: &EntryPlan) -> FailurePolicy {
     match entry.written_policy {
         Some(FailurePolicy::Fail) if entry.role == Role::Observe => entry.role.default_policy(),
@@ -117,7 +119,7 @@ fn policy(entry: &EntryPlan) -> FailurePolicy {
     }
 }
 
-/// Reports an entry that cannot run, or that guards less than its role suggests.
+/// Reports an enabled entry if it cannot run, or if it protects less than the role Guard suggests.
 pub(super) fn report_entry(chain: &ObjectKey, entry: &EntryPlan, problems: &mut Vec<Problem>) {
     let object = id(Kind::PluginChain, chain);
     let field = format!("spec.entries[{}]", entry.place);

@@ -15,8 +15,7 @@ use crate::domain::reason::Reason;
 /// Returns what was revoked since `plan` was compiled, according to the current objects. The stop switch is not
 /// included, because it always comes from the newest version of the gateway.
 ///
-/// A chain that was deleted and is not required stays in force, so that a plan never guards less than when it was
-/// compiled.
+/// A deleted chain that is not required stays in force, so that a plan never protects less than when it was compiled.
 pub fn restrictions(inputs: &Inputs, plan: &Plan) -> Restrictions {
     let upstreams: HashMap<_, _> = inputs.upstreams.iter().map(|input| (&input.plan.key, input)).collect();
     let gateway = &plan.gateway.key.namespace;
@@ -31,7 +30,7 @@ pub fn restrictions(inputs: &Inputs, plan: &Plan) -> Restrictions {
     Restrictions { refusing, revoked, ..Restrictions::default() }
 }
 
-/// Returns the plugins that entries must no longer run, without duplicates.
+/// Returns the revocations of plugins that entries of `plan` must no longer run, without duplicates.
 fn plugins_of(inputs: &Inputs, plan: &Plan) -> Vec<Revoked> {
     let plugins: HashMap<_, _> = inputs.plugins.iter().map(|input| (&input.key, input)).collect();
     let mut seen = BTreeSet::new();

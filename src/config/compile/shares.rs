@@ -1,4 +1,4 @@
-//! Limits the share of a plan that each namespace can have.
+//! Limits the share of a plan that each namespace can use.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,9 +10,9 @@ use crate::domain::plan::{Plan, Refusal, TransportPlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Makes objects beyond the limits refuse calls. There is a limit for each namespace, and one for all namespaces except
-/// the gateway's own. Objects of the `previous` plan have precedence, then those that come first in the plan, so new
-/// objects never displace existing ones.
+/// Makes objects beyond the limits refuse calls. There is a limit for each namespace, and one for all namespaces
+/// together except the gateway's own. Objects of the `previous` plan have precedence, followed by objects that come
+/// earlier in the plan, so new objects never displace existing ones.
 pub fn keep_within_bounds(plan: &mut Plan, previous: Option<&Plan>, problems: &mut Vec<Problem>) {
     let beyond = beyond(plan, previous, problems);
     if beyond.is_empty() {
@@ -40,8 +40,9 @@ pub fn keep_within_bounds(plan: &mut Plan, previous: Option<&Plan>, problems: &m
     }
 }
 
-/// Returns the objects of the `previous` plan that grew by more than there is room for, and why. Each existing object
-/// has room for its previous size. Growth is granted in the order of the plan, before any new object gets room.
+/// Returns the objects of the `previous` plan that grew by more than there is room for, each with a message. Each
+/// existing object has room for its previous size. Growth is granted in the order of the plan, before any new object
+/// gets room.
 pub fn grown_beyond(plan: &Plan, previous: &Plan) -> BTreeMap<ObjectId, String> {
     let now = sizes(plan);
     if Used::of_all(plan, &now).is_within_bounds() {
@@ -69,7 +70,7 @@ pub fn grown_beyond(plan: &Plan, previous: &Plan) -> BTreeMap<ObjectId, String> 
         .collect()
 }
 
-/// Returns the objects for which there is no room, and why.
+/// Returns the objects for which there is no room, each with the refusal of its calls.
 fn beyond(plan: &Plan, previous: Option<&Plan>, problems: &mut Vec<Problem>) -> HashMap<ObjectId, Refusal> {
     let there: HashSet<_> = previous.into_iter().flat_map(in_force).collect();
     let mut objects = sizes(plan);
@@ -85,7 +86,8 @@ fn beyond(plan: &Plan, previous: Option<&Plan>, problems: &mut Vec<Problem>) -> 
     beyond
 }
 
-/// Returns every object of a plan with its size in bytes, including its code.
+/// Returns the upstreams, chains and plugins of a plan, each with its size in bytes. The size of a plugin includes its
+/// code.
 fn sizes(plan: &Plan) -> Vec<(ObjectId, usize)> {
     let upstreams = plan.upstreams.iter().map(|upstream| (id(Kind::MCPUpstream, &upstream.key), size(upstream)));
     let chains = plan.chains.iter().map(|chain| (id(Kind::PluginChain, &chain.key), size(chain)));
@@ -101,7 +103,7 @@ fn is_own(plan: &Plan, object: &ObjectId) -> bool {
     object.key.namespace == plan.gateway.key.namespace
 }
 
-/// Returns the objects of a plan that are not refused for their size.
+/// Returns the objects of a plan, except those that are refused because of their size.
 fn in_force(plan: &Plan) -> impl Iterator<Item = ObjectId> {
     let fits = |refusing: &Option<Refusal>| refusing.as_ref().is_none_or(|refusal| refusal.reason != Reason::TooLarge);
     let upstreams = plan.upstreams.iter().filter(move |upstream| fits(&upstream.refusing));
@@ -111,7 +113,7 @@ fn in_force(plan: &Plan) -> impl Iterator<Item = ObjectId> {
     upstreams.chain(chains).chain(plan.plugins.iter().map(|plugin| id(Kind::Plugin, &plugin.key)))
 }
 
-/// An amount of bytes and objects.
+/// A number of bytes, and a number of objects.
 #[derive(Clone, Copy, Default)]
 struct ShareAmount {
     bytes: usize,
@@ -128,7 +130,7 @@ impl ShareAmount {
         self.bytes <= MAX_NAMESPACE / part && self.objects <= MAX_OBJECTS / part
     }
 
-    /// Returns how much of the amount exceeds the part that each namespace has for itself.
+    /// Returns by how much the amount exceeds the part that is reserved for each namespace.
     fn beyond_part(self) -> Self {
         Self {
             bytes: self.bytes.saturating_sub(MAX_NAMESPACE / PARTS),
@@ -136,7 +138,7 @@ impl ShareAmount {
         }
     }
 
-    /// Replaces `before`, which this amount includes, by `after`.
+    /// Returns this amount after a part of it, `before`, was replaced by `after`.
     fn with(self, before: Self, after: Self) -> Self {
         Self { bytes: self.bytes - before.bytes + after.bytes, objects: self.objects - before.objects + after.objects }
     }
@@ -149,7 +151,7 @@ struct Used {
     of: HashMap<String, ShareAmount>,
     /// Room used by all namespaces except the gateway's own.
     others: ShareAmount,
-    /// Room that the same namespaces use beyond the part that each has for itself.
+    /// Room that these other namespaces use beyond the part that is reserved for each (see [`PARTS`]).
     common: ShareAmount,
 }
 
@@ -202,8 +204,8 @@ impl Used {
     /// Adds an object.
     ///
     /// # Errors
-    /// If there is no room for the object. An object that `was_there` in the previous plan only needs room in its
-    /// namespace.
+    /// If there is no room for the object. An object that `was_there`, in the previous plan, needs room only within the
+    /// limit of its namespace.
     fn add(&mut self, object: &ObjectId, size: usize, is_own: bool, was_there: bool) -> Result<(), String> {
         let namespace = &object.key.namespace;
         let step = self.step(namespace, is_own, ShareAmount::default(), ShareAmount::of(size));

@@ -1,11 +1,12 @@
-//! Decides which objects a gateway takes and which objects are shared. An object of another namespace must be both.
+//! Decides which objects a gateway takes and which objects are shared. A gateway serves an upstream of another
+//! namespace only if it takes the upstream and the upstream is shared with it.
 
 use std::collections::BTreeMap;
 
 use crate::config::input::{Inputs, Labels, Namespaces, Takes};
 use crate::domain::plan::{LabelExpression, LabelOperator, LabelSelector};
 
-/// Label that Kubernetes sets on every namespace.
+/// Label that contains the name of a namespace. Kubernetes sets it on every namespace.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// Whether `namespaces`, as written in an object of namespace `own`, include `namespace`.
@@ -28,8 +29,8 @@ pub(super) fn shared(share_with: Option<&Namespaces>, own: &str, namespace: &str
     own == namespace || share_with.is_some_and(|with| includes(with, own, namespace, inputs))
 }
 
-/// Whether a selector matches a namespace. Until a namespace has been seen, only its name is known. Before that, a
-/// requirement that some other label is absent or has a different value does not hold.
+/// Whether a selector matches a namespace. Until the labels of a namespace are known, only its name is; a requirement
+/// that another label is absent or does not have certain values then counts as not met.
 fn matches_namespace(selector: &LabelSelector, namespace: &str, inputs: &Inputs) -> bool {
     let seen = inputs.namespaces.get(namespace);
     let asks_for_absence = |line: &LabelExpression| {

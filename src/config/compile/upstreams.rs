@@ -10,7 +10,7 @@ use crate::domain::plan::{GatewayTakes, NamedValue, Plan, Refusal, Takes, Transp
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Returns the upstreams in routing order. `takes` says which ones are served; `None` means all.
+/// Returns the upstreams in routing order. `takes` decides which upstreams are served; `None` means all.
 pub(super) fn compile(
     inputs: &Inputs,
     previous: Option<&Plan>,
@@ -44,7 +44,8 @@ pub(super) fn compile(
     plans
 }
 
-/// Returns the last forms of upstreams whose edit is invalid, with their positions.
+/// Returns the previous forms of upstreams that are now invalid, with their positions. Upstreams that the gateway no
+/// longer takes are left out.
 fn kept<'a>(
     inputs: &Inputs,
     previous: Option<&'a Plan>,
@@ -83,7 +84,8 @@ fn name_conflict(newer: &ObjectKey, older: &ObjectKey) -> Problem {
     Problem::error(Reason::NameConflict, id(Kind::MCPUpstream, newer), "metadata.name", message)
 }
 
-/// Returns the upstream as written, else as last accepted, else in a form that refuses its calls.
+/// Returns the upstream as written; if that is not accepted, its last accepted form; if there is none, a form that
+/// refuses calls.
 fn compile_one(
     inputs: &Inputs,
     previous: Option<&Plan>,
@@ -97,7 +99,7 @@ fn compile_one(
     let key = &upstream.plan.key;
     let accepted = previous.and_then(|p| p.upstream(&key.name)).filter(|u| u.key == *key && u.refusing.is_none());
     let mut plan = accepted.cloned().unwrap_or_else(|| refusing(&upstream.plan, reason, &message));
-    // Switching off and on works even if the rest is wrong.
+    // `enabled` takes effect even if the rest of the object is wrong.
     plan.enabled = upstream.plan.enabled;
     message.push_str(match plan.refusing {
         _ if !plan.enabled => ". It is switched off",
@@ -108,7 +110,8 @@ fn compile_one(
     plan
 }
 
-/// Returns the form of an upstream that was never accepted, without the parts that could be wrong.
+/// Returns a form of an upstream that was never accepted. It refuses calls, and leaves out the parts that could be
+/// wrong.
 fn refusing(written: &UpstreamPlan, reason: Reason, message: &str) -> UpstreamPlan {
     let refusing = Some(Refusal { reason, message: message.to_owned() });
     let mut plan = UpstreamPlan { refusing, include: Vec::new(), exclude: Vec::new(), ..written.clone() };

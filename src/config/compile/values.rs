@@ -1,4 +1,5 @@
-//! Turns written values into planned values: ConfigMaps are read, Secrets remain references. Also checks globs.
+//! Turns written values into planned values: references to ConfigMaps are replaced by the values there, references to
+//! Secrets and environment variables remain references. Also checks globs.
 
 use globset::Glob;
 
@@ -12,7 +13,8 @@ use crate::domain::reason::Reason;
 /// Resolves the `values` of `object`. Optional values that are missing are left out.
 ///
 /// # Errors
-/// Returns the first missing value; the others are added to `problems`.
+/// Returns the fault of the first value that is missing or cannot be read. Such faults of other values are added to
+/// `problems`.
 pub(super) fn resolve(
     inputs: &Inputs,
     object: &ObjectId,
@@ -32,7 +34,7 @@ pub(super) fn resolve(
     fault.map_or(Ok(resolved), Err)
 }
 
-/// Returns those of `values` that grant rights: references to Secrets of `namespace` and to variables of the gateway.
+/// Returns the `values` that grant rights: references to Secrets of `namespace` and to variables of the gateway.
 pub(super) fn rights(namespace: &str, values: &[NamedInput]) -> Vec<NamedValue> {
     let right = |value: &NamedInput| {
         let source = match &value.value {
@@ -63,7 +65,7 @@ fn source(inputs: &Inputs, namespace: &str, value: &InputValue) -> Result<Option
     }))
 }
 
-/// Returns the text under `key` of a ConfigMap.
+/// Returns the text that a ConfigMap has for `key`.
 ///
 /// # Errors
 /// `ConfigMapNotFound`, `KeyNotFound`, or the reason why the ConfigMap cannot be read, with a message.
@@ -83,7 +85,7 @@ pub(super) fn config_map<'a>(
         .ok_or_else(|| (Reason::KeyNotFound, format!("ConfigMap {object} has no key {key:?}")))
 }
 
-/// Returns the field of the first glob that does not compile, and the error.
+/// Returns the path of the first glob that does not compile, and an error message; `None` if all compile.
 pub(super) fn bad_glob(field: &str, globs: &[String]) -> Option<(String, String)> {
     globs.iter().enumerate().find_map(|(index, glob)| {
         let error = Glob::new(glob).err()?;

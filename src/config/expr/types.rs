@@ -9,16 +9,17 @@ use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, Li
 /// Type of a part of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CelType {
-    /// Only known during a call.
+    /// A type that is known only during a call.
     Unknown,
     Boolean,
     Number,
     Text,
-    /// Another type, with its name for messages.
+    /// Another type, with the name that error messages use for it.
     Other(&'static str),
     /// A map from strings to strings.
     Labels,
-    /// A variable, or a part of one, whose members are known: its path and the types of its members.
+    /// A variable, or a part of a variable, whose members are known. The fields are its path, and the members with
+    /// their types.
     Members(&'static str, &'static [(&'static str, CelType)]),
 }
 
@@ -114,7 +115,8 @@ pub(super) fn check(expr: &IdedExpr) -> Result<(), String> {
 struct BoundNames(Vec<(String, CelType)>);
 
 impl BoundNames {
-    /// Returns the type of an expression. The recursion is bounded like the parser's, by the scan that precedes it.
+    /// Returns the type of an expression. The recursion is limited by `check_bounds`, which scans the text before it is
+    /// parsed.
     fn type_of(&mut self, expr: &IdedExpr) -> Result<CelType, String> {
         Ok(match &expr.expr {
             Expr::Literal(literal) => of_literal(literal),
@@ -172,7 +174,7 @@ impl BoundNames {
         Ok(of_function(&call.func_name, target, &arguments))
     }
 
-    /// Returns the type of a comprehension, which is what the parser turns macros into.
+    /// Returns the type of a comprehension. The parser turns macros into comprehensions.
     fn of_comprehension(&mut self, all: &ComprehensionExpr) -> Result<CelType, String> {
         self.type_of(&all.iter_range)?;
         let found = self.type_of(&all.accu_init)?;

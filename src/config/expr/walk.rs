@@ -1,4 +1,4 @@
-//! Finds the names that an expression reads, and how deep its macros nest.
+//! Finds the names that an expression reads, and how deeply its macros nest.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub(super) struct ExpressionWalk {
     pub(super) free: BTreeSet<String>,
     /// Maximum nesting of macros.
     pub(super) loops: usize,
-    /// Names that are read, each with the member that is read of it, or `None` if it is read as a whole.
+    /// Unbound names that are read, each with the member that is read, or with `None` if the whole variable is read.
     pub(super) members: BTreeSet<(String, Option<String>)>,
 }
 
@@ -50,8 +50,8 @@ impl ExpressionWalk {
         }
     }
 
-    /// Whether the expression might read `member` of the variable `name`. There are other ways to write that than
-    /// `name.member`, so every use of the variable as a whole counts.
+    /// Whether the expression might read `member` of the variable `name`. A member can also be read in other ways than
+    /// `name.member`, so every use of the whole variable counts.
     pub(super) fn reads(&self, name: &str, member: &str) -> bool {
         self.members.iter().any(|(of, read)| of == name && read.as_deref().is_none_or(|read| read == member))
     }

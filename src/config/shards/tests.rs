@@ -1,4 +1,4 @@
-//! A plan that was split is joined unchanged, or not at all.
+//! A plan that was split is joined without any change, or not at all.
 
 use super::*;
 use crate::config::compile::compile;

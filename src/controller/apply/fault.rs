@@ -1,4 +1,4 @@
-//! Errors of bringing a gateway's objects up to date.
+//! The errors that can occur while a gateway's objects are brought up to date.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,8 @@ pub(in crate::controller) enum ApplyError {
     /// The resource was never listed by its watch, so its objects are unknown; the text says why.
     #[error("what is there is not seen: {0}")]
     Unseen(String),
-    /// Pods cannot be told whose reports they may show.
+    /// The operator does not know its own service account. It creates no pods then, because pods must know to whom they
+    /// can show their reports.
     #[error("its pods are not created: the operator does not know its own service account: {0}")]
     NoAccount(String),
 }

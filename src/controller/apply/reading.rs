@@ -27,8 +27,8 @@ use crate::domain::plan::Plan;
 const PAGE: u32 = 32;
 
 impl SnapshotStore {
-    /// Reads what is stored for a gateway. Returns it with the plans of its revisions, newest first. The store keeps
-    /// the plan of the `pinned` revision, or of the current one if `pinned` is not kept.
+    /// Reads what is stored for a gateway. Also returns the plans of its revisions, newest first. The returned store
+    /// keeps the plan of the `pinned` revision, or of the current one if `pinned` is not kept.
     ///
     /// # Errors
     /// If the snapshots cannot be read now. A damaged revision is not an error; its plan is left out.
@@ -46,7 +46,7 @@ impl SnapshotStore {
                 stored.version = object.resource_version();
                 stored.generation = object.metadata.generation;
                 stored.disturbed = !is_part(&object.metadata, "index", owner) || object.spec.gateway != key.name;
-                // An index of an earlier gateway with this name does not count; it is deleted together with that
+                // An index of an earlier gateway with this name does not count; the index is deleted together with that
                 // gateway.
                 stored.index = object.spec.index.filter(|_| !owner.is_anothers(&object.metadata));
             } else if let Some(shard) = object.spec.shard {
@@ -148,9 +148,9 @@ impl SnapshotStore {
         Ok(())
     }
 
-    /// Takes over from `before` the state that is not read from the cluster. If the index object is gone, the index
-    /// in `before` is kept and marked to be written again, because the pinned revision would be lost with it.
-    /// Revisions whose shards are gone too are left out, except the current one.
+    /// Takes over from `before` the state that is not read from the cluster. If the index object is gone, the index in
+    /// `before` is kept and marked to be written again, because otherwise the pinned revision would be lost. Revisions
+    /// whose shards are gone too are left out, except the current one.
     pub(super) fn keep_from(&mut self, before: Self) {
         (self.running, self.in_force, self.seen_names) = (before.running, before.in_force, before.seen_names);
         self.damaged = before.damaged;
@@ -163,9 +163,9 @@ impl SnapshotStore {
         (self.revisions, self.plans) = (before.revisions, before.plans);
     }
 
-    /// Whether the stored objects are still those that were last written. `seen` holds all of the gateway's objects
-    /// that the watch shows. The watch can lag behind a write, but an object that it showed and no longer shows is
-    /// gone.
+    /// Whether the stored objects are still those that were last written. `seen` holds all of the gateway's snapshots
+    /// that the watch shows. The watch can lag behind a write, but an object that it showed before and no longer shows
+    /// is gone.
     pub(in crate::controller) fn is_intact(&mut self, seen: &[Seen], owner: &Owner) -> bool {
         let now = Instant::now();
         let parts = |part: &'static str| {
@@ -186,7 +186,7 @@ impl SnapshotStore {
     }
 }
 
-/// Returns the state of a revision's shards, as the watch shows it.
+/// Returns the state of a revision's shards, as the watch shows them.
 fn marks(entry: &SnapshotRevision, seen: &[Seen], owner: &Owner) -> Vec<ShardMark> {
     let names: BTreeSet<_> = entry.shards.iter().map(|shard| shard.name.as_str()).collect();
     let there = seen.iter().filter(|object| object.metadata.name.as_deref().is_some_and(|name| names.contains(name)));
@@ -215,10 +215,11 @@ async fn snapshots(writer: &Writer, key: &ObjectKey) -> Result<Vec<GatewaySnapsh
         params.continue_token = Some(next);
     }
     if !objects.iter().any(|object| object.name_any() == key.name) {
-        // Someone may have removed the label from the index, which records the pinned revision.
+        // Someone may have removed the label from the index. The index is needed, because it records the pinned
+        // revision.
         let index = match writer.read(&format!("get {what}"), api.get_opt(&key.name)).await {
-            // The missing right is reported elsewhere, because the operator cannot grant it to the gateway's pods
-            // either.
+            // The missing right is reported elsewhere: without it, the operator cannot create the Role of the gateway's
+            // pods either.
             Err(RequestError::Forbidden(..)) => None,
             found => found.map_err(failed)?,
         };

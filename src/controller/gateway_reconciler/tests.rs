@@ -1,4 +1,4 @@
-//! How a gateway follows its plan: retries, tool names, its workload, pins.
+//! Tests of how a gateway follows its plan: retries, tool names, the workload, pins.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn planned(url: &str) -> PlannedGateway {
     planned_with(&json!(null), url)
 }
 
-/// Returns the same with this `spec.replicas`.
+/// Like [`planned`], with this `spec.replicas`.
 fn planned_with(replicas: &Value, url: &str) -> PlannedGateway {
     let mut spec = json!({"authentication": {"anonymous": {}}, "upstreams": {"prefix": "OnConflict"}});
     if !replicas.is_null() {

@@ -1,4 +1,4 @@
-//! Which process leads, and when, with a simulated clock.
+//! Tests of which process leads, and when, with a simulated clock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,8 +17,8 @@ fn settings(holder: &str) -> LeaseSettings {
     LeaseSettings { namespace: "ns".into(), name: "lease".into(), holder: holder.into() }
 }
 
-/// Returns a client of an API server that stores one Lease. While `cut` is set, its requests fail. `asked` is called
-/// before each request is served.
+/// Returns a client of an API server that stores one Lease. While `cut` is set, the requests of this client fail.
+/// `asked` is called before each request is served.
 fn client(lease: &Arc<Mutex<Value>>, cut: &Arc<AtomicBool>, asked: impl Fn() + Clone + Send + 'static) -> Client {
     let (lease, cut) = (Arc::clone(lease), Arc::clone(cut));
     let server = tower::service_fn(move |request: Request<Body>| {

@@ -15,7 +15,7 @@ use crate::domain::ports::CodeFacts;
 use crate::domain::reason::Reason;
 use crate::domain::report::{NotLoadedReport, PluginReport, Report};
 
-/// A gateway with one Guard that is edited several times.
+/// A gateway with one Guard. Tests edit the Guard several times.
 #[derive(Default)]
 struct Edited {
     loading: LoadReports,
@@ -81,7 +81,8 @@ impl Edited {
         problems.map(|problem| (problem.reason, problem.message.as_str())).collect()
     }
 
-    /// Returns the state of the next operator process, which knows only what is stored: these plans, newest first.
+    /// Returns the state of the next operator process, which knows only what is stored: the failures to load, and these
+    /// plans, newest first.
     fn restarted(&self, plans: &[&Arc<PlannedGateway>]) -> Self {
         let last = self.last.clone().unwrap();
         let not_loaded = Some(last.not_loaded.clone());

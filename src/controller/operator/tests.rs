@@ -110,7 +110,7 @@ async fn an_operator_that_has_nothing_to_do_is_healthy_for_as_long_as_that_lasts
     .await;
 }
 
-/// Records the requests to an API server, in order.
+/// A simulated API server that records, in order, when writes begin and end and when the lease is given back.
 #[derive(Default)]
 struct Writes {
     lease: Mutex<Value>,

@@ -1,4 +1,4 @@
-//! Which rounds plan and write, and what is read again for them.
+//! Tests of which rounds plan and write, and of what is read again for them.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -25,7 +25,7 @@ fn only_a_leader_that_sees_everything_writes() {
     assert_eq!(step(true, false, false, || false), Step::Compile);
 }
 
-/// Whether a request lists the snapshots of the gateway `other`, as they are read for the first plan of a leader.
+/// Whether a request lists the snapshots of the gateway `other`. A leader lists them before its first plan.
 fn lists_snapshots(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     let is_list = request.method() == Method::GET && !query.contains("watch=true");

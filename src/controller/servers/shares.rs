@@ -6,15 +6,15 @@ use super::watching::Watched;
 
 /// Maximum number of kinds that the upstreams of one namespace can name.
 pub(super) const MAX_OF_NAMESPACE: usize = 8;
-/// Maximum number of watches of existing kinds. If the operator watches only some namespaces, a kind needs one in
-/// each of them.
+/// Maximum number of watches of existing kinds. If the operator watches only some namespaces, a kind needs a watch in
+/// each namespace whose upstreams name it.
 pub(super) const MAX_WATCHES: usize = 64;
 /// Maximum number of kinds that are watched or looked for. Kinds that do not exist do not reduce the number of
 /// watches for kinds that do.
 pub(super) const MAX_FOLLOWED: usize = 320;
 
-/// The state of a kind. Kinds with an earlier state get a watch first, so that no kind loses its watch to one that
-/// has none.
+/// The state of a kind. Kinds whose state comes earlier in this list get a watch first, so that no kind loses its watch
+/// to one that has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum KindState {
     /// The kind is watched, or being looked for.
@@ -34,8 +34,8 @@ pub(super) struct Shares {
     pub(super) is_full: bool,
 }
 
-/// Decides which kinds to follow; `named` has those of each namespace in their order. Namespaces take turns: none gets
-/// a second kind before every other namespace has one.
+/// Decides which kinds to follow. `named` contains the kinds that each namespace names, in the order of [`KindState`].
+/// Namespaces take turns: none gets a second kind before every other namespace has one.
 pub(super) fn share(named: &BTreeMap<&str, Vec<Watched>>, known: impl Fn(&Watched) -> KindState) -> Shares {
     let (mut granted, mut there) = (HashSet::new(), 0);
     for turn in 0..MAX_OF_NAMESPACE {

@@ -23,7 +23,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// For how long after its start an API server may not yet know all the kinds that it serves.
 const STARTING: Duration = Duration::from_secs(30);
 
-/// A kind to watch: its group, its name, and the namespace; all namespaces if `None`.
+/// A kind to watch, in one namespace or, if `namespace` is `None`, in all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Watched {
     pub(super) group: String,
@@ -80,7 +80,7 @@ impl Shared {
 /// Looks for the kind until it exists, then watches it, in whichever version the cluster serves.
 pub(super) async fn follow(client: Client, watched: Watched, shared: Shared) {
     let Watched { group, kind, namespace } = &watched;
-    // When the kind last existed; `None` while it is known to be absent.
+    // When the kind last existed; `None` if it never did, or is known to be absent.
     let mut there: Option<Instant> = None;
     let mut waits = RetryBackoff::default();
     loop {
@@ -108,8 +108,8 @@ pub(super) async fn follow(client: Client, watched: Watched, shared: Shared) {
     }
 }
 
-/// Watches one version of the kind until the cluster no longer serves it. Returns whether it was ever listed.
-/// `is_listed` says whether another version was listed a short time ago.
+/// Watches one version of the kind until the cluster no longer serves it. Returns whether the version was ever listed.
+/// `is_listed` is true if another version was listed a short time ago.
 async fn follow_version(
     api: Api<Item<DynamicObject>>,
     resource: &ApiResource,
@@ -197,7 +197,7 @@ struct Fault {
 }
 
 impl Fault {
-    /// Whether only a person can change that: the kind does not exist, or access to it is forbidden.
+    /// Whether only a person can change the cause: the kind does not exist, or access to it is forbidden.
     fn is_lasting(&self) -> bool {
         matches!(self.code, Some(403 | 404))
     }

@@ -45,7 +45,8 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     serde_json::to_value(status).unwrap_or_default()
 }
 
-/// Returns the message for a chain that covers no upstream of any gateway, and so guards nothing.
+/// Returns a message if the chain is in force on a gateway but covers no upstream of any gateway, so that it has no
+/// effect.
 fn selects_nothing(serving: &[Serving<'_>], object: &LoweredObject) -> Option<String> {
     let covers = |s: &Serving<'_>| s.state.planned.covered.get(&object.id.key).is_some_and(|covered| *covered > 0);
     let first = serving.first().filter(|_| !serving.iter().any(covers))?;
@@ -64,7 +65,7 @@ fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str)
     (Reason::NoGateway, "no gateway is there that takes it")
 }
 
-/// Whether every call is refused because this entry cannot run.
+/// Whether every call that the chain selects is refused because this entry cannot run.
 fn refuses(entry: &EntryPlan) -> bool {
     entry.unavailable.is_some()
         && entry.enabled
@@ -78,7 +79,7 @@ pub(super) fn refusal(form: &ChainPlan) -> Option<&Refusal> {
     form.refusing.as_ref().or_else(|| entry().and_then(|entry| entry.unavailable.as_ref()))
 }
 
-/// Returns the reason to show for refused calls: `Pending` if the Guard's code only waits for the parser, else
+/// Returns the reason to show for refused calls: `Pending` if the plugin's code is still being parsed, else
 /// `GuardUnavailable`.
 pub(super) fn refusing_reason(refusal: &Refusal) -> Reason {
     if refusal.reason == Reason::Pending { Reason::Pending } else { Reason::GuardUnavailable }
@@ -134,7 +135,7 @@ fn is_older(input: &StatusInput, serving: &[Serving<'_>], entry: &EntryPlan) -> 
     entry.enabled && entry.unavailable.is_none() && wrong
 }
 
-/// Returns the plugins of the enabled entries, in order.
+/// Returns the names of the plugins of the enabled entries, in order, separated by commas.
 fn runs(object: &LoweredObject, form: Option<&ChainPlan>) -> String {
     let name = |key: &crate::domain::ids::ObjectKey| match key.namespace == object.id.key.namespace {
         true => key.name.clone(),
@@ -157,7 +158,7 @@ fn entries(object: &LoweredObject) -> Option<u32> {
     }
 }
 
-/// Returns how many upstreams the chain covers, on the gateway where it covers most.
+/// Returns how many upstreams the chain covers, on the gateway where it covers the most.
 fn upstreams(serving: &[Serving<'_>], object: &LoweredObject) -> String {
     let covered = serving.iter().filter_map(|s| s.state.planned.covered.get(&object.id.key)).max();
     match covered.copied().unwrap_or_default() {

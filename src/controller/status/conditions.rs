@@ -1,4 +1,4 @@
-//! Builds the conditions of an object. The first problem decides about `Ready`.
+//! Builds the conditions of an object. The first problem determines `Ready`.
 
 use crate::api::status::{Condition, ConditionStatus};
 use crate::controller::condition_type::ConditionType;
@@ -22,7 +22,7 @@ pub(in crate::controller) struct Conditions {
     first: Option<(ConditionStatus, String, String)>,
 }
 
-/// Whether the reason lies in the object itself, so that it is not accepted.
+/// Whether a problem with this reason lies in the object itself, so that the object is not accepted.
 fn is_of_itself(reason: Reason) -> bool {
     use Reason::*;
     matches!(
@@ -41,7 +41,7 @@ fn is_of_itself(reason: Reason) -> bool {
     )
 }
 
-/// Whether the reason lies in what the object refers to, so that its references are not resolved.
+/// Whether a problem with this reason lies in another object that the object refers to, or in the reference to it.
 fn is_of_references(reason: Reason) -> bool {
     use Reason::*;
     matches!(
@@ -76,7 +76,7 @@ pub(in crate::controller) fn warning(problem: &Problem) -> String {
 }
 
 impl Conditions {
-    /// Starts without any condition.
+    /// Creates an empty set of conditions for `object`.
     pub(in crate::controller) fn new(object: &LoweredObject, now: &str) -> Self {
         Self {
             generation: object.generation(),
@@ -89,14 +89,15 @@ impl Conditions {
         }
     }
 
-    /// Sets the warnings that `Accepted` lists while it is true: fields that have less effect than they seem to.
+    /// Returns this set with the warnings that the message of `Accepted` lists while that condition is true. They are
+    /// about parts of the object that have less effect than they seem to have.
     pub(super) fn warned(mut self, warnings: Vec<Problem>) -> Self {
         self.warnings = warnings;
         self
     }
 
-    /// Adds `Accepted`: whether the object is valid on its own. Returns whether it is true; while code is being parsed,
-    /// it is unknown.
+    /// Adds `Accepted`, which is true if the object is valid on its own, and unknown while its code is being parsed.
+    /// Returns whether the condition is true.
     pub(super) fn accepted(&mut self, more: &[Problem]) -> bool {
         let is_wrong = |problem: &Problem| problem.is_error() && is_of_itself(problem.reason);
         let pending = more.iter().find(|problem| problem.reason == Reason::Pending);
@@ -108,7 +109,8 @@ impl Conditions {
         self.of_problems(ConditionType::Accepted, more, is_of_itself, &told.join("; "))
     }
 
-    /// Adds `ResolvedRefs`: whether what the object refers to can be used. Returns whether it is true.
+    /// Adds `ResolvedRefs`, which is true if everything that the object refers to can be used. Returns whether the
+    /// condition is true.
     pub(super) fn resolved(&mut self, more: &[Problem]) -> bool {
         self.of_problems(ConditionType::ResolvedRefs, more, is_of_references, "")
     }

@@ -53,7 +53,8 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     serde_json::to_value(status).unwrap_or_default()
 }
 
-/// Adds `PartiallyInvalid` if objects in the plan have problems, or else if statuses cannot be written.
+/// Adds `PartiallyInvalid` if objects in the plan have problems or, if none has, if the statuses of some kind cannot be
+/// written.
 fn partially_invalid(set: &mut Conditions, input: &StatusInput, problems: &[Problem]) {
     const TYPE: ConditionType = ConditionType::PartiallyInvalid;
     if let Some(first) = problems.first() {
@@ -114,7 +115,7 @@ fn programmed(set: &mut Conditions, input: &StatusInput, object: &LoweredObject,
     set.yes(TYPE, TYPE.as_str(), "");
 }
 
-/// Describes how a pod that reports differs from what it should run; `None` if no pod does.
+/// Describes the first difference between what a reporting pod runs and what it should run; `None` if there is none.
 fn behind(state: &GatewayState, current: &str, pods: &Pods) -> Option<String> {
     let reported = pods.ready.iter().filter_map(|(pod, reported)| Some((pod, &reported.as_ref().ok()?.report)));
     let mut behind = reported.filter_map(|(pod, report)| {

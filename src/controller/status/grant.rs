@@ -7,8 +7,9 @@ use crate::domain::plan::{NamedValue, Plan, TransportPlan, UpstreamPlan, ValueSo
 /// wrong.
 const MAX_OBJECTS: usize = 24;
 
-/// Returns the command for all objects of `namespace` that are in the plan of `gateway` and name a Secret there. It
-/// must name all of them, because it replaces what was granted before.
+/// Returns the command for all objects of `namespace` that are in the plan of `gateway` and name a Secret of that
+/// namespace. The command must name all of them, because it replaces what was granted before. If there are more than
+/// [`MAX_OBJECTS`], the command is only described.
 pub(super) fn grant_command(namespace: &str, gateway: &ObjectKey, plan: &Plan) -> String {
     let named = |key: &ObjectKey, values: &[NamedValue]| {
         key.namespace == namespace && secret_keys(values).iter().any(|(secret, _)| secret.namespace == namespace)
@@ -29,7 +30,7 @@ pub(super) fn grant_command(namespace: &str, gateway: &ObjectKey, plan: &Plan) -
     format!("hawsepipe grant {} --to {gateway}", objects.join(" "))
 }
 
-/// Returns the keys of Secrets among `values`, without optional ones.
+/// Returns the Secrets and keys that `values` refer to, except for optional values.
 pub(super) fn secret_keys(values: &[NamedValue]) -> Vec<(ObjectKey, String)> {
     let keys = values.iter().filter_map(|named| match &named.value {
         ValueSource::Secret { secret, key, optional: false } => Some((secret.clone(), key.clone())),
@@ -53,8 +54,8 @@ mod tests {
     use crate::config::compile::tests::{folder, upstream};
     use crate::config::input::{InputValue, NamedInput};
 
-    /// Returns a plan with these upstreams in the namespace `default`. Those with names other than `open...` name a
-    /// Secret.
+    /// Returns a plan with these upstreams in the namespace `default`. An upstream refers to a Secret unless its name
+    /// begins with `open`.
     fn plan(upstreams: impl IntoIterator<Item = String>) -> Plan {
         let mut inputs = folder();
         inputs.upstreams = upstreams.into_iter().map(|name| upstream(&name)).collect();

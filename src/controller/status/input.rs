@@ -37,7 +37,7 @@ pub(in crate::controller) fn blind(why: &str) -> String {
 /// The effect of `spec.pinnedRevision`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::controller) enum Pin {
-    /// None: the field is absent, or names the newest revision.
+    /// The field has no effect: it is absent, or names the newest revision.
     None,
     /// Pods run the pinned revision, which is not the newest.
     Kept,
@@ -49,13 +49,14 @@ pub(in crate::controller) enum Pin {
 #[derive(Clone)]
 pub(in crate::controller) struct GatewayState {
     pub(in crate::controller) planned: Arc<PlannedGateway>,
-    /// The plan that pods should run, with restrictions applied; the newest plan until one is stored.
+    /// The plan that pods should run, with restrictions applied; the newest plan until this process has written an
+    /// index.
     pub(in crate::controller) in_force: Arc<Plan>,
     /// The revision that pods should run; `None` until one is stored.
     pub(in crate::controller) current: Option<String>,
     /// Digest of the restrictions in the index.
     pub(in crate::controller) restrictions: String,
-    /// The URLs of its endpoints, if the operator creates its Service.
+    /// The URLs of the gateway's endpoints; empty if the operator does not create the gateway's Service.
     pub(in crate::controller) addresses: Vec<String>,
     /// The effect of `spec.pinnedRevision`.
     pub(in crate::controller) pin: Pin,

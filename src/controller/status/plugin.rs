@@ -77,7 +77,7 @@ fn bytes(size: u64) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
-/// Returns as many names as the schema has room for, without duplicates.
+/// Returns the names without duplicates, as far as the schema has room for them.
 fn exports(names: &[String]) -> Vec<String> {
     let fits = |name: &&String| name.chars().count() <= MAX_EXPORT;
     let names: BTreeSet<_> = names.iter().filter(fits).take(MAX_EXPORTS).cloned().collect();
@@ -98,8 +98,8 @@ fn protocol(
     known.map(|protocol| format!("{protocol:?}")).or_else(|| there?.protocol.clone())
 }
 
-/// Returns the code that ready pods run, and the generation of the object that it comes from. While pods differ, the
-/// previous value stays as long as one of them still runs it.
+/// Returns the digest of the code that ready pods run, and the generation of the object that the code comes from. While
+/// pods differ, the previous value stays as long as one of them still runs the code that it names.
 fn runs(
     object: &LoweredObject,
     serving: &[Serving<'_>],
@@ -117,7 +117,8 @@ fn runs(
     Some(RunningRevision { sha256: Some(first.digest.clone()), generation })
 }
 
-/// Reports what is wrong with the Secrets that the plugin names, as pods see them. Returns true if nothing is wrong.
+/// If pods report a problem with a Secret that the plugin names, makes `ResolvedRefs` false. Returns true if there is
+/// no such problem.
 pub(super) fn of_secrets(set: &mut Conditions, serving: &[Serving<'_>], plan: Option<&PluginPlan>) -> bool {
     told_of_secrets(set, serving, &plan.map(|plan| secret_keys(&plan.env)).unwrap_or_default())
 }

@@ -23,7 +23,8 @@ pub(super) struct Serving<'a> {
     pub(super) digest: &'a str,
     /// Whether every ready pod runs that form; false if no pod is ready.
     pub(super) live: bool,
-    /// Why `live` is uncertain: one pod does not report, and all others run that form. `None` if it is certain.
+    /// Why it is uncertain whether every ready pod runs that form: a pod does not report, and all that report run it.
+    /// `None` if it is certain.
     pub(super) silent: Option<String>,
 }
 
@@ -62,9 +63,9 @@ fn silent(state: &GatewayState, pods: &Pods, id: &ObjectId, digest: &str) -> Opt
     others.then(|| format!("pod {pod} does not report: {why}"))
 }
 
-/// Returns the problems of the object. They come from the gateways that have the object in their plans, because their
-/// compilation knows which form ran before. If there is no such gateway, they are those that the object has
-/// regardless of the gateway.
+/// Returns the problems of the object on the gateways that have it in their plans, because only their compilation knows
+/// which form ran before. If there is no such gateway, returns the problems that the object has regardless of the
+/// gateway.
 pub(super) fn problems(input: &StatusInput, serving: &[Serving<'_>], id: &ObjectId) -> Vec<Problem> {
     if serving.is_empty() {
         return input.compiled.own.get(id).cloned().unwrap_or_default();
@@ -97,13 +98,13 @@ pub(in crate::controller) fn warnings(input: &StatusInput, object: &LoweredObjec
     told
 }
 
-/// Returns the `live` column: on how many gateways the object runs. If an older form is `kept`, the current one runs
-/// nowhere.
+/// Returns the value of the field `live`: the number of gateways whose ready pods all run the object's current form,
+/// out of the number that have the object in their plans. If an older form is `kept`, the first number is 0.
 pub(super) fn live(serving: &[Serving<'_>], kept: bool) -> String {
     format!("{}/{}", serving.iter().filter(|s| s.live && !kept).count(), serving.len())
 }
 
-/// Returns the `gateways` list.
+/// Returns the value of the field `gateways`, with at most [`MAX_GATEWAYS`] items.
 pub(super) fn gateways(serving: &[Serving<'_>]) -> Vec<TakenBy> {
     let taken = serving.iter().take(MAX_GATEWAYS).map(|s| TakenBy {
         namespace: s.key.namespace.clone(),
@@ -115,7 +116,7 @@ pub(super) fn gateways(serving: &[Serving<'_>]) -> Vec<TakenBy> {
     taken.collect()
 }
 
-/// Adds `Programmed`. `kept` says that an older form runs. `absent` is the reason and message for an object that is in
+/// Adds `Programmed`. `kept` is true if an older form runs. `absent` is the reason and message for an object that is in
 /// no gateway's plan.
 pub(super) fn programmed(
     set: &mut Conditions,
@@ -179,7 +180,7 @@ fn why_behind(behind: &Serving<'_>) -> (Reason, String) {
     }
 }
 
-/// Returns the worst state that pods report for the Secret keys in `named`, and the Secret that has it.
+/// Returns the worst state that pods report for the Secret keys in `named`, and the Secret that is in this state.
 pub(super) fn secrets(serving: &[Serving<'_>], named: &[(ObjectKey, String)]) -> Option<(ObjectKey, SecretState)> {
     let reports = serving.iter().filter_map(|s| s.pods).flat_map(Pods::reports).flat_map(|report| &report.secrets);
     let of_it = reports.filter(|secret| {

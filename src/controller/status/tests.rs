@@ -1,4 +1,4 @@
-//! How conditions depend on each other and on what is stored.
+//! Tests of how conditions depend on each other and on what is stored.
 
 mod taken;
 
@@ -78,8 +78,8 @@ fn chain_for(upstream: &str) -> Vec<LoweredObject> {
     ]
 }
 
-/// Returns the input for the statuses of `objects`, the first of which is the gateway. `pods` returns its pods for a
-/// revision.
+/// Returns the input for the statuses of `objects`, the first of which is the gateway. `pods` is called with the
+/// current revision and returns the gateway's pods.
 fn input(objects: &[LoweredObject], pods: impl FnOnce(&str) -> Pods) -> StatusInput {
     let mut inputs = inspected(objects);
     let planned = compiled::plan(&objects[0], &mut inputs, None, None, &BTreeMap::new(), &mut LoadReports::default());
@@ -102,7 +102,7 @@ fn input(objects: &[LoweredObject], pods: impl FnOnce(&str) -> Pods) -> StatusIn
     }
 }
 
-/// Returns ready pods, each of which reports this revision, or does not report.
+/// Returns one ready pod for each of `reports`. The pod reports that revision; for `None`, it does not report.
 fn pods(reports: &[Option<&str>]) -> Pods {
     let report = |revision: &str| Report { revision: revision.to_owned(), ..Report::default() };
     let ready = reports.iter().enumerate().map(|(number, revision)| {
@@ -117,7 +117,7 @@ fn conditions(input: &StatusInput, object: &LoweredObject) -> Vec<Condition> {
     serde_json::from_value(of(input, object, "now")["conditions"].clone()).unwrap()
 }
 
-/// Status, reason and message of one condition.
+/// Returns the status and reason of one condition, and its message.
 fn condition(input: &StatusInput, object: &LoweredObject, name: &str) -> (String, String) {
     let conditions = conditions(input, object);
     let found = conditions.iter().find(|c| c.r#type == name).unwrap_or_else(|| panic!("{conditions:?}"));

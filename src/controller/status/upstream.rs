@@ -17,7 +17,7 @@ use crate::domain::plan::{TransportPlan, UpstreamPlan};
 use crate::domain::reason::Reason;
 use crate::domain::report::UpstreamReport;
 
-/// The fields of the spec that say what kind of upstream it is. One of them is set.
+/// The fields of the spec that determine the type of an upstream. Exactly one of them is set.
 const TYPES: [&str; 6] = ["managed", "external", "process", "serverRef", "vectorSearch", "knowledgeAssistant"];
 
 pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
@@ -83,7 +83,8 @@ fn connected(set: &mut Conditions, plan: Option<&UpstreamPlan>, reports: &[&Upst
     }
 }
 
-/// Returns the reason for a failure to connect: the word with which the pod's error begins, if it is one of these.
+/// Returns the reason for a failure to connect: `Unauthorized` or `ProtocolError` if the pod's error begins with that
+/// word, otherwise `ConnectFailed`.
 fn failure(why: &str) -> &'static str {
     let told = ["Unauthorized", "ProtocolError"];
     told.into_iter().find(|word| why.starts_with(&format!("{word}: "))).unwrap_or("ConnectFailed")
@@ -123,7 +124,7 @@ fn reported(status: &mut MCPUpstreamStatus, reports: &[&UpstreamReport]) {
     let disabled = reports.iter().filter(|report| report.auto_disabled).count();
     status.auto_disabled_pods = (disabled > 0).then(|| format!("{disabled}/{}", reports.len()));
     status.auto_disabled_time = reports.iter().filter_map(|report| report.auto_disabled_at.clone()).min();
-    // The annotation counts as acknowledged once every pod reports it.
+    // The annotation counts as acknowledged once every pod reports the same value.
     let obeyed = reports.iter().all(|report| report.enable == worst.enable);
     status.enable_acknowledged = if obeyed { worst.enable.clone() } else { status.enable_acknowledged.take() };
     status.last_connected_time = reports.iter().filter_map(|report| report.last_connected_at.clone()).max();

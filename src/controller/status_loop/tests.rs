@@ -1,4 +1,5 @@
-//! What follows from a status that was written, and from one that was not because its object is gone.
+//! Tests of what follows from a status that was written, and from a status that was not written because its object is
+//! gone.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -17,16 +18,17 @@ use crate::controller::status::tests::read;
 use crate::domain::ids::Kind;
 use crate::telemetry::catalog::Catalog;
 
-/// A status loop at an API server that has the MCPGateway `other`.
+/// A status loop that uses an API server with the MCPGateway `other`.
 struct Serving {
     statuses: StatusLoop,
     catalog: Catalog,
     plans: watch::Sender<PlanningState>,
-    /// What was written besides, as paths.
+    /// The paths of all other writes.
     written: Arc<Mutex<Vec<String>>>,
 }
 
-/// `answered` is the answer to a status; without one, it is the object that was sent.
+/// Starts the status loop. `answered` is the server's answer to a status; if it is `None`, the server answers with the
+/// object that was sent.
 async fn serving_with(answered: Option<(u16, Value)>) -> Serving {
     let written = Arc::<Mutex<Vec<String>>>::default();
     let sent = Arc::clone(&written);
@@ -54,7 +56,7 @@ async fn serving_with(answered: Option<(u16, Value)>) -> Serving {
     Serving { statuses, catalog, plans, written }
 }
 
-/// A status that an Event follows.
+/// Returns a status that leads to an Event.
 fn bad_status() -> WantedStatus {
     let object = read(Kind::Plugin, "p", &json!({"source": {"inline": "export default ("}}), &json!({}));
     let condition = json!({
@@ -66,8 +68,8 @@ fn bad_status() -> WantedStatus {
 
 #[tokio::test]
 async fn an_object_that_is_gone_has_no_event_and_its_status_does_not_count_as_written() {
-    // What a real API server answers if the object was deleted, and if there is another one of its name; the cluster
-    // tests check that this is still so.
+    // The answers of a real API server if the object was deleted, and if another object of the same name exists. The
+    // cluster tests check that they are still the same.
     let not_found = json!({"kind": "Status", "status": "Failure", "code": 404, "message": "\"p\" not found"});
     let other = json!({"metadata": {"name": "p", "namespace": "ns", "uid": "other"}});
     let conflict = json!({"kind": "Status", "status": "Failure", "code": 409, "message": "it has been modified"});

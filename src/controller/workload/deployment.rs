@@ -8,11 +8,11 @@ use super::template::template;
 use crate::controller::GATEWAY_LABEL;
 use crate::controller::manifest::Manifest;
 
-/// Pods of a gateway whose spec does not say how many.
+/// Number of pods of a gateway whose spec has no `replicas`.
 const REPLICAS: u32 = 2;
 
 pub(super) fn deployment(input: &WorkloadInput<'_>) -> Manifest<Deployment> {
-    // With autoscaling, the number is the autoscaler's.
+    // With autoscaling, the autoscaler sets the number.
     let replicas = input.spec.autoscaling.is_none().then(|| input.spec.replicas.unwrap_or(REPLICAS));
     Manifest::from_json(json!({
         "apiVersion": "apps/v1",

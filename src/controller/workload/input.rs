@@ -1,4 +1,4 @@
-//! What a gateway's workload follows from.
+//! The input from which a gateway's workload is built.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,26 +9,26 @@ use crate::api::gateway::MCPGatewaySpec;
 use crate::controller::owner::Owner;
 use crate::domain::plan::{ListenerPlan, Plan};
 
-/// The port of the admin API, unless the spec says otherwise.
+/// The port of the admin API of a gateway whose spec has no `admin.port`.
 const ADMIN_PORT: u16 = 9090;
 /// The port of the only listener of a gateway that declares none.
 const MCP_PORT: u16 = 8080;
 
-/// What a gateway's workload follows from.
+/// Everything that a gateway's workload depends on.
 pub(in crate::controller) struct WorkloadInput<'a> {
     pub(in crate::controller) owner: &'a Owner,
     pub(in crate::controller) spec: &'a MCPGatewaySpec,
     pub(in crate::controller) settings: &'a WorkloadSettings,
-    /// The listeners that pods open: those of the plan in force, which may be older than the spec.
+    /// The listeners that pods open: those of the plan in force, which can be older than the spec.
     pub(super) listeners: Vec<ListenerPlan>,
-    /// Where pods look for plugins.
+    /// The folder in which pods look for plugin files.
     pub(super) plugin_dir: PathBuf,
-    /// The keys of Secrets in the gateway's namespace that pods may need.
+    /// The keys of Secrets in the gateway's namespace that pods can need.
     pub(super) secrets: BTreeSet<SecretKey>,
 }
 
 impl<'a> WorkloadInput<'a> {
-    /// `plans` are those that pods may run. The first one is in force.
+    /// Creates the input. `plans` are the plans that pods can run; the first one is in force.
     pub(in crate::controller) fn new(
         owner: &'a Owner,
         spec: &'a MCPGatewaySpec,
@@ -51,7 +51,8 @@ impl<'a> WorkloadInput<'a> {
     }
 }
 
-/// Returns the listeners of pods that run this plan. A plan that an earlier version stored can have none.
+/// Returns the listeners of pods that run this plan: those that the plan declares, or one with defaults for a plan that
+/// an earlier version stored without listeners.
 pub(in crate::controller) fn listeners(plan: &Plan) -> Vec<ListenerPlan> {
     if !plan.gateway.listeners.is_empty() {
         return plan.gateway.listeners.clone();

@@ -1,4 +1,5 @@
-//! The Deployment of a gateway's pods and the objects around it. Pure functions, except for [`Workloads`].
+//! The Deployment, the Service and the PodDisruptionBudget of a gateway's pods. Pure functions, except for
+//! [`Workloads`].
 
 mod budget;
 mod deployment;

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use crate::domain::plan::Plan;
 use crate::domain::secret::secret_uses;
 
-/// The most keys that a pod mounts. Pods report further ones as missing.
+/// Maximum number of keys that a pod mounts. Pods report the keys beyond this number as missing.
 const MAX_KEYS: usize = 1000;
 
 /// The name of a Secret, and a key in it.
 pub(in crate::controller) type SecretKey = (String, String);
 
-/// Returns the keys of Secrets in this namespace that the plans name. Impossible names are left out: because of one of
-/// them, the API server would refuse the whole Deployment.
+/// Returns the keys of Secrets in this namespace that the plans name, at most [`MAX_KEYS`]. Names that no Secret can
+/// have are left out, because a single one would make the API server refuse the whole Deployment.
 pub(super) fn named(namespace: &str, plans: &[&Plan]) -> BTreeSet<SecretKey> {
     let named = plans.iter().flat_map(|plan| secret_uses(plan));
     let own = named.filter(|(secret, key)| secret.namespace == namespace && is_name(&secret.name) && is_key(key));

@@ -41,10 +41,10 @@ fn type_name(written: Option<ServiceType>) -> &'static str {
     }
 }
 
-/// Returns the URLs of a gateway's endpoints behind its Service.
+/// Returns the URLs at which a gateway's endpoints can be reached through its Service.
 pub(in crate::controller) fn addresses(owner: &Owner, listeners: &[ListenerPlan]) -> Vec<String> {
     let host = format!("{}.{}.svc", workload(&owner.key.name), owner.key.namespace);
-    // A listener that refuses stays closed.
+    // A listener with a refusal is not opened.
     let open = listeners.iter().filter(|listener| listener.refusing.is_none());
     open.map(|listener| format!("http://{host}:{}{}", listener.port, listener.path)).collect()
 }

@@ -10,7 +10,7 @@ use crate::controller::writer::Writer;
 pub struct PodSettings {
     /// The image of the gateway container.
     pub image: String,
-    /// When nodes pull it.
+    /// When nodes pull the image.
     pub pull_policy: ImagePullPolicy,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for ImagePullPolicy {
     }
 }
 
-/// All settings that a workload follows from.
+/// All settings of the operator that workloads depend on.
 pub(in crate::controller) struct WorkloadSettings {
     pub(in crate::controller) pods: PodSettings,
     /// The operator's service account, as `NAMESPACE/NAME`.
@@ -57,7 +57,8 @@ impl Workloads {
         self.pods.is_some()
     }
 
-    /// Returns the settings; `None` if the operator creates no pods. An error says why they are not known yet.
+    /// Returns the settings; `None` if the operator creates no pods. The error is the reason why the settings are not
+    /// known yet.
     pub(in crate::controller) async fn settings(&self) -> Option<Result<WorkloadSettings, String>> {
         let pods = self.pods.clone()?;
         let account = self.account.find().await;

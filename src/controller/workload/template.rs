@@ -13,13 +13,13 @@ use super::input::WorkloadInput;
 use crate::api::gateway::pods::GatewayPod;
 use crate::controller::{GATEWAY_LABEL, MANAGED_BY};
 
-/// The user and group of the image.
+/// The user id and the group id of the gateway's processes, as in the image.
 const USER: u32 = 65532;
-/// Seconds that a pod has to end, unless the spec says otherwise.
+/// Default number of seconds that a pod has to end.
 const GRACE_SECONDS: u32 = 60;
-/// Seconds of them that are left to the gateway to end after its last call.
+/// The part of these seconds that is reserved for the gateway to end after its last call.
 const END_SECONDS: u32 = 5;
-/// Ports from which on every user may listen.
+/// The lowest port on which every user can listen.
 const UNPRIVILEGED: u16 = 1024;
 
 pub(super) fn template(input: &WorkloadInput<'_>) -> Value {
@@ -36,7 +36,7 @@ fn spec(input: &WorkloadInput<'_>, pod: GatewayPod) -> Value {
     let grace = pod.termination_grace_period_seconds.unwrap_or(GRACE_SECONDS);
     json!({
         "serviceAccountName": input.owner.workload(),
-        // A projected volume holds the token, so that it is the only one.
+        // A projected volume contains the token, so no other token is mounted.
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
         "securityContext": security(input),

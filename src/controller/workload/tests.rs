@@ -1,4 +1,4 @@
-//! What a spec makes of a gateway's pods.
+//! Tests of how a gateway's spec determines its pods.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::controller::planned_gateway::PlannedGateway;
 use crate::controller::status::tests::read;
 use crate::domain::ids::Kind;
 
-/// Returns a gateway `ns/main` with these members of its spec, and an upstream whose headers are from these keys of
+/// Returns a gateway `ns/main` with these members of its spec, and an upstream whose headers come from these keys of
 /// Secrets.
 fn planned(spec: Value, headers: &[(&str, &str)]) -> PlannedGateway {
     let mut whole = json!({"authentication": {"anonymous": {}}});
@@ -52,7 +52,7 @@ fn pod(spec: Value) -> (Value, Value) {
     (template["spec"].clone(), template["spec"]["containers"][0].clone())
 }
 
-/// Checks that the type of Kubernetes has every field.
+/// Asserts that the Kubernetes type `K` has every field of `body`.
 fn is_known<K: Serialize + DeserializeOwned>(body: &Value) {
     let typed: K = serde_json::from_value(body.clone()).unwrap();
     assert_eq!(serde_json::to_value(typed).unwrap(), *body);

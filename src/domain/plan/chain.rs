@@ -13,24 +13,25 @@ use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
 pub struct ChainPlan {
     /// Namespace and name of the PluginChain.
     pub key: ObjectKey,
-    /// Digest of the chain and its plugins' digests, 12 hex characters.
+    /// Digest of the chain, including the digests of its plugins' code; 12 hex characters.
     pub revision: String,
     /// The phase in which the chain runs.
     pub phase: Phase,
     /// Position among the chains with the same value of `owner`; lower runs first.
     pub order: i32,
-    /// Whether the chain belongs to the gateway's owner: it is in the gateway's namespace, or the gateway requires
-    /// it. Such chains run last and can cover every upstream.
+    /// Whether the chain belongs to the gateway's owner: it is in the gateway's namespace, or the gateway requires it.
+    /// Such chains can cover upstreams of any namespace, and run last.
     pub owner: bool,
     /// The MCP methods that the chain covers; by default only `tools/call`.
     pub methods: Vec<String>,
     /// The upstreams that the chain covers.
     pub upstreams: UpstreamScope,
-    /// Globs over the tools that the chain covers, by the servers' own names; empty means all tools.
+    /// Globs that match the servers' own names of the tools that the chain covers. Empty means all tools.
     pub include: Vec<String>,
-    /// Globs over the tools that the chain does not cover, even if `include` matches them.
+    /// Globs that match the servers' own names of tools that the chain does not cover, even if `include` matches them.
     pub exclude: Vec<String>,
-    /// Whether the text of progress and log messages reaches the client even if the chain has a Guard on the response.
+    /// Whether log messages, and the texts of progress notifications, reach the client although the chain has a Guard
+    /// on the response.
     pub notifications_pass: bool,
     /// The entries in the order in which they run.
     pub entries: Vec<EntryPlan>,
@@ -47,9 +48,9 @@ pub struct UpstreamScope {
     pub namespace: Option<String>,
     /// Whether all upstreams of the namespace are covered, such as when the chain lists no names and no labels.
     pub all: bool,
-    /// Globs over the names of upstreams.
+    /// Globs that match the names of upstreams.
     pub names: Vec<String>,
-    /// Selector of the labels of upstreams.
+    /// Label selector that matches upstreams.
     pub selector: Option<LabelSelector>,
 }
 
@@ -58,27 +59,27 @@ pub struct UpstreamScope {
 pub struct EntryPlan {
     /// Namespace and name of the Plugin.
     pub plugin: ObjectKey,
-    /// Index of the entry in `spec.entries`.
+    /// Index of the entry in the chain's `spec.entries`, from 0.
     pub place: u32,
     /// Whether the entry is enabled. Its plugin can be disabled separately.
     pub enabled: bool,
-    /// Timeout in milliseconds; `None` means that of the plugin.
+    /// Timeout in milliseconds; `None` means the plugin's timeout.
     pub timeout_ms: Option<u32>,
     /// Token limit for plugins that shorten content; `None` means the limit in the call's `_meta`, if any.
     pub max_tokens: Option<u32>,
-    /// `order` of the entry; `None` means that of the plugin.
+    /// The entry's `order`; `None` means the plugin's `order`.
     pub order: Option<i64>,
-    /// Configuration whose keys replace those of the plugin's configuration.
+    /// The entry's configuration. Its keys replace the same keys in the plugin's configuration.
     pub config: Option<Box<RawValue>>,
     /// The part of a response that the entry sees.
     pub view: View,
     /// The CEL condition; `None` means that the entry always runs.
     pub when: Option<String>,
-    /// `failurePolicy` of the entry; `None` means the default of the role.
+    /// `failurePolicy` as the chain sets it for the entry; `None` means the default of the plugin's role.
     pub written_policy: Option<FailurePolicy>,
-    /// The effect of a failure of the entry, with the role's default filled in.
+    /// What a failure of the entry does to the call: `written_policy`, or the default of the role.
     pub failure_policy: FailurePolicy,
-    /// Whether the entry affects calls.
+    /// `Shadow` if the entry runs without affecting calls.
     pub mode: Mode,
     /// The plugin's role; `Guard` for an entry that cannot run.
     pub role: Role,
@@ -87,8 +88,9 @@ pub struct EntryPlan {
 }
 
 impl EntryPlan {
-    /// Returns the field that lets calls pass in spite of a Guard, and a description of the effect. An unavailable
-    /// entry in mode Shadow is not reported: it counts as a Guard only because it cannot run.
+    /// If a setting lets calls pass although the entry is a Guard, returns the field of that setting and a description
+    /// of the effect. An unavailable entry in mode Shadow is not reported: it counts as a Guard only because it cannot
+    /// run.
     pub fn weakness(&self) -> Option<(&'static str, String)> {
         if !self.enabled || self.role != Role::Guard {
             return None;

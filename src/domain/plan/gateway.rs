@@ -23,22 +23,22 @@ pub struct GatewayPlan {
     pub listeners: Vec<ListenerPlan>,
     /// Whether the manifest allows clients without credentials (`anonymous: {}`).
     pub anonymous: bool,
-    /// How the names that clients see are made.
+    /// How the tool names that clients see are formed.
     pub prefix: PrefixMode,
     /// Limits on calls.
     pub limits: Limits,
-    /// Limits on plugins.
+    /// Settings for running plugins.
     pub runtime: Runtime,
     /// Seconds after which an idle session ends.
     pub session_idle_seconds: u32,
-    /// Number of executions of each plugin that are kept in memory.
+    /// Maximum number of executions of each plugin whose records are kept in memory.
     pub history_per_plugin: u32,
     /// `error`, `warn`, `info`, `debug` or `trace`; `None` if the manifest does not set it.
     pub log_level: Option<String>,
     /// Where traces are sent; `None` if the manifest does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing: Option<TracingPlan>,
-    /// Chains that must be in force before any call is served.
+    /// Chains that must be in force: while one of them is not, every call is refused.
     pub required: Vec<ObjectKey>,
     /// Whether `spec.admin.authentication` is set: the admin API then also requires authentication from programs on
     /// this machine.
@@ -68,17 +68,18 @@ pub struct ListenerPlan {
     pub refusing: Option<Refusal>,
 }
 
-/// How the public names of tools are made.
+/// How the public names of tools are formed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PrefixMode {
     /// `{upstream}__{tool}`.
     #[default]
     Always,
-    /// The tool's own name. Instead `{upstream}__{tool}` if an earlier upstream was ever seen to have the name, if the
-    /// name begins with another upstream's prefix, or if there was no room to keep the name.
+    /// The tool's own name. The name is `{upstream}__{tool}` instead if an earlier upstream was ever seen to have a
+    /// tool of this name, if the name begins with another upstream's prefix, or if there was no room to store the name
+    /// when the tool was first seen.
     OnConflict,
-    /// The tool's own name. If two tools have the same name, the later one is left out. Because no tool has a prefix in
-    /// this mode, a name that looks prefixed is allowed.
+    /// The tool's own name. If two tools have the same name, the later one gets no public name. Because no tool has a
+    /// prefix in this mode, a name that looks prefixed is allowed.
     Never,
 }
 
@@ -131,9 +132,9 @@ pub struct GatewayTakes {
 /// Which objects a gateway selects, by namespace and labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Takes {
-    /// The namespaces of the objects.
+    /// The namespaces in which objects are selected.
     pub namespaces: Namespaces,
-    /// Selector of the objects' labels; an empty selector matches all.
+    /// Label selector for the objects; an empty selector matches all objects.
     pub selector: LabelSelector,
 }
 

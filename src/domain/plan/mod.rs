@@ -1,5 +1,5 @@
-//! The plan: the compiled gateway configuration, as data. The compiler makes it, and the engine links it so that it can
-//! run.
+//! The plan: the compiled gateway configuration, as data. The compiler makes the plan, and the engine links it so that
+//! calls can run on it.
 //!
 //! A plan refers to secrets but never holds their values, and it names plugin code by digest. It has a format
 //! version, so that gateways of adjacent versions can read it.
@@ -38,12 +38,12 @@ pub const FORMAT_VERSION: u32 = 2;
 /// The features that this version supports and that a plan can list in [`Plan::requires`].
 pub const FEATURES: &[&str] = &[];
 
-/// Everything that one gateway runs.
+/// The complete configuration of one gateway: its settings, upstreams, chains, and plugins with their code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// The format version of the plan; see [`FORMAT_VERSION`].
     pub format_version: u32,
-    /// Digest of the fields below, 12 hex characters.
+    /// Digest of the other fields, computed while this field is empty; 12 hex characters.
     pub revision: String,
     /// The features that a gateway must support to run the plan as intended, such as a kind of guard that an older
     /// version would ignore. A gateway that does not support all of them refuses the plan.
@@ -82,8 +82,8 @@ impl Plan {
         self.upstreams.iter().find(|u| u.key.name == name)
     }
 
-    /// Hides values that can be secrets although they are written as plain text, so that the plan can be shown: values
-    /// of headers and environment variables, arguments of processes, and user, query and fragment of URLs.
+    /// Hides values that can be secrets although they are written as plain text, so that the plan can be shown: literal
+    /// values of headers and environment variables, arguments of processes, and the user, query and fragment of URLs.
     pub fn hide_values(&mut self) {
         for upstream in &mut self.upstreams {
             match &mut upstream.transport {
@@ -105,7 +105,7 @@ impl Plan {
     }
 }
 
-/// Returns a URL without user, query and fragment.
+/// Returns a URL without its user, query and fragment.
 pub fn address_of(url: &str) -> String {
     let plain = url.split(['?', '#']).next().unwrap_or_default();
     let Some((scheme, rest)) = plain.split_once("://") else { return plain.to_owned() };

@@ -1,4 +1,4 @@
-//! A plugin in the plan: its code by digest, and everything that its workers are made of.
+//! A plugin in the plan: the digest of its code, and everything else that its workers need.
 
 use std::path::PathBuf;
 
@@ -15,13 +15,13 @@ use crate::domain::plugin::{Encoding, Phase, Protocol, Role};
 pub struct PluginPlan {
     /// Namespace and name of the Plugin.
     pub key: ObjectKey,
-    /// Document 000's Plugin.id: 8 hex characters of the hash of the plugin's identity. It stays the same when the
-    /// plugin is edited.
+    /// Document 000's Plugin.id: the first 8 hex characters of the SHA-256 of the plugin's `namespace/name`. It stays
+    /// the same when the plugin is edited.
     pub id: String,
     /// SHA-256 of the plugin's code in hex, the key in [`Plan::code`]. Empty if the plan does not hold the code.
     pub digest: String,
-    /// The file below the gateway's plugin folder, for code that only the gateway can read. `digest` is empty until the
-    /// gateway has read it.
+    /// The file that contains the code, relative to the gateway's plugin folder. Set only for code that the operator
+    /// cannot read. `digest` is empty until the gateway has read the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The SHA-256 that the code of `path` must have, in hex; `None` means any.
@@ -33,14 +33,14 @@ pub struct PluginPlan {
     /// The phases that the code of `path` must serve; `None` means that its exports decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted_phases: Option<Vec<Phase>>,
-    /// The name of the file that the code is written to. Its extension decides between ES module and CommonJS.
+    /// The name of the file that the code is written to. The extension decides between ES module and CommonJS.
     pub file_name: String,
     /// The folder whose other files the code can import, for code from a `path`.
     pub folder: Option<PathBuf>,
     /// Digest of the other files in `folder`; empty if there is no folder.
     #[serde(default)]
     pub siblings: String,
-    /// The plugin's role, which decides what a failure does to the call.
+    /// The plugin's role. It decides the failure policy of entries that do not set one.
     pub role: Role,
     /// The phases that the plugin serves; both if they are not known yet.
     pub phases: Vec<Phase>,
@@ -54,17 +54,17 @@ pub struct PluginPlan {
     pub encoding: Encoding,
     /// Whether the plugin is enabled (`spec.enabled`).
     pub enabled: bool,
-    /// The order of entries that do not set one.
+    /// The `order` of entries that do not set their own.
     pub order: i64,
-    /// Globs over upstream names; empty means all upstreams.
+    /// Globs that match the names of upstreams on whose calls the plugin runs. Empty means all upstreams.
     pub filter_upstreams: Vec<String>,
-    /// Globs over tool names; empty means all tools.
+    /// Globs that match the servers' own names of tools on whose calls the plugin runs. Empty means all tools.
     pub filter_tools: Vec<String>,
     /// Timeout in milliseconds; `None` means the gateway's default.
     pub timeout_ms: Option<u32>,
-    /// The plugin's configuration, without that of its entries.
+    /// The plugin's own configuration, not merged with those of its entries.
     pub config: Option<Box<RawValue>>,
-    /// All environment variables of the plugin.
+    /// All environment variables of the plugin's workers, each with the source of its value.
     pub env: Vec<NamedValue>,
     /// The hosts that the plugin can connect to, as `host:port`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -85,12 +85,14 @@ pub struct PluginPlan {
 }
 
 impl PluginPlan {
-    /// Returns a digest that identifies this form of the plugin: its code, environment and settings. 12 hex characters.
+    /// Returns a digest of 12 hex characters that identifies this form of the plugin: its code, environment and
+    /// settings.
     pub fn form(&self) -> String {
         revision(self)
     }
 
-    /// Whether `egress` and `env` grant every right that this form has. Literal values in `env` are not rights.
+    /// Whether `egress` and `env` still contain every right that this form has: the hosts that it can connect to, and
+    /// its environment variables. Variables with literal values are not rights.
     pub fn keeps_its_rights(&self, egress: &[String], env: &[NamedValue]) -> bool {
         let listed = self.egress.iter().all(|host| egress.contains(host));
         let mut given = self.env.iter().filter(|named| !matches!(named.value, ValueSource::Literal(_)));
@@ -114,16 +116,16 @@ pub struct PluginLimits {
     pub max_input: u64,
     /// Maximum size of the output content.
     pub max_output: u64,
-    /// Maximum output on standard error between the starts of two executions in a worker. If it is exceeded when an
+    /// Maximum output of a worker on standard error between the starts of two executions. If it is exceeded when an
     /// execution ends, the worker is replaced.
     pub max_stderr: u64,
     /// The memory of a worker's process, not counting what Node.js needs to start. A worker that uses three quarters of
-    /// it is replaced.
+    /// this memory is replaced.
     #[serde(default = "default_memory")]
     pub memory: u64,
 }
 
-/// Returns 256 MiB. Plans of earlier versions do not have the field.
+/// The default of `memory`, which plans of earlier versions do not contain: 256 MiB.
 fn default_memory() -> u64 {
     256 << 20
 }

@@ -7,7 +7,7 @@ use crate::domain::digest::revision;
 use crate::domain::ids::ObjectKey;
 use crate::domain::reason::Reason;
 
-/// The stop switch, a refusal of all calls, and what was revoked since the running plan was compiled.
+/// The stop switch, a refusal of all calls, and the objects that were revoked since the running plan was compiled.
 ///
 /// While a gateway is pinned to an older revision, edits do not take effect. Restrictions do, because users rely on
 /// them when they stop a gateway, delete an object or withdraw consent.
@@ -15,7 +15,7 @@ use crate::domain::reason::Reason;
 pub struct Restrictions {
     /// Whether the stop switch is set (`spec.stopped`).
     pub stopped: bool,
-    /// Whether `stopMode` is `Cancel`.
+    /// Whether `stopMode` is `Cancel`, so that stopping also ends calls in flight.
     pub stop_cancels: bool,
     /// If set, every call is refused.
     pub refusing: Option<Refusal>,
@@ -43,9 +43,9 @@ pub enum Revoked {
 const FORMAT: u32 = 1;
 
 impl Restrictions {
-    /// Returns a digest that differs between restrictions with different effects. It consists of the format, which
-    /// [`Self::format_of`] returns, and twelve hex characters, and is empty if nothing is restricted. Messages are
-    /// not part of it, because another version can word them differently.
+    /// Returns a digest that differs between restrictions with different effects; empty if nothing is restricted. It
+    /// begins with the format (see [`Self::format_of`]), followed by a hyphen and 12 hex characters. Messages do not
+    /// change the digest, because another version can word them differently.
     pub fn digest(&self) -> String {
         if *self == Self::default() {
             return String::new();
@@ -55,7 +55,7 @@ impl Restrictions {
         format!("{FORMAT}-{}", revision(&(self.stopped, self.stop_cancels, refusing, revoked)))
     }
 
-    /// Returns the format of a digest; empty if nothing is restricted.
+    /// Returns the format at the beginning of a digest; empty for the empty digest.
     pub fn format_of(digest: &str) -> &str {
         digest.split_once('-').map_or("", |(format, _)| format)
     }

@@ -1,4 +1,4 @@
-//! Settings that limit plugins.
+//! Settings for running plugins.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::sandbox::SandboxMode;
 
-/// Settings that limit plugins, for each gateway process. Names, ranges and defaults are those of document 000's
-/// PluginConfiguration.
+/// Settings for running plugins: the programs and folders to use, and the limits of each gateway process. Names, ranges
+/// and defaults are those of document 000's PluginConfiguration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runtime {
     /// The folder that `source.path` is relative to. Default: `/plugins`.
@@ -27,7 +27,7 @@ pub struct Runtime {
     pub queue_timeout_ms: u32,
     /// Maximum number of bytes of content in workers and queues together. Default: 64 MiB.
     pub max_bytes_in_flight: u64,
-    /// Whether plugins need the complete sandbox; `None` means `Required` on systems that have a sandbox (Linux).
+    /// How much of the sandbox plugins need; `None` means `Required` on systems that have a sandbox (Linux).
     #[serde(default)]
     pub sandbox: Option<SandboxMode>,
 }

@@ -20,32 +20,33 @@ pub struct UpstreamPlan {
     pub enabled: bool,
     /// The transport, and the server's address or program.
     pub transport: TransportPlan,
-    /// The MCP era to use.
+    /// The MCP era to use with the upstream.
     pub era: EraSetting,
-    /// Timeout in milliseconds for connecting, including the response headers.
+    /// Timeout in milliseconds for connecting, up to the arrival of the response headers.
     pub connect_timeout_ms: u32,
-    /// Timeout of a call's answer in milliseconds; `None` means the gateway's setting.
+    /// How long to wait for the answer to a call, in milliseconds; `None` means the gateway's setting.
     pub call_timeout_ms: Option<u32>,
-    /// Whether each progress notification restarts the timeout of a call, up to the gateway's ceiling.
+    /// Whether each progress notification restarts `call_timeout_ms`, up to the gateway's limit on the duration of
+    /// calls.
     #[serde(default = "extends", skip_serializing_if = "Clone::clone")]
     pub extend_on_progress: bool,
     /// Milliseconds after which a connection that no call uses is closed; 0 means never.
     pub idle_timeout_ms: u32,
     /// How the upstream's health is checked.
     pub health: HealthPlan,
-    /// The value of the annotation `hawsepipe.dev/enable`. A new value returns an upstream to routing that was taken
-    /// out of it.
+    /// The value of the annotation `hawsepipe.dev/enable`. If the upstream was taken out of routing, a new value
+    /// returns it to routing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable: Option<String>,
-    /// Whether arguments are checked against the tool's input schema.
+    /// Whether the arguments of calls are checked against the tool's input schema.
     pub validate_arguments: bool,
     /// Maximum number of calls in flight; `None` means no limit.
     pub concurrent_calls: Option<u32>,
     /// Maximum size of an answer in bytes; `None` means the gateway's setting.
     pub max_response_size: Option<u64>,
-    /// Globs over the tools to offer, by the server's own names; empty means all tools.
+    /// Globs that match the server's own names of the tools to offer. Empty means all tools.
     pub include: Vec<String>,
-    /// Globs over the tools not to offer, even if `include` matches them.
+    /// Globs that match the server's own names of tools not to offer, even if `include` matches them.
     pub exclude: Vec<String>,
     /// Changes to individual tools.
     pub overrides: Vec<ToolOverride>,

@@ -7,15 +7,15 @@ use crate::domain::ids::ObjectKey;
 /// The source of a value. Secrets are resolved when the gateway links the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ValueSource {
-    /// Written in the manifest, or read from a ConfigMap.
+    /// A value that the manifest contains, or that was read from a ConfigMap.
     Literal(String),
-    /// A key of a Secret in the object's own namespace.
+    /// The value of a key of a Secret in the object's own namespace.
     Secret {
         /// Namespace and name of the Secret.
         secret: ObjectKey,
         /// The key in the Secret.
         key: String,
-        /// Whether the value can be missing.
+        /// Whether the header or variable is left out, rather than reported as a problem, if the value is missing.
         optional: bool,
     },
     /// A variable of the gateway's own environment (standalone only).
@@ -27,6 +27,6 @@ pub enum ValueSource {
 pub struct NamedValue {
     /// The name of the header or variable.
     pub name: String,
-    /// The source of its value.
+    /// Where the value comes from.
     pub value: ValueSource,
 }

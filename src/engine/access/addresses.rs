@@ -1,4 +1,4 @@
-//! Clients without credentials, distinguished by their address.
+//! Counters for each client address. Clients without credentials can be distinguished only by their address.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -17,7 +17,8 @@ pub struct Addresses<T> {
 }
 
 impl<T: Default> Addresses<T> {
-    /// Returns the counter of an address. It is kept until the returned `Arc` and all its clones are dropped.
+    /// Returns the counter of an address. The same counter is returned at least until the `Arc` and all its clones are
+    /// dropped.
     pub fn of(&self, address: IpAddr) -> Arc<T> {
         let address = network(address);
         if let Some(known) = self.known.get(&address) {

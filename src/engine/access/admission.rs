@@ -101,8 +101,9 @@ impl Engine {
         Ok(vec![in_process, in_session])
     }
 
-    /// Counts a call against the limits of its caller's session or address. The limit on calls in flight applies only
-    /// to calls of clients. If it applied to the calls that plugins make, a client's call could fail halfway.
+    /// Counts a call against the limits of the session, principal or address of its caller. The limit on calls in
+    /// flight applies only to calls of clients. If it applied to the calls that plugins make, a client's call could
+    /// fail halfway.
     fn admit_caller(&self, caller: &Caller, limits: &Limits, depth: u32) -> Result<Counted, AdmissionError> {
         let (mut concurrent, mut total) = (limits.session_concurrent_calls, limits.session_total_calls);
         concurrent = concurrent.filter(|_| depth == 0);

@@ -1,14 +1,15 @@
-//! Session ids that clients ended, although they can still be opened.
+//! Ids of sessions that clients ended. Without this list, the process would take such a session over again, because its
+//! sealed id is still valid.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The most ids; the oldest are forgotten first.
+/// The maximum number of ids that are kept. The oldest are forgotten first.
 const MAX_DELETED: usize = 65_536;
-/// The characters that identify an id: its nonce.
+/// The number of characters at the beginning of an id that encode its nonce. They identify the id.
 const NONCE: usize = 16;
 
-/// The ids that were added last.
+/// The ids that were added most recently.
 #[derive(Default)]
 pub(super) struct DeletedIds(Mutex<Kept>);
 
@@ -19,7 +20,7 @@ struct Kept {
 }
 
 impl DeletedIds {
-    /// Adds an id.
+    /// Adds an id. An id that is too short to contain a nonce is ignored.
     pub(super) fn add(&self, id: &str) {
         let Some(nonce) = nonce(id) else { return };
         let mut kept = self.lock();
@@ -34,7 +35,7 @@ impl DeletedIds {
         }
     }
 
-    /// Whether it was added.
+    /// Whether the id was added and has not been forgotten since.
     pub(super) fn contains(&self, id: &str) -> bool {
         nonce(id).is_some_and(|nonce| self.lock().ids.contains(&nonce))
     }

@@ -1,4 +1,5 @@
-//! Session ids that every replica of a gateway can read: what a session is, sealed with a key that the replicas share.
+//! Sealed session ids: they contain, encrypted, what a replica needs to take a session over. The replicas of a gateway
+//! share the key.
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, Nonce, RandomizedNonceKey};
 use base64::Engine as _;
@@ -9,30 +10,30 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::secret::SecretText;
 use crate::domain::version::LEGACY_VERSIONS;
 
-/// The most keys: the newest, and those that ids of the last day were sealed with.
+/// The maximum number of keys: the newest, and older ones with which ids of the last day were sealed.
 const MAX_KEYS: usize = 8;
-/// Bytes of a key.
+/// The size of a key in bytes.
 const KEY_BYTES: usize = 32;
-/// Bytes of a nonce, which an id begins with.
+/// The size in bytes of the nonce with which an id begins.
 const NONCE_BYTES: usize = 12;
-/// The longest id that is read. Those of ours are shorter.
+/// The maximum length of an id that is read. The ids that this gateway makes are shorter.
 const MAX_ID: usize = 1024;
-/// What is sealed, and the version of its form.
+/// The purpose of the seal and the version of the sealed data. Both are authenticated with each id.
 const PURPOSE: &str = "hawsepipe session 1";
 
-/// Who may use a session, and where. An id that was sealed for another scope cannot be opened.
+/// Who may use a session, and on which endpoint. An id that was sealed for one scope cannot be opened in another.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionScope<'a> {
-    /// The gateway.
+    /// The gateway at which the session was begun.
     pub gateway: &'a ObjectKey,
     /// The client's principal.
     pub principal: &'a str,
-    /// The upstream whose endpoint the session was begun on; `None` for the endpoint of all.
+    /// The upstream whose endpoint the session was begun on; `None` for the endpoint of all upstreams.
     pub upstream: Option<&'a str>,
 }
 
 impl SessionScope<'_> {
-    /// The data that is authenticated with an id, but is not a part of it.
+    /// Returns the data that is authenticated together with an id but is not part of the id.
     fn to_aad(self) -> Aad<Vec<u8>> {
         let Self { gateway, principal, upstream } = self;
         Aad::from(
@@ -41,34 +42,34 @@ impl SessionScope<'_> {
     }
 }
 
-/// What a replica needs to know of a session that another one began.
+/// What a replica needs to know about a session that another replica began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SessionFacts {
-    /// The protocol version agreed on.
+    /// The negotiated protocol version.
     #[serde(rename = "v")]
     pub(super) version: String,
-    /// The client's own name and version.
+    /// Name and version of the client, as it reports them.
     #[serde(rename = "c")]
     pub(super) client: String,
-    /// Unix milliseconds.
+    /// When the session was opened, in Unix milliseconds.
     #[serde(rename = "t")]
     pub(super) created_at: u64,
 }
 
-/// The keys that session ids are sealed with. AES-256-GCM-SIV: replicas that share a key cannot agree on nonces, and a
-/// nonce that is drawn twice must not give the key away.
+/// The keys with which session ids are sealed. The cipher is AES-256-GCM-SIV: replicas that share a key cannot agree on
+/// nonces, and a nonce that is drawn twice must not reveal the key.
 pub struct SealKeys {
-    /// Seals; opens too.
+    /// Seals new ids, and opens ids.
     newest: RandomizedNonceKey,
-    /// Open only.
+    /// Keys that only open ids.
     older: Vec<RandomizedNonceKey>,
 }
 
 impl SealKeys {
-    /// Reads keys: a line of base64 for each, the newest first. Empty lines are skipped.
+    /// Parses keys: one line of base64 for each key, the newest first. Empty lines are skipped.
     ///
     /// # Errors
-    /// What is wrong, without the text that it is wrong with.
+    /// Says which line is wrong and why, without the text of the line.
     pub fn parse(text: &SecretText) -> Result<Self, String> {
         let lines = text.expose().lines().enumerate().map(|(n, line)| (n + 1, line.trim()));
         let mut keys = Vec::new();
@@ -85,7 +86,7 @@ impl SealKeys {
         Ok(Self { newest, older: keys.collect() })
     }
 
-    /// Makes the id of a session; `None` only if the system has no random numbers.
+    /// Creates the id of a session; `None` only if the system provides no random numbers.
     pub(super) fn seal(&self, scope: SessionScope<'_>, session: &SessionFacts) -> Option<String> {
         let mut sealed = serde_json::to_vec(session).ok()?;
         let nonce = self.newest.seal_in_place_append_tag(scope.to_aad(), &mut sealed).ok()?;
@@ -94,7 +95,7 @@ impl SealKeys {
         Some(URL_SAFE_NO_PAD.encode(id))
     }
 
-    /// Opens an id that was sealed for this scope. Whatever is wrong with it, the answer is the same.
+    /// Opens an id that was sealed for this scope. Returns `None` for every other id, whatever is wrong with it.
     pub(super) fn open(&self, scope: SessionScope<'_>, id: &str) -> Option<SessionFacts> {
         let bytes = Some(id).filter(|id| id.len() <= MAX_ID).and_then(|id| URL_SAFE_NO_PAD.decode(id).ok())?;
         let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES)?;

@@ -13,24 +13,24 @@ use crate::domain::log_level::LogLevel;
 
 /// How long a client has to send `notifications/initialized` (MCP 2025-11-25, lifecycle), in milliseconds.
 pub(super) const READY_WITHIN_MS: u64 = 30_000;
-/// The maximum number of requests of one session that can be cancelled at the same time.
+/// The maximum number of requests of one session that are registered for cancellation at the same time.
 const MAX_CANCELLABLE: usize = 1024;
 
 /// A session of one client.
 pub struct Session {
-    /// Visible ASCII and impossible to guess.
+    /// The id of the session: visible ASCII, and impossible to guess.
     pub id: String,
     /// The negotiated protocol version.
     pub version: String,
     /// Name and version of the client, as it reports them.
     pub client: String,
-    /// The principal of the client.
     principal: String,
     /// The upstream whose endpoint the session was opened on; `None` for the endpoint of all upstreams.
     upstream: Option<String>,
-    /// When it was opened, in Unix milliseconds.
+    /// When the session was opened, in Unix milliseconds. Another replica may have opened it.
     pub created_at: u64,
-    /// When it ends, however much it is used, in Unix milliseconds.
+    /// The time from which the session admits no more requests, in Unix milliseconds; `u64::MAX` if its id is not
+    /// sealed.
     ends_at: u64,
     /// Counts the session's calls.
     pub tracker: Arc<Tracker>,
@@ -48,18 +48,18 @@ pub struct Session {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionView {
-    /// The first 8 characters of its id: enough to identify the session, too few to use it.
+    /// The first 8 characters of the session's id: enough to identify the session, too few to use it.
     pub id: String,
     /// The negotiated protocol version.
     pub version: String,
     /// Name and version of the client, as it reports them.
     pub client: String,
-    /// The upstream whose endpoint the session was opened on.
+    /// The upstream whose endpoint the session was opened on; absent for the endpoint of all upstreams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// When it was opened, in Unix milliseconds.
+    /// When the session was opened, in Unix milliseconds. Another replica may have opened it.
     pub created_at: u64,
-    /// When it was last used, in Unix milliseconds.
+    /// When a request or an open stream last used the session, in Unix milliseconds.
     pub last_used_at: u64,
     /// The number of calls in flight.
     pub calls_in_flight: u32,
@@ -68,7 +68,7 @@ pub struct SessionView {
 }
 
 impl Session {
-    /// Makes a session that is used for the first time at `now`.
+    /// Creates a session that is used for the first time in this process at `now`.
     pub(super) fn new(id: String, facts: SessionFacts, scope: SessionScope<'_>, ends_at: u64, now: u64) -> Self {
         let SessionFacts { version, client, created_at } = facts;
         Self {
@@ -89,12 +89,12 @@ impl Session {
         }
     }
 
-    /// Whether a client in `scope` may use it at `now`.
+    /// Whether a client in `scope` may use the session at `now`.
     pub(super) fn admits(&self, scope: SessionScope<'_>, now: u64) -> bool {
         self.principal == scope.principal && self.upstream.as_deref() == scope.upstream && now < self.ends_at
     }
 
-    /// Restarts its idle time.
+    /// Restarts the idle time of the session.
     pub fn touch(&self, now: u64) {
         self.last_used.store(now, Ordering::Relaxed);
     }
@@ -103,7 +103,8 @@ impl Session {
         self.last_used.load(Ordering::Relaxed)
     }
 
-    /// Whether it should end at `now`, if one may be idle for `idle_ms`. One with calls in flight stays.
+    /// Whether the session must end at `now`: it was idle for `idle_ms`, its client did not send
+    /// `notifications/initialized` in time, or it is too old. False while a call is in flight.
     pub(super) fn is_over(&self, now: u64, idle_ms: u64) -> bool {
         let idle = now.saturating_sub(self.last_used()) >= idle_ms;
         let late = !self.is_ready() && now.saturating_sub(self.created_at) >= READY_WITHIN_MS;
@@ -133,7 +134,8 @@ impl Session {
         *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
     }
 
-    /// Registers the request with this id (raw JSON) as in flight. [`Session::cancel`] cancels the returned token.
+    /// Registers the request with this id (raw JSON) as in flight, unless [`MAX_CANCELLABLE`] requests are already
+    /// registered. [`Session::cancel`] cancels the returned token of a registered request.
     pub fn begin(&self, request: &str) -> CancellationToken {
         let token = CancellationToken::new();
         if self.in_flight.len() < MAX_CANCELLABLE {
@@ -147,7 +149,7 @@ impl Session {
         self.in_flight.remove(request);
     }
 
-    /// Cancels the request with this id, if it is in flight.
+    /// Cancels the request with this id, if it is registered as in flight.
     pub fn cancel(&self, request: &str) {
         if let Some(token) = self.in_flight.get(request) {
             token.cancel();

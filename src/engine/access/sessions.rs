@@ -15,7 +15,8 @@ use crate::domain::limits::Tracker;
 
 /// The maximum number of open sessions.
 pub const MAX_SESSIONS: usize = 10_000;
-/// How long a sealed id is valid, in milliseconds: replicas cannot tell each other that a session was idle.
+/// How long a sealed id is valid after the session was opened, in milliseconds. Replicas cannot tell each other that a
+/// session was idle for too long, so this limit is what ends a session on all of them.
 const SEALED_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// All sessions of this process.
@@ -25,18 +26,19 @@ pub struct SessionTable {
     /// Ids of the sessions whose client has not sent `notifications/initialized`, the oldest first. The list can also
     /// contain ids of sessions that are initialized or have ended.
     fresh: Mutex<VecDeque<String>>,
-    /// Seal ids, so that other replicas can take over a session; `None` if there is nobody to share a key with.
+    /// The keys that seal session ids, so that other replicas can take over sessions; `None` if this process shares no
+    /// keys.
     keys: ArcSwapOption<SealKeys>,
-    /// Sealed ids that clients ended here.
+    /// Sealed ids of sessions that clients ended in this process.
     deleted: DeletedIds,
     addresses: Addresses<Tracker>,
     accounts: Addresses<Account>,
 }
 
 impl SessionTable {
-    /// Opens a session. If there are too many, first ends the oldest one whose client never sent
-    /// `notifications/initialized`, or else the one that has been idle longest. Returns `None` if every session has a
-    /// call in flight or an open stream.
+    /// Opens a session. If [`MAX_SESSIONS`] are already open, first ends the oldest one whose client has neither sent
+    /// `notifications/initialized` nor has a call in flight, or else the session that has been idle longest without a
+    /// call in flight or an open stream. Returns `None` if no session can be ended, or if no id can be sealed.
     pub fn open(&self, version: &str, client: String, scope: SessionScope<'_>, now: u64) -> Option<Arc<Session>> {
         if !self.has_room() {
             return None;
@@ -58,7 +60,7 @@ impl SessionTable {
         Some(session)
     }
 
-    /// Sets the keys that this process shares with other replicas. Sessions that it has stay.
+    /// Sets the keys that this process shares with other replicas. Sessions that are already open are not affected.
     pub fn share(&self, keys: SealKeys) {
         self.keys.store(Some(Arc::new(keys)));
     }
@@ -81,7 +83,7 @@ impl SessionTable {
     }
 
     /// Ends the first candidate that still exists. `next` returns `Some(None)` for a candidate that turned out to be
-    /// unsuitable.
+    /// unsuitable, and `None` if there are no more candidates. Returns whether a session was ended.
     fn end_first(&self, next: impl Fn() -> Option<Option<String>>) -> bool {
         while let Some(candidate) = next() {
             if candidate.is_some_and(|id| self.end(&id)) {
@@ -91,7 +93,8 @@ impl SessionTable {
         false
     }
 
-    /// Returns the session that has been idle longest, among those without calls in flight and open streams.
+    /// Returns the id of the session that has been idle longest, among those without calls in flight and without open
+    /// streams.
     fn idle_longest(&self) -> Option<String> {
         let unused = self.by_id.iter().filter(|session| !session.is_in_use());
         let oldest = unused.min_by_key(|session| session.last_used())?;
@@ -106,8 +109,8 @@ impl SessionTable {
         self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the session with this id, if a client in `scope` may use it, and restarts its idle time. A session that is
-    /// not known here, but whose id another replica sealed, is taken over.
+    /// Returns the session with this id if a client in `scope` may use it, and restarts the idle time of the session. A
+    /// session that this process does not know is taken over if another replica sealed its id.
     pub fn find(&self, id: &str, scope: SessionScope<'_>, now: u64) -> Option<Arc<Session>> {
         let known = self.by_id.get(id).map(|session| Arc::clone(&session));
         let session = known.or_else(|| self.take_over(id, scope, now)).filter(|session| session.admits(scope, now))?;
@@ -122,9 +125,10 @@ impl SessionTable {
             return None;
         }
         let session = Session::new(id.to_owned(), facts, scope, ends_at, now);
-        // Whoever goes on with a session was told its id, so `notifications/initialized` may have gone to another replica.
+        // The client may have sent `notifications/initialized` to the other replica, so the session counts as
+        // initialized.
         session.set_ready();
-        // Another request with the same id may have been quicker.
+        // A concurrent request with the same id may have taken the session over first.
         Some(Arc::clone(&*self.by_id.entry(id.to_owned()).or_insert_with(|| Arc::new(session))))
     }
 
@@ -138,7 +142,7 @@ impl SessionTable {
         &self.accounts
     }
 
-    /// Ends a session. Its streams are closed, its calls continue. Returns whether it existed.
+    /// Ends a session: its streams are closed, but its calls continue. Returns whether the session existed.
     pub fn end(&self, id: &str) -> bool {
         let ended = self.by_id.remove(id);
         if let Some((_, session)) = &ended {
@@ -147,8 +151,8 @@ impl SessionTable {
         ended.is_some()
     }
 
-    /// Ends a session because its client asked for it: this process does not take it over again. Other replicas do, until
-    /// they are asked too.
+    /// Ends a session at the request of its client. This process does not take the session over again. Another replica
+    /// still does, unless the client ends the session there too.
     pub fn delete(&self, id: &str) {
         if self.is_shared() {
             self.deleted.add(id);
@@ -211,7 +215,7 @@ mod tests {
         sessions.find(id, scope(), now)
     }
 
-    /// A replica that has these keys.
+    /// Returns the sessions of a replica that has these keys.
     fn replica(keys: &str) -> SessionTable {
         let sessions = SessionTable::default();
         sessions.share(SealKeys::parse(&SecretText::new(keys)).unwrap_or_else(|why| panic!("{why}")));
@@ -238,7 +242,7 @@ mod tests {
         assert!(Arc::ptr_eq(&taken, &find(&other, &begun.id, 7).unwrap()));
         other.expire(READY_WITHIN_MS + 5, u64::MAX);
         assert_eq!(other.count(), 1, "its client is ready");
-        // Ids of the newer key are opened once the other one has it too.
+        // A replica cannot open ids that were sealed with a key which it does not have yet.
         assert!(find(&home, &open(&other, 8).unwrap().id, 9).is_none());
         for sessions in [&home, &other] {
             assert!(find(sessions, &begun.id, SEALED_MS + 4).is_some());

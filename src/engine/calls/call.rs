@@ -103,8 +103,8 @@ impl Engine {
         {
             return CallEnd::doubled_argument(&steps);
         }
-        // This cannot be checked earlier: the upstream's tool list marks the arguments that headers repeat, and it may
-        // have been read only now.
+        // This cannot be checked earlier: the upstream's tool list marks the arguments that headers repeat, and that
+        // list may have been read only now.
         if let Some(check) = request.check_mirrored
             && let Err(mismatch) = check(&call.tool.mirrored)
         {
@@ -120,9 +120,9 @@ impl Engine {
         self.run_guarded(&call, &client, recorder).await
     }
 
-    /// Returns the route of a call once the plugins that guard it have been loaded or have failed to load. If the call
-    /// were sent earlier, its answer might have to be withheld. After a wait, looks the route up again, because another
-    /// plan may be in force.
+    /// Returns the route of a call after waiting for the plugins that guard the call: until they are loaded or have
+    /// failed to load, or until the time limit. If the call were sent earlier, its answer might have to be withheld.
+    /// After a wait, looks the route up again, because another plan may be in force.
     async fn route_guarded(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -137,8 +137,8 @@ impl Engine {
         (snapshot, route)
     }
 
-    /// Returns the route of a name, and its snapshot. If the name is unknown, waits until the upstreams that can have
-    /// it have been contacted once, then looks it up in the newest snapshot.
+    /// Returns the route of a name, and its snapshot. If the name is unknown, waits until the upstreams that could have
+    /// the tool have been tried once, then looks it up in the newest snapshot.
     async fn route(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -185,7 +185,7 @@ impl Engine {
         self.answer_to_give(call, context, answer, facts, arguments, recorder).await
     }
 
-    /// Runs the response chains on the answer to `arguments`.
+    /// Runs the response chains on the upstream's answer. Their `when` expressions see `arguments`.
     async fn answer_to_give(
         self: &Arc<Self>,
         call: &Routed<'_>,
@@ -219,7 +219,7 @@ impl Engine {
         }
     }
 
-    /// Whether the call's upstream is of the modern era. False before its first handshake.
+    /// Whether the call's upstream uses the modern era. False before the first handshake with the upstream.
     fn is_modern(&self, call: &Routed<'_>) -> bool {
         self.state.upstream(&call.plan().key).facts.is_some_and(|facts| facts.era == Era::Modern)
     }

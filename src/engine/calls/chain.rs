@@ -24,21 +24,21 @@ use crate::telemetry::trace_context::Cause;
 /// The maximum number of executions in the background, that is, of observers and shadows, for which no call waits.
 const MAX_BACKGROUND: u32 = 1000;
 
-/// The data that all entries on one call share.
+/// The data of a call that the entries of one phase share.
 #[derive(Clone, Copy)]
 pub(crate) struct CallContext<'a> {
     pub(crate) facts: &'a Arc<CallFacts>,
     pub(crate) client: &'a dyn ToClient,
-    /// Whether an entry's changed content is rejected if it has a key twice in an object. Otherwise a Guard could check
-    /// the last value while the receiver of the content uses the first.
+    /// Whether content that an entry changed is rejected if it has a key twice in one object. Otherwise a Guard could
+    /// check the last value while the receiver of the content uses the first.
     pub(crate) unique_keys: bool,
-    /// Reserves memory for the answer and its changed versions; `None` for arguments, whose bytes are reserved with the
-    /// request.
+    /// Reserves memory for the answer and its changed versions. `None` if the content is reserved elsewhere: arguments
+    /// together with the request, copies for background entries by the tasks that run these.
     pub(crate) reservation: Option<&'a Reservation>,
 }
 
 impl CallContext<'_> {
-    /// Reserves memory for the original and the changed content together.
+    /// If the content was changed, reserves memory for the original and the changed content together.
     fn hold(&self, content: &Content, changed: Option<&Content>) -> Result<(), CallEnd> {
         let (Some(reservation), Some(changed)) = (self.reservation, changed) else { return Ok(()) };
         reservation.resize(content.size() + changed.size()).map_err(|NoRoom| CallEnd::no_room())
@@ -53,8 +53,8 @@ impl ToClient for Nobody {
 }
 
 impl Engine {
-    /// Runs the selected chains of one phase in order. Each entry gets the content that the one before it returned.
-    /// Returns `None` if no entry changed the content.
+    /// Runs the selected chains of one phase in order. Each entry gets the content as the entries before it have
+    /// changed it. Returns the changed content, or `None` if no entry changed it.
     ///
     /// # Errors
     /// The end of the call, if an entry denied it or failed under the policy `Fail`, or if the changed content exceeds
@@ -107,7 +107,7 @@ impl Engine {
     }
 
     /// Runs an entry in the background, so that the call does not wait for it. The entry counts as failed if too many
-    /// are already running or the memory budget is exhausted.
+    /// executions already run in the background, or if the memory budget is exhausted.
     fn run_beside(
         self: &Arc<Self>,
         context: CallContext<'_>,

@@ -1,4 +1,5 @@
-//! The content that passes through a chain: the part that an entry sees, and how the entry's answer changes it.
+//! The content that passes through a chain, the part of it that an entry sees, and the changes that the entry's answer
+//! makes to it.
 
 use std::borrow::Cow;
 
@@ -27,13 +28,13 @@ pub enum Content {
 pub struct ShownContent<'a> {
     /// The content as JSON, or the text of its only text block.
     pub text: Cow<'a, str>,
-    /// Whether `text` is JSON or plain text.
+    /// The type of `text`: JSON or plain text.
     pub kind: ContentType,
     /// How the structured content of the result relates to the text.
     mirror: Mirror,
 }
 
-/// The members of a content block that are validated after a plugin returned it.
+/// The members of a content block that are validated when a plugin has changed a result.
 #[derive(Deserialize)]
 struct ContentBlock<'a> {
     #[serde(borrow, rename = "type")]
@@ -69,7 +70,7 @@ impl Content {
         text.len() as u64
     }
 
-    /// The path to the first key that occurs twice in an object of the content.
+    /// The path of the first key that occurs twice in one object of the content; `None` if there is no such key.
     pub fn doubled_key(&self) -> Option<Vec<JsonStep>> {
         doubled_key(match self {
             Self::Arguments(text) => text,
@@ -77,7 +78,7 @@ impl Content {
         })
     }
 
-    /// Replaces the part that the plugin saw with the text that it returned. Returns `None` if nothing changed.
+    /// Returns the content with `text` in place of the part that the plugin saw, or `None` if the two are equal.
     ///
     /// # Errors
     /// `InvalidOutput` if the changed content is not valid for its phase.
@@ -113,7 +114,8 @@ fn invalid(what: &str) -> Failure {
     Failure::new(Reason::InvalidOutput, format!("returned content that is not valid: {what}"))
 }
 
-/// Returns `result` with a new text in its only block, and in its structured content if that repeats the text.
+/// Returns `result` with a new text in its only block. If the structured content repeats the old text, it is changed
+/// too.
 fn with_text(result: &RawValue, mirror: Mirror, text: &str) -> Result<Box<RawValue>, Failure> {
     let unreadable = |_| invalid("the result cannot be read");
     let mut object = RawObject::parse(result.get()).map_err(unreadable)?;

@@ -61,7 +61,7 @@ impl Engine {
             ..row(context.facts, chain, entry, &verdict, started_at)
         };
         let trace = EntryTrace {
-            // The answer of an observer is discarded. The trace of a shadow shows what it would have changed.
+            // The answer of an observer is discarded. The trace of a shadow shows what the shadow would have changed.
             changed: row.changed && entry.rules.role != Role::Observe,
             stops: matches!(verdict, Verdict::Go { stop: true, .. }) && entry.rules.role != Role::Observe,
             duration_ms: row.duration_ms,
@@ -107,7 +107,7 @@ impl Engine {
         self.plugins.run(plugin, &input, entry.timeout, &host).await
     }
 
-    /// Returns a plugin's metadata if it fits into a trace, or else the reason why it does not, which is also logged.
+    /// Returns a plugin's metadata if it fits into a trace. If it does not fit, logs and returns the reason instead.
     fn traceable(
         &self,
         metadata: Option<Box<RawValue>>,
@@ -138,7 +138,8 @@ impl Engine {
     }
 }
 
-/// Validates the content of an answer. If the plugin reported an error, its content is not validated.
+/// Validates the content of a plugin's answer. Returns the answer, or the failure if the content is not valid, and the
+/// changed content if there is any. The content is not validated if the plugin reported an error.
 fn check(
     output: Result<Output, Failure>,
     content: &Content,

@@ -1,4 +1,4 @@
-//! Ends a call: counts and records it, and starts a probe of the upstream if the upstream may be down.
+//! The last steps of a call: the call is counted and recorded, and its upstream is probed if the upstream may be down.
 
 use serde_json::value::RawValue;
 
@@ -41,19 +41,20 @@ const KNOWN_MEMBERS: [&str; 17] = [
 ];
 
 impl Engine {
-    /// Ends a call that admission refused.
+    /// Counts a call that admission refused, and returns its end.
     pub(crate) fn not_admitted(&self, error: &AdmissionError) -> CallEnd {
         self.metrics.refused(error.reason.as_str());
         CallEnd::not_admitted(error)
     }
 
-    /// Ends a call that was refused before it was sent.
+    /// Counts a call that was refused after admission but before it was sent, and returns its end.
     pub(crate) fn refused(&self, denial: Denial) -> CallEnd {
         self.metrics.refused(&denial.reason);
         CallEnd::denied(denial)
     }
 
-    /// Ends a call whose upstream returned no answer. An upstream that may be down is probed immediately.
+    /// Logs and counts the failure of a call whose upstream returned no answer, and returns the end of the call. An
+    /// upstream that may be down is probed soon.
     pub(crate) fn upstream_failed(&self, call: &Routed<'_>, error: &UpstreamError) -> CallEnd {
         let key = &call.plan().key;
         // The upstream is not to blame if the gateway has no room for its answer.
@@ -68,7 +69,7 @@ impl Engine {
         CallEnd::upstream_failed(call, error)
     }
 
-    /// Ends a call of a tool that no upstream currently lists.
+    /// Returns the end of a call whose tool is not currently listed by any upstream.
     pub(crate) fn unknown_tool(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> CallEnd {
         let name: String = request.name.chars().take(128).collect();
         let named = match &request.endpoint {
@@ -90,15 +91,16 @@ impl Engine {
         }
     }
 
-    /// Returns why the last attempt to reach an upstream failed, in words that clients can see. `None` if a tool list
-    /// of the upstream was ever read.
+    /// Returns why the last attempt to reach an upstream failed, in words that clients can see. `None` if the attempt
+    /// succeeded, if a tool list of the upstream was ever read, or if the upstream is disabled.
     fn down(&self, upstream: &LinkedUpstream) -> Option<String> {
         let state = self.state.upstream(&upstream.target.plan.key);
         state.down.filter(|_| state.tools.is_none() && upstream.target.plan.enabled)
     }
 
-    /// Ends a call whose answer must be checked by a Guard but has a key twice in one object. Because no Guard has
-    /// checked the names of its members, the message shows only those that the protocol itself defines.
+    /// Withholds an answer that a Guard must check, because it has a key twice in one object. Returns the end of the
+    /// call. No Guard has checked the member names of the answer, so the message shows only those that the protocol
+    /// itself defines.
     pub(crate) fn withheld(&self, call: &Routed<'_>, steps: &[JsonStep]) -> CallEnd {
         let shown = |step: &JsonStep| match step {
             JsonStep::Member(name) if !KNOWN_MEMBERS.contains(&name.as_str()) => JsonStep::Member("*".to_owned()),
@@ -138,7 +140,7 @@ impl Engine {
     }
 }
 
-/// Adds the trace to a result if there is room for both.
+/// Adds the trace to a result if the memory budget has room for both.
 fn add_trace(result: &mut Box<RawValue>, entries: &[EntryTrace], reservation: &Reservation) {
     let trace = to_raw(&entries);
     if reservation.resize((result.get().len() + trace.get().len()) as u64).is_ok() {

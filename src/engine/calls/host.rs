@@ -1,4 +1,4 @@
-//! The requests that a plugin can make during its execution: progress for the client, and calls of tools.
+//! The requests that a plugin can make during its execution: progress reports for the client, and calls of tools.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::engine::request::{CallRequest, Endpoint, Reply, Within};
 /// The maximum number of tool calls that one execution can have in flight.
 const MAX_CALLS: u32 = 8;
 
-/// Handles the requests of one execution.
+/// Handles the requests that a plugin makes during one execution.
 pub(crate) struct CallHost<'a> {
     engine: &'a Arc<Engine>,
     context: CallContext<'a>,

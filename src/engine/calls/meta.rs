@@ -7,7 +7,7 @@ use tracing::Span;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::telemetry::trace_context::{Cause, MEMBERS, members_of};
 
-/// The content of a call's `_meta`.
+/// The keys of a call's `_meta`, parsed.
 pub(crate) struct CallMeta {
     /// `hawsepipe.dev/trace`: whether the client wants the trace in the result.
     pub(crate) trace: bool,
@@ -25,8 +25,8 @@ impl CallMeta {
         let object = meta.and_then(|meta| RawObject::parse(meta.get()).ok()).unwrap_or_default();
         let flag = |key: &str| object.get(key).is_some_and(|value| value.get() == "true");
         let number = |key: &str| object.get(key).and_then(|value| value.get().parse::<u32>().ok());
-        // The gateway sends its own values of the protocol's keys to the upstream. Its `hawsepipe.dev/` keys are not
-        // forwarded.
+        // The gateway sends its own values of the protocol's keys to the upstream. Keys that begin with
+        // `hawsepipe.dev/` are meant for the gateway alone.
         let ours = |key: &str| {
             key == "progressToken" || key.starts_with("hawsepipe.dev/") || key.starts_with("io.modelcontextprotocol/")
         };

@@ -20,33 +20,33 @@ use crate::engine::request::Reply;
 
 /// The reason of a call that ended because its arguments or its answer had a key twice in one object.
 const DUPLICATE_KEY: &str = "DuplicateKey";
-/// The maximum length of a JSON Pointer into the arguments that a message quotes.
+/// The maximum number of characters of a JSON Pointer that a message about arguments quotes.
 const MAX_PLACE: usize = 200;
 /// The JSON-RPC error code of a timeout, as in the MCP SDKs.
 const REQUEST_TIMEOUT: i64 = -32001;
 
-/// Returns the error for a client whose answer does not fit into the memory budget. It does not suggest a time to
-/// retry, because the tool may have done its work.
+/// Returns the error for a client whose answer does not fit into the memory budget. The error does not suggest a time
+/// to retry, because the tool may have done its work.
 pub(crate) fn dropped() -> RpcError {
     RpcError::new(REFUSED, UpstreamError::NoRoom.to_client()).with_data(json!({"reason": NO_ROOM}))
 }
 
-/// How a call was ended before its content could be returned.
+/// The cause of a [`Denial`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DenialKind {
     /// A plugin denied the call.
     Denied,
     /// A plugin failed, and its failure policy is `Fail`.
     Failed,
-    /// The call was not sent, because something that guards it cannot run.
+    /// The call was not sent, because the plan refuses it, or because an entry that must run cannot.
     Refused,
 }
 
-/// Why a call ends before its content can be returned, and who ended it.
+/// Why the client gets a message instead of the upstream's answer, and which chain and plugin are the cause.
 #[derive(Clone, Debug)]
 pub(crate) struct Denial {
     pub(crate) kind: DenialKind,
-    /// The chain, as `namespace/name`; `None` if the gateway or the upstream refused the call.
+    /// The chain, as `namespace/name`; `None` if the call is refused because of its upstream or tool.
     pub(crate) chain: Option<String>,
     /// The plugin, as `namespace/name`; `None` if no single plugin ended the call.
     pub(crate) plugin: Option<String>,
@@ -57,8 +57,8 @@ pub(crate) struct Denial {
 }
 
 impl Denial {
-    /// Creates the denial for a refusal that the plan contains. `chain` is the refusing chain, or `None` if the gateway
-    /// or the upstream refuses.
+    /// Creates the denial for a refusal that the plan contains. `chain` is the refusing chain, or `None` if the refusal
+    /// belongs to an upstream or a tool.
     pub(crate) fn refused(chain: Option<&str>, refusal: &Refusal) -> Self {
         Self {
             kind: DenialKind::Refused,
@@ -94,7 +94,8 @@ pub(crate) struct CallEnd {
     pub(crate) reply: Reply,
     pub(crate) outcome: CallOutcome,
     pub(crate) reason: Option<String>,
-    /// Whether a result has a `resultType`, which the modern era requires.
+    /// Whether the result needs no `resultType` added, because it has one or because none can be added. The modern era
+    /// requires the member.
     pub(crate) typed: bool,
 }
 
@@ -103,7 +104,7 @@ impl CallEnd {
         Self { reply, outcome, reason: reason.into(), typed: false }
     }
 
-    /// Ends the call with the upstream's answer, which `facts` describes.
+    /// The end of a call that the upstream answered. `facts` describes the answer.
     pub(crate) fn answered(answer: Answer, facts: ResultFacts) -> Self {
         let (reply, outcome) = match answer {
             Answer::Result(result) if facts.is_error => (Reply::Result(result), CallOutcome::ToolError),
@@ -113,13 +114,13 @@ impl CallEnd {
         Self { typed: facts.typed, ..Self::new(reply, outcome, None) }
     }
 
-    /// Ends the call with an answer that chains changed.
+    /// The end of a call whose answer was changed by response chains.
     pub(crate) fn answered_anew(answer: Answer) -> Self {
         let facts = ResultFacts::of(&answer);
         Self::answered(answer, facts)
     }
 
-    /// Ends the call because an entry denied it or failed, or because something that guards it cannot run.
+    /// The end of a call that an entry denied, that failed with an entry, or that was refused.
     pub(crate) fn denied(denial: Denial) -> Self {
         let outcome = match denial.kind {
             DenialKind::Denied => CallOutcome::Denied,
@@ -129,30 +130,29 @@ impl CallEnd {
         Self::new(Reply::Result(denial.to_result()), outcome, denial.reason)
     }
 
-    /// Ends a call that was refused at admission.
+    /// The end of a call that was refused at admission.
     pub(crate) fn not_admitted(error: &AdmissionError) -> Self {
         Self::new(Reply::Error(error.to_error()), CallOutcome::Refused, error.reason.as_str().to_owned())
     }
 
-    /// Ends the call because its answer does not fit into the memory budget.
+    /// The end of a call whose answer does not fit into the memory budget.
     pub(crate) fn no_room() -> Self {
         Self::new(Reply::Error(dropped()), CallOutcome::RpcError, NO_ROOM.to_owned())
     }
 
-    /// Ends the call with an internal error.
     pub(crate) fn internal(message: &str) -> Self {
         let error = RpcError::new(INTERNAL_ERROR, message);
         Self::new(Reply::Error(error), CallOutcome::RpcError, message.to_owned())
     }
 
-    /// Ends the call because the gateway panicked. The panic message is not sent to the client, because it can contain
-    /// content.
+    /// The end of a call on which the gateway panicked. The panic message is not sent to the client, because it can
+    /// contain content.
     pub(crate) fn panicked() -> Self {
         let error = RpcError::new(INTERNAL_ERROR, "the gateway failed on this call; its log says where");
         Self::new(Reply::Error(error), CallOutcome::RpcError, "Panicked".to_owned())
     }
 
-    /// Ends the call because of the stop switch (`stopMode: Cancel`).
+    /// The end of a call that the stop switch cancelled (`stopMode: Cancel`).
     pub(crate) fn stopped() -> Self {
         let data = json!({"reason": RefusalReason::Stopped.as_str()});
         let message = "this gateway is stopped, and its calls in flight were ended";
@@ -160,7 +160,7 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::Refused, RefusalReason::Stopped.as_str().to_owned())
     }
 
-    /// Ends the call because the process shuts down and does not wait any longer for running calls.
+    /// The end of a call that took longer than a process that shuts down waits for running calls.
     pub(crate) fn drained() -> Self {
         let reason = RefusalReason::Draining.as_str();
         let message = "this gateway has ended, and the call took longer than it waits for calls in flight: what was \
@@ -169,7 +169,7 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::RpcError, reason.to_owned())
     }
 
-    /// Ends the call because it exceeded the gateway's limit on the duration of calls.
+    /// The end of a call that exceeded the gateway's limit on the duration of calls.
     pub(crate) fn ceiling_reached(ceiling: Duration) -> Self {
         let message = format!("the call took longer than {ceiling:?}, the longest that this gateway lets one take");
         let error = RpcError::new(REQUEST_TIMEOUT, message);
@@ -181,7 +181,7 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::RpcError, "UnknownTool".to_owned())
     }
 
-    /// Ends a call of an upstream that is down and whose tools are therefore unknown.
+    /// The end of a call of an upstream that is down and whose tools are therefore unknown.
     pub(crate) fn upstream_down(name: &str, why: &str) -> Self {
         const REASON: &str = "UpstreamDown";
         let data = json!({"reason": REASON, "upstream": name});
@@ -190,13 +190,13 @@ impl CallEnd {
         Self::new(reply, CallOutcome::RpcError, REASON.to_owned())
     }
 
-    /// Ends the call because its arguments do not match the tool's schema. `places` lists the mismatches, one per line.
+    /// The end of a call whose arguments do not match the tool's schema. `places` lists the mismatches, one per line.
     pub(crate) fn invalid_arguments(tool: &str, places: &str) -> Self {
         let text = format!("The arguments do not fit the input schema of {tool}. Nothing was sent.\n{places}");
         Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
     }
 
-    /// Ends the call because the arguments, as plugins changed them, do not match the tool's schema. `places` lists the
+    /// The end of a call whose arguments, as plugins changed them, do not match the tool's schema. `places` lists the
     /// mismatches, one per line.
     pub(crate) fn invalid_changed_arguments(tool: &str, places: &str) -> Self {
         let text = format!(
@@ -206,7 +206,7 @@ impl CallEnd {
         Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
     }
 
-    /// Ends the call because its arguments have a key twice in one object.
+    /// The end of a call whose arguments have a key twice in one object. `steps` is the path of that key.
     pub(crate) fn doubled_argument(steps: &[JsonStep]) -> Self {
         let place: String = Pointer(steps).to_string().chars().take(MAX_PLACE).collect();
         let message = format!(
@@ -217,13 +217,13 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::RpcError, DUPLICATE_KEY.to_owned())
     }
 
-    /// Ends the call because the client's headers do not match its arguments.
+    /// The end of a call whose HTTP headers do not match the arguments that they repeat.
     pub(crate) fn header_mismatch(error: RpcError) -> Self {
         Self::new(Reply::Error(error), CallOutcome::RpcError, "HeaderMismatch".to_owned())
     }
 
-    /// Reserves memory for the answer until it is sent. Returns [`Self::no_room`] if that exceeds the budget: the
-    /// upstream's answer already fitted, but chains can have made it larger.
+    /// Reserves memory for the answer until it is sent. Returns this end, or [`Self::no_room`] if the answer exceeds
+    /// the budget: the upstream's answer did fit, but chains can have made it larger.
     pub(crate) fn held_in(self, reservation: &Reservation) -> Self {
         let (Reply::Result(text) | Reply::UpstreamError(text)) = &self.reply else { return self };
         match reservation.resize(text.get().len() as u64) {
@@ -232,8 +232,8 @@ impl CallEnd {
         }
     }
 
-    /// Ends the call because the upstream's answer, which a Guard checks, has a key twice in one object. The Guard
-    /// might see a different value than the client.
+    /// The end of a call whose answer is checked by a Guard but has a key twice in one object. The Guard might see
+    /// another value than the client. `place` is the path of the key.
     pub(crate) fn withheld(upstream: &str, place: &str) -> Self {
         let message = format!(
             "upstream {upstream}: its answer is withheld, because a plugin guards it and the key at {place} stands twice in \

@@ -9,12 +9,12 @@ use crate::domain::raw::RawObject;
 use crate::engine::plan::snapshot::LinkedTool;
 
 /// Forwards the progress of one call, from its server and its plugins. MCP requires that the values for one progress
-/// token increase, so values that do not are dropped. If a Guard checks the response, only the numbers are forwarded,
-/// because text could contain data that the Guard removes; log messages are dropped for the same reason.
+/// token increase, so values that do not increase are dropped. If a Guard checks the response, only the numbers are
+/// forwarded, because text could contain data that the Guard removes; log messages are dropped for the same reason.
 pub(crate) struct Progress<'a> {
     client: &'a dyn ToClient,
     guarded: bool,
-    /// The progress that was forwarded last.
+    /// The last progress value that was forwarded.
     last: Mutex<f64>,
 }
 

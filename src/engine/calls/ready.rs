@@ -1,4 +1,4 @@
-//! Checks before anything is sent whether everything that guards a call can run.
+//! Checks, before anything is sent, whether all plugins that guard a call can run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,8 +92,9 @@ impl Engine {
         let _ = self.plans.subscribe().wait_for(|()| !Arc::ptr_eq(&self.snapshot().linked, linked)).await;
     }
 
-    /// Returns the first entry or chain that guards this call and cannot run here. Both phases are checked before
-    /// anything is sent, because a tool must not run if its response would have to be withheld.
+    /// Returns the denial of a call that cannot be guarded: because of the first chain that refuses calls, or the first
+    /// entry that must run but cannot run here. Both phases are checked before anything is sent, because a tool must
+    /// not run if its response would have to be withheld.
     pub(crate) fn cannot_guard(&self, call: &Routed<'_>, traces: &mut EntryTraces) -> Option<Denial> {
         let mut first = 0;
         for selected in call.tool.request.iter().chain(&call.tool.response) {
@@ -130,8 +131,8 @@ impl Engine {
         )
     }
 
-    /// Returns why a chain currently refuses the calls that it selects, or `None` if it does not. Calls that a plugin's
-    /// filter or a `when` excludes are not refused.
+    /// Returns why a chain currently refuses the calls that it selects, or `None` if it does not. Even if an entry is
+    /// the cause, calls that the filter of its plugin or its `when` excludes are not refused.
     pub(crate) fn refusing(&self, chain: &LinkedChain) -> Option<Reason> {
         let unable = || chain.entries.iter().filter(|entry| entry.must_run()).find_map(|entry| self.unable(entry));
         chain.plan.refusing.as_ref().map(|refusal| refusal.reason).or_else(|| unable().map(|failure| failure.reason))

@@ -16,7 +16,8 @@ use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::engine::plan::snapshot::{LinkedTool, Selected};
 use crate::engine::request::CallRequest;
 
-/// Records a call while it runs. If it is dropped before the end of the call, the call is recorded as cancelled.
+/// Records a call while it runs. If the recorder is dropped before the end of the call, the call is recorded as
+/// cancelled.
 pub(crate) struct CallRecorder {
     engine: Arc<Engine>,
     gateway: String,
@@ -26,7 +27,7 @@ pub(crate) struct CallRecorder {
     /// Whether the record was handed over to a task that waits for the entries in the background.
     handed_over: bool,
     started: Duration,
-    /// When the call was sent to its upstream; `None` while it is not waiting for an answer.
+    /// When the call was sent to its upstream; `None` while the call is not waiting for the upstream's answer.
     asked: Option<Duration>,
     /// Whether an upstream lists the tool.
     known: bool,
@@ -101,7 +102,7 @@ impl CallRecorder {
 impl CallRecorder {
     /// If entries are still running in the background, moves the record to a task that waits for them, so that neither
     /// the call nor its client waits. This happens only once: if that task is dropped, as at the end of the process,
-    /// the record is completed without them.
+    /// the record is completed without those entries.
     fn hand_over(&mut self) -> bool {
         let runtime = Handle::try_current().ok().filter(|_| !self.handed_over && self.traces.unsettled());
         let Some(runtime) = runtime else { return false };
@@ -153,7 +154,7 @@ impl Drop for CallRecorder {
 }
 
 /// Whether a reason looks like one of the gateway's own identifiers. A plugin's reason for a denial can quote the
-/// call's content, so it is not logged.
+/// call's content, so such a reason is not logged.
 fn is_word(reason: &str) -> bool {
     reason.len() <= 64 && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
@@ -260,7 +261,8 @@ impl EntryTraces {
         }
     }
 
-    /// Waits for the entries in the background. If this future is dropped, the remaining ones stay pending.
+    /// Waits for the entries in the background. If this future is dropped, the entries that have not ended stay
+    /// pending.
     pub(crate) async fn settle(&mut self) {
         while let Some((place, task)) = self.pending.last_mut() {
             let (place, done) = (*place, task.await);

@@ -14,7 +14,7 @@ use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::{LinkedTool, Snapshot};
 use crate::engine::request::{CallRequest, Caller};
 
-/// A call on its way through the chains to its upstream. All references point into one snapshot.
+/// A call on its way through the chains to its upstream. `route`, `tool` and `upstream` belong to one snapshot.
 pub(crate) struct Routed<'a> {
     pub(crate) request: &'a CallRequest<'a>,
     pub(crate) meta: &'a CallMeta,
@@ -28,7 +28,7 @@ pub(crate) struct Routed<'a> {
 }
 
 impl<'a> Routed<'a> {
-    /// Collects the data of the call. `record` supplies its id and start time.
+    /// Collects the data of the call. `record` supplies the id and the start time of the call.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
         route: &'a Route,
@@ -62,7 +62,7 @@ impl<'a> Routed<'a> {
         &self.upstream.target.plan
     }
 
-    /// Why the upstream, or its override of the tool, refuses calls.
+    /// Why the upstream, or its override of the tool, refuses calls; `None` if neither does.
     pub(crate) fn refusing(&self) -> Option<&'a Refusal> {
         self.upstream.refusing.as_ref().or(self.change.and_then(|change| change.refusing.as_ref()))
     }
@@ -75,7 +75,7 @@ impl<'a> Routed<'a> {
     }
 }
 
-/// The facts about a call that are passed to every entry.
+/// The facts about a call that every entry can use.
 pub(crate) struct CallFacts {
     pub(crate) request_id: String,
     /// The call's start in RFC 3339.

@@ -33,8 +33,8 @@ pub(crate) struct TextBlock<'a> {
 }
 
 impl<'a> TextBlock<'a> {
-    /// Returns the single text block of a result. Returns `None` if there is another block, if the text has lone
-    /// surrogates, or if a relevant member occurs twice.
+    /// Returns the text block of a result whose content is exactly one text block. Returns `None` for other results, if
+    /// the text contains a lone surrogate, or if a relevant member occurs twice.
     pub(crate) fn of(result: &'a RawValue) -> Option<Self> {
         let (mut content, mut structured, mut more) = (None, None, false);
         for (name, value) in Skim::from(result).members()? {

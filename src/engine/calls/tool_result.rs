@@ -12,12 +12,12 @@ use crate::domain::upstream::Answer;
 pub(crate) struct ResultFacts {
     /// Whether the server asks for input during the call (`resultType: input_required`).
     pub(crate) asks_back: bool,
-    /// Whether it is a result with `isError: true`.
+    /// Whether the answer is a result with `isError: true`.
     pub(crate) is_error: bool,
-    /// Whether it is a result that has a `resultType`, or to which none can be added because it is not an object, or
-    /// has `resultType` or `isError` twice.
+    /// Whether the answer is a result that has a `resultType`, or to which none is added: it is not an object, has
+    /// `resultType` or `isError` twice, or has a member whose name cannot be decoded.
     pub(crate) typed: bool,
-    /// Whether it is a result whose `resultType` is not a string.
+    /// Whether the answer is a result whose `resultType` is not a string.
     pub(crate) mistyped: bool,
 }
 
@@ -28,7 +28,7 @@ impl ResultFacts {
         let Some(members) = Skim::from(&**result).members() else { return unclear };
         let (mut result_type, mut is_error) = (None, None);
         for (name, value) in members {
-            // A name that cannot be decoded could be that of any member.
+            // A name that cannot be decoded could be `resultType` or `isError` to another parser.
             let Some(name) = name else { return unclear };
             let place = match &*name {
                 "resultType" => &mut result_type,
@@ -49,8 +49,8 @@ impl ResultFacts {
     }
 }
 
-/// Adds `resultType`, which MCP 2026-07-28 requires in every result. Results of legacy servers and of the gateway
-/// itself do not have it.
+/// Adds `resultType: complete` to a result. MCP 2026-07-28 requires the member in every result, but results of legacy
+/// servers and of the gateway itself do not have it.
 pub(crate) fn complete(result: &mut Box<RawValue>) {
     let Some(rest) = result.get().strip_prefix('{').map(str::trim_start) else { return };
     let comma = if rest.starts_with('}') { "" } else { "," };

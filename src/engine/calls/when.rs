@@ -8,7 +8,7 @@ use crate::config::variables::{self, Variables};
 use crate::domain::plugin::ContentType;
 use crate::engine::plan::link::LinkedEntry;
 
-/// The input of a `when` expression: a call, and its arguments at this point.
+/// The input of a `when` expression: a call, and its current arguments.
 pub(crate) struct WhenInput<'a> {
     call: &'a Routed<'a>,
     arguments: &'a str,

@@ -53,7 +53,7 @@ impl Engine {
         );
     }
 
-    /// Keeps the upstreams of a plan until no call or snapshot uses the plan any more.
+    /// Keeps the connections to the upstreams of a plan until no call or snapshot uses the plan any more.
     fn hold(self: &Arc<Self>, linked: &Arc<Linked>) {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(linked));
         let (engine, let_go) = (Arc::downgrade(self), linked.let_go());
@@ -65,7 +65,7 @@ impl Engine {
         });
     }
 
-    /// Releases the upstreams that belong to no plan in use.
+    /// Closes the connections to upstreams that belong to no plan in use.
     fn retire_upstreams(&self) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|linked| linked.strong_count() > 0);
@@ -82,8 +82,8 @@ impl Engine {
         WantedPlan { candidates: forms.candidates(&linked, secrets), linked, problems }
     }
 
-    /// Chooses which form of each plugin runs now. Remembers the loaded forms, which can later run in place of newer
-    /// ones that are not loaded.
+    /// Chooses which form of each plugin runs now. Stores the loaded forms, so that they can later run if newer forms
+    /// are not loaded.
     fn choose(&self, newest: &WantedPlan) -> FormChoice {
         let choice = newest.choose(&*self.plugins);
         let mut forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,8 +116,8 @@ impl Engine {
         }
     }
 
-    /// Called after a load has ended: puts another choice of forms in force if it has changed. Returns whether every
-    /// plugin now runs in the form of the plan.
+    /// Called after a load has ended: chooses the forms again, and puts the new choice in force if it differs from the
+    /// current one. Returns whether every plugin now runs in the form of the plan.
     fn settle(self: &Arc<Self>, newest: &WantedPlan) -> bool {
         let choice = self.choose(newest);
         let before = Arc::clone(&self.snapshot().linked);
@@ -149,7 +149,8 @@ impl Engine {
         }
     }
 
-    /// Builds the next snapshot from the current one and replaces it.
+    /// Builds the next snapshot from the current one and puts it in force. Notifies waiters if the tool list has
+    /// changed.
     pub(crate) fn publish(&self, build: impl FnOnce(&Snapshot) -> Snapshot) {
         let _one_at_a_time = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let previous = self.snapshot.load_full();

@@ -98,7 +98,7 @@ impl LinkedEntry {
         self.enabled && self.plan.mode == Mode::Enforce
     }
 
-    /// Whether calls that this entry acts on fail without it.
+    /// Whether the entry must run: a call on which it acts fails if the entry fails or cannot run.
     pub(crate) fn must_run(&self) -> bool {
         self.enforces() && self.rules.policy == FailurePolicy::Fail
     }

@@ -1,4 +1,4 @@
-//! Forms of plugins. A form is a plugin as one plan has it; it can be loaded, or fail to load.
+//! Forms of plugins. A form is a plugin as one plan has it. Workers either load a form or fail to load it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::domain::plugin::{Failure, FailurePolicy, Role};
 use crate::domain::ports::LinkedPlugin;
 use crate::domain::problem::Problem;
 
-/// Older forms that run instead of the plan's, by plugin.
+/// Older forms of plugins that run instead of the forms of the plan, by plugin.
 pub(crate) type StandIns = BTreeMap<ObjectKey, Arc<Form>>;
 
 /// A form of a plugin, with the settings of the entries that run it.
@@ -47,7 +47,7 @@ impl Form {
         self.plugin.identity.is_empty()
     }
 
-    /// Converts the form to the part that is stored for later processes.
+    /// Returns the part of the form that is stored for later processes.
     pub(crate) fn to_kept(&self) -> KeptForm {
         let LinkedPlugin { plan, code, .. } = &*self.plugin;
         let entries = self.entries.values().cloned().collect();
@@ -59,8 +59,8 @@ impl Form {
         Self { plugin: Arc::clone(plugin), entries: Arc::clone(&self.entries) }
     }
 
-    /// Returns `entry` with the settings that belong to this form, or `None` if the form does not serve the phase, or
-    /// if the entry has a configuration but this form never had one.
+    /// Returns `entry` with the settings that belong to this form, or `None` if the form does not serve the phase of
+    /// the chain, or if the entry has a configuration but this form never ran in the chain.
     pub(crate) fn entry(&self, chain: &ChainPlan, entry: &EntryPlan) -> Option<EntryPlan> {
         let plan = &self.plugin.plan;
         let older = self.entries.get(&chain.key);
@@ -86,7 +86,7 @@ pub(crate) struct FailedForm {
     pub(crate) failure: Failure,
     /// Whether the code itself is the cause, and not this machine.
     pub(crate) own: bool,
-    /// Digest of the code that runs instead.
+    /// Digest of the code that runs instead; `None` if no older form can run.
     pub(crate) runs: Option<String>,
 }
 

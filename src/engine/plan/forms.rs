@@ -28,8 +28,8 @@ struct LoadedForm {
 }
 
 impl Forms {
-    /// Adds forms that an earlier process stored, for plugins that have none yet. A form is left out if its code does
-    /// not match the stored digest, because records would then name code that did not run.
+    /// Adds forms that an earlier process stored, for plugins that have no form yet. A form is left out if its code
+    /// does not match the stored digest, because records would then name code that did not run.
     pub(crate) fn restore(&mut self, kept: Vec<KeptForm>) {
         for form in kept {
             if sha256_hex(form.code.as_bytes()) != form.plugin.digest {
@@ -58,7 +58,8 @@ impl Forms {
         self.0.len() < before
     }
 
-    /// Records that `plugin` was loaded and runs with the entries of `plan`. Returns whether this is a new form.
+    /// Records that `plugin` was loaded and runs with the entries of `plan`. Returns whether the form differs from the
+    /// last one.
     pub(crate) fn accept(&mut self, plan: &Plan, plugin: &Arc<LinkedPlugin>) -> bool {
         let form = Form::of(plan, plugin);
         let stamp = revision(&form.to_kept());
@@ -100,7 +101,7 @@ pub(crate) struct WantedPlan {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// The forms of a plan's plugins that run at one moment.
+/// A choice of the forms in which the plugins of a plan run at one moment.
 pub(crate) struct FormChoice {
     pub(crate) stand_ins: StandIns,
     pub(crate) not_loaded: Vec<FailedForm>,
@@ -123,7 +124,7 @@ impl WantedPlan {
         self.problems.iter().cloned().chain(choice.not_loaded.iter().map(FailedForm::problem)).collect()
     }
 
-    /// Returns [`WantedPlan::plugins`] without those that the loaded form of the plan replaces.
+    /// Returns [`WantedPlan::plugins`] without the older forms of those plugins whose form in the plan is loaded.
     pub(crate) fn needed(&self, choice: &FormChoice) -> Vec<Arc<LinkedPlugin>> {
         let taken = |plugin: &LinkedPlugin| {
             let key = &plugin.plan.key;
@@ -132,8 +133,9 @@ impl WantedPlan {
         self.plugins().into_iter().filter(|plugin| !taken(plugin)).collect()
     }
 
-    /// Chooses which form of each plugin runs: the plan's if it is loaded, else an older one that is loaded. If none is
-    /// loaded, calls wait for the plan's form, or, if that failed to load, for an older one that is being loaded.
+    /// Chooses which form of each plugin runs: the form of the plan if it is loaded, else an older form that is loaded.
+    /// If none is loaded, calls wait for the plan's form, or, if that failed to load, for an older one that is being
+    /// loaded.
     pub(crate) fn choose(&self, plugins: &dyn RunPlugin) -> FormChoice {
         let mut choice =
             FormChoice { stand_ins: StandIns::new(), not_loaded: Vec::new(), loaded: Vec::new(), is_settled: true };

@@ -24,20 +24,20 @@ use crate::domain::secret::{NoSecret, SecretText, secret_uses};
 use crate::domain::upstream::{Target, UpstreamTarget};
 use crate::domain::verdict::EntryRules;
 
-/// A plan that can run, without tool lists.
+/// A linked plan: its secrets are resolved, and its globs and CEL are compiled. It contains no tool lists.
 pub(crate) struct Linked {
     pub(crate) plan: Arc<Plan>,
-    /// In the order in which they run.
+    /// The chains in the order in which they run.
     pub(crate) chains: Vec<Arc<LinkedChain>>,
-    /// In the plan's order, including those that cannot be reached and refuse calls.
+    /// The upstreams in the plan's order, including those that cannot be reached and therefore refuse calls.
     pub(crate) upstreams: Arc<[LinkedUpstream]>,
-    /// The plugins of the plan, each linked, or with the reason why it cannot run here.
+    /// The plugins of the plan. Each is linked, or has the reason why it cannot run here.
     pub(crate) plugins: BTreeMap<ObjectKey, Result<Arc<LinkedPlugin>, Failure>>,
     /// Older forms of plugins that run instead of those of the plan.
     pub(crate) stand_ins: StandIns,
     /// Plugins of the plan that could not be loaded.
     pub(crate) not_loaded: Vec<FailedForm>,
-    /// For each key of a Secret that the plan names, whether it was found.
+    /// The state of each key of a Secret that the plan names.
     pub(crate) secrets: Vec<SecretReport>,
     /// Cancels its token when no call or snapshot holds this plan any more.
     let_go: LetGo,
@@ -57,11 +57,12 @@ pub(crate) struct LinkedUpstream {
     pub(crate) target: Target,
     pub(crate) include: Globs,
     pub(crate) exclude: Globs,
-    /// Why calls to it are refused.
+    /// Why calls to the upstream are refused; `None` if they are not.
     pub(crate) refusing: Option<Refusal>,
 }
 
-/// Links a plan. Each secret that is missing becomes a Problem, and an entry that needs it fails with the same reason.
+/// Links a plan. A missing secret becomes a Problem of the plugin or upstream that needs it. The entries of that plugin
+/// then fail, and calls to that upstream are refused.
 pub(crate) fn link(plan: Plan, secrets: &impl Secrets) -> (Linked, Vec<Problem>) {
     let mut problems = Vec::new();
     let upstreams = plan.upstreams.iter().map(|u| link_upstream(&plan, u, secrets, &mut problems)).collect();
@@ -107,9 +108,9 @@ fn link_upstream(
 
 /// Why a plugin cannot be linked.
 pub(crate) enum Unlinked {
-    /// The plan does not hold its code.
+    /// The plan does not hold the plugin's code.
     Code,
-    /// A value of its environment is missing.
+    /// The value of one of the plugin's environment variables is missing.
     Secret(Refusal),
 }
 
@@ -152,7 +153,8 @@ pub(crate) fn link_plugin(
     Ok(Arc::new(LinkedPlugin { plan: plugin.clone(), code: code.as_str().into(), env, identity, pool_size }))
 }
 
-/// Resolves values. Returns those that were found, by name, and why the first missing one could not be resolved.
+/// Resolves values. Returns those that were found, by name, and why the first missing value could not be resolved.
+/// Optional values that are missing are left out.
 fn put_in(values: &[NamedValue], secrets: &impl Secrets) -> (Vec<(String, SecretText)>, Option<Refusal>) {
     let mut known = Vec::with_capacity(values.len());
     let mut missing = None;

@@ -19,7 +19,7 @@ const MAX_SCHEMA: usize = 256 * 1024;
 
 /// The maximum size of a schema with its references expanded, in JSON values. A check may visit each of them.
 const MAX_EXPANSION: u64 = 100_000;
-/// The longest chain of references, and the deepest nesting of a schema.
+/// The maximum number of nesting levels and followed references, counted together, on the way to any value of a schema.
 const MAX_DEPTH: usize = 128;
 
 /// Measures how large a schema is when its references are followed. A schema of a few lines can expand exponentially,
@@ -69,18 +69,18 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// The schema check of one tool's arguments, which later snapshots reuse.
+/// The schema check of one tool's arguments. Later snapshots reuse it if the schema stays the same.
 pub(crate) struct Arguments {
     schema: Option<Arc<RawValue>>,
     enforced: bool,
     validator: Option<Validator>,
-    /// Why the schema cannot be enforced although it should be; `None` if it is enforced or need not be.
+    /// Why the schema cannot be enforced although it should be; `None` if it is enforced or does not have to be.
     pub(crate) not_enforced: Option<String>,
 }
 
 impl Arguments {
-    /// Returns `old`, the earlier checks of the tool with this name, if its schema is the same. Otherwise compiles new
-    /// ones.
+    /// Returns `old`, the earlier check of the tool with the same name, if the schema and `enforced` are the same.
+    /// Otherwise compiles a new check.
     pub(crate) fn reuse_or_compile(route: &Route, enforced: bool, old: Option<&Arc<Self>>) -> Arc<Self> {
         let text = route.tool.input_schema.as_deref().map(RawValue::get);
         let same = |old: &&Arc<Self>| old.enforced == enforced && old.schema.as_deref().map(RawValue::get) == text;

@@ -1,4 +1,4 @@
-//! Snapshots: a linked plan, with the routes that result from the current tool lists.
+//! Snapshots. Each is a linked plan with the routes that result from the tool lists of one moment.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ pub struct Snapshot {
     pub(crate) routes: Routes,
     /// The tools, indexed by [`Route::index`].
     pub(crate) tools: Vec<LinkedTool>,
-    /// Problems of the plan, of linking it, and of the tool lists.
+    /// Problems with the plan, with linking it, and with the tool lists.
     pub(crate) problems: Vec<Problem>,
     /// Digest of the tools as clients see them. Cursors of `tools/list` contain it.
     pub(crate) list_revision: String,
-    /// Problems of the plan and of linking it, kept for building the next snapshot.
+    /// Problems with the plan and with linking it, kept for building the next snapshot.
     plan_problems: Vec<Problem>,
 }
 
@@ -126,7 +126,7 @@ impl Snapshot {
         &self.linked.plan
     }
 
-    /// The problems of the plan, of linking it, and of the tool lists.
+    /// The problems with the plan, with linking it, and with the tool lists.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }

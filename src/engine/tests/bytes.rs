@@ -1,4 +1,4 @@
-//! Content that no plugin changed is forwarded unchanged, apart from what the gateway adds or removes.
+//! Content that no plugin changed is forwarded unchanged, apart from members that the gateway itself adds or removes.
 
 use super::*;
 use crate::domain::upstream::{Probed, ServerFacts};

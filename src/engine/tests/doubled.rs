@@ -36,7 +36,8 @@ async fn arguments_that_something_looks_at_are_refused() {
         assert!(sent(&engine).is_empty() && engine.plugins.ran.lock().unwrap().is_empty());
         assert_eq!(last_call(&engine).reason.as_deref(), Some("DuplicateKey"));
     }
-    // The schema is not checked, but a header that repeats an argument is compared with its last value.
+    // The arguments are not checked against the schema, but a header that repeats an argument is compared with the
+    // argument's last value.
     let mut unchecked = bare();
     unchecked.upstreams[0].plan.validate_arguments = false;
     let marked = r#"[{"name":"read","inputSchema":{"properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}]"#;

@@ -29,7 +29,7 @@ fn digest(script: &str) -> String {
     crate::domain::digest::sha256_hex(script.as_bytes())
 }
 
-/// Returns the revision of the plugin's code that ran last, from the record.
+/// Returns the revision of the code that ran on the last call, from the record of the call.
 fn ran(engine: &Gateway) -> String {
     last_call(engine).entries[0].revision.clone()
 }
@@ -71,7 +71,7 @@ async fn a_form_that_cannot_be_loaded_changes_nothing_that_runs_and_is_told() {
         digest("put old")
     );
     assert_eq!(problem, wanted);
-    // An unrelated edit does not change that, nor does a later form that also fails to load.
+    // An unrelated edit does not change what runs, nor does a later form that also fails to load.
     inputs.chains[0].order = 7;
     apply(&engine, &inputs).await;
     assert_eq!(said(&engine).await, "old");

@@ -121,7 +121,7 @@ impl ToClient for Heard {
     }
 }
 
-/// Inputs without chains and plugins.
+/// Returns inputs without chains and plugins.
 fn bare() -> Inputs {
     let mut inputs = folder();
     inputs.chains.clear();

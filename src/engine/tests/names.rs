@@ -1,4 +1,4 @@
-//! Which upstream's tool gets a name that several upstreams list, if tools keep their own names.
+//! Tests which upstream gets a tool name that several upstreams list, if tools keep their own names.
 
 use super::*;
 use crate::config::compile::tests::upstream;

@@ -62,8 +62,8 @@ async fn copies_for_plugins_beside_the_call_are_bounded_in_bytes() {
 
 use crate::domain::plugin::FailurePolicy;
 
-/// Runs a call through a chain of three entries with the script `same`, one of which is replaced. Returns the reply,
-/// the outcomes of the entries, and what was sent.
+/// Runs a call through a chain of three entries with the script `same`; the entry at `place` has this role and script
+/// instead. Returns the reply, the outcomes of the entries, and what was sent.
 async fn at(phase: Phase, place: usize, role: Role, code: &str) -> (Value, Vec<String>, Vec<String>) {
     let mut inputs = bare();
     let mut entries = [(Role::Transform, "same"); 3];

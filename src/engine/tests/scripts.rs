@@ -19,7 +19,7 @@ pub(super) struct Scripts {
     pub(super) kept: Mutex<BTreeMap<String, String>>,
 }
 
-/// How far scripts are loaded. Prepared scripts that are not in `of` are loaded.
+/// The load states of scripts. A prepared script that is not in `of` counts as loaded.
 #[derive(Default)]
 pub(super) struct Loads {
     of: BTreeMap<String, Loading>,

@@ -26,7 +26,7 @@ pub(super) struct Server {
     /// Whether probes wait for `started`.
     pub(super) starting: AtomicBool,
     pub(super) started: Notify,
-    /// The results of the next probes. Once it is empty, probes succeed.
+    /// Queued results for the next probes, in order. When the queue is empty, probes succeed.
     pub(super) probes: Mutex<VecDeque<Result<Probed, UpstreamError>>>,
     pub(super) probed: Mutex<Vec<Instant>>,
     pub(super) event: Mutex<Option<UpstreamEvent>>,

@@ -27,7 +27,7 @@ impl Probes {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the probe of an upstream run now instead of waiting for its next time.
+    /// Wakes the task that probes an upstream, so that the next probe runs soon instead of at its scheduled time.
     pub(crate) fn kick(&self, upstream: &ObjectKey) {
         if let Some(probe) = self.lock().get(upstream) {
             probe.wake.notify_one();

@@ -1,4 +1,5 @@
-//! Probes upstreams, each in its own task, so that one that does not answer does not delay the others.
+//! Probes upstreams, each in its own task, so that an upstream that does not answer does not delay the probes of the
+//! others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -22,7 +23,8 @@ use crate::engine::plan::link::Linked;
 const SHORTEST: Duration = Duration::from_secs(1);
 
 impl Engine {
-    /// Ends the probes of upstreams that are not in this plan or were changed. Other probes continue.
+    /// Ends the probes of upstreams that are not in this plan, or whose settings this plan changes. Other probes
+    /// continue.
     pub(crate) fn end_old_probes(&self, linked: &Linked) {
         let wanted = probed(linked);
         self.probes.lock().retain(|key, probe| {
@@ -168,7 +170,7 @@ impl Engine {
 
     /// Called after a probe that succeeded: reads the tool list if it is due, and returns how long to wait before the
     /// next probe. The list is due at the start, after a reconnection, after the server has reported a change, and at
-    /// each probe of a modern server, because the gateway receives no reports of changes from it.
+    /// each probe of a modern server, because such servers do not report changes to the gateway.
     async fn list(&self, target: &Target, due: bool, was_connected: bool) -> Option<Duration> {
         let plan = &target.plan;
         let known = self.state.upstream(&plan.key);
@@ -227,7 +229,8 @@ impl Engine {
     }
 }
 
-/// Returns the upstreams of a plan that are probed.
+/// Returns the upstreams of a plan that are probed: those that are enabled, have a usable transport and do not refuse
+/// calls.
 fn probed(linked: &Linked) -> HashMap<ObjectKey, Target> {
     let targets = linked.upstreams.iter().filter(|u| u.refusing.is_none()).map(|u| &u.target);
     let wanted = targets.filter(|target| target.plan.enabled && target.plan.transport != TransportPlan::None);

@@ -13,17 +13,17 @@ use crate::domain::upstream::ServerFacts;
 /// The state of an upstream, kept across plans.
 #[derive(Clone, Default)]
 pub struct UpstreamState {
-    /// Its health, as the probes found it.
+    /// The health of the upstream, as the probes found it.
     pub health: Health,
-    /// When it last became connected, in Unix milliseconds.
+    /// When the upstream last became connected, in Unix milliseconds.
     pub connected_at: Option<u64>,
-    /// When it left routing, in Unix milliseconds; `None` while it is in routing.
+    /// When the upstream left routing, in Unix milliseconds; `None` while it is in routing.
     pub auto_disabled_at: Option<u64>,
     /// What the server reported in its last handshake.
     pub facts: Option<ServerFacts>,
-    /// Its last valid tool list; `None` before the first one.
+    /// The last valid tool list; `None` before the first one.
     pub tools: Option<Arc<ToolList>>,
-    /// Why the last attempt to reach it failed, in words that clients can see; `None` if it succeeded.
+    /// Why the last attempt to reach the upstream failed, in words that clients can see; `None` if it succeeded.
     pub down: Option<String>,
     /// When a probe first found the connection closed for lack of use, in Unix milliseconds; `None` while there is a
     /// connection.
@@ -32,13 +32,13 @@ pub struct UpstreamState {
     pub stale: bool,
     /// Whether the first try to connect and list tools has ended, successfully or not.
     pub tried: bool,
-    /// Duration of the last probe in milliseconds.
+    /// Duration of the last successful probe in milliseconds.
     pub ping_ms: Option<f64>,
     /// When a probe last succeeded, in Unix milliseconds.
     pub last_ping_at: Option<u64>,
     /// When the next probe is due, in Unix milliseconds; `None` if no probe is planned.
     pub next_probe_at: Option<u64>,
-    /// Counts its calls in flight.
+    /// Counts the upstream's calls in flight.
     pub(crate) tracker: Arc<Tracker>,
 }
 

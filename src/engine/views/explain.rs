@@ -15,7 +15,7 @@ use crate::engine::{Endpoint, Engine};
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// The tool's name on the endpoint for all upstreams.
+    /// The tool's public name; if it has none, its name on the endpoint of its upstream.
     pub tool: String,
     /// The name of the upstream.
     pub upstream: String,
@@ -35,7 +35,7 @@ pub struct ChainExplanation {
     pub phase: Phase,
     /// Whether the chain selects the tool.
     pub selected: bool,
-    /// Why the chain does not select the tool, or why it refuses calls.
+    /// Why the chain does not select the tool, or why it refuses calls; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The entries in the order in which they run.
@@ -53,9 +53,9 @@ pub struct EntryExplanation {
     pub outcome: String,
     /// The role of the entry.
     pub role: Role,
-    /// What a failure of the entry does to the call.
+    /// What a failure of the entry does to its call.
     pub failure_policy: FailurePolicy,
-    /// Whether the entry affects calls.
+    /// `Shadow` if the entry runs without affecting calls.
     pub mode: Mode,
     /// The timeout of the entry in milliseconds.
     pub timeout_ms: u64,

@@ -18,19 +18,19 @@ pub struct UpstreamView {
     pub upstream: String,
     /// The name of the upstream, without its namespace.
     pub name: String,
-    /// `spec.enabled`.
+    /// Whether the upstream is enabled (`spec.enabled`).
     pub enabled: bool,
-    /// The connection state of document 003.
+    /// The connection state, as defined in document 003.
     pub connection_state: ConnectionState,
     /// When the connection was found closed for lack of use, in Unix milliseconds. The next call reconnects; until then
     /// it is not known whether the server still answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resting_since: Option<u64>,
-    /// Failures since the last success.
+    /// Number of failures since the last success: probes, and requests for the tool list.
     pub consecutive_failures: u32,
     /// Whether the upstream has left routing.
     pub auto_disabled: bool,
-    /// The message of the last failure, or why calls to it are refused.
+    /// Why calls to the upstream are refused, or else the message of the last failure; absent if there is neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The era, version and name of the server; absent before the first handshake.
@@ -43,7 +43,7 @@ pub struct UpstreamView {
     /// When a probe last succeeded, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_ping_at: Option<u64>,
-    /// Duration of the last probe in milliseconds.
+    /// Duration of the last successful probe in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_latency: Option<f64>,
     /// When the next probe is due, in Unix milliseconds.
@@ -61,38 +61,38 @@ pub struct PluginView {
     pub plugin: String,
     /// SHA-256 of the code that runs, in hex.
     pub revision: String,
-    /// SHA-256 of the code of the plan, if that could not be loaded. `error` has the reason.
+    /// SHA-256 of the plan's code for the plugin, if that code could not be loaded. `error` contains the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_loaded: Option<String>,
     /// What the plugin does on a call: Guard, Transform or Observe.
     pub role: Role,
     /// The protocol between a worker and the plugin.
     pub protocol: Protocol,
-    /// The phases that it serves.
+    /// The phases that the plugin serves.
     pub phases: Vec<Phase>,
-    /// Registered, Enabled, Executing or Disabled; Failed if it cannot be started.
+    /// The state of the plugin in this process.
     pub state: LivePluginState,
     /// Why the plugin cannot be started, or why its newest code could not be loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The chains that name the plugin, as `namespace/name`.
     pub chains: Vec<String>,
-    /// The number of its workers.
+    /// The number of the plugin's workers.
     pub workers: usize,
 }
 
-/// Document 000's states of a Plugin.
+/// The state of a plugin in this process, as document 000 defines the states of Plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum LivePluginState {
-    /// No chain names it.
+    /// No chain names the plugin.
     Registered,
-    /// It can run.
+    /// The plugin can run, and is not running now.
     Enabled,
-    /// It is running now.
+    /// The plugin is running now.
     Executing,
-    /// It cannot be started in this process.
+    /// The plugin cannot be started in this process.
     Failed,
-    /// It is disabled.
+    /// The plugin is disabled.
     Disabled,
 }
 
@@ -102,19 +102,19 @@ pub enum LivePluginState {
 pub struct ChainView {
     /// The chain, as `namespace/name`.
     pub chain: String,
-    /// Digest of the chain and its plugins.
+    /// Digest of the chain, including the digests of its plugins' code; 12 hex characters.
     pub revision: String,
-    /// The phase in which it runs.
+    /// The phase in which the chain runs.
     pub phase: Phase,
     /// The order among the gateway owner's chains, or among all others: lower numbers run first.
     pub order: i32,
-    /// Whether it belongs to the gateway's owner: it is in the gateway's namespace, or the gateway requires it.
+    /// Whether the chain belongs to the gateway's owner: it is in the gateway's namespace, or the gateway requires it.
     pub owner: bool,
-    /// The plugins of its enabled entries in the order in which they run.
+    /// The plugins of the chain's enabled entries, in the order in which they run.
     pub runs: Vec<String>,
-    /// Names of the upstreams that it covers.
+    /// Names of the upstreams that the chain covers.
     pub upstreams: Vec<String>,
-    /// Why it refuses the calls that it selects.
+    /// Why the chain refuses the calls that it selects; absent if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusing: Option<String>,
 }
@@ -123,7 +123,7 @@ pub struct ChainView {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolView {
-    /// Its name on the endpoint for all upstreams; absent if the name is taken or too long.
+    /// The tool's name on the endpoint for all upstreams; absent if the name is taken or too long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Name of the upstream.
@@ -133,20 +133,20 @@ pub struct ToolView {
     /// The description that clients see.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The chains that select it, request chains first, as `namespace/name`.
+    /// The chains that select the tool, as `namespace/name`, request chains first.
     pub chains: Vec<String>,
-    /// Why the tool's input schema is not enforced; absent if it is enforced or need not be.
+    /// Why the tool's input schema is not enforced; absent if it is enforced or does not have to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema_problem: Option<String>,
 }
 
-/// The plan and its problems, without plugin code.
+/// The plan and its problems, as the admin API shows them.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanView {
-    /// Problems of the plan, of linking it, and of the tool lists.
+    /// Problems with the plan, with linking it, and with the tool lists.
     pub problems: Vec<Problem>,
-    /// The plan. Values that could be secrets are hidden.
+    /// The plan, without plugin code. Values that can be secrets are hidden.
     pub plan: Plan,
 }
 
@@ -224,7 +224,7 @@ impl Engine {
         self.plugins.workers()
     }
 
-    /// Returns every chain of the plan, in the order in which they run.
+    /// Returns all chains of the plan, in the order in which they run.
     pub fn chains(&self) -> Vec<ChainView> {
         let snapshot = self.snapshot();
         let covered = |chain: &LinkedChain| {
@@ -244,7 +244,8 @@ impl Engine {
         views.collect()
     }
 
-    /// Returns every tool, in list order. Waits for upstreams that were never tried.
+    /// Returns all tools, in the order of the tool list. First waits, for at most the list timeout, until each upstream
+    /// has been tried once.
     pub async fn tools(&self) -> Vec<ToolView> {
         self.wait_for_lists(&self.snapshot(), &crate::engine::Endpoint::All).await;
         let snapshot = self.snapshot();
@@ -264,8 +265,7 @@ impl Engine {
         views.collect()
     }
 
-    /// Returns the plan and its problems. Values of headers and environment variables that manifests contain are
-    /// hidden, because they can be secrets.
+    /// Returns the plan and its problems. Values that can be secrets are hidden; see [`Plan::hide_values`].
     pub fn plan(&self) -> PlanView {
         let snapshot = self.snapshot();
         let mut plan = Plan::clone(snapshot.plan());

@@ -1,4 +1,4 @@
-//! The report that this process sends to the operator that made its plan.
+//! The report about this process that the operator reads.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// Sets the revision that should run but cannot. `None` means that there is no such revision.
+    /// Sets the revision that should run but cannot, for the report; `None` if there is no such revision.
     pub fn set_pending(&self, pending: Option<PendingReport>) {
         self.state.pending.store(pending.map(Into::into));
     }

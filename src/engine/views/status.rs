@@ -15,17 +15,18 @@ pub struct StatusView {
     pub gateway: String,
     /// The version of the program.
     pub version: &'static str,
-    /// Digest of the plan in force; empty before the first plan.
+    /// Revision of the plan in force; empty before the first plan.
     pub revision: String,
     /// Whether the stop switch refuses every call.
     pub stopped: bool,
-    /// Why every call is refused, if that is not because of the stop switch.
+    /// Why the plan refuses every call, apart from the stop switch; absent if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusing: Option<String>,
     /// A revision that should run but cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingReport>,
-    /// `shared` if session ids are sealed with keys of a file, so that other replicas can take sessions over, or `own`.
+    /// `shared` if session ids are sealed with keys from a file, so that other replicas can take sessions over; else
+    /// `own`.
     pub seal_key: &'static str,
     /// Number of tools that the gateway offers now.
     pub tools: usize,
@@ -33,14 +34,14 @@ pub struct StatusView {
     pub upstreams: Vec<UpstreamView>,
     /// Every plugin of the plan.
     pub plugins: Vec<PluginView>,
-    /// Every chain of the plan, in the order in which they run.
+    /// All chains of the plan, in the order in which they run.
     pub chains: Vec<ChainView>,
-    /// Problems of the plan, of linking it, and of the tool lists.
+    /// Problems with the plan, with linking it, and with the tool lists.
     pub problems: Vec<Problem>,
 }
 
 impl Engine {
-    /// Whose key session ids are sealed with, as a word.
+    /// Returns `shared` if this process shares keys for session ids with other replicas, else `own`.
     pub(super) fn seal_key(&self) -> &'static str {
         if self.sessions().is_shared() { "shared" } else { "own" }
     }

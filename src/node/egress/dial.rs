@@ -14,9 +14,9 @@ use tokio::time::timeout;
 use super::reachability::lets_reach;
 use crate::domain::egress::EgressRule;
 
-/// The deadline for the lookup and all attempts together.
+/// How long the lookup and all attempts to connect may take together.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// The deadline for one address, after which the next one is tried.
+/// How long an attempt to connect to one address may take. After that, the next address is tried.
 const ATTEMPT: Duration = Duration::from_secs(3);
 /// The maximum number of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
@@ -27,10 +27,10 @@ pub enum DialError {
     /// No egress rule lists the host and port.
     #[error("the plugin's egress does not list it")]
     NotListed,
-    /// The host resolves to an address that is not public and that no egress rule lists.
+    /// The host resolves only to addresses that are not public and that no egress rule for the host allows.
     #[error("it resolves to an address that is not public and that the plugin's egress does not list as such")]
     NotPublic,
-    /// The name of the host cannot be resolved.
+    /// The name of the host cannot be resolved, or resolves to no address.
     #[error("its name cannot be resolved")]
     Unresolved,
     /// No connection to the host could be made.
@@ -61,7 +61,7 @@ impl DialError {
         }
     }
 
-    /// The `code` of the error that Node.js raises.
+    /// The `code` of the error that the plugin gets from Node.js.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotListed | Self::NotPublic => "EACCES",
@@ -116,7 +116,7 @@ async fn resolve(lookups: &Arc<Semaphore>, host: &str, port: u16) -> Option<Vec<
     looking.await.ok()?.ok()
 }
 
-/// Returns those of the `found` addresses that one of the rules allows.
+/// Returns those of the `found` addresses that one of the rules allows, at most [`MAX_ADDRESSES`].
 fn permitted(rules: &[&EgressRule], found: impl Iterator<Item = SocketAddr>) -> Result<Vec<SocketAddr>, DialError> {
     let (mut permitted, mut any) = (Vec::new(), false);
     for address in found {
@@ -174,7 +174,7 @@ mod tests {
         let dial = async |rules: &[EgressRule], host: &str, port: u16| dial(rules, &one, host, port).await;
         let localhost = dial(&rules(format!("localhost:{port}")), "localhost", port).await;
         assert!(matches!(localhost, Err(DialError::NotPublic)), "{localhost:?}");
-        // Notations that a resolver accepts as an address.
+        // Notations of a loopback address that a resolver may accept.
         for host in ["2130706433", "0x7f.1", "127.1", "::ffff:127.0.0.1"] {
             let written = dial(&rules(format!("*:{port}")), host, port).await;
             assert!(matches!(written, Err(DialError::NotPublic | DialError::Unresolved)), "{host}: {written:?}");

@@ -1,5 +1,5 @@
-//! Passes the egress socket to a worker. A process can be started with only three descriptors. So the socket is passed
-//! as standard input, and the actual standard input is then sent over the socket.
+//! Passes the egress socket to a worker. A process can be started with only three descriptors, so the socket is passed
+//! as standard input, and the descriptor for the actual standard input is then sent over the socket.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -15,13 +15,12 @@ use rustix::net::{
 
 /// The descriptor on which a worker finds the socket. `egress.cjs` has the same number.
 const SOCKET: i32 = 4;
-/// The environment variable that tells the launcher that a socket is passed this way. It cannot collide with a plugin's
-/// variables, because the launcher receives those with a prefix.
+/// The environment variable that tells the launcher that a socket is passed as its standard input. It cannot collide
+/// with a plugin's variables, because the launcher receives those with a prefix.
 const MARK: &str = "HAWSEPIPE_HANDED";
 
 /// Prepares `command` (the launcher) so that the worker has a new socket as descriptor 4, and `stdin` as its standard
-/// input.
-/// Returns the gateway's end of the socket.
+/// input. Returns the gateway's end of the socket.
 ///
 /// # Errors
 /// If the socket cannot be created or `stdin` cannot be sent over it.
@@ -38,8 +37,8 @@ pub fn hand_over(command: &mut Command, stdin: OwnedFd) -> io::Result<UnixStream
     Ok(ours)
 }
 
-/// Called by the launcher: moves the socket to descriptor 4, and the descriptor received over it to standard input.
-/// Does nothing if no socket was passed.
+/// Called by the launcher: moves the socket to descriptor 4, and makes the descriptor received over it the standard
+/// input. Does nothing if no socket was passed.
 ///
 /// # Errors
 /// If no descriptor arrives, or descriptor 4 is in use.
@@ -54,7 +53,7 @@ pub fn take_over() -> io::Result<()> {
     }
     rustix::stdio::dup2_stdin(stdin)?;
     fcntl_setfd(&socket, FdFlags::empty())?;
-    // Released, so that it is not closed and stays open across exec.
+    // Dropping `socket` would close the descriptor, which must stay open across exec.
     let _ = socket.into_raw_fd();
     Ok(())
 }

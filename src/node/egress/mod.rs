@@ -18,12 +18,12 @@ use crate::domain::egress::EgressRule;
 use crate::domain::ports::LinkedPlugin;
 use worker_egress::WorkerEgress;
 
-/// The egress of one worker.
+/// Serves the network connections that one worker requests.
 #[derive(Debug)]
 pub struct Egress(Arc<WorkerEgress>);
 
 impl Egress {
-    /// Serves requests from `socket` until its other end is closed or `over` completes.
+    /// Starts to serve the requests that arrive on `socket`, until its other end is closed or `over` completes.
     ///
     /// # Errors
     /// If the socket cannot be registered with the runtime.
@@ -51,7 +51,7 @@ impl Egress {
         Ok(Self(line))
     }
 
-    /// Resets the byte count for a new call, even if others are running.
+    /// Prepares for a new call, even if others are running: resets the byte count, and allows one denial to be logged.
     pub fn begin_call(&self) {
         self.0.begin_call();
     }

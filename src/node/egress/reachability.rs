@@ -4,9 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::domain::egress::EgressRule;
 
-/// Whether `rule` allows `address` for a host that it matches. A rule with an address allows only that address, even if
-/// it is not public. A rule with a name that only a private network resolves allows private and public addresses. Any
-/// other rule allows public addresses.
+/// Whether `rule` allows `address` for a host that the rule matches. A rule with an address allows only that address,
+/// even if it is not public. A rule with a name that only a private network resolves allows private and public
+/// addresses. Any other rule allows public addresses.
 pub(super) fn lets_reach(rule: &EgressRule, address: IpAddr) -> bool {
     let address = address.to_canonical();
     match rule.host().parse::<IpAddr>() {
@@ -15,7 +15,8 @@ pub(super) fn lets_reach(rule: &EgressRule, address: IpAddr) -> bool {
     }
 }
 
-/// Addresses of private networks (RFC 1918, RFC 6598, RFC 4193), which exclude loopback and link-local addresses.
+/// Whether the address belongs to a private network (RFC 1918, RFC 6598, RFC 4193). Loopback and link-local addresses
+/// do not.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_private() || is_shared(v4),
@@ -23,7 +24,7 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// Addresses of the internet, by IANA's registries of special-purpose addresses.
+/// Whether the address is one of the internet, according to IANA's registries of special-purpose addresses.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
@@ -55,7 +56,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
-/// Addresses for carrier-grade NAT, which clusters also use internally.
+/// Whether the address is reserved for carrier-grade NAT (RFC 6598). Clusters use such addresses internally too.
 fn is_shared(address: Ipv4Addr) -> bool {
     let [a, b, ..] = address.octets();
     a == 100 && b & 0xc0 == 64

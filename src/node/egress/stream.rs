@@ -1,5 +1,5 @@
-//! The connections of one worker. Each side may send one chunk and then waits for credit, so a connection buffers at
-//! most one chunk in each direction.
+//! The connections of one worker. On each of them, the gateway and the worker may each send one chunk and then wait for
+//! credit, so a connection buffers at most one chunk in each direction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ struct Streams {
 }
 
 struct Stream {
-    /// Passes on chunks from the worker. It has room for one, because the worker has credit for only one.
+    /// Passes on chunks from the worker. The channel has room for one chunk, because the worker has credit for only
+    /// one.
     chunks: mpsc::Sender<Bytes>,
     /// Has a permit if the worker is ready to receive a chunk.
     credit: Arc<Semaphore>,
@@ -181,7 +182,7 @@ async fn carry_out(
     Ok(())
 }
 
-/// Relays bytes from the host to the worker.
+/// Relays bytes from the host to the worker. Each chunk takes one credit, and an empty chunk ends that direction.
 async fn carry_back(
     line: &WorkerEgress,
     id: u32,

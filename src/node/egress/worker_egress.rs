@@ -14,10 +14,9 @@ use crate::node::log_mask::LogMask;
 use crate::node::metrics::{Direction, WorkerMetrics};
 use crate::node::protocol::frame::{FrameKind, begin};
 
-/// The maximum number of bytes that the connections of a worker may carry between the starts of two of its calls, in both
-/// directions together. A worker with one seat has one call in that time, so this is the maximum of a call. Where calls
-/// overlap, they share it, and each start grants it anew: a call beside which `n` others start gets at most `n + 1`
-/// times as much, and a worker in its life as many times as it has calls.
+/// The maximum number of bytes that the connections of a worker may send and receive, added up, from the start of one
+/// call to the start of the next. On a worker with one seat, this is the limit of each call. Calls that overlap share
+/// the limit, but each call that begins resets the count.
 const MAX_BYTES: u64 = 64 << 20;
 /// How many names are resolved at the same time. A resolver can be slow, and a lookup cannot be cancelled.
 const LOOKUPS: usize = 4;
@@ -77,7 +76,7 @@ impl WorkerEgress {
         (line, writing)
     }
 
-    /// Starts the count of bytes again, for a new call, even if others are under way.
+    /// Resets the byte count for a new call, even if others are running, and allows one denial to be logged.
     pub(super) fn begin_call(&self) {
         self.used.store(0, Ordering::Relaxed);
         self.denial_logged.store(false, Ordering::Relaxed);
@@ -96,12 +95,12 @@ impl WorkerEgress {
         }
     }
 
-    /// Counts a connection that was made.
     pub(super) fn opened(&self) {
         self.metrics.connection(self.log_mask.name(), "opened");
     }
 
-    /// Counts a connection that failed, and logs the first denial since the worker's latest call began.
+    /// Counts a connection that failed. If the rules do not allow it, and it is the first such connection since the
+    /// worker's latest call began, also logs it.
     pub(super) fn refused(&self, host: &str, port: u16, refusal: &DialError) {
         self.metrics.connection(self.log_mask.name(), refusal.as_label());
         if refusal.is_denial() && !self.denial_logged.swap(true, Ordering::Relaxed) {
@@ -127,12 +126,12 @@ impl WorkerEgress {
         self.send(FrameKind::Close, &CloseHeader { stream, code, message }, None).await;
     }
 
-    /// Queues a whole frame. If this is dropped while it waits, nothing of the frame is sent.
+    /// Queues a whole frame. If this future is dropped while it waits, nothing of the frame is sent.
     async fn send(&self, kind: FrameKind, header: &impl Serialize, body: Option<&[u8]>) {
         let mut frame = Vec::with_capacity(64 + body.map_or(0, <[u8]>::len));
         if begin(&mut frame, kind, header, body).is_some() {
             frame.extend_from_slice(body.unwrap_or_default());
-            // This fails only if the worker has closed its end of the socket.
+            // This fails only if the task that writes frames to the worker has ended, and the connections then end too.
             let _ = self.frames.send(frame).await;
         }
     }

@@ -1,8 +1,8 @@
 // Preloaded before a plugin that lists `egress`. A worker has no network: its connections are streams over descriptor
 // 4, and the gateway dials the hosts that the plugin may reach. docs/worker-protocol.md describes the frames.
 //
-// Everything else is built on `net.Socket` and `tls.connect`: `fetch`, http, https, and the libraries above them.
-// Node.js does TLS here, in the worker, so the gateway sees no more than a proxy would.
+// This file replaces `net.Socket.prototype.connect` and `tls.connect`, on which `fetch`, http, https and the libraries
+// above them are built. Node.js does TLS here, in the worker, so the gateway sees no more than a proxy would.
 'use strict';
 const net = require('node:net');
 const tls = require('node:tls');
@@ -14,7 +14,7 @@ const OPEN = 11, CHUNK = 12, CREDIT = 13, CLOSE = 14;
 const CONTENT = 0x40;
 const CHUNK_BYTES = 65536;
 
-// The socket to the gateway, once it is needed, and the connections by number.
+// The socket to the gateway, created for the first connection, and the connections by stream number.
 let line;
 const streams = new Map();
 let lastStream = 0;
@@ -28,7 +28,7 @@ function send(kind, header, body) {
   line.write(body === undefined ? Buffer.concat([head, json]) : Buffer.concat([head, json, body]));
 }
 
-// Parses frames as they arrive. Their bytes can be kept, because the buffer is not reused.
+// Parses frames as they arrive. The bytes of a frame can be kept, because the buffer is not reused.
 function feed(chunk) {
   unread = unread.length === 0 ? chunk : Buffer.concat([unread, chunk]);
   while (unread.length >= HEAD) {
@@ -45,7 +45,7 @@ function hangUp() {
   for (const stream of [...streams.values()]) stream.fail('ECONNRESET', 'the gateway is gone');
 }
 
-// The socket keeps the process alive for as long as one of its connections does.
+// The socket to the gateway keeps the process alive as long as there is a connection whose `unref` was not called.
 function hold() {
   if ([...streams.values()].some((stream) => stream.held)) line?.ref();
   else line?.unref();
@@ -61,9 +61,11 @@ function begin(stream) {
   hold();
 }
 
-// Turns `socket`, which is not connected, into one that the gateway connects.
+// Turns `socket`, which is not connected, into a socket whose connection the gateway makes.
 function attach(socket, host, port) {
-  // There is credit for one chunk at a time. `written` continues with the next one.
+  // Each side has credit for one chunk at a time. `credit` is true if this side may send one, and `written` sends the
+  // next one when credit arrives. `owed` is true while the gateway still has to get credit for the chunk that it has
+  // sent.
   const stream = { id: 0, held: true, receive, fail };
   let credit = false, written, owed = false;
 
@@ -101,7 +103,7 @@ function attach(socket, host, port) {
     }
   }
 
-  // The plugin has read what was received, so the next chunk may come.
+  // Called when the plugin has read the last chunk: gives the gateway credit for the next one.
   function settle() {
     if (owed && streams.has(stream.id)) {
       owed = false;
@@ -109,7 +111,7 @@ function attach(socket, host, port) {
     }
   }
 
-  // Runs `go` when there is credit, or when there can never be any.
+  // Runs `go` when there is credit, or when there can never be any, because the connection has ended.
   function whenCredited(go) {
     if (credit || !streams.has(stream.id)) go();
     else written = go;

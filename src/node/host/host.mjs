@@ -1,9 +1,9 @@
 // The worker's side of the Module protocol: loads one plugin, then answers calls on descriptor 3, one after another or,
 // for `pool.concurrency`, several at a time. docs/worker-protocol.md describes the wire.
 //
-// Content is never escaped, it is read as Latin-1 if the sender marks it as ASCII, and every frame is written
-// immediately from one buffer. Together, this makes a call cheap. The gateway checks what a plugin answers and asks
-// for; this script does not.
+// Three things make a call cheap: content is never escaped, content that the sender marks as ASCII is read as Latin-1,
+// and a frame is written immediately, from one buffer. The gateway checks what a plugin answers and asks for; this
+// script does not.
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
@@ -18,13 +18,14 @@ const CONTENT = 0x40, ASCII = 0x80;
 // The largest buffer that is kept for the next frame, in bytes.
 const KEPT = 512 * 1024;
 const LOG_BYTES_PER_CALL = 65536, LOG_LINE = 8192;
-// A call's signal fires this long before the deadline, or a tenth of the call's time before it if that is less.
+// A call's signal fires this many milliseconds before the deadline, but not earlier than a tenth of the call's time
+// before it.
 const NOTICE_MS = 250;
 const [entry, ...options] = process.argv.slice(2);
 const egress = options.includes('egress');
 
-// Calls in flight, by id, and the one that came last. Only the asynchronous context can tell which of several calls
-// writes to the console. It costs time, so it is used only if there can be several.
+// The calls in flight, by id; the asynchronous context, which tells which of several calls writes to the console; and
+// the call that came last. The context costs time, so it is only used if there can be several calls.
 const calls = new Map();
 const context = options.includes('concurrent') ? new AsyncLocalStorage() : undefined;
 let last;
@@ -35,13 +36,13 @@ const socket = new Socket({
   writable: true,
   onread: { buffer: Buffer.allocUnsafeSlow(256 * 1024), callback: (n, buffer) => (feed(buffer, n), true) },
 });
-// The gateway is gone, or no longer needs this worker.
+// The gateway has ended, or no longer needs this worker.
 socket.on('end', () => process.exit(0));
 socket.on('error', () => process.exit(0));
 
-// A frame is written synchronously, from a buffer that is reused: a stream would allocate memory for each frame, and
-// take four times as long. What the socket has no room for goes to the stream, and so does all that follows until the
-// stream is empty.
+// A frame is written synchronously, from a buffer that is reused. A stream would allocate memory for each frame, and
+// take four times as long. Bytes for which the socket has no room go to the stream, and so do all later frames until
+// the stream is empty.
 let out = Buffer.allocUnsafeSlow(64 * 1024);
 
 function write(frame, length) {
@@ -72,7 +73,7 @@ function send(kind, header, text) {
   write(frame, length);
 }
 
-// Owns the lines that are printed before the first call, or outside of any call.
+// The owner of lines that are printed before the first call, or outside of any call.
 const nobody = { id: 0, logBytes: 0 };
 
 const writing = () => (context === undefined ? last : context.getStore()) ?? nobody;
@@ -85,7 +86,7 @@ function log(call, level, args) {
   send(LOG, { id: call.id, level }, dropped ? 'further log lines of this call are dropped' : line);
 }
 
-// Returns the functions that log lines of the call that `of` returns.
+// Returns a logger. Each line belongs to the call that `of` returns at that moment.
 function loggerOf(of) {
   const logger = (...args) => log(of(), 'info', args);
   for (const level of ['debug', 'info', 'warn', 'error']) logger[level] = (...args) => log(of(), level, args);
@@ -95,12 +96,13 @@ function loggerOf(of) {
 const logger = loggerOf(writing);
 Object.assign(console, { log: logger, info: logger, debug: logger.debug, trace: logger.debug, warn: logger.warn, error: logger.error });
 
-// Leaves out the message of a SyntaxError: V8 quotes the text that it could not parse, and content must not reach logs.
+// Describes an error for the gateway. The message of a SyntaxError is left out, because V8 quotes the text that it
+// could not parse, and content must not reach logs.
 function describe(error) {
   if (typeof error === 'string') return { message: `threw ${error}`.slice(0, 500) };
   if (!(error instanceof Error)) return { message: 'threw a value that is not an Error' };
   let message = error instanceof SyntaxError ? error.name : `${error.name}: ${error.message}`;
-  // The error of fetch itself only says that it failed.
+  // The error of `fetch` only says that it failed; the cause says why.
   if (error.message === 'fetch failed' && error.cause instanceof Error) message += `: ${error.cause.message}`;
   const stack = String(error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line)).slice(0, 8).join('\n');
   return { message: message.slice(0, 500), stack: stack.slice(0, 2000) };
@@ -157,12 +159,12 @@ class Call {
     if (asked.size > 0) rejectAsked(this, new Error('the call is over'));
   }
 
-  // The reason why nothing can be asked any more; undefined while the call runs.
+  // The reason why the call can make no more requests; undefined while it can.
   get ended() {
     return this.cancelled ?? (this.over ? new Error('the call is over') : undefined);
   }
 
-  // Created on first use, because most plugins do not use it.
+  // The signal is created on first use, because most plugins do not use it.
   get signal() {
     if (this.aborter === undefined) {
       this.aborter = new AbortController();
@@ -202,7 +204,7 @@ class Call {
   }
 }
 
-// The plugin's second argument. Its members work on their own (`const { callTool } = ctx`), and are created only when
+// The plugin's second argument. Its members work without it (`const { callTool } = ctx`), and are created only when
 // they are used.
 class Context {
   #call;
@@ -267,7 +269,8 @@ async function answer(call, input) {
   }
 }
 
-// `source` holds a whole frame from `at`. The frame is read before this returns, because the buffer is reused.
+// Handles the frame that begins at index `at` of `source`. `source` contains the whole frame, and the frame is read
+// before this returns, because the buffer is reused.
 function receive(source, at) {
   const word = source.readUInt32LE(at), bodyLength = source.readUInt32LE(at + 4);
   const flags = word >>> 24, kind = flags & 0x3f;

@@ -1,5 +1,6 @@
 // Preloaded before a plugin that lists no `egress`. A worker has no network: the system refuses each connection with a
-// bare EPERM, or cannot resolve the name (EAI_AGAIN). This adds advice to the error, and logs it once for each host.
+// bare EPERM, or cannot resolve the name (EAI_AGAIN). This file adds advice to the error, and also logs the advice,
+// once for each host and port and for at most 32 of them.
 'use strict';
 const net = require('node:net');
 

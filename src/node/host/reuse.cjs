@@ -2,9 +2,9 @@
 // fresh context that has its own stdin, stdout and exit. To the script, it looks as if it had the process to itself.
 //
 // Standard input and output are connected to the gateway. An input is a big-endian u32 length and the line that the
-// script reads. An answer is a length, one byte for the exit code, and all that the script printed. The gateway judges
-// it like the output of a script with its own process. The first answer, which is sent without an input, reports that
-// the script is compiled.
+// script reads. An answer is a length, one byte for the exit code, and everything that the script printed. The gateway
+// judges an answer like the output of a script with its own process. The first answer, which is sent without an input,
+// reports that the script is compiled.
 'use strict';
 const { Console } = require('node:console');
 const { EventEmitter } = require('node:events');
@@ -16,13 +16,13 @@ const { Readable, Writable } = require('node:stream');
 const { inspect, promisify } = require('node:util');
 const vm = require('node:vm');
 
-// How long after its line a script that is still running can report by its exit code that it failed. protocol/once.rs
-// has the same number.
+// How long a script can keep running after it has printed its line. Until then, it can still report by its exit code
+// that it failed. protocol/once.rs has the same number.
 const EXIT_WINDOW_MS = 20;
 const NEWLINE = 10;
 const { readFileSync, readSync, writeFileSync, writeSync } = fs;
 
-// As in once.cjs. Otherwise, a script that prints much to standard error would get EAGAIN.
+// The pipe is made blocking, as in once.cjs. Otherwise, a script that prints much to standard error would get EAGAIN.
 process.stderr._handle?.setBlocking?.(true);
 
 const file = process.argv[2];
@@ -34,13 +34,13 @@ const compile = (text) => new vm.Script(
   { filename: file, importModuleDynamically: vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER },
 );
 const script = compile(readFileSync(file, 'utf8').replace(/^#!.*/, ''));
-// A first call costs as much as fifty later ones, so it is made with a script of our own.
+// The first call costs as much as fifty later ones, so it is made with this script, before the gateway sends a call.
 const warmUp = compile("process.stdin.on('data', (line) => console.log(String(line)))");
 
 // Thrown by `process.exit`, because the code after it must not run.
 const EXIT = new Error('process.exit');
 
-// The globals that Node.js adds to a bare context. Those that it creates on first use are not created here.
+// The globals that Node.js adds to a bare context. Those that Node.js creates on first use are not created here.
 const bare = new Set(vm.runInNewContext('Object.getOwnPropertyNames(globalThis)'));
 const OWN = ['process', 'console', 'global', 'setTimeout', 'setInterval', 'setImmediate'];
 const shared = Object.getOwnPropertyNames(globalThis).filter((name) => !bare.has(name) && !OWN.includes(name));
@@ -55,7 +55,8 @@ function freshContext() {
   return vm.createContext(global);
 }
 
-// The context of the next call. It is created after an answer, because that takes longer than most scripts do.
+// The context of the next call. It is created after an answer, because creating a context takes longer than most
+// scripts run.
 let spare = freshContext();
 
 // The call that is running.
@@ -100,7 +101,7 @@ class Run {
     this.printed.push(bytes);
     if (!this.hasLine && bytes.includes(NEWLINE) && Buffer.concat(this.printed).toString('latin1').trim() !== '') {
       this.hasLine = true;
-      // Unreferenced, so that a script that ends right away does not wait for it.
+      // The timer is unreferenced, so that a script that ends right away does not wait for it.
       this.window = setTimeout(finish, EXIT_WINDOW_MS, this).unref();
     }
   }
@@ -145,7 +146,7 @@ function stream(fd, take) {
   return Object.assign(new Writable({ write }), { fd });
 }
 
-// Ends a call: the script is done, or has printed all that counts.
+// Ends a call: the script has ended, or has printed all that counts.
 function finish(ended) {
   if (run !== ended) return;
   run = null;
@@ -173,7 +174,7 @@ function answer(bytes) {
 
 function begin(script, line) {
   run = new Run(line);
-  // Unreferenced, so that the event loop is empty when the script has ended, as in a process of its own.
+  // The input is unreferenced, so that the event loop is empty when the script has ended, as in a process of its own.
   input.unref();
   try {
     run.start(script);
@@ -251,7 +252,7 @@ function feed(chunk) {
 
 const input = new Socket({ fd: 0, readable: true, writable: false });
 input.on('data', feed);
-// The gateway is gone, or no longer needs this worker.
+// The gateway has ended, or no longer needs this worker.
 input.on('end', () => process.exit(0));
 input.on('error', () => process.exit(0));
 begin(warmUp, Buffer.from('{}\n'));

@@ -1,5 +1,5 @@
-//! Inspects plugin code without running it. Users write this code, and it can make a parser overflow its stack. So it
-//! is parsed in a child process (`hawsepipe inspect`), in the sandbox and with a deadline.
+//! Inspects plugin code without running it. Users write this code, and some of it can make a parser overflow its stack.
+//! So the code is parsed in a child process (`hawsepipe inspect`), in the sandbox and with a deadline.
 
 pub mod parse;
 
@@ -24,7 +24,7 @@ const MAX_CODE: usize = 1 << 20;
 const MAX_ANSWER: u64 = 1 << 20;
 /// How long one inspection may take.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// How many children run at the same time.
+/// How many children may run at the same time.
 const AT_ONCE: usize = 2;
 /// The size of the parser's stack: about the size that V8 uses.
 const STACK: usize = 1 << 20;
@@ -101,14 +101,14 @@ pub fn inspect_main() -> io::Result<()> {
         let question: Question<'_> = serde_json::from_slice(&text)?;
         Ok(serde_json::to_vec(&parse::facts(&question.code, question.file_name))?)
     })?;
-    // If the parser panics, it would panic each time, so the code counts as unparsable.
+    // A parser that panics would panic again, so the code counts as unparsable.
     let failed = |_| Ok(serde_json::to_vec(&CodeFacts::unparsed("the parser failed".to_owned()))?);
     io::stdout().write_all(&parser.join().unwrap_or_else(failed)?)
 }
 
 async fn converse(child: &mut Child, question: &[u8]) -> io::Result<Told> {
     if let Some(mut stdin) = child.stdin.take() {
-        // This fails if the child has already ended. Its exit status then gives the reason.
+        // This fails if the child has already ended. Its exit status then tells why.
         let _ = stdin.write_all(question).await;
     }
     let mut answer = Vec::new();

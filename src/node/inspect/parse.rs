@@ -18,8 +18,8 @@ const MAX_NAMES: usize = 256;
 const MAX_NAME: usize = 128;
 const MAX_MESSAGE: usize = 200;
 
-/// Parses `code` by the ending of its file name. A `.js` file is parsed as a module if it uses the syntax of modules,
-/// else as a script.
+/// Returns the facts about `code`. The ending of its file name decides how it is parsed: `.mjs` as a module, `.cjs` as
+/// a script, and any other as a module if it uses the syntax of modules, else as a script.
 pub fn facts(code: &str, file_name: &str) -> CodeFacts {
     let ending = file_name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let allocator = Allocator::default();
@@ -34,7 +34,7 @@ pub fn facts(code: &str, file_name: &str) -> CodeFacts {
     };
     let Some(problem) = problem(&first, code) else { return look(&first) };
     if !matches!(ending, "mjs" | "cjs") {
-        // Node.js wraps a script in a function, so a script can use `return`; and it runs code that is not a script as
+        // Node.js wraps a script in a function, so a script can use `return`. Code that is not a valid script is run as
         // a module.
         for kind in [SourceType::cjs(), SourceType::mjs()] {
             let parsed = parse(kind);
@@ -66,7 +66,7 @@ fn problem(parsed: &ParserReturn<'_>, code: &str) -> Option<SyntaxProblem> {
     Some(SyntaxProblem { line, column, message })
 }
 
-/// Line and column, both from 1, columns in characters.
+/// Returns the line and the column of the byte at `offset`. Both count from 1, columns in characters.
 fn place(code: &str, offset: u32) -> (u32, u32) {
     let before = code.as_bytes().get(..offset as usize).unwrap_or(code.as_bytes());
     let start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
@@ -109,7 +109,8 @@ impl ModuleNames {
         self.reads_env.insert(name.chars().take(MAX_NAME).collect());
     }
 
-    /// Handles `module.exports = value`: exports the keys of an object literal, or any other value as `default`.
+    /// Handles `module.exports = value`: the exports are the keys of an object literal, or `default` for any other
+    /// value.
     fn export_all(&mut self, value: &Expression<'_>) {
         let Expression::ObjectExpression(object) = value.get_inner_expression() else { return self.export("default") };
         for property in &object.properties {

@@ -1,4 +1,4 @@
-//! Which seat is given up if there is no room for another, and when calls fail immediately.
+//! Tests which seat is given up if there is no room for another one, and which calls fail immediately.
 
 use super::super::fixture::{plugin, starter};
 use super::*;

@@ -57,7 +57,7 @@ impl<'a> Asks<'a> {
         }));
     }
 
-    /// Returns the next answer. Never completes if there is no open request.
+    /// Returns the next answer. Never completes if no request is open.
     pub(super) async fn next(&mut self) -> AskReply {
         let next = match &mut self.open {
             Some(open) => open.next().await,

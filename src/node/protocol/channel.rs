@@ -1,5 +1,6 @@
-//! The gateway's side of the Module protocol: one call at a time over a [`Wire`]. Processes and deadlines are left to
-//! the caller. A caller that drops an exchange before its end must give up the call before it uses the channel again.
+//! The gateway's side of the Module protocol: one call at a time over a [`Wire`]. The caller is responsible for
+//! processes and deadlines. A caller that drops an exchange before its end must give up the call before it uses the
+//! channel again.
 
 use std::io;
 
@@ -25,9 +26,9 @@ pub struct Channel<W> {
     wire: W,
     log_mask: LogMask,
     last_id: u64,
-    /// Whether the last call was sent and has not been answered.
+    /// Whether the last call was sent and is not answered yet.
     in_call: bool,
-    /// Whether the worker has proved that it still reads frames since the call was given up.
+    /// Whether the worker has proved, since the call was given up, that it still reads frames.
     awake: bool,
 }
 
@@ -68,8 +69,8 @@ impl Channel<ExclusiveWire> {
         }
     }
 
-    /// Splits this into `seats` channels, each for one call at a time. The worker must be loaded and not in a call. The
-    /// text of an answer may have up to `max_output` bytes.
+    /// Splits this channel into `seats` channels, each for one call at a time. The worker must be loaded and not in a
+    /// call. The text of an answer may have up to `max_output` bytes.
     pub fn share(self, seats: usize, max_output: usize) -> Vec<Channel<SharedWire>> {
         let Self { wire, log_mask, .. } = self;
         let parts = SharedWire::split(wire, seats, &log_mask, max_output).into_iter();
@@ -82,8 +83,8 @@ impl<W: Wire> Channel<W> {
         Self { wire, log_mask, last_id: 0, in_call: false, awake: false }
     }
 
-    /// Sends one call and reads frames until its answer. Meanwhile answers the plugin's requests. Stops reading if the
-    /// answer is too large.
+    /// Sends one call and reads frames until its answer, or until the wire is broken. Meanwhile answers the plugin's
+    /// requests.
     pub async fn exchange(&mut self, call: &PluginCall<'_>) -> Exchange {
         self.last_id = fresh_id();
         self.awake = false;
@@ -124,9 +125,9 @@ impl<W: Wire> Channel<W> {
         }
     }
 
-    /// After an exchange was dropped, tells the worker that the call is given up, and waits until the worker has ended
-    /// it. Returns whether the worker can get another call. If the wire is shared, also checks whether the worker [is
-    /// awake](Channel::is_awake).
+    /// Must be called after an exchange was dropped. Tells the worker that the call is given up, and waits until the
+    /// worker has ended the call. Returns whether the worker can get another call. If the wire is shared, also checks
+    /// whether the worker [is awake](Channel::is_awake).
     pub async fn give_up(&mut self, max_output: usize) -> bool {
         if !self.wire.is_usable() {
             return false;
@@ -223,8 +224,8 @@ fn output(json: &[u8], text: Option<&[u8]>) -> Result<Output, Failure> {
     Output::parse(json, text.map_err(|_| invalid_json("its text is not UTF-8"))?)
 }
 
-/// Returns an id that cannot be guessed, so that a plugin cannot answer a call before it receives it. JavaScript can
-/// represent it exactly.
+/// Returns a random id, so that a plugin cannot answer a call that it has not received yet. JavaScript can represent
+/// the id exactly.
 fn fresh_id() -> u64 {
     const LEAST: u64 = 1_000_000_000_000_000;
     LEAST + Uuid::new_v4().as_u64_pair().1 % (8 * LEAST)

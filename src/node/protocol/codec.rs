@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::domain::plugin::{Encoding, Failure, Input, Output, WireOutput};
 use crate::domain::reason::Reason;
 
-/// Bytes of the big-endian length before a message that is not a line.
+/// The number of bytes of the big-endian length that comes before a message that is not a line.
 const LENGTH: usize = 4;
 /// How deep the values of a MessagePack answer can nest: as deep as in JSON.
 const MAX_DEPTH: usize = 128;
@@ -69,7 +69,7 @@ impl Codec {
         Ok(())
     }
 
-    /// Whether these further bytes can complete a message. Saves searching a long message repeatedly.
+    /// Whether the bytes in `further` can complete a message. This saves searching a long message repeatedly.
     pub fn may_end(self, further: &[u8]) -> bool {
         self != Self::Json || memchr::memchr(b'\n', further).is_some()
     }
@@ -91,7 +91,7 @@ impl Codec {
         bytes.len() > bound || (self != Self::Json && length(bytes).is_some_and(|length| length > bound))
     }
 
-    /// Whether these bytes between messages can be ignored.
+    /// Whether these bytes can be ignored, because they contain no part of a message.
     pub fn is_silent(self, bytes: &[u8]) -> bool {
         bytes.is_empty() || (self == Self::Json && bytes.trim_ascii().is_empty())
     }
@@ -130,8 +130,8 @@ fn length(bytes: &[u8]) -> Option<usize> {
 
 fn pack(input: &Input<'_>, message: &mut Vec<u8>) -> Option<()> {
     let content = input.raw_content.unwrap_or_default();
-    // Everything except the content is small, and the configuration is raw JSON text, so this part is converted through
-    // a JSON value.
+    // Everything except the content is small, and the configuration is raw JSON text, so the input without its content
+    // is converted through a JSON value.
     let rest = serde_json::to_value(Input { raw_content: None, ..input.clone() }).ok()?;
     let Value::Object(rest) = rest else { return None };
     rmp_serde::encode::write_named(message, &PackedInput { content, rest }).ok()
@@ -156,7 +156,7 @@ fn unpack(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
     Ok(output)
 }
 
-/// Decodes everything that a script printed for one input.
+/// Decodes everything that a script has printed for one input.
 pub(super) fn judge(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
     let invalid = |what: &str| Failure::new(Reason::InvalidOutput, what);
     let answer = std::str::from_utf8(answer).map_err(|_| invalid("returned invalid JSON: it is not UTF-8"))?.trim();

@@ -54,7 +54,8 @@ kinds! {
     Cancel = 6,
     /// From the worker: `{id, reason, message, stack}`. The id is 0 while the plugin is loaded.
     Failure = 7,
-    /// From the worker, during a call: `{id, ask, tool}`, with the arguments as body. The gateway answers it once.
+    /// From the worker, during a call: `{id, ask, tool}`, with the arguments as body. The gateway answers each such
+    /// request once.
     Ask = 8,
     /// To the worker: `{ask, error}`. The body is the result, or the error if `error` is true.
     Reply = 9,
@@ -104,10 +105,10 @@ pub enum Malformed {
 }
 
 impl Start {
-    /// Examines the beginning of `bytes`. `max_body` returns how large the body of a kind may be.
+    /// Examines the beginning of `bytes`. `max_body` returns how many bytes the body of a frame of this kind may have.
     ///
     /// # Errors
-    /// If the bytes are not a frame, or the frame is too large. Both are detected as soon as the head is there.
+    /// If the bytes are not a frame, or the frame is too large. Both are detected as soon as the head is complete.
     pub fn of(bytes: &[u8], max_body: impl FnOnce(FrameKind) -> usize) -> Result<Self, Malformed> {
         let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(Self::Part(HEAD - bytes.len())) };
         let head = Head::decode(*head).ok_or(Malformed::Kind)?;
@@ -164,8 +165,8 @@ impl Head {
     }
 }
 
-/// Replaces `out` with a frame without its body, which must be sent right after it. Returns `None` if the header or the
-/// body is too large for a frame.
+/// Replaces `out` with the head and the JSON header of a frame. The body must be sent right after them. Returns `None`
+/// if the header or the body is too large for a frame.
 pub fn begin(out: &mut Vec<u8>, kind: FrameKind, header: &impl Serialize, body: Option<&[u8]>) -> Option<()> {
     out.clear();
     out.resize(HEAD, 0);
@@ -180,7 +181,7 @@ pub fn begin(out: &mut Vec<u8>, kind: FrameKind, header: &impl Serialize, body: 
 mod tests {
     use super::*;
 
-    /// Authors of hosts in other languages have only this page to rely on.
+    /// Authors of hosts in other languages have only docs/worker-protocol.md to rely on.
     #[test]
     fn every_kind_has_its_section_and_number_in_the_docs() {
         let page = include_str!("../../../docs/worker-protocol.md");

@@ -5,7 +5,6 @@ use serde_json::Number;
 
 use crate::domain::plugin::Input;
 
-/// The header of a [`FrameKind::Call`](super::frame::FrameKind::Call) frame.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CallHeader<'a> {
@@ -21,7 +20,6 @@ pub(super) struct IdHeader {
     pub(super) id: u64,
 }
 
-/// The header of a log line.
 #[derive(Deserialize)]
 pub(super) struct LogHeader {
     #[serde(default)]
@@ -45,7 +43,6 @@ pub(super) struct FailureHeader {
     pub(super) stack: String,
 }
 
-/// The header of a progress notification.
 #[derive(Deserialize)]
 pub(super) struct ProgressHeader {
     pub(super) id: u64,

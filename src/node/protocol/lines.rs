@@ -1,6 +1,6 @@
 //! The protocol of long-running scripts: for each call, one message to standard input and one message from standard
-//! output. Pools and deadlines are left to the caller. A caller that drops an exchange before its end must not use the
-//! script again.
+//! output. The caller is responsible for pools and deadlines. A caller that drops an exchange before its end must not
+//! use the script again.
 //!
 //! An answer does not identify its call, so it must be the only message that follows an input. A script that prints
 //! more than that, or prints before it receives an input, cannot be used any more.
@@ -40,14 +40,14 @@ enum Missing {
 }
 
 impl LinesPipes {
-    /// Enlarges the pipes so that typical content fits in one write.
+    /// Takes the pipes of a script, and enlarges them so that typical content fits in one write.
     pub fn new(stdin: ChildStdin, stdout: ChildStdout, codec: Codec) -> Self {
         widen(&stdin);
         widen(&stdout);
         Self { stdin, stdout, codec, inbox: Vec::new(), outbox: Vec::new(), spoken: AtomicBool::new(false) }
     }
 
-    /// Whether the script reports when it is loaded. Only the gateway's own host script does.
+    /// Whether the script reports when it is loaded. Only the host script of the gateway (`reuse.cjs`) does.
     pub fn says_ready(&self) -> bool {
         self.codec == Codec::Printed
     }
@@ -64,7 +64,7 @@ impl LinesPipes {
         }
     }
 
-    /// Whether the script has printed something without having received an input. Must only be called between calls.
+    /// Whether the script has printed something that no input asked for. Must only be called between calls.
     pub fn has_spoken(&self) -> bool {
         if self.speaks() {
             // Remembered, because the check has consumed what was printed.
@@ -75,8 +75,8 @@ impl LinesPipes {
 
     fn speaks(&self) -> bool {
         let mut bytes = [0; 512];
-        // Bypasses the runtime, which would have to poll the pipe first, because this check runs right before an input
-        // is sent.
+        // This reads without the runtime, which would have to poll the pipe first. It runs right before an input is
+        // sent, so it must be fast.
         while let Ok(read) = rustix::io::read(&self.stdout, &mut bytes)
             && read > 0
         {
@@ -113,7 +113,7 @@ impl LinesPipes {
         inbox.clear();
         inbox.shrink_to(KEPT);
         outbox.shrink_to(KEPT);
-        // If the script answered before it received all of its input, it would read the rest as a part of the next
+        // If the script has answered before it received all of its input, it would read the rest as a part of the next
         // input.
         Exchange { output, reusable: matches!(sent, Some(Ok(()))) }
     }
@@ -152,7 +152,7 @@ async fn next(stdout: &mut ChildStdout, inbox: &mut Vec<u8>, codec: Codec, bound
     }
 }
 
-/// Returns the answer of a script that has ended. In the JSON encoding, a last line without a newline counts as its
+/// Returns the answer of a script that has ended. In the JSON encoding, a last line without a newline counts as the
 /// answer.
 async fn last_words(process: &ChildProcess, codec: Codec, said: &[u8], max_output: usize) -> Result<Output, Failure> {
     match process.exited().await {
@@ -177,7 +177,7 @@ mod tests {
         for (code, codec, said, expected) in [
             (0, Codec::Json, &answer[..], Ok("a")),
             (0, Codec::Json, b" \n", Err("ended without an answer")),
-            // An incomplete message with a length is not an answer.
+            // A message with a length is not an answer while it is incomplete.
             (0, Codec::MessagePack, b"\0\0\0\x09abc", Err("ended without an answer")),
             (0, Codec::Printed, b"\0\0\0\x09abc", Err("ended without an answer")),
             (3, Codec::Json, answer, Err("exited with code 3")),

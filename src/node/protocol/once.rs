@@ -1,5 +1,6 @@
-//! The Once protocol, which implements contract 1.0 literally (document 001): one line of JSON to standard input, which
-//! is then closed; one line from standard output; exit. Pools and deadlines are left to the caller.
+//! The Once protocol, the plain form of the Plugin API Contract 1.0 (document 001). The gateway writes one line of JSON
+//! to the script's standard input and closes it; the script prints one line of JSON and exits. The caller is
+//! responsible for pools and deadlines.
 
 use std::future::pending;
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub struct OncePipes {
 }
 
 impl OncePipes {
-    /// Enlarges the pipes so that typical content fits in one write.
+    /// Takes the pipes of a script, and enlarges them so that typical content fits in one write.
     pub fn new(stdin: ChildStdin, stdout: ChildStdout) -> Self {
         widen(&stdin);
         widen(&stdout);
@@ -56,7 +57,7 @@ impl OncePipes {
         let mut line = Vec::new();
         Codec::Json.write(input, &mut line)?;
         let stdin = self.stdin.take();
-        // A script may answer without reading all of its input, so a failed write does not fail the call.
+        // A script may answer without reading all of its input, so a write that fails does not fail the call.
         let write = async {
             if let Some(mut stdin) = stdin {
                 let _ = stdin.write_all(&line).await;
@@ -73,7 +74,8 @@ impl OncePipes {
     }
 }
 
-/// Reads until the process has exited, or until the exit window after the line has passed.
+/// Reads the answer until the process has exited or announces its exit, or until the exit window after the line has
+/// passed.
 async fn read_answer(stdout: &mut ChildStdout, process: &ChildProcess, bound: usize) -> Result<Vec<u8>, Failure> {
     let mut answer = Vec::with_capacity(8 << 10);
     let (mut seen, mut until) = (0, None);
@@ -102,8 +104,8 @@ async fn read_answer(stdout: &mut ChildStdout, process: &ChildProcess, bound: us
     }
 }
 
-/// Returns the answer of a script that has closed its standard output, unless the script fails. Waits for the exit, but
-/// only until the end of the window if the answer is complete.
+/// Returns the answer of a script that has closed its standard output, or the failure if the script fails. Waits for
+/// the exit, but only until the end of the exit window if the answer is complete.
 async fn at_end(answer: Vec<u8>, process: &ChildProcess, until: Option<Instant>) -> Result<Vec<u8>, Failure> {
     let status = match until {
         None => process.exited().await,
@@ -115,8 +117,9 @@ async fn at_end(answer: Vec<u8>, process: &ChildProcess, until: Option<Instant>)
     }
 }
 
-/// Returns where the answer ends and the code with which the process is about to exit, as `exit.cjs` announces it. It
-/// does no harm if the script itself prints such an announcement, because it could just as well exit with that code.
+/// If the output ends with an announcement by `exit.cjs`, returns where the answer ends and the code with which the
+/// process is about to exit. It does no harm if a script prints such an announcement itself, because the script could
+/// just as well exit with that code.
 fn said_exit(answer: &[u8]) -> Option<(usize, u8)> {
     let said = answer.strip_suffix(b"\n")?;
     let from = said.len().saturating_sub(1 + MAX_CODE);
@@ -133,7 +136,7 @@ fn has_line(answer: &[u8], seen: &mut usize) -> bool {
     ended.is_some_and(|end| !answer[..end].trim_ascii().is_empty())
 }
 
-/// Enlarges the buffer of a pipe. Failure is ignored, because it only makes writes slower.
+/// Enlarges the buffer of a pipe. A failure is ignored, because a small buffer only makes writes slower.
 #[cfg(target_os = "linux")]
 pub(super) fn widen(pipe: &impl std::os::fd::AsFd) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, 1 << 20);

@@ -3,7 +3,7 @@
 use super::headers::LogHeader;
 use crate::node::log_mask::LogMask;
 
-/// Writes a plugin's line to the log.
+/// Writes a line from a plugin to the gateway's log.
 pub(super) fn log_line(log_mask: &LogMask, header: &[u8], text: &[u8]) {
     let Ok(header) = serde_json::from_slice::<LogHeader>(header) else { return };
     let (plugin, call, text) = (log_mask.name(), header.id, log_mask.masked(String::from_utf8_lossy(text)));

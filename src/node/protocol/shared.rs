@@ -1,5 +1,5 @@
-//! One worker's socket for several calls at a time. An incoming frame goes to the call that it names. One task writes
-//! the outgoing frames, so that a call that is dropped never leaves a frame partly written.
+//! The socket of one worker, used for several calls at a time. An incoming frame goes to the call that it names. One
+//! task writes the outgoing frames, so that a call that is dropped never leaves a frame partly written.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -18,9 +18,9 @@ use super::socket::SocketWriter;
 use super::wire::{ExclusiveWire, FrameReader, Wire, WireError};
 use crate::node::log_mask::LogMask;
 
-/// How many frames may wait for a call to take them, or to be written to the worker.
+/// How many frames may wait until a call takes them, and how many until they are written to the worker.
 const QUEUED: usize = 8;
-/// How long to wait for the header of a frame that is too large. It is sent together with the rest of the frame.
+/// How long to wait for the header of a frame whose body is too large. The header names the call that must fail.
 const HEADER_WAIT: Duration = Duration::from_millis(100);
 
 /// The wire of one seat. The seats of a worker share its socket.
@@ -30,7 +30,7 @@ pub struct SharedWire {
     /// The call whose frames are received.
     call: u64,
     frames: mpsc::Receiver<Frame>,
-    /// The frame that was received and not yet taken.
+    /// The frame that was received and is not taken yet.
     current: Vec<u8>,
 }
 

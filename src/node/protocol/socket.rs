@@ -52,7 +52,7 @@ impl SocketReader {
 }
 
 impl SocketWriter {
-    /// Writes all slices, immediately if they fit in the socket's buffer.
+    /// Writes all slices. Does not wait if they fit in the socket's buffer.
     pub async fn write_all(&mut self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         let mut room: Option<pipe::Sender> = None;
         while !slices.is_empty() {

@@ -39,17 +39,17 @@ pub trait Wire: Send {
         body: Option<&[u8]>,
     ) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Waits for a whole frame, which stays in the buffer until it is taken. Its body may have up to `max_body` bytes,
-    /// or [`MAX_LOG`] for a log line.
+    /// Waits for a whole frame, which stays in the buffer until [`Wire::take`] is called. Its body may have up to
+    /// `max_body` bytes, or [`MAX_LOG`] for a log line.
     ///
     /// # Errors
     /// The reason why there is no further frame.
     fn receive(&mut self, max_body: usize) -> impl Future<Output = Result<Head, WireError>> + Send;
 
-    /// The received bytes. They begin with the frame that was received.
+    /// The received bytes. They begin with the frame that [`Wire::receive`] returned.
     fn bytes(&self) -> &[u8];
 
-    /// Removes the received frame, to make room for the next one.
+    /// Removes the frame with this head from the received bytes, to make room for the next one.
     fn take(&mut self, head: &Head);
 
     /// Whether both sides still agree on where a frame begins.
@@ -117,12 +117,12 @@ impl FrameReader {
         }
     }
 
-    /// The received bytes. They begin with the frame that was received.
+    /// The received bytes. They begin with the frame that [`FrameReader::receive`] returned.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Removes the received frame, to make room for the next one.
+    /// Removes the frame with this head from the received bytes, to make room for the next one.
     pub fn take(&mut self, head: &Head) {
         self.bytes.drain(..head.length().min(self.bytes.len()));
         if self.bytes.is_empty() {
@@ -156,7 +156,7 @@ impl ExclusiveWire {
         Self { incoming: FrameReader::new(reader), writer, outbox: Vec::new(), torn: false }
     }
 
-    /// Returns both directions. No frame may be partly written.
+    /// Returns the reader and the writer. No frame may be partly written.
     pub fn into_parts(self) -> (FrameReader, SocketWriter) {
         (self.incoming, self.writer)
     }

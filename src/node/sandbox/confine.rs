@@ -1,5 +1,5 @@
-//! Confines this process irrevocably. The program that replaces it, and the programs that it starts, inherit the
-//! confinement.
+//! Confines this process irrevocably. The program that replaces this process, and the programs that it starts, inherit
+//! the confinement.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use crate::domain::sandbox::SandboxProperty;
 
 /// Descriptors that a worker may have open at the same time. Node.js itself takes about 20.
 const MAX_DESCRIPTORS: u64 = 256;
-/// Bytes of data that a parser may map.
+/// Limit on the data memory of the process that parses plugin code (`RLIMIT_DATA`), in bytes.
 const PARSER_MEMORY: u64 = 256 << 20;
 
-/// The limits of one worker.
+/// What one worker may use: memory, programs and files.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Confinement {
-    /// Whether the process must not start if a property cannot be enforced.
+    /// If true, the process does not start unless every property can be enforced.
     pub required: bool,
     /// Bytes of data that the process may map, including what Node.js maps for itself.
     pub data: u64,
@@ -27,13 +27,14 @@ pub struct Confinement {
     pub programs: Vec<PathBuf>,
     /// Files and folders that may be read.
     pub readable: Vec<PathBuf>,
-    /// The gateway's process id. This process is killed when the gateway ends. 0 means no parent.
+    /// The process id of the gateway. When the gateway ends, the kernel kills the confined process. 0 turns this off.
     #[serde(default)]
     pub parent: u32,
 }
 
 impl Confinement {
-    /// Confines this process, before it becomes Node.js. Returns the properties that the kernel does not enforce.
+    /// Confines this process before it becomes Node.js. Returns the properties of the sandbox that the kernel does not
+    /// enforce.
     ///
     /// # Errors
     /// If a step fails that every kernel supports, or a required property cannot be enforced.
@@ -59,8 +60,8 @@ impl Confinement {
 }
 
 /// Confines a process that parses text from its standard input and prints the result: it can open no file and run no
-/// program, and gets `seconds` of CPU time. Properties that the kernel does not enforce are left out, because no user
-/// code runs.
+/// program, and gets `seconds` of CPU time. The process runs no user code, so properties that the kernel does not
+/// enforce are left out.
 ///
 /// # Errors
 /// If the limits cannot be set or the privileges cannot be dropped.
@@ -72,8 +73,8 @@ pub fn confine_parser(seconds: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         drop_privileges()?;
-        // Without Landlock, the filter alone keeps the parser from reading files: it allows no system call that opens
-        // one.
+        // Without Landlock, the filter alone keeps the parser from reading files: it allows no system call that opens a
+        // file.
         let _ = super::files::restrict(&[], &[]);
         let _ = super::filter::of_parser().and_then(super::filter::SeccompFilters::install);
     }
@@ -91,11 +92,12 @@ pub fn hide_memory() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the kernel kill this process when its parent ends for any reason. Closing its socket is not enough, because a
-/// script with a timer would keep running. On systems other than Linux, only checks that the parent is still running.
+/// Makes the kernel kill this process when its parent, the gateway, ends for any reason. It is not enough that the
+/// worker's socket closes then, because a script with a timer would keep running. On systems other than Linux, only
+/// checks that the parent is still running.
 ///
-/// The kernel watches the thread that created this process. The gateway creates workers on threads of its runtime,
-/// which live as long as the gateway.
+/// The kernel watches the thread that created this process. The gateway creates workers on threads of its runtime, and
+/// these live as long as the gateway.
 ///
 /// # Errors
 /// If the system refuses, or `parent` has already ended.
@@ -129,7 +131,7 @@ fn enforce(_confinement: &Confinement) -> io::Result<Vec<SandboxLack>> {
     Ok(vec![lack(SandboxProperty::Files), lack(SandboxProperty::SystemCalls)])
 }
 
-/// Drops superuser privileges, also for the program that this process becomes.
+/// Drops superuser privileges of this process and of the program that it becomes.
 #[cfg(target_os = "linux")]
 fn drop_privileges() -> io::Result<()> {
     use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};

@@ -13,8 +13,9 @@ use crate::domain::sandbox::{SandboxLack, SandboxProperty};
 /// calls covers what those kernels leave open.
 const NEWEST: ABI = ABI::V9;
 
-/// System files that Node.js must be able to read if they exist. If `openssl.cnf` exists but cannot be read, Node.js does
-/// not start; if the time zone files cannot be read, it uses UTC. Debian installs part of Node.js in `/usr/share/nodejs`.
+/// System files that Node.js must be able to read if they exist. If `openssl.cnf` exists but cannot be read, Node.js
+/// does not start; if the time zone files cannot be read, Node.js uses UTC. Debian installs part of Node.js in
+/// `/usr/share/nodejs`.
 const SYSTEM: [&str; 12] = [
     "/etc/ld.so.cache",
     "/etc/ssl/openssl.cnf",
@@ -31,11 +32,10 @@ const SYSTEM: [&str; 12] = [
 ];
 
 /// Restricts this process: it can run only `programs`, and read only `programs`, `readable` and the system files that
-/// Node.js needs. Paths that do not exist are skipped. If `programs` is empty, the system files are not readable
-/// either.
+/// Node.js needs. Paths that do not exist are skipped. If `programs` is empty, the system files cannot be read either.
 ///
 /// # Errors
-/// If the kernel does not enforce it.
+/// If the kernel does not enforce the restriction.
 pub fn restrict(programs: &[PathBuf], readable: &[PathBuf]) -> Result<(), SandboxLack> {
     let lack = |cause: String| SandboxLack { property: SandboxProperty::Files, cause };
     let system: &[&str] = if programs.is_empty() { &[] } else { &SYSTEM };

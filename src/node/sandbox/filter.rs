@@ -1,9 +1,10 @@
 //! The system calls that this process may make, as two seccomp filters.
 //!
-//! The filter that is installed last allows every call of [`SyscallRules`] and answers any other number with ENOSYS, as
-//! a kernel without that call does, so that programs use their fallback for older kernels. This covers calls that
-//! future kernels add, and the second set of numbers that x86-64 has for x32. The other filter answers EPERM to the
-//! calls that are known but refused. A call with the number of another architecture kills the process.
+//! The filter that is installed last allows every call that is in [`SyscallRules`]. It answers any other number with
+//! ENOSYS, as a kernel does for a call that it does not have, so that programs use their fallback for older kernels.
+//! This covers calls that future kernels add, and the second set of numbers that x86-64 has for x32. The other filter
+//! answers EPERM to the calls that [`SyscallRules`] refuses. A call that is made for another architecture kills the
+//! process.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -23,7 +24,7 @@ pub struct SeccompFilters {
     knowing: BpfProgram,
 }
 
-/// The filters for this process, which is about to become Node.js under the same process id.
+/// Returns the filters for this process, which is about to become Node.js under the same process id.
 ///
 /// # Errors
 /// If there are no filters for this processor architecture.
@@ -31,7 +32,7 @@ pub fn of_worker() -> Result<SeccompFilters, SandboxLack> {
     SeccompFilters::of(&SyscallRules::of_worker())
 }
 
-/// The filters for a process that parses plugin code.
+/// Returns the filters for a process that parses plugin code.
 ///
 /// # Errors
 /// See [`of_worker`].
@@ -65,8 +66,8 @@ impl SeccompFilters {
     /// # Errors
     /// If the kernel does not support seccomp filters.
     pub fn install(self) -> Result<(), SandboxLack> {
-        // If both filters return an error, the kernel takes the error of the filter installed last. So the calls that
-        // the first filter refuses must be among those that the second allows.
+        // If both filters return an error, the kernel uses the error of the filter that was installed last. So the
+        // calls that the first filter refuses must be among those that the second filter allows.
         let installed = apply_filter(&self.refusing).and_then(|()| apply_filter(&self.knowing));
         installed.map_err(|error| lack(&error.to_string()))
     }
@@ -133,7 +134,7 @@ mod tests {
         }
     }
 
-    /// The combined answer of both filters. If both refuse, the one that was installed last decides.
+    /// Returns the combined answer of both filters. If both refuse, the one that was installed last decides.
     fn judged(architecture: u32, call: i64, arguments: [u64; 6]) -> u32 {
         let filter = of_worker().unwrap();
         let refusing = answer(&filter.refusing, architecture, call, arguments);

@@ -1,9 +1,9 @@
 //! The sandbox of processes that run or parse code written by users.
 //!
-//! Each such process confines itself while it has one thread and before it reads that code: the launcher before it
-//! becomes Node.js, the parser before it parses. Landlock decides which files can be read and run ([`files`]). Two
+//! Each such process confines itself while it has only one thread, and before it reads that code: a worker before it
+//! becomes Node.js, a parser before it parses. Landlock decides which files can be read and run ([`files`]). Two
 //! seccomp filters decide which system calls can be made ([`filter`], from the lists in [`syscalls`]). [`probe`] finds
-//! out once, in a child, what the machine's kernel does not enforce.
+//! out once, in a child process, which properties the machine's kernel does not enforce.
 
 mod confine;
 #[cfg(target_os = "linux")]

@@ -1,5 +1,5 @@
-//! Finds out what this machine's kernel does not enforce. A child process tries the sandbox, because a process cannot
-//! leave it again.
+//! Finds out which properties of the sandbox this machine's kernel does not enforce. A child process tries the sandbox,
+//! because a process cannot leave it again.
 
 use std::fs::File;
 use std::io::{self, Write};

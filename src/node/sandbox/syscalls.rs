@@ -1,5 +1,5 @@
-//! The system calls that Node.js or a parser may make. A call in none of these lists fails as if the kernel did not
-//! have it.
+//! The system calls that Node.js or a parser may make. A call that is in no list fails as if the kernel did not have
+//! it.
 //!
 //! The lists group calls by purpose, so that a reader can judge them. If a newer Node.js or C library makes another
 //! call, add it to the list for that purpose.
@@ -25,7 +25,8 @@ pub enum ArgCondition {
     Given(u8),
 }
 
-/// A known system call that is refused: always if `when` is empty, else if all conditions of one of its lists hold.
+/// A known system call that is refused: always if `when` is empty, otherwise if all conditions in one of the lists in
+/// `when` hold.
 #[derive(Debug)]
 pub struct RefusedSyscall {
     pub(super) call: i64,
@@ -153,8 +154,8 @@ const NODE: &[i64] = &[
     libc::SYS_uname,
 ];
 
-/// Additions to `BASE` and `NODE` on x86-64. Most are older forms of other calls, which newer architectures do not have or
-/// do not need.
+/// Additions to `BASE` and `NODE` on x86-64. Most are older forms of other calls; newer architectures do not have or do
+/// not need these forms.
 #[cfg(target_arch = "x86_64")]
 const OLD_BASE: &[i64] = &[libc::SYS_arch_prctl, libc::SYS_poll, libc::SYS_time];
 #[cfg(not(target_arch = "x86_64"))]
@@ -289,14 +290,14 @@ const OLD_REFUSED: &[i64] = &[
 const OLD_REFUSED: &[i64] = &[];
 
 impl SyscallRules {
-    /// The rules for this process, which becomes Node.js.
+    /// Returns the rules for this process, which becomes Node.js.
     pub fn of_worker() -> Self {
         let free = [BASE, NODE, OLD_BASE, OLD_NODE].concat();
         let always = REFUSED.iter().chain(OLD_REFUSED).map(|call| RefusedSyscall { call: *call, when: Vec::new() });
         Self { free, refused: always.chain(in_threads()).chain(of_files()).collect() }
     }
 
-    /// The rules for a parser, which opens nothing.
+    /// Returns the rules for a parser, which opens nothing.
     pub fn of_parser() -> Self {
         Self { free: [BASE, OLD_BASE].concat(), refused: in_threads() }
     }
@@ -307,8 +308,8 @@ fn in_threads() -> Vec<RefusedSyscall> {
     let own = u64::from(std::process::id());
     let another = || vec![vec![ArgCondition::IsNot(0, own)]];
     vec![
-        // A filter cannot see the flags of clone3, because they are in memory. It is in no list, so C libraries use
-        // clone.
+        // A filter cannot see the flags of clone3, because they are in memory. So clone3 is in no list, and C libraries
+        // use clone instead.
         RefusedSyscall { call: libc::SYS_clone, when: vec![vec![ArgCondition::Has(0, bits(CLONE_THREAD), 0)]] },
         RefusedSyscall { call: libc::SYS_kill, when: another() },
         RefusedSyscall { call: libc::SYS_tgkill, when: another() },

@@ -37,7 +37,8 @@ pub enum ConnectError {
     Client(String),
 }
 
-/// Returns the configuration for the kubeconfig's cluster, or else for the cluster that this pod runs in.
+/// Returns the configuration from the kubeconfig or, if that is not possible, from the service account of the pod in
+/// which this process runs.
 ///
 /// # Errors
 /// See [`ConnectError`].

@@ -18,7 +18,7 @@ pub struct PodCode<I> {
 
 /// A plan with the code of its plugins, as far as it could be read.
 pub struct Completed {
-    /// The plan. A plugin whose new code is not accepted keeps its code in the running plan, if it has any there.
+    /// The plan. A plugin whose new code is not accepted keeps the code that it has in the running plan, if it has any.
     pub plan: Plan,
     /// The Problems of code files.
     pub problems: Vec<Problem>,

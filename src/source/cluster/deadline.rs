@@ -12,14 +12,14 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use tower::{BoxError, Service};
 
-/// How long a request and its whole answer can take, unless it is a watch.
+/// How long a request that is not a watch can take, including its whole answer.
 const REQUEST: Duration = Duration::from_secs(20);
-/// How long a watch without `timeoutSeconds` can take.
+/// The assumed `timeoutSeconds` of a watch that has none.
 const WATCH: Duration = Duration::from_secs(300);
 /// The time that a watch gets in addition to its `timeoutSeconds`.
 const WATCH_MARGIN: Duration = Duration::from_secs(15);
 
-/// Fails requests that exceed their deadline.
+/// A service that fails requests when they exceed their deadline.
 #[derive(Clone, Debug)]
 pub(super) struct Deadline<S> {
     service: S,

@@ -1,4 +1,4 @@
-//! Secrets of other namespaces to which their owners granted this gateway access. The pod reads them by name.
+//! Values of Secrets of other namespaces. Their owners granted this gateway access, and the pod reads them by name.
 //!
 //! Values are kept in memory only. A known value stays while the API server cannot be reached.
 
@@ -53,7 +53,7 @@ impl Granted {
         Self { client, shared: Arc::default(), following: HashMap::new() }
     }
 
-    /// Follows these Secrets from now on, and no others. Waits up to two seconds until the new ones were read.
+    /// Follows these Secrets from now on, and no others. Waits up to two seconds until the new ones have been read.
     pub(super) async fn follow(&mut self, wanted: &BTreeSet<ObjectKey>) {
         self.following.retain(|key, task| {
             let kept = wanted.contains(key);
@@ -91,7 +91,7 @@ impl Granted {
         let _ = tokio::time::timeout(FIRST_ANSWERS, answers).await;
     }
 
-    /// Waits until a value or the reason for its absence changed.
+    /// Waits until a value, or the reason for its absence, has changed.
     pub(super) async fn changed(&self) {
         self.shared.changed.notified().await;
     }

@@ -19,7 +19,7 @@ use crate::source::durable::{self, ReadError};
 /// size.
 const MAX_FILE: u64 = 700 << 20;
 const FILE: &str = "last-good-snapshot";
-/// The file of later extras, and the largest one that is read, in bytes.
+/// The name of the file of later extras, and the size of the largest such file that is read, in bytes.
 const EXTRAS: &str = "last-good-extras";
 const MAX_EXTRAS: u64 = 4 << 20;
 
@@ -34,7 +34,7 @@ pub(super) struct Kept {
     pub(super) revision: SnapshotRevision,
     /// The shards, each with its name.
     pub(super) shards: Vec<(String, Shard)>,
-    /// The extras of that version of the index.
+    /// The extras of the index at `version`.
     #[serde(flatten)]
     pub(super) extras: IndexExtras,
 }
@@ -45,9 +45,9 @@ pub(super) struct KeptExtras {
     /// The gateway that the index belongs to.
     pub(super) gateway: ObjectKey,
     pub(super) version: Version,
-    /// The revision that the gateway ran with that version of the index.
+    /// The revision that the gateway ran when the index was at `version`.
     pub(super) revision: String,
-    /// The extras of that version of the index.
+    /// The extras of the index at `version`.
     #[serde(flatten)]
     pub(super) extras: IndexExtras,
 }
@@ -65,7 +65,7 @@ pub(super) enum LastGoodError {
     #[error("{} is of gateway {of}; it is not used. Give each gateway a folder of its own", path.display())]
     Foreign {
         path: PathBuf,
-        /// The gateway that it belongs to.
+        /// The gateway that the file belongs to.
         of: ObjectKey,
     },
 }
@@ -90,7 +90,7 @@ impl LastGood {
             extras => extras?,
         };
         // If a revision becomes usable while the index stays the same, the stored extras still belong to the revision
-        // that it replaced.
+        // that ran before.
         let is_of_another = extras.revision != kept.revision.revision;
         if extras.version.is_before(&kept.version) || (is_of_another && extras.version == kept.version) {
             return Ok(kept);
@@ -233,7 +233,8 @@ mod tests {
         let expected = Restrictions { stopped: true, revoked, ..Restrictions::default() };
         assert_eq!(older(stored).unwrap().restrictions, Some(expected));
         assert_eq!(older(r#""acts":null,"#).unwrap().restrictions, None);
-        // If the field is missing or has an unknown name, the file does not count as one without restrictions.
+        // If the field is missing or has an unknown name, the file is refused, and not read as one without
+        // restrictions.
         assert!(older("").is_err());
         assert!(older(&stored.replace("acts", "limits")).is_err());
     }

@@ -1,6 +1,7 @@
 //! Sources of a gateway's plan in a cluster: snapshots that the operator wrote, plugin code in the pod, and Secrets.
 //!
-//! The pod reads them with its own rights: snapshots in its own namespace, and Secrets whose owners granted access.
+//! The pod reads snapshots and Secrets with its own rights: snapshots in its own namespace, and Secrets whose owners
+//! granted access.
 
 mod client;
 mod code;

@@ -14,7 +14,7 @@ use crate::domain::seen::SeenNames;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Version {
     pub(super) uid: String,
-    /// The object's generation, which rises with each change of it.
+    /// The object's generation, which rises with each change of its spec.
     pub(super) generation: i64,
     /// The object's resource version, which rises with each change in the cluster.
     pub(super) resource_version: u64,
@@ -79,10 +79,10 @@ pub struct IndexExtras {
     /// The restrictions to apply to the plan before it is put in force. `None` if the index was written by an operator
     /// that does not know restrictions: the plan then stays as it is.
     ///
-    /// A file always has the field, if only as `null`. Earlier versions called it `acts`.
+    /// A stored file always has the field, even if the value is `null`. Earlier versions called it `acts`.
     #[serde(alias = "acts", deserialize_with = "understood")]
     pub restrictions: Option<Restrictions>,
-    /// The names of tools that any pod of the gateway ever saw in the lists of upstreams.
+    /// Tool names that any pod of the gateway has ever received from upstreams.
     #[serde(default)]
     pub seen_names: SeenNames,
 }

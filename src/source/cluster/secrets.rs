@@ -12,7 +12,8 @@ use crate::domain::ports::Secrets;
 use crate::domain::secret::{NoSecret, SecretText, secret_uses};
 use crate::source::secrets::FileSecrets;
 
-/// Secrets of the gateway's own namespace from a mounted folder, and of other namespaces if their owners grant access.
+/// The values of Secrets: those of the gateway's own namespace from a mounted folder, and those of other namespaces
+/// from the API server, if their owners granted access.
 pub struct ClusterSecrets {
     namespace: String,
     mounted: FileSecrets,
@@ -20,7 +21,7 @@ pub struct ClusterSecrets {
 }
 
 impl ClusterSecrets {
-    /// Creates the Secrets of a gateway in `namespace`, with that namespace's Secrets mounted at `folder`.
+    /// Creates the values for a gateway in `namespace`. The Secrets of that namespace are mounted at `folder`.
     pub fn new(client: Client, namespace: &str, folder: Option<PathBuf>) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -29,15 +30,16 @@ impl ClusterSecrets {
         }
     }
 
-    /// Follows the Secrets of other namespaces that `plan` names. Waits up to two seconds until the new ones were read.
+    /// Follows the Secrets of other namespaces that `plan` names. Waits up to two seconds until the new ones have been
+    /// read.
     pub async fn follow(&mut self, plan: &Plan) {
         let named = secret_uses(plan).into_iter().map(|(secret, _)| secret);
         let others: BTreeSet<_> = named.filter(|secret| secret.namespace != self.namespace).cloned().collect();
         self.granted.follow(&others).await;
     }
 
-    /// Waits until a Secret of another namespace changed, or became readable or unreadable. To notice changes of
-    /// mounted Secrets, watch [`ClusterSecrets::folders`].
+    /// Waits until a Secret of another namespace has changed, or has become readable or unreadable. To notice changes
+    /// of mounted Secrets, watch [`ClusterSecrets::folders`].
     pub async fn changed(&self) {
         self.granted.changed().await;
     }

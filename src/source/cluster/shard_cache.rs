@@ -69,7 +69,7 @@ pub(super) struct ShardCache {
 }
 
 impl ShardCache {
-    /// Returns the plan of a revision. Its `revision` is the name in the index.
+    /// Returns the plan of a revision. The plan's `revision` is the name of the revision in the index.
     pub(super) fn plan<'s>(
         &mut self,
         revision: &SnapshotRevision,

@@ -1,6 +1,7 @@
 //! Watches the snapshot objects of one gateway.
 //!
-//! A revision that is damaged, incomplete or older than the running one is never returned: the gateway keeps its plan.
+//! A revision that is damaged or incomplete is never returned, and neither is a revision from an index that is older
+//! than the last one that was read. The gateway then keeps its plan.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,14 +44,14 @@ pub enum News {
     Plan(Box<Received>),
     /// The plan stays, but the index's restrictions or tool names changed.
     Extras(IndexExtras),
-    /// A revision that the gateway should run and cannot, or `None` when there is no such revision any more.
+    /// A revision that the gateway should run and cannot run, or `None` when there is no such revision any more.
     Pending(Option<PendingReport>),
 }
 
 /// The outcome of waiting for the watch.
 enum WatchOutcome {
     Objects,
-    /// There was no event in time or no connection. Holds the reason.
+    /// No event arrived in time, or there is no connection; the text is the reason.
     Nobody(String),
 }
 
@@ -111,7 +112,7 @@ impl Snapshots {
         }
     }
 
-    /// Waits for the next change. Dropping the future loses none.
+    /// Waits for the next change. If the future is dropped, no change is lost.
     pub async fn next(&mut self) -> News {
         loop {
             let news = match self.next_event().await {
@@ -125,7 +126,7 @@ impl Snapshots {
         }
     }
 
-    /// Returns the revision that the gateway should run and cannot, if there is one.
+    /// Returns the revision that the gateway should run and cannot run, if there is one.
     pub fn pending(&self) -> Option<PendingReport> {
         self.pending.clone()
     }
@@ -211,7 +212,7 @@ impl Snapshots {
         let extras = IndexExtras::of(index, &self.running, self.extras.restrictions.as_ref());
         let differs = extras != self.extras;
         self.extras = extras;
-        // Extras apply to the running revision, so they are returned even if the current one cannot be taken.
+        // Extras apply to the running revision, so they are returned even if the current revision cannot be used.
         match news {
             Some(News::Plan(_)) => news,
             _ if differs && !self.running.is_empty() => Some(News::Extras(self.extras.clone())),
@@ -219,7 +220,7 @@ impl Snapshots {
         }
     }
 
-    /// Takes the index's current revision, unless it already runs.
+    /// Reads the plan of the index's current revision, unless this revision already runs.
     fn look_at(&mut self, index: &SnapshotIndex, version: Version) -> Option<News> {
         if index.current == self.running {
             return self.set_pending(None);

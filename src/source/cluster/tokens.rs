@@ -56,7 +56,7 @@ impl fmt::Display for ServiceAccountName {
     }
 }
 
-/// The claims that are checked here. The library checks all others.
+/// The claims that are checked here. The library checks the other required ones.
 #[derive(Deserialize)]
 struct Claims {
     #[serde(default)]
@@ -82,7 +82,7 @@ struct KeyCache {
     asked: Option<Instant>,
 }
 
-/// Accepts the tokens of one service account for one gateway, and no others.
+/// Checks tokens: accepts only tokens of one service account for one gateway.
 pub struct OperatorTokens {
     client: Client,
     account: ServiceAccountName,
@@ -91,15 +91,16 @@ pub struct OperatorTokens {
 }
 
 impl OperatorTokens {
-    /// Accepts tokens of `account` for the pods of `gateway`. The keys are requested at the first check.
+    /// Creates a check that accepts tokens of `account` for the pods of `gateway`. The keys are requested at the first
+    /// check.
     pub fn new(client: Client, account: ServiceAccountName, gateway: GatewayUid) -> Self {
         Self { client, account, gateway, keys: Mutex::default() }
     }
 
-    /// Checks a token.
+    /// Checks the signature, issuer, audience, lifetime and subject of a token.
     ///
     /// # Errors
-    /// Why the token is not accepted. The text is sent to the client and contains no part of the token.
+    /// Returns why the token is not accepted. The text is sent to the client and contains no part of the token.
     pub async fn check(&self, token: &str) -> Result<(), String> {
         if token.len() > MAX_TOKEN {
             return Err(format!("it is longer than {MAX_TOKEN} bytes"));
@@ -114,7 +115,8 @@ impl OperatorTokens {
         verify(token, &header, key, &wanted)
     }
 
-    /// Returns the published keys. They are requested again if the known ones do not include `kid`.
+    /// Returns the published keys. They are requested again if the known keys do not include `kid`, but not sooner than
+    /// [`ASK_AGAIN`] after the last request.
     async fn published(&self, kid: &str) -> Result<Arc<Published>, String> {
         let mut keys = self.keys.lock().await;
         let is_due = keys.asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN);

@@ -42,7 +42,7 @@ spec:
 ";
 
 /// Every golden manifest passes the schemas and rules. The Problems about parts that this version does not support are
-/// exactly those in the `.problems` file beside it.
+/// exactly those in the `.problems` file of the manifest.
 #[test]
 fn golden_manifests() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/api");

@@ -57,8 +57,8 @@ impl PositionTree {
         self.items.get(index).cloned().unwrap_or_else(|| Self::leaf(self.here))
     }
 
-    /// Returns the position of a field such as `spec.entries[0].when`. For a field that does not exist, it returns the
-    /// position of the innermost value on its path that does.
+    /// Returns the position of a field such as `spec.entries[0].when`. For a field that does not exist, returns the
+    /// position of the innermost existing value on the path to it.
     pub fn find(&self, field: &str) -> Position {
         let field = field.strip_prefix('.').unwrap_or(field);
         if let Some((index, rest)) = field.strip_prefix('[').and_then(|rest| rest.split_once(']')) {

@@ -6,7 +6,7 @@ use serde_json::{Number, Value};
 /// Returns the value of a scalar, and a warning if kubectl reads another value.
 ///
 /// # Errors
-/// An unsupported tag, or a number that JSON cannot represent.
+/// If the tag is not supported, or JSON cannot represent the number.
 pub(super) fn read(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<(Value, Option<String>), String> {
     match tag {
         Some(tag) if tag.is_yaml_core_schema() && tag.suffix == "str" => return Ok((text.into(), None)),

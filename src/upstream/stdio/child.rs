@@ -1,5 +1,5 @@
-//! The process of a server: starts it, reads and writes its pipes, and ends it. It leads its own process group, so that
-//! the processes that it starts end with it.
+//! The process of a server: starts it, reads and writes its pipes, and ends it. The process leads its own process
+//! group, so that the processes that it starts end together with it.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -25,13 +25,14 @@ use crate::upstream::context::UpstreamContext;
 
 /// The variables of the gateway's own environment that a process inherits.
 const INHERITED: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TMPDIR"];
-/// How long a process may take to exit on its own, and again after SIGTERM.
+/// How long a process may take to exit after its stdin was closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long to wait for the last output of a process that has ended.
+/// How long to wait for the last output of a process that has ended, and for the exit of a process that has closed its
+/// pipes.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// Starts the process. The caller cancels the returned token when the handshake is done; after that, the end of the
-/// process is reported as an event.
+/// Starts the process. The caller cancels the returned token when the handshake is done. If the process ends on its own
+/// after that, an event reports it.
 pub(super) fn start(
     target: &Target,
     shared: &Arc<UpstreamContext>,
@@ -92,12 +93,12 @@ fn spawn(target: &Target, shared: &UpstreamContext) -> Result<Child, UpstreamErr
             .kill_on_drop(true)
             .spawn()
     });
-    // Clients see this message, so it does not contain folders.
+    // The message is shown to clients, so it does not contain the folder of the command.
     let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy();
     spawned.map_err(|error| UpstreamError::Start(format!("{name}: {error}")))
 }
 
-/// Writes queued messages until `stop` is cancelled, then closes the process's stdin.
+/// Writes queued messages to the process's stdin until `stop` is cancelled or writing fails, then closes it.
 async fn write(
     mut stdin: ChildStdin,
     mut queue: mpsc::Receiver<Outgoing>,
@@ -113,7 +114,7 @@ async fn write(
         let Some((text, _room)) = text else { return };
         tokio::select! {
             written = stdin.write_all(&text) => if written.is_err() {
-                // The process no longer reads, so it is useless even if it is still running.
+                // The process no longer reads its stdin, so it is useless even if it is still running.
                 return ended.cancel();
             },
             () = stop.cancelled() => return,
@@ -131,8 +132,8 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    /// Waits for the process to exit or for a reason to end it. Then ends its whole process group and its other
-    /// descendants. Returns the exit status, unless the process was told to end.
+    /// Waits until the process has exited or must end. Then ends its whole process group and, if the process was still
+    /// running, its other descendants. Returns the exit status, or `None` if the process was told to end.
     async fn watch(&self, child: &mut Child, pid: u32) -> Option<ExitStatus> {
         let exited = tokio::select! {
             status = child.wait() => Some(status),
@@ -154,7 +155,7 @@ impl Supervisor {
         if asked { None } else { status.ok() }
     }
 
-    /// Ends a process whose stdin is closed: waits for it to exit, then sends SIGTERM, then SIGKILL. When the gateway
+    /// Ends a process whose stdin is closed: waits for it to exit, then sends SIGTERM, then SIGKILL. If the gateway
     /// aborts, sends SIGKILL immediately.
     async fn end(&self, child: &mut Child, group: Option<Pid>) -> std::io::Result<ExitStatus> {
         let gently = async {
@@ -177,7 +178,7 @@ impl Supervisor {
         }
     }
 
-    /// Fails all waiting requests because the process has ended. `status` is set if it ended on its own.
+    /// Fails all waiting requests, because the process has ended. `status` is `None` if the process was told to end.
     fn report_end(&self, status: Option<ExitStatus>, last: String) {
         let key = &self.target.plan.key;
         let reason = match status {

@@ -10,7 +10,7 @@ use crate::upstream::flow::{EACH, UNASKED};
 
 /// How many bytes are read at a time.
 const CHUNK: usize = 64 * 1024;
-/// A buffer that grew larger is freed when it is empty.
+/// The largest buffer, in bytes, that is kept while it is empty. A larger one is freed.
 const KEEP: usize = 4 * CHUNK;
 
 /// Reads lines of limited length.
@@ -25,9 +25,10 @@ pub(super) struct LineReader<R> {
     searched: usize,
     /// Whether the rest of a line that was cut must still be skipped.
     skipping: bool,
-    /// Accounts for the buffer, except its first chunk, which every process has. `None` for a stream of short lines.
+    /// Accounts for the memory of the buffer except its first chunk, which every reader has. `None` for a stream of
+    /// short lines.
     reservation: Option<Reservation>,
-    /// The requests that wait for answers. `None` for a stream that contains no answers.
+    /// The requests of the process whose stdout is read. `None` for a stream that contains no answers.
     calls: Option<Arc<OpenRequests>>,
 }
 
@@ -53,7 +54,8 @@ pub(super) enum LinePiece<'a> {
     NoRoom(&'a [u8]),
     /// The beginning of a long line that arrives while no request waits for an answer.
     Unasked(&'a [u8]),
-    /// The number of further bytes that were skipped of a line that was cut off.
+    /// The number of further bytes that were skipped, of a line whose beginning was returned as `Cut`, `NoRoom` or
+    /// `Unasked`.
     Rest(usize),
 }
 
@@ -71,13 +73,14 @@ impl LinePiece<'_> {
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    /// Reads lines of at most `limit` bytes. `reservation` accounts for their memory while they are read; short lines
-    /// need none.
+    /// Creates a reader for lines of at most `limit` bytes. `reservation` accounts for the memory of a line while it is
+    /// read; short lines need none.
     pub(super) fn new(reader: R, limit: usize, reservation: Option<Reservation>) -> Self {
         Self { reader, limit, buffer: Vec::new(), start: 0, searched: 0, skipping: false, reservation, calls: None }
     }
 
-    /// Allows long lines only while one of these requests waits for its answer.
+    /// Returns this reader, changed so that it gives up a long line when none of the requests in `calls` waits for an
+    /// answer.
     pub(super) fn answering(self, calls: &Arc<OpenRequests>) -> Self {
         Self { calls: Some(Arc::clone(calls)), ..self }
     }
@@ -149,7 +152,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Ok(if read > 0 { Filled::More } else { Filled::End })
     }
 
-    /// Makes room for another chunk. Returns false if the budget has none.
+    /// Makes room for another chunk. Returns false if the memory budget has no room.
     fn grow(&mut self) -> bool {
         let needed = self.buffer.len() + CHUNK;
         if needed <= self.buffer.capacity() {
@@ -165,7 +168,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 }
 
-/// Completes when no request waits for an answer; never completes without `calls`.
+/// Completes when no request waits for an answer. If `calls` is `None`, never completes.
 async fn none_wait(calls: Option<&Arc<OpenRequests>>) {
     match calls {
         Some(calls) => calls.none_wait().await,

@@ -29,12 +29,13 @@ use super::handshake::{Handshake, HandshakeStep};
 use super::request_failure::RequestFailure;
 use super::wire::{self, McpRequest};
 
-/// The longest wait for an answer to `server/discover`, which old servers may never send.
+/// The longest wait for an answer to `server/discover`. Old servers may never send one.
 const DISCOVERY: Duration = Duration::from_secs(10);
-/// How long to wait for an answer after a line that quotes it: a server that logs its messages may still send it.
+/// How long a request still waits after the process has written a line that quotes the answer. A server that logs its
+/// messages to stdout may still send the answer itself.
 const DOUBT: Duration = Duration::from_secs(1);
 
-/// A process after its handshake. When it ends or this value is dropped, its whole process group is ended.
+/// A process after its handshake. When the process ends or this value is dropped, the whole process group is ended.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     wire: ProcessPipes,
@@ -43,7 +44,8 @@ pub(super) struct ServerProcess {
 
 impl ServerProcess {
     /// Starts the target's process and performs the handshake within `limit`. `before` is the era of the last
-    /// handshake. If the process ends on `server/discover`, it is started once more, as a legacy server.
+    /// handshake. If the process ends before it answers `server/discover`, it is started once more, and the handshake
+    /// begins with the legacy era if the setting allows this.
     pub(super) async fn connect(
         target: &Target,
         shared: &Arc<UpstreamContext>,
@@ -103,12 +105,10 @@ impl ServerProcess {
         }
     }
 
-    /// The facts that the handshake found out about the server.
     pub(super) fn facts(&self) -> &ServerFacts {
         &self.facts
     }
 
-    /// Whether requests can still be sent.
     pub(super) fn is_open(&self) -> bool {
         self.wire.calls.is_open() && !self.wire.stop.is_cancelled() && !self.wire.ended.is_cancelled()
     }
@@ -123,7 +123,6 @@ impl ServerProcess {
         self.wire.stop.clone()
     }
 
-    /// Sends a request and waits for its answer.
     pub(super) async fn ask(
         &self,
         request: McpRequest<'_>,
@@ -171,7 +170,7 @@ impl ProcessPipes {
     }
 }
 
-/// Completes a while after a doubtful line was reported, with the reason for the doubt.
+/// Waits for a reason for doubt, and returns it [`DOUBT`] later. Never completes if no reason is reported.
 async fn doubted(doubt: oneshot::Receiver<UpstreamError>) -> UpstreamError {
     match doubt.await {
         Ok(reason) => {
@@ -182,7 +181,8 @@ async fn doubted(doubt: oneshot::Receiver<UpstreamError>) -> UpstreamError {
     }
 }
 
-/// A request that waits for its answer. If this value is dropped before the answer arrives, the request is cancelled.
+/// A request that waits for its answer. If this value is dropped before the answer arrives, the request is forgotten
+/// and, if `cancels` is set, cancelled at the server.
 struct RequestGuard<'a> {
     wire: &'a ProcessPipes,
     id: u64,

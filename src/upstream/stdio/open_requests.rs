@@ -9,12 +9,12 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::domain::upstream::{Answer, UpstreamError};
 
-/// How many progress notifications may wait for one caller. A caller that is further behind misses some.
+/// How many progress notifications may wait for one caller. While as many wait, further ones are dropped.
 const PROGRESS: usize = 32;
 /// The largest progress notification, in bytes of JSON. Larger ones are dropped.
 const MAX_PROGRESS: usize = 64 << 10;
 
-/// All requests that wait for an answer. Their number is limited by the calls that are admitted.
+/// All requests that wait for an answer. Their number is limited by the number of calls that are admitted.
 #[derive(Debug)]
 pub(super) struct OpenRequests {
     next_id: AtomicU64,
@@ -53,7 +53,7 @@ impl OpenRequests {
         Self { next_id: AtomicU64::new(1), state: Mutex::default(), emptied: Notify::new() }
     }
 
-    /// Registers a request under a new id. Fails with the reason if there will be no more answers.
+    /// Registers a request under a new id. If there will be no more answers, returns the reason.
     pub(super) fn open(&self) -> Result<OpenRequest, UpstreamError> {
         let mut state = self.lock();
         if let Some(reason) = &state.closed {
@@ -78,7 +78,7 @@ impl OpenRequests {
         waiter.is_some_and(|w| w.answer.send(Err(reason)).is_ok())
     }
 
-    /// Fails the request if only one is waiting. Returns false if none is, or several are.
+    /// Fails the waiting request if there is exactly one. Returns false if no request or several requests wait.
     pub(super) fn fail_sole(&self, reason: UpstreamError) -> bool {
         let mut state = self.lock();
         let (1, Some(id)) = (state.waiting.len(), state.waiting.keys().next().copied()) else { return false };
@@ -92,8 +92,9 @@ impl OpenRequests {
         }
     }
 
-    /// Delivers progress if a caller waits for it. Returns false if it is dropped, which is harmless, because each
-    /// notification contains the complete progress.
+    /// Delivers progress to the caller of a request. Returns false if the progress is dropped, because it is too large
+    /// or too much is waiting. This is harmless, because each notification contains the complete progress. Progress
+    /// that no caller waits for is ignored.
     pub(super) fn progress(&self, token: u64, params: Box<RawValue>) -> bool {
         let state = self.lock();
         let Some(waiter) = state.waiting.get(&token) else { return true };
@@ -105,7 +106,8 @@ impl OpenRequests {
         (1..self.next_id.load(Ordering::Relaxed)).contains(&id)
     }
 
-    /// Removes a request whose caller no longer waits. Returns false if it has already been answered.
+    /// Removes a request whose caller no longer waits. Returns false if the request has already been answered or has
+    /// failed.
     pub(super) fn forget(&self, id: u64) -> bool {
         self.remove(&mut self.lock(), id).is_some()
     }

@@ -15,10 +15,11 @@ use crate::upstream::request_failure::RequestFailure;
 /// How many messages may wait to be written to a process.
 pub(super) const OUTGOING: usize = 64;
 
-/// How many bytes these messages may have together. A larger message waits until no other one is waiting.
+/// How many bytes the messages that wait to be written may have together. A message that alone has more waits until no
+/// other message is waiting.
 pub(super) const OUTGOING_BYTES: usize = 8 << 20;
 
-/// A message, and its share of the limit until it is written.
+/// A message, and the permit that accounts for its bytes until it is written.
 pub(super) type Outgoing = (Vec<u8>, OwnedSemaphorePermit);
 
 /// The pipes of a process, and the state that their readers and writers share.
@@ -28,13 +29,13 @@ pub(super) struct ProcessPipes {
     pub(super) outgoing: mpsc::Sender<Outgoing>,
     /// Limits the bytes of messages that wait to be written, because a process may stop reading.
     pub(super) room: Arc<Semaphore>,
-    /// The upstream whose process it is.
+    /// The upstream that the process serves.
     pub(super) key: ObjectKey,
     /// Counts messages that were not sent to the process.
     pub(super) unsent: IntCounter,
-    /// How many lines on the process's stdout were not usable messages.
+    /// The number of lines on the process's stdout that were not usable messages.
     pub(super) strays: Arc<AtomicU64>,
-    /// Whether the negotiated version has batches.
+    /// Whether the negotiated version of the protocol has batches.
     pub(super) batches: Arc<AtomicBool>,
     /// Cancelled to make the process end.
     pub(super) stop: CancellationToken,
@@ -64,12 +65,12 @@ impl ProcessPipes {
     }
 }
 
-/// The share of the limit that a message takes, in bytes.
+/// Returns how many bytes of the limit a message takes up.
 fn room_of(text: &[u8]) -> u32 {
     u32::try_from(text.len().min(OUTGOING_BYTES)).unwrap_or(u32::MAX)
 }
 
-/// Puts a message on one line, because newlines end messages. In JSON, they occur only between tokens, where a space
+/// Puts a message on one line and ends it with a newline. In JSON, newlines occur only between tokens, where a space
 /// means the same.
 fn one_line(text: &mut Vec<u8>) {
     let mut at = 0;

@@ -1,6 +1,6 @@
-//! Starts servers' processes. This program runs itself as `hawsepipe stdio-server`, which asks the kernel to kill it
-//! when the gateway ends, and then becomes the server. So a gateway that is killed leaves no server behind, and no
-//! unsafe code is needed. On systems other than Linux, the server is started directly.
+//! Starts the processes of servers. The gateway runs its own program as `hawsepipe stdio-server`. That process asks the
+//! kernel to kill it when the gateway ends, and then becomes the server. So a gateway that is killed leaves no server
+//! behind, and no unsafe code is needed. On systems other than Linux, the server is started directly.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -13,14 +13,15 @@ use rustix::process::{Pid, getpid, getppid};
 
 const SUBCOMMAND: &str = "stdio-server";
 
-/// The program that starts servers: this one.
+/// Starts the processes of servers by running this program, which then becomes the server.
 #[derive(Clone, Debug)]
 pub struct ServerLauncher {
     program: PathBuf,
 }
 
 impl ServerLauncher {
-    /// Returns a launcher that runs this same program, even if its file has been replaced since it started.
+    /// Returns a launcher that runs the program of this process, even if the program's file has been replaced in the
+    /// meantime.
     pub fn current() -> Self {
         Self::at("/proc/self/exe")
     }
@@ -43,8 +44,9 @@ impl ServerLauncher {
     }
 }
 
-/// `hawsepipe stdio-server PARENT NAME PROGRAM [ARGUMENT...]`: replaces this process with the program, which is killed
-/// when the process PARENT ends. On failure, prints the reason to standard error and exits with code 126.
+/// `hawsepipe stdio-server PARENT NAME PROGRAM [ARGUMENT...]`: replaces this process with the program. On Linux, the
+/// kernel kills the program when the process with the id PARENT ends. On failure, prints the reason to standard error
+/// and exits with code 126.
 pub fn server_main(arguments: impl Iterator<Item = OsString>) -> ! {
     let error = become_server(arguments).unwrap_or_else(|error| error);
     eprintln!("Error: hawsepipe {SUBCOMMAND}: {error}");
@@ -66,8 +68,8 @@ fn become_server(mut arguments: impl Iterator<Item = OsString>) -> io::Result<io
     Ok(Command::new(program).arg0(name).args(arguments).exec())
 }
 
-/// Returns the file that `command` names: a path, which may be relative to `cwd`, or a name in one of the folders of
-/// `path`.
+/// Returns the file that `command` names. A command with a slash is a path, relative to `cwd` unless it is absolute.
+/// Any other command is a name in one of the folders of `path`.
 pub(super) fn find(command: &str, cwd: &Path, path: Option<&OsStr>) -> io::Result<PathBuf> {
     if !cwd.is_dir() {
         return Err(io::Error::new(io::ErrorKind::NotADirectory, "the folder that it is to start in is not there"));

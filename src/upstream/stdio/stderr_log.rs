@@ -12,7 +12,7 @@ use crate::upstream::context::UpstreamContext;
 use crate::upstream::flow::Flow;
 use crate::upstream::metrics::{Dropped, UpstreamMetrics};
 
-/// The maximum number of bytes of a line.
+/// The maximum number of bytes of a line that are logged. The rest of the line is skipped.
 const LINE: usize = 8 * 1024;
 /// The maximum number of lines that are logged in one second.
 const LINES: u64 = 100;
@@ -22,12 +22,13 @@ pub(super) struct StderrLog {
     mask: Mask,
     metrics: UpstreamMetrics,
     last: Arc<Mutex<String>>,
-    /// Lines that were left out since the log last reported that.
+    /// How many lines were left out of the log since the last message about this.
     left_out: u64,
 }
 
 impl StderrLog {
-    /// Creates the log of a process of `target`. Its last line is kept in `last`.
+    /// Creates the log of a process of `target`. `last` receives each line, so that it holds the last one when the
+    /// process ends.
     pub(super) fn new(target: &Target, shared: &UpstreamContext, last: Arc<Mutex<String>>) -> Self {
         let (upstream, metrics) = (target.plan.key.clone(), shared.metrics.clone());
         Self { upstream, mask: target.mask(), metrics, last, left_out: 0 }
@@ -69,8 +70,8 @@ impl StderrLog {
     }
 }
 
-/// Returns text that a process wrote, without secrets of its configuration, and with spaces instead of control
-/// characters.
+/// Returns text that a process wrote, without the secrets of its configuration and without white space at the end.
+/// Control characters other than tabs are replaced with spaces.
 pub(super) fn printable(mask: &Mask, bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = mask.masked(&*text);

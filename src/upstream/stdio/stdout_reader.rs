@@ -21,9 +21,9 @@ use crate::upstream::wire::{self, ENVELOPE};
 /// The maximum number of bytes of one line that are skipped. If more would have to be skipped, the connection is
 /// closed.
 const PASSED_OVER: u64 = 256 * 1024 * 1024;
-/// The number of bytes at the beginning of a line from which the logged text is made.
+/// The maximum number of bytes at the beginning of a line that are read to make the text for the log.
 const READ_OF_IT: usize = 4096;
-/// Characters of a line that the log shows.
+/// The maximum number of characters of a line in the log.
 const SHOWN: usize = 200;
 
 pub(super) struct StdoutReader {
@@ -32,11 +32,11 @@ pub(super) struct StdoutReader {
     wire: ProcessPipes,
     /// Whether it was already logged that the process writes lines that are not messages.
     warned: bool,
-    /// How many bytes of the last line that was too long were skipped.
+    /// How many bytes were skipped of the line that was last cut off.
     passed_over: u64,
 }
 
-/// Whether a request waited for a line.
+/// The two kinds of lines: those that a request waited for, and all others, whose rate is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineOrigin {
     Awaited,
@@ -81,7 +81,8 @@ impl StdoutReader {
         self.wire.ended.cancel();
     }
 
-    /// Handles the beginning of a line whose rest is skipped. Only the call that it answers fails.
+    /// Handles the beginning of a line whose rest is skipped, for the reason `why`. If the line answers requests, only
+    /// these fail.
     fn take_cut(&mut self, beginning: &[u8], why: &UpstreamError) -> LineOrigin {
         self.passed_over = 0;
         if self.fail(&MessageMembers::read(beginning).whose(), why) {
@@ -92,7 +93,7 @@ impl StdoutReader {
         LineOrigin::Unasked
     }
 
-    /// Fails the calls that an unusable message answers. Returns false if there are none. Other calls continue.
+    /// Fails the requests that an unusable message answers; others keep waiting. Returns false if it answers none.
     fn fail(&self, whose: &Whose, reason: &UpstreamError) -> bool {
         let calls = &self.wire.calls;
         match whose {
@@ -102,7 +103,8 @@ impl StdoutReader {
         }
     }
 
-    /// Skips the rest of a line that was too long. This is not limited in rate, because other answers come after it.
+    /// Counts skipped bytes of a line that was cut off. Returns an error if there are too many. Skipping is not limited
+    /// in rate, because answers to other requests come after the line.
     fn pass_over(&mut self, size: u64) -> Result<LineOrigin, UpstreamError> {
         self.passed_over += size;
         match self.passed_over > PASSED_OVER {
@@ -111,8 +113,8 @@ impl StdoutReader {
         }
     }
 
-    /// Handles the text after the last newline. An incomplete message is not reported, because the process has ended
-    /// and the waiting calls fail for that reason.
+    /// Handles the text after the last newline. An incomplete message is not reported, because the waiting calls fail
+    /// anyway: the process has ended.
     fn take_last(&mut self, line: &[u8]) -> LineOrigin {
         let breaks_off = line.trim_ascii_start().first() == Some(&b'{') && !MessageMembers::read(line).whole;
         if breaks_off { LineOrigin::Unasked } else { self.take(line) }
@@ -129,7 +131,7 @@ impl StdoutReader {
         if awaited { LineOrigin::Awaited } else { LineOrigin::Unasked }
     }
 
-    /// Handles one message. Returns whether a request waited for it.
+    /// Handles one message. Returns whether a request waited for the message.
     fn handle(&mut self, message: ServerMessage<'_>) -> bool {
         match message {
             ServerMessage::Answer { id, answer } => return self.handle_answer(id, answer),
@@ -153,7 +155,7 @@ impl StdoutReader {
         let calls = &self.wire.calls;
         match id.and_then(|id| id.get().parse().ok()) {
             Some(id) if calls.answer(id, answer) => return true,
-            // This answers a call that was given up.
+            // The request was given up, or has already been answered.
             Some(id) if calls.was_opened(id) => return false,
             _ => {}
         }
@@ -170,8 +172,9 @@ impl StdoutReader {
         false
     }
 
-    /// Handles a text that is not a message. The calls that it answers fail immediately; if it only quotes an answer,
-    /// they fail after a short wait. Any other text is skipped.
+    /// Handles a text that is not a valid message. The requests that the text answers fail immediately; if it only
+    /// quotes an answer, they fail after a short wait. Any other text is skipped. Returns whether a request failed
+    /// immediately.
     fn take_broken(&mut self, text: &[u8], fault: InvalidMessage) -> bool {
         let (whose, quoted, message) = (fault.whose.clone(), fault.quoted, fault.message);
         let shown = server_message::may_be_shown(&fault, text);
@@ -185,21 +188,21 @@ impl StdoutReader {
         false
     }
 
-    /// Counts a line that is not usable. Returns true for the first one.
+    /// Counts a line that is not a usable message. Returns true for the first such line.
     fn strays(&mut self) -> bool {
         self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Stray);
         self.wire.strays.fetch_add(1, Ordering::Relaxed);
         !std::mem::replace(&mut self.warned, true)
     }
 
-    /// Returns the beginning of a line, for the log.
     fn beginning(&self, line: &[u8]) -> String {
         let line = &line[..line.len().min(READ_OF_IT)];
         printable(&self.target.mask(), line).chars().take(SHOWN).collect()
     }
 
-    /// Logs once that the process writes lines that are not messages, and how the first one begins. If the line may
-    /// contain an answer, which plugins may have to guard, only `message` is logged, which describes what is wrong.
+    /// Counts a line that is not a message, unless it is empty. For the first such line, logs how it begins or, if
+    /// `message` is set, that description of its fault: the line may then contain an answer, which plugins may have to
+    /// guard.
     fn warn_of(&mut self, line: &[u8], message: Option<&str>) {
         if line.trim_ascii().is_empty() {
             return;

@@ -16,7 +16,8 @@ struct ProcessIdentity {
 impl ProcessIdentity {
     fn of(pid: i32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The process name before this point is in parentheses, and can contain any character.
+        // The name of the process is in parentheses and can itself contain parentheses, so the other fields are found
+        // after the last one.
         let (_, after) = stat.rsplit_once(')')?;
         let field = |number: usize| after.split_ascii_whitespace().nth(number);
         Some(Self { pid, parent: field(1)?.parse().ok()?, started: field(19)?.parse().ok()? })
@@ -27,7 +28,7 @@ impl ProcessIdentity {
 pub(super) struct Descendants(Vec<ProcessIdentity>);
 
 impl Descendants {
-    /// Finds the descendants that `root` has now.
+    /// Finds all current descendants of the process `root`.
     pub(super) fn of(root: u32) -> Self {
         let Ok(entries) = std::fs::read_dir("/proc") else { return Self::default() };
         let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -44,7 +45,7 @@ impl Descendants {
         Self(found)
     }
 
-    /// Kills the processes that are still running, even if they have another parent by now.
+    /// Kills those of the processes that are still running, even if they have another parent by now.
     pub(super) fn kill(&self) {
         for old in &self.0 {
             let lives = ProcessIdentity::of(old.pid).is_some_and(|now| now.started == old.started);

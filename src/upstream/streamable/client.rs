@@ -1,4 +1,4 @@
-//! The HTTP client of one upstream: its endpoint, its headers, its pool of connections.
+//! The HTTP client of one upstream, with its endpoint, its headers and its pool of connections.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -17,12 +17,13 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::domain::causes::causes;
 use crate::domain::instance::{INSTANCE_HEADER, Instance};
+use crate::domain::quoted::Quoted;
 use crate::domain::upstream::{Target, UpstreamError};
 
 /// The maximum number of idle connections that are kept to one upstream.
 const IDLE: usize = 256;
-/// How long an idle connection is kept: less than the five seconds of Node.js and uvicorn, so that no call uses a
-/// connection that the server is just closing.
+/// How long an idle connection is kept. Node.js and uvicorn close idle connections after five seconds, so a shorter
+/// time keeps calls from using a connection that the server is just closing.
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
 /// The data that all requests to one upstream share.
@@ -34,7 +35,8 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Creates a client for the endpoint `url`, with the headers of the target. It does not connect yet.
+    /// Creates a client for the endpoint `url`, with the headers that the target configures. The client does not
+    /// connect yet.
     pub(super) fn new(target: &Target, url: &str, instance: &Instance) -> Result<Self, UpstreamError> {
         let uri = endpoint(url)?;
         let tls = tls(uri.scheme_str() == Some("https"))?;
@@ -98,7 +100,7 @@ fn endpoint(url: &str) -> Result<Uri, UpstreamError> {
 fn headers(target: &Target, instance: &Instance) -> Result<HeaderMap, UpstreamError> {
     let mut headers = HeaderMap::with_capacity(8 + target.values.len());
     for (name, value) in &target.values {
-        let fault = || UpstreamError::Connect(format!("the header {name:.60?} or its value is not valid"));
+        let fault = || UpstreamError::Connect(format!("the header {} or its value is not valid", Quoted(name, 60)));
         let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| fault())?;
         let mut value = HeaderValue::from_str(value.expose()).map_err(|_| fault())?;
         value.set_sensitive(true);
@@ -114,7 +116,7 @@ fn headers(target: &Target, instance: &Instance) -> Result<HeaderMap, UpstreamEr
     Ok(headers)
 }
 
-/// The TLS configuration. If TLS is needed at all, it trusts the machine's root certificates.
+/// Returns the TLS configuration. If `needed` is set, it trusts the machine's root certificates, otherwise none.
 fn tls(needed: bool) -> Result<ClientConfig, UpstreamError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
@@ -129,7 +131,8 @@ fn tls(needed: bool) -> Result<ClientConfig, UpstreamError> {
     Ok(builder.with_no_client_auth())
 }
 
-/// Returns the target of a redirect, if it has the same origin and the redirect keeps method and body (307 or 308).
+/// Returns the URI that a redirect leads to, if that URI has the same origin and the redirect keeps method and body
+/// (307 or 308).
 pub(super) fn same_origin_redirect(from: &Uri, status: StatusCode, headers: &HeaderMap) -> Option<Uri> {
     if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
         return None;

@@ -1,4 +1,4 @@
-//! Sends the requests of one session.
+//! Sends requests to one upstream over HTTP. Those to a legacy server belong to a session.
 
 use crate::domain::budget::{Account, Category, Reservation};
 use crate::domain::header_text::encode;
@@ -25,7 +25,8 @@ pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
 pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// How long it may take to send a cancellation, an answer to the server, or the end of a session.
+/// How long it may take to send a cancellation, an answer to the server, or the end of a session, and to read an event
+/// stream to its end.
 pub(super) const SMALL: Duration = Duration::from_secs(5);
 
 /// One upstream over HTTP: the state that outlives its sessions.
@@ -36,12 +37,12 @@ pub(in crate::upstream) struct HttpEndpoint {
     pub(super) client: Client,
     pub(super) params: ParamHeaders,
     pub(super) next_id: AtomicU64,
-    /// Accounts for the memory of the responses to all its sessions.
+    /// Accounts for the memory of the responses in all sessions of the upstream.
     account: Arc<Account>,
 }
 
 impl HttpEndpoint {
-    /// Creates the endpoint for the target's URL. It does not connect yet.
+    /// Creates the endpoint for the target's URL. The endpoint does not connect yet.
     pub(in crate::upstream) fn new(
         target: &Target,
         url: &str,
@@ -64,7 +65,7 @@ impl HttpEndpoint {
 pub(super) struct Connection {
     pub(super) endpoint: Arc<HttpEndpoint>,
     pub(super) era: Era,
-    /// The URI of the endpoint, or the one that it redirected to.
+    /// The URI of the endpoint, or the URI that the endpoint redirected to.
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
     pub(super) stop: CancellationToken,

@@ -20,8 +20,7 @@ use crate::upstream::wire;
 #[derive(Debug)]
 pub(super) enum HttpReply {
     Answer(Answer),
-    /// An error with an HTTP status that shows that the request was refused (MCP, Streamable HTTP). Nothing was
-    /// executed.
+    /// A JSON-RPC error with a client error status (4xx), which shows that nothing was executed (MCP, Streamable HTTP).
     Refused(Box<RawValue>),
     /// The server no longer knows the session. Nothing was executed.
     SessionEnded,
@@ -46,14 +45,14 @@ fn media(headers: &HeaderMap) -> Media {
     }
 }
 
-/// The content coding of a response, if it has one.
+/// Returns the content coding of a response, or `None` if its body is not encoded.
 pub(super) fn encoding(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(CONTENT_ENCODING)?.as_bytes().trim_ascii();
     let named = !value.is_empty() && !value.eq_ignore_ascii_case(b"identity");
     named.then(|| String::from_utf8_lossy(value).chars().filter(|c| c.is_ascii_graphic()).take(20).collect())
 }
 
-/// Reads the response to the request `id`.
+/// Reads the response to the request `id`. Passes the request's progress and log messages on to `to`.
 pub(super) async fn read(
     connection: &Arc<Connection>,
     response: Response<Body>,
@@ -87,7 +86,7 @@ pub(super) async fn read(
     }
 }
 
-/// Checks that an answer is for the request `id`. An error may have no id.
+/// Checks that an answer is for the request `id`. `answered` is the id in the answer; an error may have none.
 fn own(answered: Option<&RawValue>, id: u64, answer: Answer) -> Result<HttpReply, UpstreamError> {
     let is_own = match answered {
         Some(answered) => answered.get().parse() == Ok(id),
@@ -136,7 +135,8 @@ fn take(
                     to.progress(params);
                 }
             }
-            // The stream of a request carries only messages about that request (MCP, Streamable HTTP).
+            // The stream of a request carries only messages about that request (MCP, Streamable HTTP), so log messages
+            // are for its caller.
             ServerMessage::Notification { notice: Notice::Message, params: Some(params) } if to.is_some() => {
                 to.into_iter().for_each(|to| to.message(params.to_owned()));
             }
@@ -146,7 +146,8 @@ fn take(
     Ok(reply)
 }
 
-/// Handles a message other than the answer, progress or log message of a request.
+/// Handles a message that is not for the caller of a request: a request of the server, a change of its tools, or an
+/// answer that no caller waits for.
 pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
     let key = &connection.endpoint.target.plan.key;
     match message {
@@ -159,7 +160,8 @@ pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
     }
 }
 
-/// Handles a response with an error status. If it contains a JSON-RPC error, that is the answer.
+/// Handles a response whose status is not a success. Most JSON-RPC errors in such a response are the answer to the
+/// request, but some mean that the session has ended.
 async fn refusal(
     connection: &Arc<Connection>,
     status: StatusCode,
@@ -190,7 +192,7 @@ async fn refusal(
                 let (events, key) = (&endpoint.shared.events, endpoint.target.plan.key.clone());
                 events.push(UpstreamEvent::Doubtful(key));
             }
-            // A server that refuses a request early may not have read its id, and answers with another one.
+            // A server that refuses a request early may not have read its id, so the error may have another id.
             let early = answered.is_none_or(|a| a.get().parse() == Ok(id)) || status.is_client_error();
             return match early {
                 true if status.is_client_error() => Ok(HttpReply::Refused(error)),
@@ -207,7 +209,7 @@ async fn refusal(
     }
 }
 
-/// Whether a server of this era sends this error with a client error status (MCP 2026-07-28, Streamable HTTP). A legacy
+/// Whether servers of this era send this error with a client error status (MCP 2026-07-28, Streamable HTTP). A legacy
 /// server sends errors with status 200.
 fn is_refusal_of_era(era: Era, error: &RawValue) -> bool {
     #[derive(Deserialize)]

@@ -31,10 +31,10 @@ use super::wire::{self, McpRequest};
 
 /// The longest wait for an answer to `server/discover`.
 const DISCOVERY: Duration = Duration::from_secs(10);
-/// The longest session id that is accepted.
+/// The maximum number of bytes of a session id.
 const LONGEST_SESSION_ID: usize = 1024;
 
-/// A server after its handshake.
+/// A server over HTTP, after the handshake.
 #[derive(Debug)]
 pub(super) struct HttpSession {
     open: AtomicBool,
@@ -89,12 +89,10 @@ impl HttpSession {
         }
     }
 
-    /// The facts that the handshake found out about the server.
     pub(super) fn facts(&self) -> &ServerFacts {
         &self.facts
     }
 
-    /// Whether the session can still be used.
     pub(super) fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
@@ -114,14 +112,14 @@ impl HttpSession {
         }
     }
 
-    /// Stores which arguments of these tools are repeated in headers, and removes tools whose marks are not valid.
+    /// For a modern server, stores which arguments of these tools are repeated in headers, and removes the tools whose
+    /// marks for this are not valid. Does nothing for a legacy server.
     pub(super) fn note_tools(&self, listed: &mut Listed) {
         if self.connection.era == Era::Modern {
             self.connection.endpoint.params.learn(listed);
         }
     }
 
-    /// Sends a request and waits for its answer.
     pub(super) async fn ask(
         &self,
         request: McpRequest<'_>,
@@ -140,14 +138,15 @@ impl HttpSession {
         }
     }
 
-    /// Classifies an error from the server. `refused` tells whether the HTTP status also shows that nothing was
-    /// executed.
+    /// Decides whether an error from the server is the answer for the client. `refused` tells whether the HTTP status
+    /// shows that nothing was executed.
     fn classify_error(&self, error: Box<RawValue>, refused: bool) -> Result<Answer, RequestFailure> {
         if let Some(refusal) = HopRefusal::over_http(self.facts.era, &error, refused) {
             return Err(RequestFailure::Refused(refusal));
         }
         if is_of_version(&error) {
-            // The error may come from a tool, or from a server that is no longer legacy. A probe finds out which.
+            // The error may come from a tool, or from a server that is no longer legacy. A probe determines which is
+            // the case.
             let HttpEndpoint { target, shared, .. } = &*self.connection.endpoint;
             shared.events.push(UpstreamEvent::Doubtful(target.plan.key.clone()));
         }
@@ -161,14 +160,14 @@ impl Drop for HttpSession {
     }
 }
 
-/// The first exchange of a handshake.
+/// A request of the handshake that has been answered. The connection that it was sent over becomes that of the session.
 struct First {
     connection: Arc<Connection>,
     session_id: Option<HeaderValue>,
 }
 
 impl First {
-    /// Sends the request, and follows one redirect.
+    /// Sends the request, and follows at most one redirect.
     async fn ask(
         endpoint: &Arc<HttpEndpoint>,
         request: McpRequest<'_>,
@@ -197,7 +196,7 @@ impl First {
         }
     }
 
-    /// Returns the connection for the requests that follow, with the headers that the handshake determined.
+    /// Returns the connection for the requests after the handshake, with the headers that the handshake determined.
     fn join(self, facts: &ServerFacts) -> Result<Connection, UpstreamError> {
         let Connection { endpoint, era, uri, headers, .. } = &*self.connection;
         let mut headers = headers.clone();
@@ -230,8 +229,8 @@ impl Connection {
     }
 }
 
-/// A legacy request that waits for its answer. If this value is dropped before the answer arrives, the request is
-/// cancelled. A modern request is cancelled by closing its response instead.
+/// A request that waits for its answer. If this value is dropped before the answer arrives, a legacy request is
+/// cancelled with a notification. A modern request is cancelled by closing its response.
 struct LegacyRequestGuard<'a> {
     connection: &'a Arc<Connection>,
     id: u64,

@@ -17,8 +17,8 @@ use crate::domain::tool::Listed;
 pub(super) struct ParamHeaders(ArcSwap<HashMap<String, Vec<(HeaderName, Mirrored)>>>);
 
 impl ParamHeaders {
-    /// Reads from a whole list of tools which arguments are marked to be repeated. Tools with invalid marks are removed
-    /// from the list, as the specification demands.
+    /// Reads from a complete list of tools which arguments are marked to be repeated. Tools with invalid marks are
+    /// removed from the list, as the specification demands.
     pub(super) fn learn(&self, listed: &mut Listed) {
         let (mut marked, mut invalid) = (HashMap::new(), Vec::new());
         listed.tools.retain(|tool| match tool.input_schema.as_deref().map_or(Ok(Vec::new()), marks) {

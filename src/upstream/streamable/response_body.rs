@@ -1,4 +1,4 @@
-//! Reads response bodies up to a limit: whole, or as server-sent events.
+//! Reads response bodies up to a limit, either as a whole or as server-sent events.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -26,8 +26,9 @@ use crate::upstream::wire::ENVELOPE;
 #[error(transparent)]
 struct BrokenBody(UpstreamError);
 
-/// Reads the whole body. `reservation` accounts for its memory. A body that arrives in one piece is not copied. If it
-/// is larger than `limit` plus [`ENVELOPE`] bytes, or exceeds the budget, reading stops and the connection is closed.
+/// Reads the whole body. `reservation` accounts for its memory. A body that arrives in one piece is not copied. If the
+/// body is larger than `limit` plus [`ENVELOPE`] bytes, or exceeds the budget, reading stops and the connection is
+/// closed.
 pub(super) async fn whole(mut body: Incoming, limit: u64, reservation: &Reservation) -> Result<Bytes, UpstreamError> {
     let most = limit.saturating_add(ENVELOPE);
     if body.size_hint().lower() > most {
@@ -77,21 +78,23 @@ pub(super) struct Messages<B: Chunks = Incoming> {
     unasked: Option<Flow>,
 }
 
-/// The bytes received since the last event.
+/// The number of bytes received since the last event, and the reservation of their memory.
 struct SinceLast {
     bytes: AtomicU64,
     reservation: Reservation,
 }
 
 impl<B: Chunks> Messages<B> {
-    /// Reads events of at most `limit` plus [`ENVELOPE`] bytes each. `reservation` accounts for their memory.
+    /// Creates a reader for events of at most `limit` plus [`ENVELOPE`] bytes each. `reservation` accounts for their
+    /// memory.
     pub(super) fn new(body: B, limit: u64, reservation: Reservation) -> Self {
         let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), reservation });
         let counted = CountedBody { body, since_last: Arc::clone(&since_last), limit };
         Self { events: SseByteStream::new(counted), since_last, unasked: None }
     }
 
-    /// Limits the rate at which messages are read, for a stream that no request waits for.
+    /// Returns these messages, changed so that they are read at a limited rate. Used for a stream that no request waits
+    /// for.
     pub(super) fn unasked(self) -> Self {
         Self { unasked: Some(Flow::of_bytes()), ..self }
     }
@@ -135,7 +138,7 @@ impl Messages {
     }
 }
 
-/// A body that fails if too many bytes arrive without an event.
+/// A body that fails if too many bytes arrive without an event, or the memory budget has no room for them.
 struct CountedBody<B: Chunks> {
     body: B,
     since_last: Arc<SinceLast>,

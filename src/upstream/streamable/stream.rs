@@ -14,12 +14,12 @@ use crate::domain::upstream::{UpstreamError, UpstreamEvent};
 use crate::upstream::flow::UNASKED;
 use crate::upstream::server_message;
 
-/// The first pause before the stream is opened again. It doubles up to the longest pause.
+/// The pause before the stream is first opened again. It doubles each time, up to the longest pause.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// The longest pause.
+/// The longest pause. A stream that was open for at least as long resets the pause to the first one.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// Keeps the stream open until the session stops or the server does not offer one.
+/// Keeps the stream open in the background, until the session stops or the server does not offer a stream.
 pub(super) fn listen(connection: &Arc<Connection>) {
     let connection = Arc::clone(connection);
     let tasks = connection.endpoint.shared.tasks.clone();
@@ -40,7 +40,8 @@ async fn keep_listening(connection: &Arc<Connection>) {
             Ok(None) => return,
             Ok(Some(mut messages)) => {
                 if told || wait > FIRST_WAIT {
-                    // Messages that the server sent in between are lost, so its tools may have changed.
+                    // Messages that the server sent while the stream was closed are lost, and one of them may have
+                    // announced a change of the tools.
                     connection.endpoint.shared.events.push(UpstreamEvent::ToolsChanged(key.clone()));
                 }
                 told = true;
@@ -75,8 +76,8 @@ async fn open(connection: &Connection) -> Result<Option<Messages>, UpstreamError
     let response = connection.endpoint.client.send(Method::GET, &connection.uri, headers, Vec::new()).await?;
     match response.status() {
         StatusCode::OK if encoding(response.headers()).is_none() => {
-            // No call waits for these messages, so their size is limited further. A larger message ends the stream,
-            // which is then opened again.
+            // No call waits for these messages, so their size is limited further. A larger message ends the stream, and
+            // the stream is then opened again.
             let limit = connection.endpoint.target.max_response_size.min(UNASKED);
             let reservation = connection.endpoint.reservation();
             Ok(Some(Messages::new(response.into_body(), limit, reservation).unasked()))

@@ -137,7 +137,7 @@ async fn the_report_has_the_tag_of_its_content() {
     assert_eq!(ask(&gateway, "GET", "/api/v1/report", &[]).await.text, first.text);
 }
 
-/// Accepts the token `good`.
+/// Returns a check that accepts only the token `good`.
 fn check() -> CheckToken {
     Arc::new(|token| async move { (token == "good").then_some(()).ok_or("it is bad".to_owned()) }.boxed())
 }

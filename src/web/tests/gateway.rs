@@ -155,7 +155,7 @@ impl CallUpstream for Server {
     async fn abort(&self) {}
 }
 
-/// Records only calls.
+/// Keeps the records of calls, and discards those of executions.
 #[derive(Default)]
 pub(super) struct Calls(std::sync::Mutex<Vec<Arc<CallRecord>>>);
 
@@ -227,7 +227,7 @@ fn upstream(name: &str) -> UpstreamPlan {
     }
 }
 
-/// A plan with one upstream, `up`, and a listener `web` that allows pages of `https://page.example`.
+/// Returns a plan with one upstream, `up`, and a listener `web` that allows pages of `https://page.example`.
 pub(super) fn plan() -> Plan {
     let (mut plan, _) = compile(&Inputs::default(), None);
     plan.gateway = implicit(&Inputs::default());
@@ -271,7 +271,7 @@ impl Answered {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
     }
 
-    /// The code of a JSON-RPC error; 0 if the answer is not an error.
+    /// Returns the code of a JSON-RPC error, or 0 if the answer is not an error.
     pub(super) fn code(&self) -> i64 {
         serde_json::from_str::<Value>(&self.text).map_or(0, |v| v["error"]["code"].as_i64().unwrap_or(0))
     }
@@ -282,7 +282,7 @@ impl Answered {
 }
 
 impl Gateway {
-    /// A gateway without a plan.
+    /// Creates a gateway without a plan.
     pub(super) fn idle() -> Self {
         let server = Arc::new(Server::default());
         let (metrics, clock) = (Metrics::new().unwrap(), Fixed::default());
@@ -355,7 +355,7 @@ pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
     request
 }
 
-/// The ends of a connection between these addresses.
+/// Returns the two ends of a connection between these addresses.
 pub(super) fn peer(remote: impl Into<IpAddr>, local: impl Into<IpAddr>) -> Peer {
     Peer { remote: SocketAddr::new(remote.into(), 5000), local: SocketAddr::new(local.into(), 8080) }
 }
@@ -379,7 +379,7 @@ pub(super) fn initialize(version: &str) -> String {
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string()
 }
 
-/// A `tools/call` of `tool`, with `_meta`.
+/// Returns a `tools/call` request for `tool` with this `_meta`.
 pub(super) fn call(tool: &str, meta: Value) -> String {
     let params = json!({"name": tool, "arguments": {}, "_meta": meta});
     json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).to_string()

@@ -1,4 +1,4 @@
-//! Sessions that are begun, used and ended; calls with progress and cancellation; the stream of notifications.
+//! The legacy era: sessions, calls with progress and cancellation, and the stream of notifications.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -115,7 +115,7 @@ async fn a_call_that_panics_is_answered_and_recorded() {
     let gateway = Gateway::start().await;
     gateway.server.panics.store(true, Ordering::Relaxed);
     let id = gateway.session().await;
-    // The tools panic before anything was sent, and within a stream of events.
+    // One tool panics before anything was sent, the other within a stream of events.
     for (tool, meta, kind) in [
         ("up__echo", json!({}), "application/json"),
         ("up__progress", json!({"progressToken": 1}), "text/event-stream"),

@@ -1,4 +1,4 @@
-//! The stateless era: checks of the envelope with their statuses and codes, discovery, and calls that end when their
+//! The modern era: checks of the envelope with their statuses and codes, discovery, and calls that end when their
 //! client disconnects.
 
 use axum::http::StatusCode;
@@ -12,7 +12,7 @@ fn envelope() -> Value {
     json!({"io.modelcontextprotocol/protocolVersion": VERSION, "io.modelcontextprotocol/clientCapabilities": {}})
 }
 
-/// A request with its envelope.
+/// Returns a request with a valid envelope.
 fn modern(method: &str, mut params: Value) -> String {
     params["_meta"] = envelope();
     json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string()
@@ -48,7 +48,7 @@ async fn a_call_is_answered_complete() {
     }
 }
 
-/// Headers, a body, and the status and code of the answer.
+/// The headers and the body of a request, and the expected status and error code of the answer.
 type Case = (Vec<(&'static str, &'static str)>, String, u16, i64);
 
 async fn try_all(gateway: &Gateway, cases: Vec<Case>) {
@@ -58,7 +58,7 @@ async fn try_all(gateway: &Gateway, cases: Vec<Case>) {
     }
 }
 
-/// A valid call whose envelope has this value for `key`; `None` removes the key.
+/// Returns a call of `up__echo` whose envelope has this value for `key`; `None` removes the key.
 fn echo_with(key: &str, value: Option<Value>) -> String {
     let mut body: Value = serde_json::from_str(&modern("tools/call", json!({"name": "up__echo"}))).unwrap();
     let meta = body["params"]["_meta"].as_object_mut().unwrap();

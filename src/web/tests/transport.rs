@@ -1,4 +1,4 @@
-//! Checks at the level of HTTP: hosts, origins, paths, bodies and content types.
+//! The checks of HTTP requests: hosts, origins, paths, bodies and content types.
 
 use axum::http::StatusCode;
 use serde_json::json;

@@ -138,7 +138,7 @@ fn namespaces_beside_the_gateways_own_take_no_more_together_than_one_may_and_wha
     let all = [&[many("greedy", MAX_OBJECTS)], later.as_slice()].concat();
     let shared = enforced(of(&all), Some(&greedy));
     assert_eq!(refused(&shared).len(), MAX_OBJECTS / 2 - part + later.len(), "each has its part and no more");
-    // Now there is no room left, and an object that comes first in the plan displaces no other.
+    // Now there is no room left: a new object displaces no other, even if it comes first in the plan.
     let full = enforced(of(&[&[many("newcomer", 1)], all.as_slice()].concat()), Some(&shared));
     assert_eq!(refused(&full)[0], "n0");
     assert_eq!(refused(&full)[1..], refused(&shared));

@@ -44,8 +44,8 @@ impl Pod {
     }
 }
 
-/// Returns the plan of [`folder`] as the gateway receives it, with the code of the Transform `shape` in the pod's file
-/// `a.js`.
+/// Returns the plan of [`folder`] as the gateway receives it. The plan does not contain the code of the Transform
+/// `shape`, which is in the pod's file `a.js`.
 fn plan(change: impl FnOnce(&mut PluginInput)) -> Plan {
     let mut inputs = folder();
     inputs.files_elsewhere = true;

@@ -4,8 +4,8 @@ use super::*;
 use crate::config::input::{InputValue, NamedInput};
 use crate::domain::plan::ValueSource;
 
-/// Compiles `folder`, edits it and compiles it again. Asserts that the Problem is reported and everything runs as
-/// before.
+/// Compiles `folder`, edits it and compiles it again. Asserts that the Problems are `expected` and that everything runs
+/// as before.
 fn mistake(edit: impl FnOnce(&mut Inputs), expected: &[&str]) {
     let mut inputs = folder();
     let first = accepted(&inputs);

@@ -1,4 +1,4 @@
-//! Tests of the compiler, by topic. This file has what they share.
+//! Tests of the compiler, by topic. This file contains their common helpers.
 
 mod bounds;
 mod chains;
@@ -39,7 +39,7 @@ pub(crate) fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.into()).unwrap()
 }
 
-/// Returns namespaces that are selected by these names.
+/// Returns a selection of the namespaces with these names.
 fn only(names: &[&str]) -> Namespaces {
     Namespaces::Names(names.iter().map(|name| (*name).to_owned()).collect())
 }
@@ -99,7 +99,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
     UpstreamInput { plan, values: Vec::new(), server: None, share_with: None }
 }
 
-/// Returns a plugin whose code is its name. Tests declare that code to be an ES module that exports `default`.
+/// Returns a plugin whose inline code is its own name. The facts about this code must be added with `know`.
 fn plugin(name: &str) -> PluginInput {
     PluginInput {
         key: key(name),
@@ -177,7 +177,7 @@ pub(crate) fn entry(plugin: &str) -> EntryInput {
     }
 }
 
-/// Returns a request chain for every upstream within reach.
+/// Returns a request chain that covers every upstream within its reach.
 pub(crate) fn chain(name: &str, plugins: &[&str]) -> ChainInput {
     ChainInput {
         key: key(name),
@@ -224,7 +224,7 @@ fn check(inputs: &Inputs, previous: Option<&Plan>, expected: &[&str]) -> Plan {
     plan
 }
 
-/// Returns the plan of inputs that must not have Problems.
+/// Compiles inputs that must not have Problems.
 fn accepted(inputs: &Inputs) -> Plan {
     check(inputs, None, &[])
 }

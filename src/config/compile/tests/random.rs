@@ -1,4 +1,4 @@
-//! Any input results in a plan, and what cannot run fails closed.
+//! Any inputs result in a plan, and an entry that cannot run fails closed.
 
 use super::*;
 use crate::domain::plugin::FailurePolicy;

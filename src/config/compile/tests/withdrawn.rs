@@ -101,7 +101,7 @@ fn a_weakened_guard_is_said_and_a_transform_is_none() {
         (checks.entries[0].mode, checks.entries[0].failure_policy) = (Mode::Shadow, policy);
         check(&inputs, None, &["?GuardWeakened PluginChain default/checks spec.entries[0].mode"]);
     }
-    // Disabling a Guard, or switching an entry that is not a Guard to shadow mode, is no Problem.
+    // Disabling a Guard, or switching an entry that is not a Guard to shadow mode, is not a Problem.
     let checks = chain_of(&mut inputs, "checks");
     (checks.entries[0].enabled, checks.entries[1].mode) = (false, Mode::Shadow);
     accepted(&inputs);

@@ -1,4 +1,4 @@
-//! Tests of type inference.
+//! Tests that the types match the variables, and that only expressions that can yield a boolean are accepted.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ use crate::controller::status::tests::read;
 use crate::domain::ids::Kind;
 
 /// Writes a gateway's plan to an API server that accepts everything. The lease is lost during write number `lost_at`,
-/// counted from one, or never. Returns the names of the written objects, and the outcome.
+/// counted from one; `None` means never. Returns the names of the written objects, and the outcome.
 async fn write(lost_at: Option<usize>) -> (Vec<String>, Result<(), ApplyError>) {
     let leadership = Leadership::default();
     leadership.set(Some(Instant::now() + Duration::from_secs(60)));

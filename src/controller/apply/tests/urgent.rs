@@ -21,8 +21,8 @@ use crate::domain::ids::{Kind, ObjectKey};
 /// The objects that an API server received.
 pub(in crate::controller) type Sent = Arc<Mutex<Vec<Value>>>;
 
-/// Returns a writer to an API server that accepts every object, unless its index has the field `unknown`, and the
-/// objects that the server received.
+/// Returns a writer to an API server, and the objects that the server received. The server accepts every object, except
+/// one whose index has the field `unknown`.
 pub(in crate::controller) fn api_server(unknown: Option<&'static str>) -> (Writer, Sent) {
     let leadership = Leadership::default();
     leadership.set(Some(Instant::now() + Duration::from_secs(60)));

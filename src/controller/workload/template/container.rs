@@ -6,12 +6,12 @@ use super::volumes::{SECRETS_DIR, STATE_DIR, mounts};
 use crate::api::shared::Resources;
 use crate::controller::workload::input::WorkloadInput;
 
-/// The name of the admin port. The operator asks the port of this name for reports.
+/// The name of the admin port. The operator polls the port with this name for reports.
 const ADMIN: &str = "admin";
-/// The most characters of a container port's name.
+/// Maximum number of characters of a container port's name.
 const MAX_PORT_NAME: usize = 15;
 
-/// `drain` is how many seconds running calls have to end.
+/// Returns the container. `drain` is the number of seconds that running calls have to end.
 pub(super) fn container(input: &WorkloadInput<'_>, drain: u32, resources: Option<Resources>) -> Value {
     let probe = |path: &str, period: u32, failures: u32| {
         json!({
@@ -28,7 +28,7 @@ pub(super) fn container(input: &WorkloadInput<'_>, drain: u32, resources: Option
         "args": args(input, drain),
         "ports": ports(input),
         "resources": resources.map_or_else(default_resources, written_resources),
-        // A pod that waits for its first plan is started and not ready: a restart would not help it.
+        // A pod that waits for its first plan counts as started but not as ready, because a restart would not help.
         "startupProbe": probe("/healthz", 1, 60),
         "livenessProbe": probe("/healthz", 10, 3),
         "readinessProbe": probe("/readyz", 2, 2),
@@ -59,7 +59,7 @@ fn args(input: &WorkloadInput<'_>, drain: u32) -> Vec<String> {
     args
 }
 
-/// Returns the container's ports. A listener's port has the listener's name, if a port can have it.
+/// Returns the container's ports. The port of a listener has the listener's name, if a port can have this name.
 fn ports(input: &WorkloadInput<'_>) -> Vec<Value> {
     let named = |name: Option<&str>, port: u16| json!({"name": name, "containerPort": port, "protocol": "TCP"});
     let listeners = input.listeners.iter().map(|listener| {
@@ -69,7 +69,8 @@ fn ports(input: &WorkloadInput<'_>) -> Vec<Value> {
     listeners.chain([named(Some(ADMIN), input.admin_port())]).collect()
 }
 
-/// Whether a container port can have this name (RFC 6335). A listener's name is a DNS label already.
+/// Whether a container port can have this name (RFC 6335). The caller passes the name of a listener, which is always a
+/// DNS label.
 fn is_port_name(name: &str) -> bool {
     name.len() <= MAX_PORT_NAME && name.contains(|c: char| c.is_ascii_lowercase()) && !name.contains("--")
 }
@@ -81,7 +82,7 @@ fn written_resources(written: Resources) -> Value {
     })
 }
 
-/// Without a CPU limit: throttling would show up as timeouts of plugins.
+/// Returns the default resources. They have no CPU limit, because throttling would cause timeouts of plugins.
 fn default_resources() -> Value {
     json!({"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}})
 }

@@ -7,13 +7,13 @@ use crate::controller::workload::input::WorkloadInput;
 
 /// Where Secrets are mounted: a file `NAME/KEY` for each key.
 pub(super) const SECRETS_DIR: &str = "/run/secrets/hawsepipe";
-/// Where the gateway keeps its last good plan.
+/// Where the gateway stores its last good plan.
 pub(super) const STATE_DIR: &str = "/var/lib/hawsepipe";
 /// Where clients of the API server look for their token.
 const TOKEN_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// Seconds that a token of the service account is valid. The kubelet renews it.
+/// Number of seconds for which a token of the service account is valid. The kubelet renews it.
 const TOKEN_SECONDS: u32 = 3607;
-/// Readable by owner and group only.
+/// File mode: readable by owner and group only.
 const GROUP_READABLE: u32 = 0o440;
 
 pub(super) fn volumes(input: &WorkloadInput<'_>) -> Vec<Value> {
@@ -46,7 +46,8 @@ pub(super) fn mounts(input: &WorkloadInput<'_>) -> Vec<Value> {
     mounts
 }
 
-/// Returns the files that clients of the API server read in a pod: the same as Kubernetes mounts automatically.
+/// Returns the files that clients of the API server read in a pod. They are the same files that Kubernetes mounts
+/// automatically.
 fn api_access() -> Value {
     let namespace = json!({"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}});
     json!([
@@ -56,7 +57,8 @@ fn api_access() -> Value {
     ])
 }
 
-/// Missing Secrets and keys keep no pod from starting: the gateway reports them.
+/// Returns the sources of the volume with Secrets. Missing Secrets and keys do not keep a pod from starting, because
+/// the gateway reports them.
 fn secrets(input: &WorkloadInput<'_>) -> Vec<Value> {
     let keys: Vec<_> = input.secrets.iter().collect();
     let of_one_secret = keys.chunk_by(|(a, _), (b, _)| a == b);

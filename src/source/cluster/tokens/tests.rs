@@ -48,7 +48,7 @@ fn account() -> ServiceAccountName {
     "hawsepipe/operator".parse().unwrap()
 }
 
-/// Valid claims with these changes; `null` removes a claim.
+/// Returns valid claims with these changes; `null` removes a claim.
 fn claims(changes: &Value) -> Value {
     let now = get_current_timestamp();
     let mut claims = json!({
