@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export PATH := $(CURDIR)/.cache/node/bin:$(PATH):$(HOME)/.cargo/bin
 
-BINARY := $(or $(CARGO_TARGET_DIR),target)/release/hawsepipe
+BINARY := $(or $(CARGO_TARGET_DIR),target)/debug/hawsepipe
 DENY_VERSION := 0.20.2
 PYTHON := $(CURDIR)/.cache/venv/bin/python
 PLUGIN_TESTS := plugins/*/*.test.mjs
@@ -30,8 +30,8 @@ help: ## List the targets
 run: cargo-there ## Build, start the quickstart's gateway in the foreground, show one call
 	@.ci/setup.sh node
 	@.ci/setup.sh npm manifests/quickstart/servers
-	@echo "==> cargo build --release (a first build takes some minutes)"
-	@cargo build --release --locked
+	@echo "==> cargo build (a first build takes some minutes)"
+	@cargo build --locked
 	@manifests/quickstart/run.sh $(BINARY)
 
 .PHONY: test
