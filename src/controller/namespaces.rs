@@ -8,14 +8,14 @@ use super::watches::{Watches, all};
 
 /// The state of namespaces that is remembered between planning rounds.
 #[derive(Default)]
-pub(super) struct Namespaces {
+pub(super) struct NamespaceTracker {
     /// Uids of the namespaces, by name.
     uids: HashMap<String, Option<String>>,
     /// The namespaces in `--namespaces` that do not exist, as last logged.
     missing: BTreeSet<String>,
 }
 
-impl Namespaces {
+impl NamespaceTracker {
     /// Returns the namespaces that were deleted since the last call, even if one of the same name exists again: what
     /// was learned about the old one does not hold for the new one. Logs which of `--namespaces` do not exist, if that
     /// changed.

@@ -19,7 +19,7 @@ use super::kinds::planned_from;
 use super::load_reports::LoadReports;
 use super::lowered::{LoweredObject, Lowering, Objects};
 use super::metrics::ControllerMetrics;
-use super::namespaces::Namespaces;
+use super::namespaces::NamespaceTracker;
 use super::owner::Owner;
 use super::parsing::Parsing;
 use super::planning_state::PlanningState;
@@ -98,7 +98,7 @@ pub(super) struct PlanningLoop<I> {
     led: bool,
     /// The watches that were failing in the last round.
     faults: Vec<String>,
-    namespaces: Namespaces,
+    namespaces: NamespaceTracker,
 }
 
 impl<I: Inspect + 'static> PlanningLoop<I> {
@@ -131,7 +131,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             term: None,
             led: false,
             faults: Vec::new(),
-            namespaces: Namespaces::default(),
+            namespaces: NamespaceTracker::default(),
         }
     }
 

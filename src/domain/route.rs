@@ -25,7 +25,7 @@ pub struct Offer<'a> {
 
 /// The destination of calls to one tool.
 #[derive(Debug)]
-pub struct Route {
+pub struct ToolRoute {
     /// Index of the route in [`Routes::all`].
     pub index: usize,
     /// Index of the upstream in the plan.
@@ -59,9 +59,9 @@ pub struct Unnamed {
 #[derive(Debug, Default)]
 pub struct Routes {
     /// Routes in the order of the tool list.
-    all: Vec<Arc<Route>>,
-    by_public: HashMap<String, Arc<Route>>,
-    by_own: Vec<HashMap<String, Arc<Route>>>,
+    all: Vec<Arc<ToolRoute>>,
+    by_public: HashMap<String, Arc<ToolRoute>>,
+    by_own: Vec<HashMap<String, Arc<ToolRoute>>>,
     /// Tools without a public name.
     pub unnamed: Vec<Unnamed>,
 }
@@ -121,7 +121,7 @@ impl Routes {
                 None
             }
         };
-        let route = Arc::new(Route {
+        let route = Arc::new(ToolRoute {
             index: self.all.len(),
             upstream,
             public_definition: public.as_deref().map(|name| tool.public_definition(name, change_of)),
@@ -139,17 +139,17 @@ impl Routes {
     }
 
     /// Returns the route of the tool with this public name.
-    pub fn public(&self, name: &str) -> Option<&Arc<Route>> {
+    pub fn public(&self, name: &str) -> Option<&Arc<ToolRoute>> {
         self.by_public.get(name)
     }
 
     /// Returns the route of the tool with this name on the endpoint of one upstream.
-    pub fn own(&self, upstream: usize, name: &str) -> Option<&Arc<Route>> {
+    pub fn own(&self, upstream: usize, name: &str) -> Option<&Arc<ToolRoute>> {
         self.by_own.get(upstream)?.get(name)
     }
 
     /// Returns all routes, in the order of the tool list.
-    pub fn all(&self) -> &[Arc<Route>] {
+    pub fn all(&self) -> &[Arc<ToolRoute>] {
         &self.all
     }
 }

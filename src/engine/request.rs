@@ -9,7 +9,7 @@ use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 use crate::domain::mirror::Mirrored;
 use crate::domain::ports::ToClient;
-use crate::domain::route::Route;
+use crate::domain::route::ToolRoute;
 use crate::domain::rpc::RpcError;
 use crate::domain::upstream::Era;
 use crate::engine::plan::snapshot::Snapshot;
@@ -97,7 +97,7 @@ pub enum Endpoint<'a> {
 
 impl Endpoint<'_> {
     /// Returns the route of the tool with this name.
-    pub(super) fn route<'s>(&self, snapshot: &'s Snapshot, name: &str) -> Option<&'s Arc<Route>> {
+    pub(super) fn route<'s>(&self, snapshot: &'s Snapshot, name: &str) -> Option<&'s Arc<ToolRoute>> {
         match self {
             Self::All => snapshot.routes.public(name),
             Self::One(upstream) => snapshot.routes.own(snapshot.upstream(upstream)?, name),

@@ -19,7 +19,7 @@ use super::spans;
 use super::tool_result::ResultFacts;
 use crate::domain::json::doubled_key;
 use crate::domain::ports::ToClient;
-use crate::domain::route::Route;
+use crate::domain::route::ToolRoute;
 use crate::domain::upstream::{Answer, Era, OutCall, UpstreamError};
 use crate::engine::Engine;
 use crate::engine::access::admission::gate;
@@ -127,7 +127,7 @@ impl Engine {
         &self,
         snapshot: &Arc<Snapshot>,
         request: &CallRequest<'_>,
-    ) -> (Arc<Snapshot>, Option<Arc<Route>>) {
+    ) -> (Arc<Snapshot>, Option<Arc<ToolRoute>>) {
         let (mut snapshot, mut route) = self.route(snapshot, &request.endpoint, request.name).await;
         while let Some(found) = &route
             && self.waited_for_guards(&snapshot, found).await
@@ -144,7 +144,7 @@ impl Engine {
         snapshot: &Arc<Snapshot>,
         endpoint: &Endpoint<'_>,
         name: &str,
-    ) -> (Arc<Snapshot>, Option<Arc<Route>>) {
+    ) -> (Arc<Snapshot>, Option<Arc<ToolRoute>>) {
         if let Some(route) = endpoint.route(snapshot, name) {
             return (Arc::clone(snapshot), Some(Arc::clone(route)));
         }

@@ -14,7 +14,7 @@ use crate::domain::plugin::{Failure, Mode, Phase};
 use crate::domain::ports::{LinkedPlugin, Loading};
 use crate::domain::reason::Reason;
 use crate::domain::record::EntryOutcome;
-use crate::domain::route::Route;
+use crate::domain::route::ToolRoute;
 use crate::engine::Engine;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry};
 use crate::engine::plan::snapshot::{Selected, Snapshot};
@@ -27,7 +27,7 @@ impl Engine {
     /// plus the entry's timeout. Returns true if the route must be looked up again: all these loads have ended, or
     /// another plan or choice of forms has replaced the snapshot. Returns false after a timeout, or if no plugin was
     /// being loaded.
-    pub(crate) async fn waited_for_guards(&self, snapshot: &Snapshot, route: &Route) -> bool {
+    pub(crate) async fn waited_for_guards(&self, snapshot: &Snapshot, route: &ToolRoute) -> bool {
         let (tool, queue) = (&snapshot.tools[route.index], snapshot.plan().gateway.runtime.queue_timeout_ms);
         let (mut waited, began) = (false, Instant::now());
         for selected in tool.request.iter().chain(&tool.response) {

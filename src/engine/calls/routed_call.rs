@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::meta::CallMeta;
 use crate::domain::plan::{Refusal, ToolOverride, UpstreamPlan};
 use crate::domain::record::CallRecord;
-use crate::domain::route::Route;
+use crate::domain::route::ToolRoute;
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::{LinkedTool, Snapshot};
 use crate::engine::request::{CallRequest, Caller};
@@ -18,7 +18,7 @@ use crate::engine::request::{CallRequest, Caller};
 pub(crate) struct Routed<'a> {
     pub(crate) request: &'a CallRequest<'a>,
     pub(crate) meta: &'a CallMeta,
-    pub(crate) route: &'a Route,
+    pub(crate) route: &'a ToolRoute,
     pub(crate) tool: &'a LinkedTool,
     pub(crate) upstream: &'a LinkedUpstream,
     /// How long to wait for the upstream's answer.
@@ -31,7 +31,7 @@ impl<'a> Routed<'a> {
     /// Collects the data of the call. `record` supplies the id and the start time of the call.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
-        route: &'a Route,
+        route: &'a ToolRoute,
         request: &'a CallRequest<'a>,
         meta: &'a CallMeta,
         record: &CallRecord,

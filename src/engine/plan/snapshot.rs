@@ -14,7 +14,7 @@ use crate::domain::plan::{FORMAT_VERSION, Plan, PrefixMode, Refusal};
 use crate::domain::plugin::{Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::domain::route::{Offer, Route, Routes};
+use crate::domain::route::{Offer, Routes, ToolRoute};
 use crate::domain::seen::{MAX_BYTES, MAX_OF_NAMESPACE, MAX_OF_ONE, MAX_SEEN, SeenNames};
 use crate::engine::state::EngineState;
 use crate::engine::upstreams::state::ToolList;
@@ -23,7 +23,7 @@ use crate::engine::upstreams::state::ToolList;
 pub struct Snapshot {
     pub(crate) linked: Arc<Linked>,
     pub(crate) routes: Routes,
-    /// The tools, indexed by [`Route::index`].
+    /// The tools, indexed by [`ToolRoute::index`].
     pub(crate) tools: Vec<LinkedTool>,
     /// Problems with the plan, with linking it, and with the tool lists.
     pub(crate) problems: Vec<Problem>,
@@ -165,7 +165,7 @@ impl LinkedTool {
         is_guarded || self.arguments.are_checked() || !self.mirrored.is_empty()
     }
 
-    fn new(linked: &Linked, route: &Route, previous: &Snapshot) -> Self {
+    fn new(linked: &Linked, route: &ToolRoute, previous: &Snapshot) -> Self {
         let upstream = &linked.upstreams[route.upstream].target.plan;
         let select = |phase: Phase| {
             let chains = linked.chains.iter().filter(|chain| chain.plan.phase == phase);
