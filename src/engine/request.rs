@@ -19,6 +19,8 @@ use crate::engine::plan::snapshot::Snapshot;
 pub struct Caller {
     /// The era of the client's protocol version.
     pub era: Era,
+    /// The version of the protocol that the client speaks.
+    pub version: &'static str,
     /// `anonymous`, or the identity that the credentials prove.
     pub principal: String,
     /// The id of the session; empty in the modern era, because it has no sessions.

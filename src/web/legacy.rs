@@ -105,6 +105,7 @@ async fn request(
         "tools/call" => {
             let caller = Caller {
                 era: Era::Legacy,
+                version: LEGACY_VERSIONS.into_iter().find(|version| *version == session.version).unwrap_or_default(),
                 principal: ANONYMOUS.to_owned(),
                 session: session.id.clone(),
                 tracker: Arc::clone(&session.tracker),

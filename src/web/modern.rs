@@ -19,7 +19,7 @@ use crate::domain::mirror::Mirrored;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError, UNSUPPORTED_VERSION};
 use crate::domain::upstream::Era;
-use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSIONS, UNSPOKEN_VERSION};
+use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION, MODERN_VERSIONS, UNSPOKEN_VERSION};
 use crate::engine::{Caller, Reply};
 
 /// Whether the headers indicate this era: they name a modern version, or, outside of a session, any version other than
@@ -95,6 +95,7 @@ async fn call(
 ) -> Reply {
     let caller = Caller {
         era: Era::Modern,
+        version: MODERN_VERSION,
         principal: ANONYMOUS.to_owned(),
         session: String::new(),
         tracker: gate.engine.sessions().addresses().of(peer),

@@ -17,6 +17,7 @@ use crate::domain::plugin::Phase;
 use crate::domain::ports::ToClient;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::upstream::Era;
+use crate::domain::version::LEGACY_VERSIONS;
 use crate::engine::{CallRequest, Caller, Endpoint, Engine, Ports, Reply};
 use crate::node::WorkerMetrics;
 use crate::source::{Folders, Located};
@@ -126,6 +127,7 @@ impl TestGateway {
         let caller = Caller {
             // In the modern era, the gateway adds members to results, but the printed content must be the plugin's.
             era: Era::Legacy,
+            version: LEGACY_VERSIONS[0],
             principal: "anonymous".to_owned(),
             session: String::new(),
             tracker: Arc::default(),

@@ -30,7 +30,7 @@ impl Engine {
     /// Runs a call and returns the reply. Dropping the future cancels the call.
     pub async fn call(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
         let meta = CallMeta::read(request.meta);
-        let span = spans::call(request.name, &meta);
+        let span = spans::call(&request, &meta);
         self.run_to_end(request, meta).instrument(span).await
     }
 

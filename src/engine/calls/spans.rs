@@ -12,26 +12,31 @@ use crate::domain::plan::TransportPlan;
 use crate::domain::record::CallOutcome;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
+use crate::engine::request::CallRequest;
 use crate::telemetry::trace_context::TARGET;
 
 /// The maximum length of a tool's name in a span. Clients can send any name.
 const MAX_NAME: usize = 128;
 
 /// The span of a call, from its arrival to its answer.
-pub(crate) fn call(tool: &str, meta: &CallMeta) -> Span {
+pub(crate) fn call(request: &CallRequest<'_>, meta: &CallMeta) -> Span {
+    let tool = request.name;
     let span = debug_span!(
         target: TARGET, "call",
         otel.name = %format_args!("tools/call {tool:.MAX_NAME$}"),
         otel.kind = "server",
         otel.status_code = Empty,
         mcp.method.name = "tools/call",
+        mcp.protocol.version = request.caller.version,
         gen_ai.operation.name = "execute_tool",
         gen_ai.tool.name = %format_args!("{tool:.MAX_NAME$}"),
         hawsepipe.request_id = Empty,
         hawsepipe.outcome = Empty,
         error.type = Empty,
     );
-    meta.cause().lead_to(&span);
+    if !span.is_disabled() {
+        meta.cause().lead_to(&span);
+    }
     span
 }
 

@@ -180,7 +180,14 @@ async fn apply(engine: &Gateway, inputs: &Inputs) {
 }
 
 fn caller(era: Era) -> Caller {
-    Caller { era, principal: "anonymous".into(), session: String::new(), tracker: Arc::default(), by_address: false }
+    Caller {
+        era,
+        version: "",
+        principal: "anonymous".into(),
+        session: String::new(),
+        tracker: Arc::default(),
+        by_address: false,
+    }
 }
 
 /// Calls `up__read`. Returns the `result` or `error` as JSON text.

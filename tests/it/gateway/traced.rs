@@ -49,6 +49,7 @@ async fn a_call_is_one_trace_of_the_server_and_the_plugins_that_ran() {
     let call = named(&spans, "tools/call raw__args", 2);
     assert_eq!(call.parent_span_id.len(), 0, "{spans:#?}");
     assert_eq!(text(call, "hawsepipe.outcome").as_deref(), Some("ok"), "{call:#?}");
+    assert_eq!(text(call, "mcp.protocol.version").as_deref(), Some("2026-07-28"));
     let to_server = named(&spans, "tools/call args", 3);
     assert_eq!(to_server.parent_span_id, call.span_id);
     let attributes = [
