@@ -73,9 +73,10 @@ fn rich() -> [Value; 2] {
         },
     });
     let header = json!({"name": "X-Key", "valueFrom": {"secretKeyRef": {"name": "api", "key": "key"}}});
+    // The upstream is first, so that its Secret is in the first Deployment: without a kubelet, a rollout never ends.
     [
-        object("MCPGateway", "main", &spec),
         object("MCPUpstream", "up", &json!({"external": {"url": "http://up.example/mcp", "headers": [header]}})),
+        object("MCPGateway", "main", &spec),
     ]
 }
 
@@ -97,10 +98,14 @@ async fn a_gateway_gets_pods_that_a_restricted_namespace_takes() {
     let budget = operated.made("poddisruptionbudget/main-gateway").await;
     assert_eq!(budget["spec"]["maxUnavailable"], 1);
     operated.until_condition("mcpgateways", "main", "Programmed", "False NoReadyPods").await;
-    let status = operated.object("mcpgateways", "main").await["status"].clone();
+    let status = until("the status counts the pods", async || {
+        let status = operated.object("mcpgateways", "main").await["status"].clone();
+        (status["replicas"] == 2).then_some(status)
+    })
+    .await;
     let host = format!("http://main-gateway.{}.svc", operated.namespace);
     assert_eq!(status["addresses"], json!([format!("{host}:80/mcp"), format!("{host}:8080/mcp")]));
-    assert_eq!((&status["replicas"], &status["readyReplicas"]), (&json!(2), &json!(0)));
+    assert_eq!(status["readyReplicas"], 0);
 
     let template = operated.made("deployment/main-gateway").await["spec"]["template"].clone();
     assert_eq!(
