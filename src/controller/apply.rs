@@ -87,7 +87,7 @@ struct Refused {
 
 impl SnapshotStore {
     /// Writes the missing shards of the plan's revision, then the index, then deletes shards that no kept revision
-    /// names. If the plan cannot be stored, writes only the restrictions.
+    /// names. If the plan cannot be stored, the index is written without it, so that new restrictions take effect.
     pub(super) async fn write(&mut self, writer: &Writer, planned: &PlannedGateway) -> Result<(), ApplyError> {
         let owner = &planned.owner;
         let api: Api<GatewaySnapshot> = Api::namespaced(writer.client.clone(), &owner.key.namespace);

@@ -29,7 +29,8 @@ const PAUSES: Doubling = Doubling::new(Duration::from_secs(5), Duration::from_se
 /// After the parser has exceeded its deadline this many times, code counts as unparsable until the parser gets through
 /// it. Once is not enough, because parsing time also depends on the machine.
 const MAX_LATE: usize = 3;
-/// Above this number of texts, facts about code that nothing uses any more are forgotten.
+/// If facts about more than this many pieces of code are stored, those about code that no plugin uses any more are
+/// dropped.
 const MAX_FACTS: usize = 10_000;
 
 /// Identifies a text: its namespace, and the key of its facts.

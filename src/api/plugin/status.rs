@@ -25,7 +25,7 @@ pub struct PluginStatus {
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub gateways: Option<Vec<TakenBy>>,
-    /// Identifier derived from namespace and name (document 000's Plugin.id).
+    /// Identifier derived from namespace and name; stays the same when the plugin is edited.
     #[schemars(length(max = 64))]
     pub id: Option<String>,
     /// Type of the plugin.

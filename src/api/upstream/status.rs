@@ -13,8 +13,8 @@ pub struct MCPUpstreamStatus {
     /// The `metadata.generation` that this status describes.
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
-    /// Conditions of the types Accepted, ResolvedRefs, Programmed, Connected, ToolsApproved and Ready; other types
-    /// appear only while something is wrong.
+    /// Conditions of the types Accepted, ResolvedRefs, Programmed, Connected and Ready; other types appear only while
+    /// something is wrong.
     #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<Condition>>,
     /// Number of gateways that run the current version of the upstream, out of the number that use the upstream; for

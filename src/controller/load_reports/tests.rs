@@ -121,7 +121,7 @@ fn an_operator_that_starts_anew_knows_what_could_not_be_loaded() {
     let one = edited.last.clone().unwrap();
     edited.to("two");
     let two = edited.last.clone().unwrap();
-    // The previous operator process ended before a pod tried the new form.
+    // The previous operator process ended before a pod reported whether it could load "two".
     let mut next = edited.restarted(&[&two, &one]);
     assert!(next.hears(false));
     assert_eq!(next.to("two"), "one");

@@ -89,8 +89,8 @@ pub struct EntryPlan {
 
 impl EntryPlan {
     /// If a setting lets calls pass although the entry is a Guard, returns the field of that setting and a description
-    /// of the effect. An unavailable entry in mode Shadow is not reported: it counts as a Guard only because it cannot
-    /// run.
+    /// of the effect. An unavailable entry in mode Shadow is not reported, because it counts as a Guard whatever the
+    /// role of its plugin.
     pub fn weakness(&self) -> Option<(&'static str, String)> {
         if !self.enabled || self.role != Role::Guard {
             return None;

@@ -51,7 +51,7 @@ pub struct ToolList {
     pub tools: Vec<Tool>,
     /// SHA-256 of each tool's original definition in hex, in the same order.
     pub digests: Vec<String>,
-    /// For each tool that is not offered to clients, a message with the reason.
+    /// Messages about tools whose definitions were rejected; see [`Listed::leave_out`].
     pub left_out: Vec<String>,
     /// Digest of the names and definitions, independent of their order.
     pub revision: String,

@@ -18,11 +18,12 @@ use crate::node::protocol::codec::{Codec, judge};
 const EXIT_WINDOW: Duration = Duration::from_millis(20);
 /// The maximum number of digits of an exit code.
 const MAX_CODE: usize = 3;
-/// The number of bytes that an answer may have beyond twice the size of its content: escaping can double the content,
-/// and the other members also need room.
+/// The number of bytes that an answer may have beyond twice the limit on its content. Twice the limit leaves room for
+/// common escapes such as `\n` and `\"`; these bytes leave room for the other members. Content with many longer escapes
+/// (`\u0001`) can exceed the bound although it is within its own limit.
 const LINE_SLACK: usize = 64 << 10;
 
-/// The maximum size in bytes of an answer with `max_output` bytes of content.
+/// The maximum size in bytes of an answer whose content may have up to `max_output` bytes.
 pub(super) fn bound(max_output: usize) -> usize {
     max_output.saturating_mul(2).saturating_add(LINE_SLACK)
 }

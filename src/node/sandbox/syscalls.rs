@@ -17,9 +17,10 @@ const IOCTLS: [u64; 7] = [0x5451, 0x5421, 0x5450, 0x541b, 0x5401, 0x802c_542a, 0
 /// A condition on one argument of a call. Arguments are counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgCondition {
-    /// The lower 32 bits of the argument (first) are not this value (second).
+    /// The lower 32 bits of the argument with this index (field 0) differ from this value (field 1).
     IsNot(u8, u64),
-    /// The lower 32 bits of the argument (first), under this mask (second), equal this value (third).
+    /// The lower 32 bits of the argument with this index (field 0), under this mask (field 1), equal this value
+    /// (field 2).
     Has(u8, u64, u64),
     /// The argument is not null.
     Given(u8),
