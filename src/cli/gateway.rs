@@ -74,7 +74,10 @@ async fn serve(
     }
     let mounted = args.secrets_dir.as_deref().map(|folder| seal_key::mounted(folder, &args.name));
     let seal_key_file = args.seal_key_file.clone().or(mounted);
-    seal_key::follow(engine, seal_key_file, args.seal_key_file.is_some()).await?;
+    // A mounted Secret may be created after the pod.
+    let is_mounted = |file: &PathBuf| args.secrets_dir.as_ref().is_some_and(|folder| file.starts_with(folder));
+    let required = args.seal_key_file.as_ref().is_some_and(|file| !is_mounted(file));
+    seal_key::follow(engine, seal_key_file, required).await?;
     let gateway = ObjectKey::new(&args.namespace, &args.name);
     let following = Following {
         engine: Arc::clone(engine),

@@ -12,6 +12,7 @@ use super::planned_gateway::PlannedGateway;
 use super::pods::Pods;
 use super::reconcile::OwnedObjects;
 use super::rights::RequestError;
+use super::seal_secret::SealSecret;
 use super::seen_marks::LAG;
 use super::status::{GatewayState, Pin};
 use super::watches::{Seen, Watches};
@@ -49,6 +50,7 @@ pub(super) struct GatewayReconciler {
     owned: OwnedObjects,
     /// The desired objects with a workload, and what they were built from.
     built: Option<Built>,
+    seal: SealSecret,
     /// Whether new tool names wait to be written.
     named: bool,
     /// When tool names were last written.
@@ -85,6 +87,7 @@ impl GatewayReconciler {
             applied: false,
             owned: OwnedObjects::default(),
             built: None,
+            seal: SealSecret::default(),
             named: false,
             names_written: None,
             retry: None,
@@ -103,6 +106,7 @@ impl GatewayReconciler {
             repaired,
             damaged,
             owned,
+            seal: self.seal,
             named,
             names_written,
             retry,
@@ -113,6 +117,7 @@ impl GatewayReconciler {
     /// Processes the pods' reports about loading plugins. Returns whether another plugin failed to load for which there
     /// is an earlier form to go back to.
     pub(super) fn hear(&mut self, pods: &Pods) -> bool {
+        self.seal.hear(pods, Instant::now());
         self.loading.hear(&self.planned, &self.stored.revisions, pods)
     }
 
@@ -173,8 +178,13 @@ impl GatewayReconciler {
         let service = |namespace: &str, name: &str| watches.service(namespace, name);
         let services = watches.cache_sync.unseen(&["services"]).map_or(Ok(&service as FindService<'_>), Err);
         let desired = self.desired(settings.as_ref().ok().copied().flatten(), services);
+        // Before the pods, which look for the key when they start.
+        let sealed = match &desired.workload {
+            Some(workload) if workload.seals => self.seal.create(writer, &self.planned.owner).await,
+            _ => Ok(()),
+        };
         let applied = self.owned.apply(writer, watches, &self.planned.owner, &desired).await;
-        written.and(applied).and(settings.map(drop))
+        written.and(sealed).and(applied).and(settings.map(drop))
     }
 
     /// Returns the objects that should exist besides snapshots. While the gateway is invalid, its workload stays as it

@@ -22,6 +22,8 @@ pub(super) enum Use {
     Account,
     /// Created for each gateway: its pods and what belongs to them.
     Workload,
+    /// Created for each gateway: the key that its pods seal session ids with.
+    Seal,
     /// Events that the operator publishes.
     Events,
     /// Tokens with which the operator proves its identity to gateways' pods.
@@ -70,7 +72,7 @@ const CREATED: &[&str] = &["get", "list", "watch", "create", "patch"];
 const OPTIONAL: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
 /// All resources that the operator uses.
-pub(super) const TABLE: [Row; 28] = [
+pub(super) const TABLE: [Row; 29] = [
     written(Kind::MCPGateway, "mcpgateways").planned(),
     written(Kind::MCPUpstream, "mcpupstreams").planned(),
     written(Kind::Plugin, "plugins").planned(),
@@ -96,6 +98,7 @@ pub(super) const TABLE: [Row; 28] = [
     row("apps", "v1", "Deployment", "deployments", CREATED, Use::Workload),
     row("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", CREATED, Use::Workload),
     row("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", OPTIONAL, Use::Workload),
+    row("", "v1", "Secret", "secrets", &["create"], Use::Seal),
     row("events.k8s.io", "v1", "Event", "events", &["create", "patch"], Use::Events),
     row("", "v1", "ServiceAccount", "serviceaccounts/token", &["create"], Use::Token).at(Place::OwnAccount),
     // RBAC cannot restrict `create` to a name.

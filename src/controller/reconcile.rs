@@ -63,7 +63,7 @@ impl OwnedObjects {
         let role = self.bring(&round, &name, role.as_ref()).await;
         let binding = self.bring(&round, &name, binding.as_ref()).await;
         let mut done = account.and(role).and(binding);
-        if let Some(Workload { service, deployment, budget, network_policy }) = workload {
+        if let Some(Workload { service, deployment, budget, network_policy, seals: _ }) = workload {
             // First, so that no pod runs without it.
             done = done.and(match network_policy {
                 Ok(desired) => self.bring(&round, &name, desired.as_ref()).await,

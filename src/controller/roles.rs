@@ -35,7 +35,7 @@ pub fn role_files() -> [(&'static str, String); 3] {
 fn manifest(watched: &str, own: &str) -> String {
     format!(
         "\
-# The operator's rights. It has none on Secrets. Written by `make docs`; edits here are lost.
+# The operator's rights. It may create Secrets, but read none. Written by `make docs`; edits here are lost.
 # The ServiceAccount must exist in the namespace that the operator runs in. If that is not hawsepipe-system, replace it in
 # the bindings' subjects and in the metadata of Role and RoleBinding.
 apiVersion: rbac.authorization.k8s.io/v1
@@ -103,6 +103,9 @@ fn purpose(what_for: Use) -> &'static str {
         Use::Reporting => "Gateways' pods, which report what they run",
         Use::Account => "Created for each gateway: the service account of its pods, with its rights",
         Use::Workload => "Created for each gateway if --gateway-image is set: its pods and what belongs to them",
+        Use::Seal => {
+            "Created for each gateway if --gateway-image is set: the key that its pods seal session ids with. It is not read"
+        }
         Use::Events => "Events",
         Use::Token => {
             "Tokens of its own service account, each for one gateway: they prove to that gateway's pods who asks"
@@ -142,10 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn no_rule_is_of_secrets_or_of_everything() {
+    fn secrets_are_only_created_and_no_rule_is_of_everything() {
         for (name, text) in super::role_files() {
             let given: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
-            assert!(!given.iter().any(|line| line.contains("secrets") || line.contains('*')), "{name}");
+            assert!(!given.iter().any(|line| line.contains('*')), "{name}");
+            let rules = given.windows(2).filter(|lines| lines[0].contains("secrets"));
+            assert!(rules.clone().all(|lines| lines == ["  resources: [secrets]", "  verbs: [create]"]), "{name}");
+            assert_eq!(rules.count(), usize::from(!name.contains("own-namespace")), "{name}");
         }
     }
 }

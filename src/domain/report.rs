@@ -14,6 +14,9 @@ use super::problem::Problem;
 use super::sandbox::SandboxLack;
 use super::seen::SeenNames;
 
+/// `sealKey` of a pod that shares no key with other pods.
+pub const OWN_SEAL_KEY: &str = "own";
+
 /// Maximum number of tools of one upstream that a report lists. `toolCount` counts all of them.
 pub const MAX_TOOLS: usize = 512;
 /// Maximum size of all tools in a report, in bytes of JSON. If it is exceeded, the tools of the largest upstreams are

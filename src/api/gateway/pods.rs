@@ -14,6 +14,14 @@ pub fn workload(gateway: &str) -> String {
     format!("{gateway}-gateway")
 }
 
+/// The key of the Secret that session ids are sealed with.
+pub const SEAL_KEY: &str = "key";
+
+/// Name of the Secret with the key that a gateway's session ids are sealed with.
+pub fn seal_secret(gateway: &str) -> String {
+    format!("{}-seal", workload(gateway))
+}
+
 /// Settings of the HorizontalPodAutoscaler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

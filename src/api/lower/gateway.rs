@@ -220,7 +220,7 @@ fn note_cluster(spec: &MCPGatewaySpec, findings: &mut Findings) {
     let mounted = spec.plugins.as_ref().is_some_and(|p| p.plugin_dir_from.is_some());
     findings.served_in_cluster(mounted, "spec.plugins.pluginDirFrom");
     let sealed = spec.sessions.as_ref().is_some_and(|s| s.sealing_key_secret_ref.is_some());
-    findings.cluster(sealed, "spec.sessions.sealingKeySecretRef");
+    findings.served_in_cluster(sealed, "spec.sessions.sealingKeySecretRef");
 }
 
 fn note_later(spec: &MCPGatewaySpec, findings: &mut Findings) {

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::secrets::{SecretKey, named};
+use super::secrets::{SecretKey, is_possible, named};
 use super::settings::WorkloadSettings;
 use crate::api::gateway::MCPGatewaySpec;
+use crate::api::gateway::pods::{SEAL_KEY, seal_secret};
 use crate::controller::owner::Owner;
 use crate::domain::plan::{ListenerPlan, Plan};
 
@@ -23,6 +24,8 @@ pub(in crate::controller) struct WorkloadInput<'a> {
     pub(super) listeners: Vec<ListenerPlan>,
     /// The folder in which pods look for plugin files.
     pub(super) plugin_dir: PathBuf,
+    /// The key that session ids are sealed with. It is in `secrets` too.
+    pub(super) seal_key: SecretKey,
     /// The keys of Secrets in the gateway's namespace that pods can need.
     pub(super) secrets: BTreeSet<SecretKey>,
 }
@@ -36,19 +39,35 @@ impl<'a> WorkloadInput<'a> {
         plans: [&Plan; 2],
     ) -> Self {
         let [in_force, _] = plans;
+        let seal_key = seal_key(owner, spec);
+        let mut secrets = named(&owner.key.namespace, &plans);
+        secrets.insert(seal_key.clone());
         Self {
             owner,
             spec,
             settings,
             listeners: listeners(in_force),
             plugin_dir: in_force.gateway.runtime.plugin_dir.clone(),
-            secrets: named(&owner.key.namespace, &plans),
+            seal_key,
+            secrets,
         }
+    }
+
+    /// Whether session ids are sealed with the key that the operator creates.
+    pub(super) fn seals(&self) -> bool {
+        self.seal_key.0 == seal_secret(&self.owner.key.name)
     }
 
     pub(super) fn admin_port(&self) -> u16 {
         self.spec.admin.as_ref().and_then(|admin| admin.port).unwrap_or(ADMIN_PORT)
     }
+}
+
+/// Returns the key that session ids are sealed with: the one that the spec names, if a Secret can have it.
+fn seal_key(owner: &Owner, spec: &MCPGatewaySpec) -> SecretKey {
+    let named = spec.sessions.as_ref().and_then(|sessions| sessions.sealing_key_secret_ref.as_ref());
+    let named = named.map(|named| (named.name.clone(), named.key.clone())).filter(is_possible);
+    named.unwrap_or_else(|| (seal_secret(&owner.key.name), SEAL_KEY.to_owned()))
 }
 
 /// Returns the listeners of pods that run this plan: those that the plan declares, or one with defaults for a plan that

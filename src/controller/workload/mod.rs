@@ -31,6 +31,8 @@ pub(super) struct Workload {
     pub(super) budget: Option<Manifest<PodDisruptionBudget>>,
     /// An error leaves it as it is, and says why.
     pub(super) network_policy: Result<Option<Manifest<NetworkPolicy>>, String>,
+    /// Whether the pods need the Secret that the operator creates for sealing session ids.
+    pub(super) seals: bool,
 }
 
 impl Workload {
@@ -42,6 +44,7 @@ impl Workload {
             deployment: Some(deployment::deployment(input)),
             budget: Some(budget::budget(input)),
             network_policy: peers.map(|peers| peers.map(|peers| network_policy::network_policy(input, peers))),
+            seals: input.seals(),
         }
     }
 }

@@ -109,6 +109,8 @@ fn the_container_runs_the_gateway_for_its_operator() {
         "--admin=:9191",
         "--drain-seconds=55",
         "--state-dir=/var/lib/hawsepipe",
+        "--secrets-dir=/run/secrets/hawsepipe",
+        "--seal-key-file=/run/secrets/hawsepipe/main-gateway-seal/key",
     ]);
     assert_eq!(container["args"], args);
     assert_eq!(container["image"], "registry.example.com/hawsepipe:1");
@@ -160,11 +162,35 @@ fn keys_of_secrets_are_mounted_by_name_and_impossible_ones_keep_no_pod_from_star
         let items: Vec<_> = keys.iter().map(|key| json!({"key": key, "path": format!("{name}/{key}")})).collect();
         json!({"secret": {"name": name, "optional": true, "items": items}})
     };
-    assert_eq!(volume["projected"]["sources"], json!([secret("a", &["key"]), secret("b", &["one", "two"])]));
+    assert_eq!(
+        volume["projected"]["sources"],
+        json!([secret("a", &["key"]), secret("b", &["one", "two"]), secret("main-gateway-seal", &["key"])])
+    );
     let container = &pod["containers"][0];
     let mounted = json!({"name": "secrets", "mountPath": "/run/secrets/hawsepipe", "readOnly": true});
     assert!(container["volumeMounts"].as_array().unwrap().contains(&mounted));
     assert!(container["args"].as_array().unwrap().contains(&json!("--secrets-dir=/run/secrets/hawsepipe")));
+}
+
+#[test]
+fn session_ids_are_sealed_with_the_operators_key_or_the_one_that_the_spec_names() {
+    for (name, key, secret, seals) in [
+        ("own", "keys.txt", "own/keys.txt", false),
+        // Secrets cannot have these.
+        ("a/b", "key", "main-gateway-seal/key", true),
+        ("own", "../key", "main-gateway-seal/key", true),
+    ] {
+        let spec = json!({"sessions": {"sealingKeySecretRef": {"name": name, "key": key}}});
+        let workload = workload(&planned(spec, &[]));
+        assert_eq!(workload.seals, seals, "{name}/{key}");
+        let pod = workload.deployment.unwrap().body()["spec"]["template"]["spec"].clone();
+        let argument = json!(format!("--seal-key-file=/run/secrets/hawsepipe/{secret}"));
+        assert!(pod["containers"][0]["args"].as_array().unwrap().contains(&argument), "{pod:#}");
+        let volume = pod["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == "secrets").unwrap();
+        let source = &volume["projected"]["sources"][0]["secret"];
+        assert_eq!((&source["items"][0]["path"], &source["optional"]), (&json!(secret), &json!(true)));
+    }
+    assert!(workload(&planned(json!({}), &[])).seals);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::objects::{ChainView, PluginView, UpstreamView};
 use crate::domain::problem::Problem;
-use crate::domain::report::PendingReport;
+use crate::domain::report::{OWN_SEAL_KEY, PendingReport};
 use crate::engine::Engine;
 
 /// The state of the gateway: what runs, and what is wrong with it.
@@ -43,7 +43,7 @@ pub struct StatusView {
 impl Engine {
     /// Returns `shared` if this process shares keys for session ids with other replicas, else `own`.
     pub(super) fn seal_key(&self) -> &'static str {
-        if self.sessions().is_shared() { "shared" } else { "own" }
+        if self.sessions().is_shared() { "shared" } else { OWN_SEAL_KEY }
     }
 
     /// Returns the current status.

@@ -71,6 +71,11 @@ impl<'c> Operated<'c> {
     pub async fn another(&self, account: &str) -> Process {
         operator(self.cluster, &self.namespace, account).await
     }
+
+    /// The same with variables in its environment.
+    pub async fn another_with(&self, account: &str, variables: &[(&str, &str)]) -> Process {
+        start(self.cluster, &self.namespace, account, &self.namespace, variables).await
+    }
 }
 
 impl<'c> Tenant<'c> {

@@ -195,6 +195,44 @@ async fn an_object_of_that_name_that_somebody_else_has_is_left_alone_and_told() 
 }
 
 #[tokio::test]
+async fn pods_share_a_key_that_the_operator_makes_once_and_cannot_read() {
+    let operated = start().await;
+    operated.apply(&[gateway("main")]).await;
+    let name = "secret/main-gateway-seal";
+    let made = operated.until_made(name, |made| !made.is_null()).await;
+    let owner = operated.object("mcpgateways", "main").await["metadata"]["uid"].clone();
+    assert_eq!(made["metadata"]["ownerReferences"][0]["uid"], owner);
+    assert_eq!(made["data"].as_object().unwrap().len(), 1);
+    assert!(made["data"]["key"].is_string());
+    let deployment = operated.until_made("deployment/main-gateway", |made| !made.is_null()).await;
+    let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].clone();
+    let file = "--seal-key-file=/run/secrets/hawsepipe/main-gateway-seal/key";
+    assert!(args.as_array().unwrap().contains(&json!(file)), "{args}");
+
+    let user = format!("--as=system:serviceaccount:{}:{ACCOUNT}", operated.namespace);
+    for (verb, may) in [("create", "yes"), ("get", "no"), ("list", "no"), ("update", "no"), ("delete", "no")] {
+        let can = ["auth", "can-i", verb, "secrets", "-n", &operated.namespace, &user];
+        // kubectl fails where the answer is no.
+        let answer = operated.cluster.kubectl(&can, "").await;
+        assert_eq!(answer.is_ok(), may == "yes", "{verb}: {answer:?}");
+    }
+
+    // An operator that starts anew does not know it, and leaves it as it is.
+    let mark = operated.cluster.mark().await;
+    let next = operated.another_with("next", &[IMAGE]).await;
+    operated.operator.signal("TERM");
+    let user = format!("system:serviceaccount:{}:next", operated.namespace);
+    until("the next operator tries to create it", async || {
+        let requests = operated.cluster.requests_since(mark).await;
+        let tried = |request: &crate::harness::Request| request.user == user && request.resource == "secrets";
+        requests.iter().any(|request| tried(request) && request.code == 409).then_some(())
+    })
+    .await;
+    assert_eq!(operated.made(name).await["data"], made["data"]);
+    drop(next);
+}
+
+#[tokio::test]
 async fn without_an_image_pods_are_the_users_to_run_and_a_stop_of_the_operator_leaves_them() {
     let mut operated = start().await;
     operated.apply(&[gateway("main")]).await;

@@ -53,9 +53,9 @@ fn args(input: &WorkloadInput<'_>, drain: u32) -> Vec<String> {
         format!("--drain-seconds={drain}"),
         format!("--state-dir={STATE_DIR}"),
     ];
-    if !input.secrets.is_empty() {
-        args.push(format!("--secrets-dir={SECRETS_DIR}"));
-    }
+    let (secret, key) = &input.seal_key;
+    args.push(format!("--secrets-dir={SECRETS_DIR}"));
+    args.push(format!("--seal-key-file={SECRETS_DIR}/{secret}/{key}"));
     args
 }
 

@@ -22,10 +22,8 @@ pub(super) fn volumes(input: &WorkloadInput<'_>) -> Vec<Value> {
         json!({"name": "tmp", "emptyDir": {}}),
         json!({"name": "api-access", "projected": {"defaultMode": GROUP_READABLE, "sources": api_access()}}),
     ];
-    if !input.secrets.is_empty() {
-        let projected = json!({"defaultMode": GROUP_READABLE, "sources": secrets(input)});
-        volumes.push(json!({"name": "secrets", "projected": projected}));
-    }
+    let projected = json!({"defaultMode": GROUP_READABLE, "sources": secrets(input)});
+    volumes.push(json!({"name": "secrets", "projected": projected}));
     volumes.extend(plugin_dir(input));
     volumes
 }
@@ -37,9 +35,7 @@ pub(super) fn mounts(input: &WorkloadInput<'_>) -> Vec<Value> {
         json!({"name": "tmp", "mountPath": "/tmp"}),
         read_only("api-access", TOKEN_DIR),
     ];
-    if !input.secrets.is_empty() {
-        mounts.push(read_only("secrets", SECRETS_DIR));
-    }
+    mounts.push(read_only("secrets", SECRETS_DIR));
     if plugin_dir(input).is_some() {
         mounts.push(read_only("plugins", &input.plugin_dir.to_string_lossy()));
     }
