@@ -87,8 +87,9 @@ impl Traces {
         if exporter.of_environment || exporter.plan.as_ref() == plan {
             return;
         }
-        exporter.plan = plan.cloned();
         let new = plan.and_then(|plan| self.started(destination::of_plan(plan, &self.dropped)));
+        // What could not be started is tried again when the next plan is applied.
+        exporter.plan = plan.filter(|_| new.is_some()).cloned();
         if new.is_none() {
             self.switch.off();
         }

@@ -148,7 +148,8 @@ pub struct Tracing {
     pub endpoint: String,
     /// Transport of OTLP: `GRPC` or `HTTP`. Default: GRPC.
     pub protocol: Option<TracingProtocol>,
-    /// Percentage of calls that are traced. Default: 10.
+    /// Percentage of calls that are traced, among those whose client sends no trace context. If the client sends one,
+    /// its sampled flag decides. Default: 10.
     #[schemars(range(max = 100))]
     pub sample_percent: Option<u32>,
 }

@@ -12,8 +12,12 @@ use crate::controller::manifest::Manifest;
 const REPLICAS: u32 = 2;
 
 pub(super) fn deployment(input: &WorkloadInput<'_>) -> Manifest<Deployment> {
-    // With autoscaling, the autoscaler sets the number.
-    let replicas = input.spec.autoscaling.is_none().then(|| input.spec.replicas.unwrap_or(REPLICAS));
+    let least = input
+        .spec
+        .autoscaling
+        .as_ref()
+        .map(|scaling| scaling.min_replicas.unwrap_or(REPLICAS).min(scaling.max_replicas));
+    let replicas = input.spec.replicas.or(least).unwrap_or(REPLICAS);
     Manifest::from_json(json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -22,7 +22,7 @@ const MAX_BYTES: usize = 128 << 10;
 /// The most ports that are open to any address one by one.
 const MAX_PORTS: usize = 256;
 /// The ports of API servers. A NetworkPolicy cannot select the API server, and its address is not known.
-const API_SERVER: [u16; 2] = [443, 6443];
+const API_SERVER: [u16; 4] = [443, 6443, 8443, 16443];
 /// The ports of DNS servers. The pods of OpenShift's DNS Service listen on 5353.
 const DNS: [u16; 2] = [53, 5353];
 /// The label with the name of a namespace.

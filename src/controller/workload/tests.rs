@@ -84,10 +84,11 @@ fn every_field_is_one_of_kubernetes_and_every_object_is_named_and_owned_alike() 
 }
 
 #[test]
-fn the_number_of_pods_is_two_what_the_spec_says_or_the_autoscalers() {
+fn the_number_of_pods_is_two_what_the_spec_says_or_the_least_of_autoscaling() {
     assert_eq!(deployment(json!({}))["spec"]["replicas"], 2);
     assert_eq!(deployment(json!({"replicas": 0}))["spec"]["replicas"], 0);
-    assert_eq!(deployment(json!({"autoscaling": {"maxReplicas": 4}}))["spec"]["replicas"], Value::Null);
+    assert_eq!(deployment(json!({"autoscaling": {"maxReplicas": 4}}))["spec"]["replicas"], 2);
+    assert_eq!(deployment(json!({"autoscaling": {"minReplicas": 3, "maxReplicas": 4}}))["spec"]["replicas"], 3);
 }
 
 #[test]

@@ -94,6 +94,11 @@ impl Session {
         self.principal == scope.principal && self.upstream.as_deref() == scope.upstream && now < self.ends_at
     }
 
+    /// Whether other replicas can take the session over.
+    pub(super) fn is_shared(&self) -> bool {
+        self.ends_at != u64::MAX
+    }
+
     /// Restarts the idle time of the session.
     pub fn touch(&self, now: u64) {
         self.last_used.store(now, Ordering::Relaxed);

@@ -115,6 +115,10 @@ impl SessionTable {
         let known = self.by_id.get(id).map(|session| Arc::clone(&session));
         let session = known.or_else(|| self.take_over(id, scope, now)).filter(|session| session.admits(scope, now))?;
         session.touch(now);
+        if session.is_shared() {
+            // The client may have sent `notifications/initialized` to another replica.
+            session.set_ready();
+        }
         Some(session)
     }
 
@@ -125,11 +129,14 @@ impl SessionTable {
             return None;
         }
         let session = Session::new(id.to_owned(), facts, scope, ends_at, now);
-        // The client may have sent `notifications/initialized` to the other replica, so the session counts as
-        // initialized.
-        session.set_ready();
         // A concurrent request with the same id may have taken the session over first.
-        Some(Arc::clone(&*self.by_id.entry(id.to_owned()).or_insert_with(|| Arc::new(session))))
+        let session = Arc::clone(&*self.by_id.entry(id.to_owned()).or_insert_with(|| Arc::new(session)));
+        // A concurrent request may have deleted the session since the check above: it is no longer in `by_id` then.
+        if self.deleted.contains(id) {
+            self.end(id);
+            return None;
+        }
+        Some(session)
     }
 
     /// Call counters of modern clients without credentials, by address.
@@ -242,6 +249,9 @@ mod tests {
         assert!(Arc::ptr_eq(&taken, &find(&other, &begun.id, 7).unwrap()));
         other.expire(READY_WITHIN_MS + 5, u64::MAX);
         assert_eq!(other.count(), 1, "its client is ready");
+        find(&home, &begun.id, 8).unwrap();
+        home.expire(READY_WITHIN_MS + 5, u64::MAX);
+        assert_eq!(home.count(), 1, "its client may have said so to the other replica");
         // A replica cannot open ids that were sealed with a key which it does not have yet.
         assert!(find(&home, &open(&other, 8).unwrap().id, 9).is_none());
         for sessions in [&home, &other] {

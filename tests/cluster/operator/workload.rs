@@ -195,6 +195,20 @@ async fn an_object_of_that_name_that_somebody_else_has_is_left_alone_and_told() 
 }
 
 #[tokio::test]
+async fn no_pods_run_as_an_account_that_is_somebody_elses() {
+    let operated = start().await;
+    let theirs = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "main-gateway"}});
+    operated.apply(&[theirs, gateway("main")]).await;
+    let message = operated.until_condition("mcpgateways", "main", "Programmed", "False NameTaken").await;
+    assert!(message.contains(&format!("ServiceAccount {}/main-gateway", operated.namespace)), "{message}");
+    for object in ["rolebinding/main-gateway", "deployment/main-gateway", "service/main-gateway"] {
+        assert!(operated.made(object).await.is_null(), "{object}");
+    }
+    operated.delete("serviceaccount/main-gateway").await;
+    operated.until_made("deployment/main-gateway", |made| !made.is_null()).await;
+}
+
+#[tokio::test]
 async fn pods_share_a_key_that_the_operator_makes_once_and_cannot_read() {
     let operated = start().await;
     operated.apply(&[gateway("main")]).await;

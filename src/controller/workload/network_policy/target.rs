@@ -60,7 +60,15 @@ fn of_url(url: &str) -> Option<Target> {
     let default = if url.scheme_str() == Some("https") { 443 } else { 80 };
     let host = url.host()?.trim_start_matches('[').trim_end_matches(']');
     let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-    Some(Target { host, port: url.port_u16().unwrap_or(default) })
+    let port = url.port_u16().unwrap_or(default);
+    (port > 0).then_some(Target { host, port })
+}
+
+/// Whether a namespace or a Service can have this name (RFC 1123, label). The API server refuses a whole policy that
+/// selects a namespace by any other text.
+fn is_label(name: &str) -> bool {
+    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&name.len()) && name.chars().all(is_inner) && !name.starts_with('-') && !name.ends_with('-')
 }
 
 /// Looks up a Service by its namespace and name. `None` if the operator does not see it.
@@ -93,7 +101,8 @@ impl Resolver<'_> {
         if let Ok(address) = target.host.parse() {
             return (Peer::Address(address), own_port);
         }
-        let Some((namespace, name, is_certain)) = self.service_name(&target.host) else {
+        let service = self.service_name(&target.host);
+        let Some((namespace, name, is_certain)) = service.filter(|(namespace, ..)| is_label(namespace)) else {
             return (Peer::Anywhere, own_port);
         };
         match (self.service)(namespace, name) {

@@ -127,6 +127,14 @@ fn policy(urls: &[String], egress: &[&str]) -> NetworkPolicy {
 const GATEWAY: End = End::Pod("ns", GATEWAY_LABEL, "main");
 
 #[test]
+fn a_name_that_no_namespace_can_have_is_a_host_outside() {
+    let long = format!("http://up.{}.svc/mcp", "x".repeat(64));
+    let urls = ["http://up.-tools.svc/mcp", "http://up.y_.svc/mcp", &long, "http://up.ns.svc:0/mcp"].map(str::to_owned);
+    let text = serde_json::to_string(&policy(&urls, &["up.-y.svc:81"])).unwrap();
+    assert!(!["-tools", "y_", "xxx", "-y", "\"port\":0"].iter().any(|part| text.contains(part)), "{text}");
+}
+
+#[test]
 fn clients_reach_listeners_and_the_admin_port_is_for_operator_and_scrapers() {
     let policy = policy(&[], &[]);
     let prometheus = End::Pod("monitoring", "app.kubernetes.io/name", "prometheus");
@@ -234,7 +242,7 @@ fn long_selectors_and_many_ports_stay_within_bounds() {
     let pods = Peer::Pods("ns".to_owned(), labels);
     let open = [Port::Number(8080)];
     let collapsed = rules(Peers::from([(pods, open.clone().into())]));
-    assert_eq!(collapsed, [json!({"ports": ports(&[443, 6443, 8080].map(Port::Number).into())})]);
+    assert_eq!(collapsed, [json!({"ports": ports(&[443, 6443, 8080, 8443, 16443].map(Port::Number).into())})]);
     let named = Peers::from([(
         Peer::Pods("ns".to_owned(), [("k".repeat(MAX_BYTES), String::new())].into()),
         [Port::Name("web".into())].into(),
