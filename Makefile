@@ -49,7 +49,9 @@ test: setup ## Set up and run every test
 	@.cache/prometheus/promtool check rules --lint=all --lint-fatal charts/hawsepipe/alerts/*.yaml
 	@.cache/prometheus/promtool test rules tests/alerts/*.yaml
 	@echo "==> cargo test"
-	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked
+	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked --lib --bins --test tidy --test it
+	@# The tests of the operator wait more than they compute.
+	@RUST_TEST_THREADS=4 cargo test --locked --test cluster
 
 .PHONY: soak
 soak: cargo-there ## The long tests: 10,000 faults of plugins, 100,000 calls while workers die, a guard under edits (about an hour)

@@ -22,8 +22,8 @@ pub use process::Process;
 
 use std::time::Duration;
 
-/// How long something that has to happen may take on a busy machine.
-pub const SOON: Duration = Duration::from_secs(60);
+/// How long something that has to happen may take on a busy machine: more than twice the longest pause of the operator.
+pub const SOON: Duration = Duration::from_secs(150);
 
 /// The checkout.
 pub fn checkout() -> &'static std::path::Path {

@@ -10,9 +10,12 @@ use serde_json::{Value, json};
 use super::harness::{Operated, condition, gateway, object};
 use super::pods::Served;
 use crate::gateway::upstream;
+use crate::harness::until;
 
 /// How long `Programmed=True` may be shown while a ready pod runs an older form.
 const MOST: Duration = Duration::from_secs(2);
+/// How long a poll and its wait last.
+const ONE_POLL: Duration = Duration::from_millis(1500);
 
 /// A plugin that takes so many milliseconds to load: a pod runs its older form meanwhile.
 fn says(word: &str, load_ms: u32) -> Value {
@@ -83,7 +86,14 @@ async fn programmed_is_not_shown_while_a_ready_pod_does_not_report() {
     let (operated, served) = served().await;
     served.gateway.signal("STOP");
     operated.apply(&[says("two", 0)]).await;
-    operated.until_condition("plugins", "say", "Programmed", "False Pending").await;
+    // False while the pod's last report counts, and Unknown after that.
+    until("the edit is not said to be programmed", async || {
+        let plugin = operated.object("plugins", "say").await;
+        let (told, _) = condition(&plugin["status"], "Programmed")?;
+        let current = plugin["status"]["observedGeneration"] == plugin["metadata"]["generation"];
+        (current && !told.starts_with("True")).then_some(())
+    })
+    .await;
     served.gateway.signal("CONT");
     operated.until_condition("plugins", "say", "Programmed", "True Programmed").await;
     served.gateway.until_answers("up__whoami", "two nobody").await;
@@ -106,18 +116,28 @@ async fn a_pod_that_misses_a_poll_flips_no_condition() {
         told
     };
     let before = told().await;
-    for _ in 0..3 {
+    let mut misses = 0;
+    // On a machine that is too busy for that, the pod misses more than a poll: such a turn does not count.
+    for _ in 0..20 {
         other.gateway.signal("STOP");
-        // As long as a poll and its wait last.
         let stopped = Instant::now();
-        while stopped.elapsed() < Duration::from_millis(1500) {
-            assert_eq!(told().await, before);
+        let mut seen = BTreeSet::new();
+        while stopped.elapsed() < ONE_POLL {
+            seen.insert(told().await);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         other.gateway.signal("CONT");
-        tokio::time::timeout(Duration::from_secs(5), other.gateway.report()).await.unwrap();
+        other.gateway.report().await;
+        if stopped.elapsed() < ONE_POLL * 2 {
+            assert_eq!(seen, BTreeSet::from([before.clone()]));
+            misses += 1;
+        }
+        until("the pod is known to run everything again", async || (told().await == before).then_some(())).await;
+        if misses == 3 {
+            break;
+        }
     }
-    assert_eq!(told().await, before);
+    assert!(misses > 0, "the machine was too busy to miss one poll alone");
     // One that stays silent is not known to run anything.
     other.gateway.signal("STOP");
     for (plural, name) in TOLD {

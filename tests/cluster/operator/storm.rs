@@ -7,12 +7,14 @@ use serde_json::{Value, json};
 
 use super::harness::{ACCOUNT, Operated, condition, gateway, object};
 use super::snapshots::plan;
-use crate::harness::{Mark, Request, SOON, counts, until};
+use crate::harness::{Mark, Request, counts, until};
 
 /// How long they write.
 const STORM: Duration = Duration::from_secs(8);
 /// Longer than every period of the operator after which it may look again at what others wrote, but the longest.
 const CALM: Duration = Duration::from_secs(15);
+/// How often the operator looks at everything again.
+const ROUND: Duration = Duration::from_secs(60);
 
 /// What each of the writers does to which object, over and over. `N` is another number each time.
 const WRITES: [(&str, &str, &str); 20] = [
@@ -119,13 +121,13 @@ async fn until_calm(operated: &Operated<'_>) {
     let began = Instant::now();
     loop {
         let mark = operated.cluster.mark().await;
-        tokio::time::sleep(SOON + CALM).await;
+        tokio::time::sleep(ROUND + CALM).await;
         let requests = writes(operated, mark).await;
         // It may look at statuses once in that time, and find what somebody else wrote.
         if requests.len() <= WRITES.len() {
             return;
         }
-        assert!(began.elapsed() < 4 * SOON, "it writes on and on: {:?}", counts(&requests));
+        assert!(began.elapsed() < 4 * ROUND, "it writes on and on: {:?}", counts(&requests));
     }
 }
 

@@ -125,7 +125,11 @@ async fn a_gateway_that_does_not_know_its_operator_is_told_how_to() {
 #[tokio::test]
 async fn a_right_to_the_token_that_is_missing_is_told() {
     let operated = Operated::start().await;
-    operated.delete(&format!("rolebinding/{ACCOUNT}")).await;
+    // The rights to the Lease stay, so that it leads.
+    let rule = r#"[{"op": "test", "path": "/rules/0/resources/0", "value": "serviceaccounts/token"},
+        {"op": "remove", "path": "/rules/0"}]"#;
+    let patch = ["patch", "-n", &operated.namespace, "role", ACCOUNT, "--type=json", "-p", rule];
+    operated.cluster.kubectl(&patch, "").await.unwrap();
     operated.apply(&[gateway("main")]).await;
     let port = Port::open().await;
     operated.labelled_pod("main", "main", "main-gateway", port.address).await;
