@@ -72,7 +72,7 @@ const CREATED: &[&str] = &["get", "list", "watch", "create", "patch"];
 const OPTIONAL: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
 /// All resources that the operator uses.
-pub(super) const TABLE: [Row; 29] = [
+pub(super) const TABLE: [Row; 30] = [
     written(Kind::MCPGateway, "mcpgateways").planned(),
     written(Kind::MCPUpstream, "mcpupstreams").planned(),
     written(Kind::Plugin, "plugins").planned(),
@@ -98,6 +98,7 @@ pub(super) const TABLE: [Row; 29] = [
     row("apps", "v1", "Deployment", "deployments", CREATED, Use::Workload),
     row("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", CREATED, Use::Workload),
     row("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", OPTIONAL, Use::Workload),
+    row("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", OPTIONAL, Use::Workload),
     row("", "v1", "Secret", "secrets", &["create"], Use::Seal),
     row("events.k8s.io", "v1", "Event", "events", &["create", "patch"], Use::Events),
     row("", "v1", "ServiceAccount", "serviceaccounts/token", &["create"], Use::Token).at(Place::OwnAccount),
@@ -177,6 +178,7 @@ pub(super) fn owned_kinds(runs_pods: bool) -> impl Iterator<Item = ApiResource> 
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::apps::v1::Deployment;
+    use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
     use k8s_openapi::api::core::v1::{Service, ServiceAccount};
     use k8s_openapi::api::networking::v1::NetworkPolicy;
     use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -198,6 +200,7 @@ mod tests {
             ApiResource::erase::<Deployment>(&()),
             ApiResource::erase::<PodDisruptionBudget>(&()),
             ApiResource::erase::<NetworkPolicy>(&()),
+            ApiResource::erase::<HorizontalPodAutoscaler>(&()),
         ];
         assert_eq!(owned_kinds(true).skip(accounts.len()).collect::<Vec<_>>(), pods);
         assert_eq!(resource(Kind::MCPGateway), ApiResource::erase::<crate::api::gateway::MCPGateway>(&()));

@@ -17,6 +17,7 @@ pub(super) const APPLIED: &str = "hawsepipe.dev/applied";
 const DIGITS: usize = 16;
 
 /// A desired object of kind `K`.
+#[derive(Clone)]
 pub(super) struct Manifest<K> {
     body: Value,
     /// `body` without the fields that identify the object, because no field manager owns those.
@@ -49,6 +50,25 @@ impl<K> Manifest<K> {
         Self { body, owned, digest, kind: PhantomData }
     }
 
+    /// Returns this object with another `spec.replicas`; `None` leaves the field to other clients.
+    pub(super) fn with_replicas(&self, replicas: Option<u32>) -> Self {
+        let mut body = self.body.clone();
+        remove_digest(&mut body);
+        if let Some(Value::Object(spec)) = body.get_mut("spec") {
+            spec.insert("replicas".to_owned(), replicas.into());
+        }
+        Self::from_json(body)
+    }
+
+    /// Returns this object with a version. The API server refuses to apply it if the stored object has another one.
+    /// With `None`, it is applied in any case.
+    pub(super) fn at_version(mut self, version: Option<String>) -> Self {
+        if let (Some(Value::Object(metadata)), Some(version)) = (self.body.get_mut("metadata"), version) {
+            metadata.insert("resourceVersion".to_owned(), version.into());
+        }
+        self
+    }
+
     /// Returns the fields that this operator's field manager owns once the object is applied.
     pub(super) fn owned(&self) -> &Value {
         &self.owned
@@ -68,6 +88,15 @@ impl<K> Manifest<K> {
 
 fn remove(value: &mut Value, names: &[&str]) {
     value.as_object_mut().into_iter().for_each(|members| members.retain(|name, _| !names.contains(&name.as_str())));
+}
+
+/// Removes what [`Manifest::from_json`] added.
+fn remove_digest(body: &mut Value) {
+    let Some(metadata) = body.get_mut("metadata") else { return };
+    metadata.get_mut("annotations").into_iter().for_each(|annotations| remove(annotations, &[APPLIED]));
+    if metadata.get("annotations").and_then(Value::as_object).is_some_and(Map::is_empty) {
+        remove(metadata, &["annotations"]);
+    }
 }
 
 /// Returns a member of an object. A missing member is inserted as an empty object.
@@ -113,5 +142,21 @@ mod tests {
         assert_eq!(annotated.body()["metadata"]["annotations"]["team"], "a");
         assert_eq!(made.owned(), &json!({"metadata": {"annotations": annotations}, "spec": plain["spec"]}));
         assert_eq!(serde_json::to_value(&annotated).unwrap(), *annotated.body());
+    }
+
+    #[test]
+    fn another_number_of_pods_is_another_object_and_a_version_is_not() {
+        let manifest = |replicas: u32| {
+            Manifest::<()>::from_json(json!({"metadata": {"name": "x"}, "spec": {"replicas": replicas, "a": 1}}))
+        };
+        let three = manifest(3);
+        assert_eq!(manifest(2).with_replicas(Some(3)).body(), three.body());
+        let none = three.with_replicas(None);
+        assert_eq!(none.body()["spec"], json!({"a": 1}));
+        assert_ne!(none.digest(), three.digest());
+        let versioned = three.clone().at_version(Some("7".into()));
+        assert_eq!(versioned.body()["metadata"]["resourceVersion"], "7");
+        assert_eq!((versioned.digest(), versioned.owned()), (three.digest(), three.owned()));
+        assert_eq!(three.clone().at_version(None).body(), three.body());
     }
 }

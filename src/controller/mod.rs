@@ -46,6 +46,7 @@ mod reconcile;
 mod references;
 mod rights;
 mod roles;
+mod scale;
 mod seal_secret;
 mod seen_marks;
 mod servers;

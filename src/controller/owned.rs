@@ -3,10 +3,12 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::DynamicObject;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::FIELD_MANAGER;
 use super::manifest::{APPLIED, Manifest};
+use super::scale::Scale;
 
 /// Removes from the status everything that this field manager did not apply (Kubernetes, `metadata.managedFields`).
 pub(super) fn keep_own_status(object: &mut DynamicObject) {
@@ -21,16 +23,23 @@ pub(super) fn keep_own_status(object: &mut DynamicObject) {
 
 /// The member of a reduced object that contains the set of owned fields. See [`keep_own`].
 const FIELDS: &str = "fields";
+/// The member of a reduced object that contains its [`Scale`], if its kind has one.
+const SCALE: &str = "scale";
 
-/// Reduces an object to its identity, its owners, the digest of what was applied, and the set of fields that this field
-/// manager owns.
+/// Reduces an object to its identity, its owners, the digest of what was applied, the set of fields that this field
+/// manager owns, and its scale.
 pub(super) fn keep_own(object: &mut DynamicObject) {
     let fields = applied(object, None).unwrap_or_default();
     object.metadata.labels = None;
     if let Some(annotations) = &mut object.metadata.annotations {
         annotations.retain(|key, _| key == APPLIED);
     }
-    object.data = json!({ FIELDS: fields });
+    object.data = json!({ FIELDS: fields, SCALE: Scale::of(object) });
+}
+
+/// Returns the scale of an object that was reduced by [`keep_own`].
+pub(super) fn scale(seen: &DynamicObject) -> Option<Scale> {
+    Scale::deserialize(seen.data.get(SCALE)?).ok()
 }
 
 /// Whether the operator's part of an object is as desired: the digest in `seen` is that of `desired`, and the operator

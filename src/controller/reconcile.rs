@@ -1,8 +1,11 @@
 //! Brings the objects of one owner in line with the desired ones.
 
+mod scaled;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Instant;
 
 use kube::api::DynamicObject;
@@ -44,6 +47,22 @@ struct Round<'a> {
     owner: &'a Owner,
 }
 
+impl Round<'_> {
+    /// Returns an object as its watch shows it. The error says why the watch does not know the kind's objects.
+    fn seen(&self, plural: &str, name: &str) -> Result<Option<Arc<DynamicObject>>, ApplyError> {
+        match self.watches.cache_sync.unseen(&[&watch_of_owned(plural)]) {
+            Some(why) => Err(ApplyError::Unseen(why)),
+            None => Ok(self.watches.owned(plural, &self.owner.key.namespace, name)),
+        }
+    }
+
+    /// Whether there is a HorizontalPodAutoscaler that belongs to the owner.
+    fn has_autoscaler(&self, name: &str) -> bool {
+        let seen = self.watches.owned("horizontalpodautoscalers", &self.owner.key.namespace, name);
+        seen.is_some_and(|seen| self.owner.owns(&seen.metadata))
+    }
+}
+
 impl OwnedObjects {
     /// Writes objects that are not as desired, and deletes those that should not exist.
     ///
@@ -68,20 +87,37 @@ impl OwnedObjects {
         let role = self.bring(&round, &name, role.as_ref()).await;
         let binding = self.bring(&round, &name, binding.as_ref()).await;
         let mut done = account.and(role).and(binding);
-        if let Some(Workload { service, deployment, budget, network_policy, seals: _ }) = workload {
-            done = done.and(match network_policy {
-                Ok(desired) => self.bring(&round, &name, desired.as_ref()).await,
-                Err(why) => Err(ApplyError::Unseen(why.clone())),
-            });
-            // Pods do not start without their rights and their policy. Pods that run are updated nevertheless.
-            let can_start = done.is_ok();
-            done = done.and(self.bring(&round, &name, service.as_ref()).await);
-            if can_start || watches.owned("deployments", &owner.key.namespace, &name).is_some() {
-                done = done.and(self.bring(&round, &name, deployment.as_ref()).await);
-            }
-            done = done.and(self.bring(&round, &name, budget.as_ref()).await);
+        if let Some(workload) = workload {
+            done = self.bring_workload(&round, &name, workload, done).await;
         }
         done
+    }
+
+    /// Brings the objects of a gateway's pods up to date. `done` is the result for the objects before them.
+    async fn bring_workload(
+        &mut self,
+        round: &Round<'_>,
+        name: &str,
+        workload: &Workload,
+        mut done: Result<(), ApplyError>,
+    ) -> Result<(), ApplyError> {
+        let Workload { service, deployment, budget, autoscaler, network_policy, seals: _ } = workload;
+        done = done.and(match network_policy {
+            Ok(desired) => self.bring(round, name, desired.as_ref()).await,
+            Err(why) => Err(ApplyError::Unseen(why.clone())),
+        });
+        // Pods do not start without their rights and their policy. Pods that run are updated nevertheless.
+        let can_start = done.is_ok() || round.seen("deployments", name).is_ok_and(|seen| seen.is_some());
+        done = done.and(self.bring(round, name, service.as_ref()).await);
+        // Until the watch shows that an autoscaler is deleted, it can still change the number of pods.
+        let is_autoscaled = autoscaler.is_some() || round.has_autoscaler(name);
+        done = done.and(self.bring(round, name, autoscaler.as_ref()).await);
+        done = done.and(match deployment {
+            _ if !can_start => Ok(()),
+            Some(desired) if is_autoscaled => self.bring_scaled(round, name, desired, autoscaler.is_some()).await,
+            desired => self.bring(round, name, desired.as_ref()).await,
+        });
+        done.and(self.bring(round, name, budget.as_ref()).await)
     }
 
     /// Writes or deletes one object, if it is not as desired.
@@ -90,10 +126,7 @@ impl OwnedObjects {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
     {
         let (plural, namespace) = (K::plural(&()), &round.owner.key.namespace);
-        if let Some(why) = round.watches.cache_sync.unseen(&[&watch_of_owned(&plural)]) {
-            return Err(ApplyError::Unseen(why));
-        }
-        let seen = round.watches.owned(&plural, namespace, name);
+        let seen = round.seen(&plural, name)?;
         let ours = seen.as_deref().filter(|seen| round.owner.owns(&seen.metadata));
         let what = format!("{plural} in {namespace}");
         let failed = |error| ApplyError::Request { what: what.clone(), error };

@@ -210,7 +210,7 @@ fn takes(from: Option<&FromNamespaces>, labels: Option<&Selector>) -> Takes {
 fn note_cluster(spec: &MCPGatewaySpec, findings: &mut Findings) {
     findings.served_in_cluster(spec.pinned_revision.is_some(), "spec.pinnedRevision");
     findings.served_in_cluster(spec.replicas.is_some(), "spec.replicas");
-    findings.cluster(spec.autoscaling.is_some(), "spec.autoscaling");
+    findings.served_in_cluster(spec.autoscaling.is_some(), "spec.autoscaling");
     findings.served_in_cluster(spec.disruption_budget.is_some(), "spec.disruptionBudget");
     findings.served_in_cluster(spec.pod.is_some(), "spec.pod");
     findings.served_in_cluster(spec.network_policy.is_some(), "spec.networkPolicy");

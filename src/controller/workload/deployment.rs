@@ -3,21 +3,19 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::json;
 
+use super::autoscaler::least;
 use super::input::WorkloadInput;
 use super::template::template;
 use crate::controller::GATEWAY_LABEL;
 use crate::controller::manifest::Manifest;
 
-/// Number of pods of a gateway whose spec has no `replicas`.
+/// Number of pods of a gateway whose spec has neither `replicas` nor `autoscaling`.
 const REPLICAS: u32 = 2;
 
+/// Returns the Deployment. With `autoscaling`, its number of pods is that of a new Deployment; see
+/// [`with_live_count`](crate::controller::scale::with_live_count) for an existing one.
 pub(super) fn deployment(input: &WorkloadInput<'_>) -> Manifest<Deployment> {
-    let least = input
-        .spec
-        .autoscaling
-        .as_ref()
-        .map(|scaling| scaling.min_replicas.unwrap_or(REPLICAS).min(scaling.max_replicas));
-    let replicas = input.spec.replicas.or(least).unwrap_or(REPLICAS);
+    let replicas = input.spec.replicas.or_else(|| input.spec.autoscaling.as_ref().map(least)).unwrap_or(REPLICAS);
     Manifest::from_json(json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -1,6 +1,6 @@
-//! The Deployment, the Service and the PodDisruptionBudget of a gateway's pods. Pure functions, except for
-//! [`Workloads`].
+//! The Deployment of a gateway's pods, and the objects that belong to it. Pure functions, except for [`Workloads`].
 
+mod autoscaler;
 mod budget;
 mod deployment;
 mod input;
@@ -13,6 +13,7 @@ mod template;
 mod tests;
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -29,6 +30,7 @@ pub(super) struct Workload {
     pub(super) service: Option<Manifest<Service>>,
     pub(super) deployment: Option<Manifest<Deployment>>,
     pub(super) budget: Option<Manifest<PodDisruptionBudget>>,
+    pub(super) autoscaler: Option<Manifest<HorizontalPodAutoscaler>>,
     /// An error leaves it as it is, and says why.
     pub(super) network_policy: Result<Option<Manifest<NetworkPolicy>>, String>,
     /// Whether the pods need the Secret that the operator creates for sealing session ids.
@@ -43,6 +45,7 @@ impl Workload {
             service: Some(service::service(input)),
             deployment: Some(deployment::deployment(input)),
             budget: Some(budget::budget(input)),
+            autoscaler: autoscaler::autoscaler(input),
             network_policy: peers.map(|peers| peers.map(|peers| network_policy::network_policy(input, peers))),
             seals: input.seals(),
         }

@@ -87,8 +87,26 @@ fn every_field_is_one_of_kubernetes_and_every_object_is_named_and_owned_alike() 
 fn the_number_of_pods_is_two_what_the_spec_says_or_the_least_of_autoscaling() {
     assert_eq!(deployment(json!({}))["spec"]["replicas"], 2);
     assert_eq!(deployment(json!({"replicas": 0}))["spec"]["replicas"], 0);
-    assert_eq!(deployment(json!({"autoscaling": {"maxReplicas": 4}}))["spec"]["replicas"], 2);
+    assert_eq!(deployment(json!({"autoscaling": {"maxReplicas": 4}}))["spec"]["replicas"], 1);
     assert_eq!(deployment(json!({"autoscaling": {"minReplicas": 3, "maxReplicas": 4}}))["spec"]["replicas"], 3);
+}
+
+#[test]
+fn autoscaling_is_by_the_cpu_that_pods_request() {
+    let autoscaler = |spec: Value| workload(&planned(spec, &[])).autoscaler.map(|made| made.body().clone());
+    assert_eq!(autoscaler(json!({"replicas": 3})), None);
+    let made = autoscaler(json!({"autoscaling": {"maxReplicas": 4}})).unwrap();
+    is_known::<HorizontalPodAutoscaler>(&made);
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "main-gateway"});
+    assert_eq!(made["spec"]["scaleTargetRef"], target);
+    assert_eq!((&made["spec"]["minReplicas"], &made["spec"]["maxReplicas"]), (&json!(1), &json!(4)));
+    let percent = |made: &Value| made["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"].clone();
+    assert_eq!(percent(&made), 70);
+    let written = json!({"minReplicas": 2, "maxReplicas": 4, "targetCPUUtilizationPercentage": 50});
+    let made = autoscaler(json!({"autoscaling": written})).unwrap();
+    assert_eq!((&made["spec"]["minReplicas"], percent(&made)), (&json!(2), json!(50)));
+    let requests = &pod(json!({})).1["resources"]["requests"];
+    assert_eq!(requests["cpu"], "500m", "utilization is relative to the requests");
 }
 
 #[test]

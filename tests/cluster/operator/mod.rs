@@ -1,5 +1,6 @@
 //! The operator as a process, against a real API server.
 
+mod autoscaling;
 mod canary;
 mod changing;
 mod columns;

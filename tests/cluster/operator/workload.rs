@@ -19,13 +19,13 @@ async fn start() -> Operated<'static> {
 
 impl Operated<'_> {
     /// An object of Kubernetes; null if there is none.
-    async fn made(&self, what: &str) -> Value {
+    pub async fn made(&self, what: &str) -> Value {
         let text = self.get(&[what, "--ignore-not-found", "-o", "json"]).await;
         serde_json::from_str(&text).unwrap_or_default()
     }
 
     /// Waits until an object of Kubernetes is as `is` wants it.
-    async fn until_made(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    pub async fn until_made(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         let found = tokio::time::timeout(crate::harness::SOON, async {
             until(what, async || {
@@ -50,7 +50,7 @@ impl Operated<'_> {
         let reads = |verb: &str| matches!(verb, "get" | "list" | "watch");
         let ours = requests.iter().filter(|request| request.user == user && !reads(&request.verb));
         let of_workload = ours.filter(|request| {
-            ["deployments", "services", "poddisruptionbudgets", "networkpolicies"]
+            ["deployments", "services", "poddisruptionbudgets", "networkpolicies", "horizontalpodautoscalers"]
                 .iter()
                 .any(|plural| request.resource.starts_with(plural))
         });

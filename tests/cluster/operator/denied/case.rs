@@ -94,7 +94,11 @@ impl Case {
         for (n, text) in texts.into_iter().enumerate() {
             let params = PatchParams::apply("test").force();
             let mut edited = gateway("main");
-            edited["spec"]["networkPolicy"] = json!(if self.has_policy(n) { "Managed" } else { "None" });
+            let has_all = self.has_optional(n);
+            edited["spec"]["networkPolicy"] = json!(if has_all { "Managed" } else { "None" });
+            if has_all {
+                edited["spec"]["autoscaling"] = json!({"maxReplicas": 2});
+            }
             let edited: DynamicObject = serde_json::from_value(edited).unwrap();
             let gateways = api(&self.operated.client, &self.operated.namespace, "mcpgateways");
             gateways.patch("main", &params, &Patch::Apply(edited)).await.unwrap();
@@ -105,14 +109,15 @@ impl Case {
         }
     }
 
-    /// Whether the gateway wants a NetworkPolicy with this edit. It does with every other one.
-    fn has_policy(&self, edit: usize) -> bool {
-        edit.is_multiple_of(2) != self.ends_with_no_policy()
+    /// Whether the gateway wants a NetworkPolicy and an autoscaler with this edit. It does with every other one.
+    fn has_optional(&self, edit: usize) -> bool {
+        edit.is_multiple_of(2) != self.ends_without_optional()
     }
 
-    /// Whether the last edit takes the NetworkPolicy away, since only that needs the right.
-    fn ends_with_no_policy(&self) -> bool {
-        self.right.resource == "networkpolicies" && self.right.verb == "delete"
+    /// Whether the last edit takes them away, since only that needs the right.
+    fn ends_without_optional(&self) -> bool {
+        let is_optional = ["networkpolicies", "horizontalpodautoscalers"].contains(&self.right.resource.as_str());
+        is_optional && self.right.verb == "delete"
     }
 
     /// Every message of every condition.
@@ -186,8 +191,9 @@ impl Case {
         if let Some(message) = messages.iter().find(|message| message.contains("forbidden")) {
             return wrong(message);
         }
-        let kinds = ["sa", "role", "rolebinding", "svc", "deploy", "pdb", "netpol"];
-        let kinds = kinds.into_iter().filter(|kind| *kind != "netpol" || !self.ends_with_no_policy());
+        let kinds = ["sa", "role", "rolebinding", "svc", "deploy", "pdb", "netpol", "hpa"];
+        let kinds =
+            kinds.into_iter().filter(|kind| !matches!(*kind, "netpol" | "hpa") || !self.ends_without_optional());
         let names: Vec<_> = kinds.map(|kind| format!("{kind}/main-gateway")).collect();
         let mut access = vec!["get", "-n", &self.operated.namespace];
         access.extend(names.iter().map(String::as_str));
