@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::Engine;
 
 impl Engine {
-    /// Begins the shutdown: the gateway reports that it is not ready and opens no new sessions, but still accepts
-    /// calls.
+    /// Begins the shutdown: the gateway reports that it is not ready and opens no session that would end with it, but
+    /// still accepts calls.
     pub fn drain(&self) {
         self.state.draining.store(true, Ordering::Release);
     }

@@ -74,9 +74,10 @@ impl Engine {
     /// Checks whether a new legacy session can begin.
     ///
     /// # Errors
-    /// If the process is shutting down.
+    /// If the process is shutting down and the session could not go on at another replica.
     pub fn admit_session(&self) -> Result<(), RpcError> {
-        if self.is_draining() { Err(AdmissionError::draining().to_error()) } else { Ok(()) }
+        let ends_here = self.is_draining() && !self.sessions().is_shared();
+        if ends_here { Err(AdmissionError::draining().to_error()) } else { Ok(()) }
     }
 
     /// Accepts a call and counts it against the limits of the process and the caller, or returns why the call is

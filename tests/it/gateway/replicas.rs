@@ -83,6 +83,16 @@ async fn a_session_outlives_the_process_that_began_it() {
 }
 
 #[tokio::test]
+async fn a_session_that_a_process_begins_while_it_ends_goes_on_at_another() {
+    let replicas = Replicas::new();
+    let (home, other) = (replicas.start("home", KEY).await, replicas.start("other", KEY).await);
+    home.signal(Signal::TERM);
+    home.logged(|line| line["message"].as_str().is_some_and(|message| message.starts_with("ending")));
+    let begun = Http::new().initialize(&home.url()).await;
+    goes_on(&at(&begun, &other)).await;
+}
+
+#[tokio::test]
 async fn an_id_of_elsewhere_is_as_unknown_as_one_that_never_was() {
     let replicas = Replicas::new();
     let (home, foreign) = (replicas.start("home", KEY).await, replicas.start("foreign", NEWER).await);
