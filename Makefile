@@ -8,6 +8,9 @@ export PATH := $(CURDIR)/.cache/node/bin:$(PATH):$(HOME)/.cargo/bin
 
 BINARY := $(or $(CARGO_TARGET_DIR),target)/debug/hawsepipe
 DENY_VERSION := 0.20.2
+# What goes into the image of `make e2e`.
+E2E_BUILD ?=
+E2E_BINARY ?= $(BINARY)
 PYTHON := $(CURDIR)/.cache/venv/bin/python
 PLUGIN_TESTS := plugins/*/*.test.mjs
 # Fuzzing needs what only a nightly compiler has.
@@ -53,6 +56,23 @@ test: setup ## Set up and run every test
 	@# The tests of the operator wait more than they compute.
 	@RUST_TEST_THREADS=4 cargo test --locked --test cluster
 
+.PHONY: e2e
+e2e: e2e-up ## Install the charts on a node that runs on this machine, upgrade and evict under load, uninstall (root, Debian)
+	@trap 'tests/e2e/node/node.sh down' EXIT; cargo test --locked --test e2e
+
+.PHONY: e2e-up
+e2e-up: cargo-there ## Start the node of `make e2e`, with the image in it, and leave it running
+	@.ci/setup.sh npm manifests/quickstart/servers
+	@.ci/setup.sh helm
+	@.ci/setup.sh e2e
+	@cargo build --locked $(E2E_BUILD)
+	@tests/e2e/images/images.sh $(E2E_BINARY) .cache/e2e/images
+	@tests/e2e/node/node.sh up
+
+.PHONY: e2e-down
+e2e-down: ## Remove the node of `make e2e`
+	@tests/e2e/node/node.sh down
+
 .PHONY: soak
 soak: cargo-there ## The long tests: 10,000 faults of plugins, 100,000 calls while workers die, a guard under edits (about an hour)
 	@.ci/setup.sh node
@@ -94,6 +114,7 @@ setup: cargo-there ## Install what the tests need: npm packages, a Python enviro
 lint: deny-there ## Check formatting, clippy, licences and sources of dependencies
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets -- -D warnings
+	cargo clippy --locked --test e2e -- -D warnings
 	cargo deny --locked --log-level error check licenses bans sources
 
 .PHONY: fmt

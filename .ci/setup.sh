@@ -6,6 +6,7 @@
 #   setup.sh npm FOLDER...   the packages of the folders' lock files
 #   setup.sh venv FILE...    .cache/venv with the packages of the requirements files
 #   setup.sh k8s             .cache/k8s/bin with a Kubernetes control plane, where no other is named
+#   setup.sh e2e             .cache/e2e/bin with all programs of a Kubernetes node, and CoreDNS
 #   setup.sh helm            .cache/helm/v3 and .cache/helm/v4, each with a Helm of that version
 #   setup.sh prometheus      .cache/prometheus with Prometheus and its promtool
 set -euo pipefail
@@ -92,10 +93,14 @@ setup_venv() {
 # Since 1.21 Go fetches the version by itself that a module asks for.
 go_is_there() { go version 2>/dev/null | grep -qE 'go1\.(2[1-9]|[3-9][0-9])'; }
 
+# The version of Kubernetes in a Go module.
+k8s_version() { sed -n 's|.*k8s.io/kubernetes \(v[0-9.]*\).*|\1|p' "$1/go.mod"; }
+
 # Builds the programs named, of the versions that the Go module says, into the folder. Two checkouts may do it at once.
 build_k8s() {
-    local folder=$1 version=$2 minor name package
+    local module=$1 folder=$2 version minor name package
     shift 2
+    version=$(k8s_version "$module")
     minor=${version#v1.}
     local -a versions=(-X k8s.io/component-base/version.gitVersion="$version"
         -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor="${minor%%.*}")
@@ -103,7 +108,7 @@ build_k8s() {
         package=k8s.io/kubernetes/cmd/$name
         [[ $name != etcd ]] || package=go.etcd.io/etcd/server/v3
         say "go build $name (Kubernetes $version; a first build of all takes some minutes)"
-        CGO_ENABLED=0 nice -n 10 go build -C tests/cluster/control-plane -mod=readonly -trimpath \
+        CGO_ENABLED=0 nice -n 10 go build -C "$module" -mod=readonly -trimpath \
             -ldflags "-s -w ${versions[*]}" -o "$folder/$name.$$" "$package"
         mv "$folder/$name.$$" "$folder/$name"
     done
@@ -111,14 +116,13 @@ build_k8s() {
 
 # The tests take each program from KUBEBUILDER_ASSETS, then from .cache/k8s/bin; from neither with KUBECONFIG_TEST.
 setup_k8s() {
-    local version folder name
+    local folder name
     local -a missing=()
     if [[ -n ${KUBECONFIG_TEST:-} ]]; then
         command -v kubectl >/dev/null || lacks kubectl "https://kubernetes.io/docs/tasks/tools"
         return
     fi
-    version=$(sed -n 's|.*k8s.io/kubernetes \(v[0-9.]*\).*|\1|p' tests/cluster/control-plane/go.mod)
-    folder=$cached/k8s/$version/bin
+    folder=$cached/k8s/$(k8s_version tests/cluster/control-plane)/bin
     mkdir -p "$folder" .cache/k8s
     ln -sfn "$folder" .cache/k8s/bin
     for name in etcd kube-apiserver kube-controller-manager kubectl; do
@@ -131,7 +135,27 @@ setup_k8s() {
         lacks "Go 1.21 or newer, to build ${missing[*]} (or a throw-away cluster in KUBECONFIG_TEST, or a folder with \
 these programs in KUBEBUILDER_ASSETS)" "the archive from https://go.dev/dl"
     fi
-    build_k8s "$folder" "$version" "${missing[@]}"
+    build_k8s tests/cluster/control-plane "$folder" "${missing[@]}"
+}
+
+setup_e2e() {
+    local folder name coredns
+    local -a missing=()
+    folder=$cached/e2e/$(k8s_version tests/e2e/kubernetes)
+    mkdir -p "$folder" .cache/e2e
+    ln -sfn "$folder" .cache/e2e/bin
+    coredns=$folder/coredns
+    for name in etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl; do
+        [[ -x $folder/$name ]] || missing+=("$name")
+    done
+    if (( ${#missing[@]} == 0 )) && [[ -x $coredns && ! tests/e2e/dns/go.sum -nt $coredns ]]; then
+        return
+    fi
+    go_is_there || lacks "Go 1.21 or newer, to build Kubernetes and CoreDNS" "the archive from https://go.dev/dl"
+    build_k8s tests/e2e/kubernetes "$folder" "${missing[@]}"
+    say "go build coredns (a first build takes some minutes)"
+    CGO_ENABLED=0 nice -n 10 go build -C tests/e2e/dns -mod=readonly -trimpath -ldflags "-s -w" -o "$coredns.$$" .
+    mv "$coredns.$$" "$coredns"
 }
 
 setup_helm() {
@@ -172,13 +196,14 @@ setup_prometheus() {
     done
 }
 
-what=${1:?node, npm, venv, k8s, helm or prometheus}
+what=${1:?node, npm, venv, k8s, e2e, helm or prometheus}
 shift
 case $what in
     node) setup_node ;;
     npm) setup_npm "$@" ;;
     venv) setup_venv "$@" ;;
     k8s) setup_k8s ;;
+    e2e) setup_e2e ;;
     helm) setup_helm ;;
     prometheus) setup_prometheus ;;
     *) echo "setup.sh: no part $what" >&2 && exit 2 ;;

@@ -1,0 +1,48 @@
+//! What is left of a release that is uninstalled.
+
+use super::client;
+use super::commands::{MCP, SYSTEM, helm, kubectl, until};
+
+/// Every object of a namespace but Events, as `kind/name`.
+fn objects(namespace: &str) -> Vec<String> {
+    let kinds = kubectl(&["api-resources", "--namespaced", "--verbs=list", "-o", "name"]);
+    let kinds: Vec<_> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
+    let found = kubectl(&["get", &kinds.join(","), "-n", namespace, "-o", "name", "--ignore-not-found"]);
+    found.lines().map(str::to_owned).collect()
+}
+
+/// Waits until the namespace has these objects alone, beside what every namespace has.
+fn only(namespace: &str, expected: &[&str]) {
+    until("everything else is gone", || {
+        let there = objects(namespace).into_iter();
+        let more: Vec<_> = there
+            .filter(|object| !["configmap/kube-root-ca.crt", "serviceaccount/default"].contains(&object.as_str()))
+            .filter(|object| !expected.iter().any(|prefix| object.starts_with(prefix)))
+            .collect();
+        if more.is_empty() { Ok(()) } else { Err(more.join(" ")) }
+    });
+}
+
+pub fn leaves_what_users_made() {
+    let before = client::answered();
+    let made = helm(&["get", "manifest", "hawsepipe", "-n", SYSTEM]);
+    let users = objects(MCP);
+    helm(&["uninstall", "hawsepipe", "-n", SYSTEM, "--wait"]);
+    until("nothing of the chart is left", || {
+        let left = super::commands::try_run("kubectl", &["get", "-f", "-", "--ignore-not-found", "-o", "name"], &made)?;
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    });
+    only(SYSTEM, &["secret/sh.helm.release.v1.hawsepipe-crds."]);
+    helm(&["uninstall", "hawsepipe-crds", "-n", SYSTEM, "--wait"]);
+    assert_eq!(objects(MCP), users, "uninstalling leaves what is in the namespaces of users");
+    let definitions = kubectl(&["get", "customresourcedefinitions", "-o", "name"]);
+    assert_eq!(definitions.lines().filter(|name| name.ends_with(".hawsepipe.dev")).count(), 7, "{definitions}");
+    // The gateways serve on.
+    client::no_call_failed(before);
+    kubectl(&["delete", "pod/client", "configmap/client", "mcpgateway/main", "-n", MCP]);
+    let everything =
+        ["pod/everything-", "replicaset.apps/everything-", "deployment.apps/everything", "service/everything"];
+    let slices = ["endpoints/everything", "endpointslice.discovery.k8s.io/everything-"];
+    let ours = ["mcpupstream.hawsepipe.dev/", "plugin.hawsepipe.dev/", "pluginchain.hawsepipe.dev/"];
+    only(MCP, &[&everything[..], &slices, &ours].concat());
+}
