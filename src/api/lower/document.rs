@@ -73,7 +73,7 @@ fn lower(id: &ObjectId, document: &Value, place: Place<'_>) -> Result<(Lowered, 
     Ok(match id.kind {
         Kind::MCPGateway => typed(id, document, |object| gateway(&object, place), Lowered::Gateway)?,
         Kind::MCPUpstream => typed(id, document, |object| upstream(&object, place), Lowered::Upstream)?,
-        Kind::Plugin => typed(id, document, |object| plugin(&object), Lowered::Plugin)?,
+        Kind::Plugin => typed(id, document, |object| plugin(&object, place), Lowered::Plugin)?,
         Kind::PluginChain => typed(id, document, |object| chain(&object), Lowered::Chain)?,
         _ => (Lowered::NotServed, vec![not_served(id)]),
     })

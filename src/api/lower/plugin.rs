@@ -1,25 +1,31 @@
 //! Turns a Plugin into the compiler's input.
 
+use std::net::IpAddr;
+
+use serde_json::Value;
+
 use super::findings::Findings;
+use super::place::Place;
 use super::shared::{env, key, namespaces, size};
 use crate::api::canonical::canonical_text;
 use crate::api::plugin::code::Source;
 use crate::api::plugin::{self as api, ConfigOverrides, Plugin, PluginSpec, PluginType};
 use crate::config::input::{PluginInput, ProtocolSetting, SourceInput};
+use crate::domain::egress::EgressRule;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{PluginLimits, Refusal};
 use crate::domain::plugin::{Encoding, Phase, Role};
 use crate::domain::problem::Problem;
-use serde_json::Value;
+use crate::domain::reason::Reason;
 
 /// The effect of a setting that the plugin needs and that is not implemented.
 const IT_CANNOT_RUN: &str = "the plugin cannot run";
 
-pub fn plugin(object: &Plugin) -> (PluginInput, Vec<Problem>) {
+pub fn plugin(object: &Plugin, place: Place<'_>) -> (PluginInput, Vec<Problem>) {
     let spec = &object.spec;
     let key = key(&object.metadata);
     let mut findings = Findings::new(ObjectId::new(Kind::Plugin, key.clone()));
-    let refusing = refusing(spec, &mut findings);
+    let refusing = refusing(spec, &mut findings).or_else(|| reaching_in(spec, place, &mut findings));
     note_later(spec, &mut findings);
     let filter = spec.filter.clone().unwrap_or_default();
     let pool = spec.pool.clone().unwrap_or_default();
@@ -63,6 +69,26 @@ fn refusing(spec: &PluginSpec, findings: &mut Findings) -> Option<Refusal> {
     ];
     let mut refusals = parts.map(|(set, field)| findings.refuse(set, field, IT_CANNOT_RUN)).into_iter().flatten();
     refusals.next()
+}
+
+/// Reports an address of the gateway's own machine in `egress`, and returns it as the reason why the plugin cannot run.
+/// In a cluster that machine is the gateway's pod, whose admin API answers connections over loopback: it shows the plan
+/// and the records of every namespace.
+fn reaching_in(spec: &PluginSpec, place: Place<'_>, findings: &mut Findings) -> Option<Refusal> {
+    let Place::Cluster { .. } = place else { return None };
+    let is_own = |entry: &&String| EgressRule::parse(entry).is_ok_and(|rule| is_own_machine(rule.host()));
+    let entry = spec.egress.iter().flatten().find(is_own)?;
+    let (reason, field) = (Reason::InvalidConfig, "spec.egress");
+    let message =
+        format!("{entry} is an address of the gateway's own pod, which no plugin can reach: name another host");
+    findings.wrong(reason, field, &message);
+    Some(Refusal { reason, message: format!("{field}: {message}") })
+}
+
+/// Whether a host is an address at which a machine reaches itself: loopback, or no address at all.
+fn is_own_machine(host: &str) -> bool {
+    let address = host.parse::<IpAddr>().map(|address| address.to_canonical());
+    address.is_ok_and(|address| address.is_loopback() || address.is_unspecified())
 }
 
 fn note_later(spec: &PluginSpec, findings: &mut Findings) {
@@ -119,5 +145,37 @@ fn limits(spec: &PluginSpec) -> PluginLimits {
         max_output: size(written.max_output_size.as_ref()).unwrap_or(defaults.max_output),
         max_stderr: size(written.max_stderr_size.as_ref()).unwrap_or(defaults.max_stderr),
         memory: size(written.memory.as_ref()).unwrap_or(defaults.memory),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// Why a plugin with this entry in its `egress` cannot run, and the fields with errors.
+    fn told(egress: &str, place: Place<'_>) -> (Option<Reason>, Vec<String>) {
+        let spec = json!({"source": {"inline": "x"}, "egress": ["a.example:1", egress]});
+        let object = json!({"metadata": {"name": "x", "namespace": "ns"}, "spec": spec});
+        let (input, problems) = plugin(&serde_json::from_value(object).unwrap(), place);
+        let errors = problems.into_iter().filter(Problem::is_error).map(|problem| problem.field);
+        (input.refusing.map(|refusal| refusal.reason), errors.collect())
+    }
+
+    #[test]
+    fn a_plugin_in_a_cluster_cannot_reach_the_gateways_own_pod() {
+        let cluster = Place::Cluster { domain: "cluster.local" };
+        let file = Place::File { folder: Path::new("/m"), plugin_dir: Path::new("/p") };
+        for egress in ["127.0.0.1:9090", "127.9.9.9:1", "0.0.0.0:9090", "::1:9090", "::ffff:127.0.0.1:9090", ":::9090"]
+        {
+            assert_eq!(told(egress, cluster), (Some(Reason::InvalidConfig), vec!["spec.egress".into()]), "{egress}");
+            assert_eq!(told(egress, file), (None, Vec::new()), "{egress}: a machine of one's own");
+        }
+        for egress in ["10.0.0.5:9090", "localhost:9090", "*:9090"] {
+            assert_eq!(told(egress, cluster), (None, Vec::new()), "{egress}");
+        }
     }
 }

@@ -43,7 +43,7 @@ fn lower_upstream(spec: Value) -> (crate::config::input::UpstreamInput, Vec<Stri
 
 fn lower_plugin(mut spec: Value) -> (crate::config::input::PluginInput, Vec<String>) {
     spec.as_object_mut().unwrap().entry("source").or_insert(json!({"inline": "x"}));
-    let (input, problems) = plugin(&object(spec));
+    let (input, problems) = plugin(&object(spec), FILE());
     (input, said(&problems))
 }
 
