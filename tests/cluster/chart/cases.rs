@@ -75,10 +75,16 @@ fn everything(other: &str) -> Value {
             "authentication": {"anonymous": {}},
             "listeners": [{"name": "http", "port": 8081, "path": "/tools"}],
         }},
-        "grants": [{"gateway": format!("{other}/main"), "namespace": other, "secrets": ["ledger", "mail"]}],
+        "grants": grants(other),
         "demo": {"enabled": true},
         "test": {"timeoutSeconds": 60, "tool": "files__list_directory", "arguments": {"path": "."}},
     })
+}
+
+fn grants(other: &str) -> Value {
+    let to = |gateway: String| json!({"gateway": gateway, "namespace": other, "secrets": ["ledger", "mail"]});
+    // The names of the last two are the same once their parts are joined.
+    json!([to(format!("{other}/main")), to(format!("{other}/a-b")), to(format!("{other}-a/b"))])
 }
 
 fn nothing() -> Value {
