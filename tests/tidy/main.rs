@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod circles;
+mod conditions;
+mod links;
 mod monitoring;
 
 use std::path::{Path, PathBuf};

@@ -8,4 +8,5 @@ mod helm;
 mod manifests;
 mod operator;
 mod readme;
+mod rights;
 mod working;

@@ -31,6 +31,7 @@ mod snapshots;
 mod soak;
 mod steady;
 mod storm;
+mod tenancy;
 mod token;
 mod told;
 mod traces;

@@ -1,0 +1,71 @@
+//! `docs/operations.md` has every condition and every reason that a status can have, and no others.
+
+use std::collections::BTreeSet;
+
+use super::{names, rust};
+
+/// Where conditions get their reasons. Reasons of refusals that a gateway passes on are in the last two.
+const SOURCES: [&str; 4] = [
+    "src/controller/status/",
+    "src/controller/apply/fault.rs",
+    "src/controller/compiled.rs",
+    "src/config/compile/gateway.rs",
+];
+/// The reason of everything that is `Unknown`, which has no row of its own.
+const ANY: &str = "Pending";
+
+fn is_word(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_uppercase()) && text.chars().all(|c| c.is_ascii_alphanumeric())
+}
+
+/// The code of the files below `path`, without tests.
+fn code(path: &str) -> String {
+    let of_it = rust().filter(|(name, _)| name.starts_with(path) && !name.contains("/tests"));
+    let text: String =
+        of_it.map(|(_, text)| text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned()).collect();
+    assert!(!text.is_empty(), "there is no {path}");
+    text
+}
+
+/// The names of the closed list.
+fn reasons() -> BTreeSet<String> {
+    let code = code("src/domain/reason.rs");
+    let names = code.lines().filter_map(|line| line.trim().strip_suffix(',')).filter(|name| is_word(name));
+    names.map(str::to_owned).collect()
+}
+
+/// The words between quotation marks.
+fn literals(code: &str) -> impl Iterator<Item = &str> {
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.flat_map(|line| line.split('"').skip(1).step_by(2)).filter(|word| is_word(word))
+}
+
+fn types() -> BTreeSet<String> {
+    let types: BTreeSet<_> = literals(&code("src/controller/condition_type.rs")).map(str::to_owned).collect();
+    assert!(types.len() >= 10, "too few conditions to be all of them: {types:?}");
+    types
+}
+
+#[test]
+fn each_condition_and_each_reason_is_explained() {
+    let page = std::fs::read_to_string(super::root().join("docs/operations.md")).unwrap();
+    let section = page.split("\n## Conditions\n").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+    let explained: BTreeSet<_> =
+        section.lines().filter_map(|line| line.strip_prefix("### ").map(str::to_owned)).collect();
+    assert_eq!(explained, types(), "a section for each condition");
+
+    let known = reasons();
+    assert!(known.len() > 50, "too few reasons to be all of them: {known:?}");
+    let code: String = SOURCES.map(code).concat();
+    let named = known.iter().filter(|reason| code.lines().any(|line| names(line, reason)));
+    let own = literals(&code).filter(|word| !types().contains(*word)).map(str::to_owned);
+    let used: BTreeSet<_> = named.cloned().chain(own).filter(|word| word != ANY).collect();
+    let first = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let told: BTreeSet<_> = first.map(|(word, _)| word.to_owned()).collect();
+    let missing: Vec<_> = used.difference(&told).collect();
+    let unknown: Vec<_> = told.difference(&used).collect();
+    assert!(
+        missing.is_empty() && unknown.is_empty(),
+        "not explained: {missing:?}; explained, and not there: {unknown:?}"
+    );
+}
