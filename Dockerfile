@@ -3,6 +3,8 @@ ARG RUST_IMAGE=docker.io/library/rust:1.95-bookworm
 ARG NODE_IMAGE=docker.io/library/node:24-bookworm-slim
 # glibc, libstdc++, certificates, no shell. It must have the C library of the two above, or a newer one.
 ARG BASE_IMAGE=gcr.io/distroless/cc-debian12:nonroot
+# Lists the crates for the software bill of materials.
+ARG CYCLONEDX_VERSION=0.5.9
 
 FROM ${RUST_IMAGE} AS build
 WORKDIR /src
@@ -15,12 +17,22 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
     install -D --strip target/release/hawsepipe /image/usr/local/bin/hawsepipe
 COPY plugins /image/plugins
 RUN rm -r /image/plugins/sdk
+ARG CYCLONEDX_VERSION
+RUN --mount=type=cache,target=/usr/local/cargo/registry \
+    CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
+        cargo install --locked cargo-cyclonedx@${CYCLONEDX_VERSION} && \
+    cargo cyclonedx --format json --spec-version 1.5 --no-build-deps --override-filename crates
 
 FROM ${NODE_IMAGE} AS node
+COPY .ci/sbom.mjs /sbom/
+COPY --from=build /src/crates.json /sbom/
+COPY --from=build /image/plugins /sbom/plugins
+RUN node /sbom/sbom.mjs /sbom/crates.json /sbom/plugins > /sbom/sbom.cdx.json
 
 FROM ${BASE_IMAGE}
 COPY --from=node /usr/local/bin/node /usr/local/bin/node
 COPY --from=build /image /
+COPY --from=node /sbom/sbom.cdx.json /usr/share/doc/hawsepipe/sbom.cdx.json
 COPY LICENSE /usr/share/doc/hawsepipe/LICENSE
 ARG VERSION=0.1.0
 ARG REVISION=unknown

@@ -19,6 +19,8 @@ FUZZ_VERSION := 0.13.2
 FUZZ_TARGETS ?= frames answers expressions sources
 FUZZ_SECONDS ?= 300
 MUTANTS_VERSION := 27.1.0
+# The one in the Dockerfile.
+CYCLONEDX_VERSION := $(shell sed -n 's/^ARG CYCLONEDX_VERSION=//p' Dockerfile)
 # Which part of all mutants is tried: of some 3,300, each 54th.
 SHARD ?= 0/54
 MUTANTS_TREE := .cache/mutants/tree
@@ -39,8 +41,8 @@ run: cargo-there ## Build, start the quickstart's gateway in the foreground, sho
 
 .PHONY: test
 test: setup ## Set up and run every test
-	@echo "==> tests of the plugins"
-	@node --test $(PLUGIN_TESTS)
+	@echo "==> tests of the plugins, and of the bill of materials"
+	@node --test $(PLUGIN_TESTS) .ci/*.test.mjs
 	@echo "==> types of the plugins, and what is bundled"
 	@npm run --silent --prefix plugins/sdk check
 	@mkdir -p .cache/curate && node plugins/curate/build.mjs "$(CURDIR)/.cache/curate"
@@ -140,6 +142,14 @@ image: ## Build the image with docker or buildah; IMAGE=NAME:TAG, ARGS="--platfo
 	set -x; $$builder build --tag $(IMAGE) --build-arg VERSION=$(VERSION) \
 		--build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) $(ARGS) .
 
+.PHONY: sbom
+sbom: cyclonedx-there ## Write .cache/sbom.cdx.json, the software bill of materials of the image, but with this machine's Node.js
+	@.ci/setup.sh node
+	@cargo cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --override-filename crates
+	@mkdir -p .cache && mv crates.json .cache/crates.json
+	@node .ci/sbom.mjs .cache/crates.json plugins > .cache/sbom.cdx.json
+	@echo "==> .cache/sbom.cdx.json"
+
 .PHONY: crds
 crds: ## Write crds/ and the chart of them anew from the types
 	cargo run --locked --quiet -- crds --write crds
@@ -182,6 +192,12 @@ deny-there: cargo-there
 	@cargo deny --version >/dev/null 2>&1 || { echo "==> installing cargo-deny $(DENY_VERSION)"; \
 		CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
 		cargo install --locked --quiet cargo-deny@$(DENY_VERSION); }
+
+.PHONY: cyclonedx-there
+cyclonedx-there: cargo-there
+	@cargo cyclonedx --version >/dev/null 2>&1 || { echo "==> installing cargo-cyclonedx $(CYCLONEDX_VERSION)"; \
+		CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+		cargo install --locked --quiet cargo-cyclonedx@$(CYCLONEDX_VERSION); }
 
 .PHONY: mutants-there
 mutants-there: cargo-there
