@@ -99,22 +99,25 @@ async fn programmed_is_not_shown_while_a_ready_pod_does_not_report() {
     served.gateway.until_answers("up__whoami", "two nobody").await;
 }
 
+/// Every condition of every object, as `plugins "Ready" "True" "Ready"`.
+async fn conditions(operated: &Operated<'_>) -> BTreeSet<String> {
+    let mut told = BTreeSet::new();
+    for plural in ["mcpgateways", "mcpupstreams", "plugins", "pluginchains"] {
+        for object in operated.objects(plural).await {
+            for found in object["status"]["conditions"].as_array().unwrap() {
+                told.insert(format!("{plural} {} {} {}", found["type"], found["status"], found["reason"]));
+            }
+        }
+    }
+    told
+}
+
 #[tokio::test]
 async fn a_pod_that_misses_a_poll_flips_no_condition() {
     let (operated, served) = served().await;
     let other = operated.serve("main", &[]).await;
     operated.until_row("mcpgw", "main", &["2/2", "2/2", "1", "1", "1", "0", "True", "Ready"]).await;
-    let told = async || {
-        let mut told = BTreeSet::new();
-        for plural in ["mcpgateways", "mcpupstreams", "plugins", "pluginchains"] {
-            for object in operated.objects(plural).await {
-                for found in object["status"]["conditions"].as_array().unwrap() {
-                    told.insert(format!("{plural} {} {} {}", found["type"], found["status"], found["reason"]));
-                }
-            }
-        }
-        told
-    };
+    let told = async || conditions(&operated).await;
     let before = told().await;
     let mut misses = 0;
     // On a machine that is too busy for that, the pod misses more than a poll: such a turn does not count.
