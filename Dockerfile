@@ -15,6 +15,12 @@ COPY plugins/sdk/index.d.ts plugins/sdk/index.d.ts
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
     cargo build --release --locked --bin hawsepipe && \
     install -D --strip target/release/hawsepipe /image/usr/local/bin/hawsepipe
+# The bridge runs in images of MCP servers, which may have another C library or none.
+RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
+    target=$(rustc -vV | sed -n 's/^host: //p') && \
+    RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile bridge --locked --no-default-features \
+        --bin hawsepipe-bridge --target "$target" && \
+    install -D "target/$target/bridge/hawsepipe-bridge" /image/usr/local/bin/hawsepipe-bridge
 COPY plugins /image/plugins
 RUN rm -r /image/plugins/sdk
 ARG CYCLONEDX_VERSION

@@ -11,6 +11,9 @@ DENY_VERSION := 0.20.2
 # What goes into the image of `make e2e`.
 E2E_BUILD ?=
 E2E_BINARY ?= $(BINARY)
+# Linked statically, for which cargo must be told the target.
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+BRIDGE = $(abspath $(or $(CARGO_TARGET_DIR),target))/$(HOST)/bridge/hawsepipe-bridge
 PYTHON := $(CURDIR)/.cache/venv/bin/python
 PLUGIN_TESTS := plugins/*/*.test.mjs
 # Fuzzing needs what only a nightly compiler has.
@@ -63,12 +66,12 @@ e2e: e2e-up ## Install the charts on a node that runs on this machine, upgrade a
 	@trap 'tests/e2e/node/node.sh down' EXIT; cargo test --locked --test e2e
 
 .PHONY: e2e-up
-e2e-up: cargo-there ## Start the node of `make e2e`, with the image in it, and leave it running
+e2e-up: cargo-there bridge ## Start the node of `make e2e`, with the image in it, and leave it running
 	@.ci/setup.sh npm manifests/quickstart/servers
 	@.ci/setup.sh helm
 	@.ci/setup.sh e2e
 	@cargo build --locked $(E2E_BUILD)
-	@tests/e2e/images/images.sh $(E2E_BINARY) .cache/e2e/images
+	@tests/e2e/images/images.sh $(E2E_BINARY) $(BRIDGE) .cache/e2e/images
 	@tests/e2e/node/node.sh up
 
 .PHONY: e2e-down
@@ -117,6 +120,7 @@ lint: deny-there ## Check formatting, clippy, licences and sources of dependenci
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo clippy --locked --test e2e -- -D warnings
+	cargo clippy --locked --no-default-features --lib --bins -- -D warnings
 	cargo deny --locked --log-level error check licenses bans sources
 
 .PHONY: fmt
@@ -149,6 +153,16 @@ sbom: cyclonedx-there ## Write .cache/sbom.cdx.json, the software bill of materi
 	@mkdir -p .cache && mv crates.json .cache/crates.json
 	@node .ci/sbom.mjs .cache/crates.json plugins > .cache/sbom.cdx.json
 	@echo "==> .cache/sbom.cdx.json"
+
+.PHONY: bridge
+bridge: cargo-there ## Build the static bridge that runs in images of MCP servers
+	@RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile bridge --locked --no-default-features \
+		--bin hawsepipe-bridge --target $(HOST)
+	@ls -l $(BRIDGE)
+
+.PHONY: test-bridge
+test-bridge: setup bridge ## Run the tests of the bridge with the static build, also in an empty root folder
+	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) HAWSEPIPE_TEST_BRIDGE=$(BRIDGE) cargo test --locked --test it bridge::
 
 .PHONY: crds
 crds: ## Write crds/ and the chart of them anew from the types

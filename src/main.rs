@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     let mut arguments = env::args_os().skip(1);
     match arguments.next().as_deref().and_then(|word| word.to_str()) {
         Some("sandbox") => hawsepipe::node::sandbox_main(arguments),
-        Some("stdio-server") => hawsepipe::upstream::server_main(arguments),
+        Some("stdio-server") => hawsepipe::transport::server_main(arguments),
         Some("inspect") => exit(i32::from(hawsepipe::node::inspect_main().is_err())),
         _ => hawsepipe::cli::main(env::args_os()),
     }

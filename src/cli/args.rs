@@ -45,6 +45,8 @@ pub enum Command {
     Operator(super::operator::OperatorArgs),
     /// Run a gateway in a cluster, from the snapshots that the operator compiled
     Gateway(GatewayArgs),
+    /// Serve an MCP server that speaks over stdio over HTTP, inside the server's own container
+    Bridge(crate::bridge::BridgeArgs),
     /// Check manifests and plugins, and print what is wrong, where, and what to do
     Validate(ValidateArgs),
     /// Print the plan that the operator compiled for a gateway, or what changed between two revisions

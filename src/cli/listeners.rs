@@ -126,7 +126,7 @@ impl Listeners {
         tracing::info!(address = %bound, path, "MCP endpoint");
         self.url.get_or_insert_with(|| format!("http://{bound}{}", path.unwrap_or_default()));
         let router = web::mcp_router(Arc::clone(&self.engine), listener, stop.clone());
-        self.connections.spawn(web::serve(socket, router, stop.clone()));
+        self.connections.spawn(crate::transport::serve(socket, router, stop.clone()));
         self.open.insert(address, stop);
         Ok(())
     }

@@ -79,6 +79,7 @@ fn dispatch(args: Args) -> LocalBoxFuture<'static, anyhow::Result<ExitCode>> {
         Command::Run(args) => run::run(args).boxed_local(),
         Command::Operator(args) => operator::operator(args).boxed_local(),
         Command::Gateway(args) => gateway::gateway(args).boxed_local(),
+        Command::Bridge(args) => bridge(args).boxed_local(),
         Command::Validate(args) => validate::validate(args).boxed_local(),
         Command::Snapshot(args) => of_cluster(snapshot::snapshot(args)).boxed_local(),
         Command::Rollback(args) => of_cluster(rollback::rollback(args)).boxed_local(),
@@ -96,6 +97,11 @@ fn dispatch(args: Args) -> LocalBoxFuture<'static, anyhow::Result<ExitCode>> {
         Command::Plugin(args) => plugin::plugin(args).boxed_local(),
         Command::Completion(args) => ready(complete::script(args.shell).map(|()| ExitCode::SUCCESS)).boxed_local(),
     }
+}
+
+async fn bridge(args: crate::bridge::BridgeArgs) -> anyhow::Result<ExitCode> {
+    crate::bridge::run(args).await?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The time limit of a command that sends requests to an API server.

@@ -103,7 +103,7 @@ pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let liveness = health.liveness.clone();
     let alive = Arc::new(move || liveness.check());
     let router = web::operator_router(Arc::clone(&catalog), Arc::clone(&health.ready), alive);
-    let server = tokio::spawn(web::serve(socket, router, stop.clone()));
+    let server = tokio::spawn(crate::transport::serve(socket, router, stop.clone()));
     let run = controller::run(client, settings, Inspector::new(launcher), metrics, health, stop.clone());
     tokio::pin!(run);
     tokio::select! {

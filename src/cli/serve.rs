@@ -77,7 +77,7 @@ impl HttpServers {
         let socket = bind(address, "--admin").await?;
         tracing::info!(address = %socket.local_addr()?, "admin API and metrics");
         let router = web::admin_router(Arc::clone(&self.engine), check);
-        self.admin.spawn(web::serve(socket, router, self.stop_admin.clone()));
+        self.admin.spawn(crate::transport::serve(socket, router, self.stop_admin.clone()));
         Ok(())
     }
 

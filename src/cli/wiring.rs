@@ -12,7 +12,8 @@ use crate::node::{Launcher, Lifetimes, WorkerMetrics, Workers};
 use crate::store::MemoryRecords;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Traces;
-use crate::upstream::{ServerLauncher, UpstreamMetrics, Upstreams};
+use crate::transport::ServerLauncher;
+use crate::upstream::{UpstreamMetrics, Upstreams};
 
 /// The random identity of this process.
 static INSTANCE: LazyLock<Instance> = LazyLock::new(|| Instance::new(&uuid::Uuid::new_v4().simple().to_string()));

@@ -16,6 +16,7 @@ pub mod json;
 pub mod kept_form;
 pub mod limits;
 pub mod log_level;
+pub mod members;
 pub mod mirror;
 pub mod plan;
 pub mod plugin;

@@ -9,9 +9,9 @@ use tokio_util::task::TaskTracker;
 
 use super::event_queue::EventQueue;
 use super::metrics::UpstreamMetrics;
-use super::stdio::ServerLauncher;
 use crate::domain::budget::ByteBudget;
 use crate::domain::instance::Instance;
+use crate::transport::ServerLauncher;
 
 /// The maximum number of small tasks that run in the background at the same time: cancellations, replies to servers,
 /// ends of sessions, and reading event streams to their end.

@@ -6,9 +6,7 @@
 
 mod context;
 mod event_queue;
-mod flow;
 mod handshake;
-mod members;
 mod metrics;
 mod request_failure;
 mod server;
@@ -35,7 +33,8 @@ use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 
 pub use self::metrics::UpstreamMetrics;
-pub use self::stdio::{ServerLauncher, server_main};
+
+use crate::transport::ServerLauncher;
 
 use self::context::UpstreamContext;
 use self::server::Server;

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::members::{JsonString, MOST, MessageMembers, Whose};
+use crate::domain::members::{JsonString, MOST, MessageMembers, Whose};
 use crate::domain::raw::RawObject;
 use crate::domain::upstream::{Answer, UpstreamError};
 

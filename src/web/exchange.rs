@@ -16,9 +16,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::gate::Gate;
 use super::outbox::Outbox;
-use super::response::{KEEP_ALIVE, KEEP_ALIVE_EVERY, RpcResponse, event, event_stream};
+use super::response::RpcResponse;
 use crate::domain::upstream::Era;
 use crate::engine::Engine;
+use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
 
 /// The future that handles one message.
 pub(super) struct RunningMessage {

@@ -14,8 +14,8 @@ use futures_util::future::BoxFuture;
 
 use super::access;
 use super::admin_query::AdminError;
-use super::connections::Peer;
 use crate::engine::Engine;
+use crate::transport::Peer;
 
 /// Checks a bearer token. The error says why the token is not accepted, and does not contain any part of the token.
 pub type CheckToken = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;

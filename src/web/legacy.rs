@@ -14,7 +14,6 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::accept::Accept;
 use super::envelope::{ClientMessage, Params, object, text};
 use super::exchange::OpenStream;
 use super::gate::{Gate, PathEndpoint};
@@ -22,7 +21,7 @@ use super::headers::VERSION_HEADER;
 use super::headers::{Presence, check_routing};
 use super::methods::{ANONYMOUS, NAME, VERSION, call_tool, list_tools, unknown_method};
 use super::outbox::{Outbox, WantedNotices};
-use super::response::{KEEP_ALIVE, KEEP_ALIVE_EVERY, RpcResponse, SESSION_HEADER, event, event_stream, refuse};
+use super::response::{RpcResponse, SESSION_HEADER, refuse};
 use crate::domain::log_level::LogLevel;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
@@ -31,6 +30,8 @@ use crate::domain::version::LEGACY_VERSIONS;
 use crate::engine::access::seal::SessionScope;
 use crate::engine::access::session::Session;
 use crate::engine::{Caller, Reply, Snapshot};
+use crate::transport::Accept;
+use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
 
 /// The maximum number of open GET streams of one session. Two are allowed, because the gateway may not yet have noticed
 /// that the client has lost the first one.

@@ -2,11 +2,9 @@
 //!
 //! Uses adapters only through `engine`.
 
-mod accept;
 mod access;
 mod admin;
 mod admin_query;
-mod connections;
 mod envelope;
 mod exchange;
 mod gate;
@@ -19,12 +17,10 @@ mod modern;
 mod operator;
 mod outbox;
 mod post;
-mod request_body;
 mod response;
 mod status;
 
 pub use admin::admin_router;
-pub use connections::serve;
 pub use gate::ServedListener;
 pub use guard::CheckToken;
 pub use mcp::mcp_router;

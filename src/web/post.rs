@@ -10,18 +10,16 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::FutureExt;
 
-use super::accept::Accept;
-use super::connections::Peer;
 use super::envelope::ClientMessage;
 use super::exchange::{RunningMessage, respond};
 use super::gate::{Gate, PathEndpoint};
 use super::outbox::Outbox;
-use super::request_body::{self, BodyError};
 use super::response::{RpcResponse, refuse};
 use super::{legacy, modern};
 use crate::domain::budget::{Category, Reservation};
 use crate::domain::upstream::Era;
 use crate::telemetry::trace_context::Cause;
+use crate::transport::{Accept, BodyError, Peer, is_json, read_body};
 
 /// How many copies of a message are held until it is answered: the received one, and the one for the upstream.
 const COPIES: u64 = 2;
@@ -44,10 +42,10 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
     let peer = head.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip());
     let account = gate.engine.sessions().accounts().of(peer);
     let reservation = budget.reservation_for(Category::Request, &account);
-    let body = match request_body::read(body, declared, limit, &reservation).await {
+    let body = match read_body(body, declared, limit, &reservation).await {
         Ok(body) if reservation.resize(COPIES * body.len() as u64).is_ok() => body,
         Ok(_) | Err(BodyError::NoRoom(_)) => return RpcResponse::no_room("null").into_response(),
-        Err(error) => return refuse(status_of(error), error.to_string()),
+        Err(error) => return refuse(error.status(), refusal(error)),
     };
     let outbox = Arc::new(Outbox::new(budget, &account, accept.events));
     let era = if modern::is_meant(&head.headers) { Era::Modern } else { Era::Legacy };
@@ -109,16 +107,9 @@ impl Post {
     }
 }
 
-fn status_of(error: BodyError) -> StatusCode {
+fn refusal(error: BodyError) -> String {
     match error {
-        BodyError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-        BodyError::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
-        BodyError::NoRoom(_) => StatusCode::SERVICE_UNAVAILABLE,
-        BodyError::Broken => StatusCode::BAD_REQUEST,
+        BodyError::TooLarge(_) => format!("{error} (limits.maxRequestSize)"),
+        _ => error.to_string(),
     }
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }

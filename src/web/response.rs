@@ -1,7 +1,6 @@
 //! HTTP responses: whole JSON bodies, and streams of events.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -17,6 +16,7 @@ use crate::domain::rpc::{
 };
 use crate::domain::upstream::Era;
 use crate::engine::{Reply, dropped};
+use crate::transport::sse::{event, written};
 
 /// The header that names a legacy session.
 pub(super) const SESSION_HEADER: &str = "mcp-session-id";
@@ -115,23 +115,6 @@ impl RpcResponse {
     }
 }
 
-/// Returns `bytes` in a form that keeps the reservation until they are written.
-fn written(bytes: Bytes, reservation: Option<Arc<Reservation>>) -> Bytes {
-    struct BudgetedBytes {
-        bytes: Bytes,
-        _reservation: Arc<Reservation>,
-    }
-    impl AsRef<[u8]> for BudgetedBytes {
-        fn as_ref(&self) -> &[u8] {
-            &self.bytes
-        }
-    }
-    match reservation {
-        Some(reservation) => Bytes::from_owner(BudgetedBytes { bytes, _reservation: reservation }),
-        None => bytes,
-    }
-}
-
 /// Refuses a request before any message was read, with this HTTP status and an error without an id.
 pub(super) fn refuse(status: StatusCode, message: impl Into<String>) -> Response {
     RpcResponse::error(status, "null", &RpcError::new(INVALID_REQUEST, message)).into_response()
@@ -153,36 +136,6 @@ fn status_of(code: i64) -> StatusCode {
         _ => StatusCode::OK,
     }
 }
-
-/// An SSE comment that keeps a silent stream open through proxies.
-pub(super) const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
-
-/// Renders one message as a server-sent event. If the JSON has several lines, each becomes a `data` field.
-pub(super) fn event(message: &str) -> Bytes {
-    let mut text = String::with_capacity(message.len() + 24);
-    text.push_str("event: message\n");
-    for line in message.split(['\n', '\r']) {
-        text.push_str("data: ");
-        text.push_str(line);
-        text.push('\n');
-    }
-    text.push('\n');
-    text.into()
-}
-
-/// Returns a response whose body is a stream of events.
-pub(super) fn event_stream(body: Body) -> Response {
-    let mut response = Response::new(body);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    response
-}
-
-/// How long a stream is silent before a keep-alive comment is sent, and how long a call may take before its answer
-/// becomes a stream.
-pub(super) const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 #[cfg(test)]
 mod tests {
@@ -213,10 +166,5 @@ mod tests {
             assert_eq!((&body["id"], &body["error"]["data"]), (&json!(7), &json!({"reason": NO_ROOM})));
             assert!(body["error"]["message"].as_str().unwrap().ends_with("what was asked may be done"));
         }
-    }
-
-    #[test]
-    fn a_message_over_lines_is_one_event() {
-        assert_eq!(&event("{\n\"a\":1}")[..], b"event: message\ndata: {\ndata: \"a\":1}\n\n");
     }
 }

@@ -14,7 +14,7 @@ use std::process::Command;
 const MAX_LINES: usize = 400;
 
 /// What a folder below `src` may not name, and the rule.
-const LAYERS: [(&[&str], &[&str], &str); 10] = [
+const LAYERS: [(&[&str], &[&str], &str); 13] = [
     (
         &["controller"],
         &[
@@ -73,6 +73,7 @@ const LAYERS: [(&[&str], &[&str], &str); 10] = [
             "crate::web",
             "crate::cli",
             "crate::telemetry",
+            "crate::transport",
         ],
         "the pure layers know no other",
     ),
@@ -99,6 +100,29 @@ const LAYERS: [(&[&str], &[&str], &str); 10] = [
         &["engine"],
         &["crate::source", "crate::node", "crate::upstream", "crate::store", "crate::web", "crate::cli"],
         "the engine knows its ports, not who implements them",
+    ),
+    (
+        &["transport", "bridge"],
+        &[
+            "crate::api",
+            "crate::config",
+            "crate::controller",
+            "crate::source",
+            "crate::node",
+            "crate::upstream",
+            "crate::store",
+            "crate::engine",
+            "crate::web",
+            "crate::cli",
+            "crate::telemetry",
+        ],
+        "the bridge is also a small program of its own, which has only the domain and the transports",
+    ),
+    (&["transport"], &["crate::bridge"], "transports know nothing that uses them"),
+    (
+        &["api", "config", "controller", "domain", "engine", "node", "source", "store", "telemetry", "upstream", "web"],
+        &["crate::bridge"],
+        "only the command line starts the bridge",
     ),
     (
         &["config", "domain", "engine", "node", "store", "telemetry", "upstream", "web"],

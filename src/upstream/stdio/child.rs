@@ -6,7 +6,6 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{Semaphore, mpsc};
@@ -17,18 +16,14 @@ use crate::domain::upstream::{Target, UpstreamError, UpstreamEvent};
 
 use super::open_requests::OpenRequests;
 use super::pipes::{OUTGOING, OUTGOING_BYTES, Outgoing, ProcessPipes};
-use super::server_launcher::find;
 use super::stderr_log::StderrLog;
 use super::stdout_reader::StdoutReader;
-use super::tree::Descendants;
+use crate::transport::{ProcessGroup, find};
 use crate::upstream::context::UpstreamContext;
 
 /// The variables of the gateway's own environment that a process inherits.
 const INHERITED: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TMPDIR"];
-/// How long a process may take to exit after its stdin was closed, and again after SIGTERM.
-const GRACE: Duration = Duration::from_secs(2);
-/// How long to wait for the last output of a process that has ended, and for the exit of a process that has closed its
-/// pipes.
+/// How long to wait for the last output of a process that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Starts the process. The caller cancels the returned token when the handshake is done. If the process ends on its own
@@ -38,9 +33,8 @@ pub(super) fn start(
     shared: &Arc<UpstreamContext>,
 ) -> Result<(ProcessPipes, CancellationToken), UpstreamError> {
     let mut child = spawn(target, shared)?;
-    let (Some(stdin), Some(stdout), Some(stderr), Some(pid)) =
-        (child.stdin.take(), child.stdout.take(), child.stderr.take(), child.id())
-    else {
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take(), ProcessGroup::new(child));
+    let (Some(stdin), Some(stdout), Some(stderr), Some(process)) = pipes else {
         return Err(UpstreamError::Connect("the process has no pipes".into()));
     };
     let (outgoing, queue) = mpsc::channel(OUTGOING);
@@ -60,10 +54,9 @@ pub(super) fn start(
     shared.tasks.spawn(write(stdin, queue, stop.clone(), ended.clone()));
     let logged = shared.tasks.spawn(StderrLog::new(target, shared, Arc::clone(&last_words)).run(stderr));
     shared.tasks.spawn(StdoutReader::new(target, shared, wire.clone()).run(stdout));
-    let supervisor =
-        Supervisor { target: Arc::clone(target), shared: Arc::clone(shared), calls, stop, ended, ready: ready.clone() };
+    let supervisor = Supervisor { target: Arc::clone(target), shared: Arc::clone(shared), calls, ready: ready.clone() };
     shared.tasks.spawn(async move {
-        let status = supervisor.watch(&mut child, pid).await;
+        let status = process.supervise(&stop, &supervisor.shared.hurry, &ended).await;
         let _ = tokio::time::timeout(LAST_WORDS, logged).await;
         let last = std::mem::take(&mut *last_words.lock().unwrap_or_else(PoisonError::into_inner));
         supervisor.report_end(status, last);
@@ -126,58 +119,10 @@ struct Supervisor {
     target: Target,
     shared: Arc<UpstreamContext>,
     calls: Arc<OpenRequests>,
-    stop: CancellationToken,
-    ended: CancellationToken,
     ready: CancellationToken,
 }
 
 impl Supervisor {
-    /// Waits until the process has exited or must end. Then ends its whole process group and, if the process was still
-    /// running, its other descendants. Returns the exit status, or `None` if the process was told to end.
-    async fn watch(&self, child: &mut Child, pid: u32) -> Option<ExitStatus> {
-        let exited = tokio::select! {
-            status = child.wait() => Some(status),
-            () = self.stop.cancelled() => None,
-            () = self.shared.hurry.cancelled() => None,
-            () = self.ended.cancelled() => tokio::time::timeout(LAST_WORDS, child.wait()).await.ok(),
-        };
-        let asked = self.stop.is_cancelled() || self.shared.hurry.is_cancelled();
-        // Once the process has exited, its descendants can no longer be found through it.
-        let started = if exited.is_none() { Descendants::of(pid) } else { Descendants::default() };
-        self.stop.cancel();
-        let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let status = match exited {
-            Some(status) => status,
-            None => self.end(child, group).await,
-        };
-        signal(group, Signal::KILL);
-        started.kill();
-        if asked { None } else { status.ok() }
-    }
-
-    /// Ends a process whose stdin is closed: waits for it to exit, then sends SIGTERM, then SIGKILL. If the gateway
-    /// aborts, sends SIGKILL immediately.
-    async fn end(&self, child: &mut Child, group: Option<Pid>) -> std::io::Result<ExitStatus> {
-        let gently = async {
-            if let Ok(status) = tokio::time::timeout(GRACE, child.wait()).await {
-                return Some(status);
-            }
-            signal(group, Signal::TERM);
-            tokio::time::timeout(GRACE, child.wait()).await.ok()
-        };
-        let status = tokio::select! {
-            status = gently => status,
-            () = self.shared.hurry.cancelled() => None,
-        };
-        match status {
-            Some(status) => status,
-            None => {
-                signal(group, Signal::KILL);
-                child.wait().await
-            }
-        }
-    }
-
     /// Fails all waiting requests, because the process has ended. `status` is `None` if the process was told to end.
     fn report_end(&self, status: Option<ExitStatus>, last: String) {
         let key = &self.target.plan.key;
@@ -191,12 +136,5 @@ impl Supervisor {
             self.shared.events.push(UpstreamEvent::Disconnected(key.clone()));
         }
         self.calls.close(UpstreamError::Lost(reason));
-    }
-}
-
-/// Signals the whole group. This fails only if the group no longer exists.
-fn signal(group: Option<Pid>, signal: Signal) {
-    if let Some(group) = group {
-        let _ = kill_process_group(group, signal);
     }
 }

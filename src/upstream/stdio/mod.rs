@@ -1,13 +1,10 @@
 //! A server as a child process: newline-delimited JSON on its stdin and stdout (MCP, transports, stdio).
 
 mod child;
-mod line_reader;
 mod open_requests;
 mod pipes;
-mod server_launcher;
 mod stderr_log;
 mod stdout_reader;
-mod tree;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,8 +16,6 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError};
 use crate::domain::version::BATCH_VERSION;
-
-pub use self::server_launcher::{ServerLauncher, server_main};
 
 use self::open_requests::OpenRequest;
 use self::pipes::ProcessPipes;

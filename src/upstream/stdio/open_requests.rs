@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use async_trait::async_trait;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::domain::upstream::{Answer, UpstreamError};
+use crate::transport::Awaited;
 
 /// How many progress notifications may wait for one caller. While as many wait, further ones are dropped.
 const PROGRESS: usize = 32;
@@ -132,17 +134,6 @@ impl OpenRequests {
         self.lock().closed.is_none()
     }
 
-    /// Waits until no request is waiting for an answer.
-    pub(super) async fn none_wait(&self) {
-        loop {
-            let emptied = self.emptied.notified();
-            if self.lock().waiting.is_empty() {
-                return;
-            }
-            emptied.await;
-        }
-    }
-
     fn remove(&self, state: &mut OpenState, id: u64) -> Option<Waiter> {
         let waiter = state.waiting.remove(&id);
         if state.waiting.is_empty() {
@@ -153,6 +144,19 @@ impl OpenRequests {
 
     fn lock(&self) -> MutexGuard<'_, OpenState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Awaited for OpenRequests {
+    async fn none_wait(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            if self.lock().waiting.is_empty() {
+                return;
+            }
+            emptied.await;
+        }
     }
 }
 

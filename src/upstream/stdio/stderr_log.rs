@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::process::ChildStderr;
 
-use super::line_reader::{LinePiece, LineReader};
 use crate::domain::ids::ObjectKey;
 use crate::domain::secret::Mask;
 use crate::domain::upstream::Target;
+use crate::transport::flow::Flow;
+use crate::transport::{LinePiece, LineReader};
 use crate::upstream::context::UpstreamContext;
-use crate::upstream::flow::Flow;
 use crate::upstream::metrics::{Dropped, UpstreamMetrics};
 
 /// The maximum number of bytes of a line that are logged. The rest of the line is skipped.

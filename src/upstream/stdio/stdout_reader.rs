@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 use serde_json::value::RawValue;
 use tokio::process::ChildStdout;
 
-use super::line_reader::{LinePiece, LineReader};
 use super::pipes::ProcessPipes;
 use super::stderr_log::printable;
 use crate::domain::budget::Category;
+use crate::domain::members::{MessageMembers, Whose, number};
 use crate::domain::upstream::{Answer, Target, UpstreamError, UpstreamEvent};
+use crate::transport::flow::{Flow, UNASKED};
+use crate::transport::{LinePiece, LineReader};
 use crate::upstream::context::UpstreamContext;
-use crate::upstream::flow::{Flow, UNASKED};
-use crate::upstream::members::{MessageMembers, Whose, number};
 use crate::upstream::metrics::Dropped;
 use crate::upstream::server_message::{self, InvalidMessage, Notice, ServerMessage};
 use crate::upstream::wire::{self, ENVELOPE};
@@ -54,7 +54,7 @@ impl StdoutReader {
         // A process serves a whole upstream, so it gets its own account in the budget.
         let reservation = self.shared.budget.reservation_for(Category::Answer, &Arc::default());
         let lines = LineReader::new(stdout, usize::try_from(limit).unwrap_or(usize::MAX), Some(reservation));
-        let mut lines = lines.answering(&self.wire.calls);
+        let mut lines = lines.answering(Arc::clone(&self.wire.calls) as _);
         let mut unasked = Flow::of_bytes();
         while let Ok(Some(piece)) = lines.next().await {
             let cost = piece.cost();

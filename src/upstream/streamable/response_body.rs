@@ -17,8 +17,8 @@ use sse_stream::SseByteStream;
 use super::client::chain;
 use crate::domain::budget::Reservation;
 use crate::domain::upstream::UpstreamError;
+use crate::transport::flow::{EACH, Flow};
 use crate::upstream::context::UpstreamContext;
-use crate::upstream::flow::{EACH, Flow};
 use crate::upstream::wire::ENVELOPE;
 
 /// Why a body ended early. This is the only error type of the streams in this module.

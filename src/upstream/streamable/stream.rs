@@ -11,7 +11,7 @@ use super::connection::Connection;
 use super::http_reply::{encoding, handle};
 use super::response_body::Messages;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};
-use crate::upstream::flow::UNASKED;
+use crate::transport::flow::UNASKED;
 use crate::upstream::server_message;
 
 /// The pause before the stream is first opened again. It doubles each time, up to the longest pause.

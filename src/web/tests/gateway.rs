@@ -34,7 +34,7 @@ use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::engine::{Engine, Ports};
 use crate::telemetry::metrics::Metrics;
-use crate::web::connections::Peer;
+use crate::transport::Peer;
 use crate::web::{ServedListener, admin_router, mcp_router};
 
 pub(super) struct NoPlugins;

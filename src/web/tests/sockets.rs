@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::gateway::Gateway;
-use crate::web::serve;
+use crate::transport::serve;
 
 async fn connect(gateway: &Gateway) -> (TcpStream, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

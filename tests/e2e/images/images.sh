@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # Makes archives of the images of the end-to-end test, on a machine that reaches no registry of images. Needs root.
 #
-#   images.sh BINARY FOLDER    writes pause.tar, coredns.tar, hawsepipe.tar and everything.tar into the folder
+#   images.sh BINARY BRIDGE FOLDER   writes pause.tar, coredns.tar, hawsepipe.tar and everything.tar into the folder
 #
 # The project's image is made by `make image` from the project's Dockerfile, on bases that are made here:
 #   BASE_IMAGE  the packages that distroless/cc-debian12 has, from Debian
 #   NODE_IMAGE  Node.js from npm
-#   RUST_IMAGE  Debian with a stand-in for cargo, which hands over BINARY, built on this machine
+#   RUST_IMAGE  Debian with stand-ins for cargo and rustc, which hand over BINARY and BRIDGE, built on this machine
 set -euo pipefail
 binary=$(realpath "${1:?the binary}")
-archives=$(realpath -m "${2:?a folder for the archives}")
+bridge=$(realpath "${2:?the static bridge}")
+archives=$(realpath -m "${3:?a folder for the archives}")
 cd "$(dirname "${BASH_SOURCE[0]}")"
 root=$(cd ../../.. && pwd)
-readonly binary archives root
+readonly binary bridge archives root
 readonly work=$root/.cache/e2e/work node_major=24
 # A storage of its own, which can be deleted as a whole; what a build caches is there too, in TMPDIR.
 export CONTAINERS_STORAGE_CONF=$work/storage.conf TMPDIR=$work/tmp BUILDAH_ISOLATION=chroot
@@ -85,14 +86,21 @@ make_debian() {
     image_of localhost/debian "$folder"
 }
 
-# What the Dockerfile's stage `build` is made on: its cargo copies the binary that was built on this machine.
+# What the Dockerfile's stage `build` is made on: its cargo copies the binaries that were built on this machine.
 make_rust() {
     local folder=$work/rust
     rm -rf "$folder" && mkdir -p "$folder"
     cp "$binary" "$folder/hawsepipe"
-    printf '#!/bin/sh\nmkdir -p target/release && cp /built/hawsepipe target/release/hawsepipe\n' >"$folder/cargo"
-    chmod +x "$folder/cargo"
-    printf 'FROM localhost/debian\nCOPY hawsepipe /built/\nCOPY cargo /usr/local/bin/\n' |
+    cp "$bridge" "$folder/hawsepipe-bridge"
+    printf '#!/bin/sh\necho "host: here"\n' >"$folder/rustc"
+    cat >"$folder/cargo" <<'EOF'
+#!/bin/sh
+mkdir -p target/release target/here/bridge
+cp /built/hawsepipe target/release/hawsepipe
+cp /built/hawsepipe-bridge target/here/bridge/hawsepipe-bridge
+EOF
+    chmod +x "$folder/cargo" "$folder/rustc"
+    printf 'FROM localhost/debian\nCOPY hawsepipe hawsepipe-bridge /built/\nCOPY cargo rustc /usr/local/bin/\n' |
         buildah build --quiet --tag localhost/rust -f - "$folder" >/dev/null
     rm -rf "$folder"
 }

@@ -24,7 +24,8 @@ use hawsepipe::domain::secret::SecretText;
 use hawsepipe::domain::tool::Tool;
 use hawsepipe::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamTarget};
 use hawsepipe::telemetry::catalog::Catalog;
-use hawsepipe::upstream::{ServerLauncher, UpstreamMetrics, Upstreams};
+use hawsepipe::transport::ServerLauncher;
+use hawsepipe::upstream::{UpstreamMetrics, Upstreams};
 use serde_json::value::RawValue;
 
 use crate::fixtures;

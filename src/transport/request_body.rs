@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 
@@ -13,16 +14,39 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the rest of a refused body is read and discarded, so that its sender can read the answer.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
+/// Why a body could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum BodyError {
-    #[error("the request is larger than {0} bytes (limits.maxRequestSize)")]
+pub enum BodyError {
+    /// It is larger than this number of bytes.
+    #[error("the request is larger than {0} bytes")]
     TooLarge(u64),
+    /// It did not arrive within this time.
     #[error("the request's body did not arrive within {0:?}")]
     TooSlow(Duration),
+    /// The budget of bytes has no room for it.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
+    /// The connection ended before it did.
     #[error("the request's body was cut off")]
     Broken,
+}
+
+impl BodyError {
+    /// Returns the HTTP status for a request whose body could not be read.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
+            Self::NoRoom(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Broken => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+/// Whether the body of a request with these headers is JSON.
+pub fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
 /// Reads a whole body of at most `limit` bytes, and reserves memory for it in `reservation`. A body in one piece is not
@@ -31,7 +55,7 @@ pub(super) enum BodyError {
 /// # Errors
 /// If the body is too large, too slow or cut off, or if there is no room for it. A body that is too large is refused
 /// before it is read if its length is declared, otherwise as soon as it exceeds the limit.
-pub(super) async fn read(
+pub async fn read_body(
     mut body: Body,
     declared: Option<u64>,
     limit: u64,

@@ -8,15 +8,15 @@ use tokio::time::Instant;
 /// The allowed number of bytes per second.
 const BYTES: u64 = 4 * 1024 * 1024;
 /// The cost of a line or an event in addition to its bytes. Without it, empty lines would cost nothing.
-pub(super) const EACH: u64 = 16;
+pub const EACH: u64 = 16;
 /// The maximum number of bytes of an incomplete message that are kept while no call waits for an answer.
-pub(super) const UNASKED: u64 = 1 << 20;
+pub const UNASKED: u64 = 1 << 20;
 /// The time over which amounts are added up.
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// A limit on an amount per second.
 #[derive(Debug)]
-pub(super) struct Flow {
+pub struct Flow {
     most: u64,
     spent: u64,
     began: Instant,
@@ -24,17 +24,17 @@ pub(super) struct Flow {
 
 impl Flow {
     /// Allows at most `most` per second.
-    pub(super) fn new(most: u64) -> Self {
+    pub fn new(most: u64) -> Self {
         Self { most, spent: 0, began: Instant::now() }
     }
 
     /// Allows at most 4 MiB per second.
-    pub(super) fn of_bytes() -> Self {
+    pub fn of_bytes() -> Self {
         Self::new(BYTES)
     }
 
     /// Takes `amount` if enough is left of the allowance of the current second. Returns whether it was taken.
-    pub(super) fn take(&mut self, amount: u64) -> bool {
+    pub fn take(&mut self, amount: u64) -> bool {
         if self.began.elapsed() >= WINDOW {
             (self.began, self.spent) = (Instant::now(), 0);
         }
@@ -47,7 +47,7 @@ impl Flow {
 
     /// Takes `amount`. If not enough is left of the allowance of the current second, waits until that second is over.
     /// The caller does not read in the meantime, so the server has to wait too.
-    pub(super) async fn spend(&mut self, amount: u64) {
+    pub async fn spend(&mut self, amount: u64) {
         if !self.take(amount) {
             tokio::time::sleep_until(self.began + WINDOW).await;
             (self.began, self.spent) = (Instant::now(), amount.min(self.most));

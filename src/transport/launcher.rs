@@ -16,29 +16,31 @@ const SUBCOMMAND: &str = "stdio-server";
 /// Starts the processes of servers by running this program, which then becomes the server.
 #[derive(Clone, Debug)]
 pub struct ServerLauncher {
-    program: PathBuf,
+    /// `None` starts servers directly.
+    program: Option<PathBuf>,
 }
 
 impl ServerLauncher {
     /// Returns a launcher that runs the program of this process, even if the program's file has been replaced in the
-    /// meantime.
+    /// meantime. Where there is no `/proc`, servers are started directly.
     pub fn current() -> Self {
-        Self::at("/proc/self/exe")
+        let program = PathBuf::from("/proc/self/exe");
+        Self { program: program.exists().then_some(program) }
     }
 
     /// Returns a launcher that runs the program at `path`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { program: path.into() }
+        Self { program: Some(path.into()) }
     }
 
     /// Returns a command that runs `program` with `name` as its argument 0.
-    pub(super) fn command(&self, program: &Path, name: &str) -> Command {
-        if !cfg!(target_os = "linux") {
+    pub fn command(&self, program: &Path, name: &str) -> Command {
+        let Some(own) = self.program.as_ref().filter(|_| cfg!(target_os = "linux")) else {
             let mut command = Command::new(program);
             command.arg0(name);
             return command;
-        }
-        let mut command = Command::new(&self.program);
+        };
+        let mut command = Command::new(own);
         command.arg(SUBCOMMAND).arg(Pid::as_raw(Some(getpid())).to_string()).arg(name).arg(program);
         command
     }
@@ -70,7 +72,7 @@ fn become_server(mut arguments: impl Iterator<Item = OsString>) -> io::Result<io
 
 /// Returns the file that `command` names. A command with a slash is a path, relative to `cwd` unless it is absolute.
 /// Any other command is a name in one of the folders of `path`.
-pub(super) fn find(command: &str, cwd: &Path, path: Option<&OsStr>) -> io::Result<PathBuf> {
+pub fn find(command: &str, cwd: &Path, path: Option<&OsStr>) -> io::Result<PathBuf> {
     if !cwd.is_dir() {
         return Err(io::Error::new(io::ErrorKind::NotADirectory, "the folder that it is to start in is not there"));
     }

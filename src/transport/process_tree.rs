@@ -11,6 +11,7 @@ struct ProcessIdentity {
     pid: i32,
     parent: i32,
     started: u64,
+    is_zombie: bool,
 }
 
 impl ProcessIdentity {
@@ -20,21 +21,32 @@ impl ProcessIdentity {
         // after the last one.
         let (_, after) = stat.rsplit_once(')')?;
         let field = |number: usize| after.split_ascii_whitespace().nth(number);
-        Some(Self { pid, parent: field(1)?.parse().ok()?, started: field(19)?.parse().ok()? })
+        let (parent, started) = (field(1)?.parse().ok()?, field(19)?.parse().ok()?);
+        Some(Self { pid, parent, started, is_zombie: field(0)? == "Z" })
     }
 }
 
+fn all() -> Vec<ProcessIdentity> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter_map(ProcessIdentity::of).collect()
+}
+
+/// Finds the children of the process `parent` that have exited and were not reaped.
+pub fn zombies_of(parent: u32) -> Vec<u32> {
+    let zombies = all().into_iter().filter(|process| process.is_zombie && u32::try_from(process.parent) == Ok(parent));
+    zombies.filter_map(|process| u32::try_from(process.pid).ok()).collect()
+}
+
+/// All descendants of a process, as of one moment.
 #[derive(Debug, Default)]
-pub(super) struct Descendants(Vec<ProcessIdentity>);
+pub struct Descendants(Vec<ProcessIdentity>);
 
 impl Descendants {
     /// Finds all current descendants of the process `root`.
-    pub(super) fn of(root: u32) -> Self {
-        let Ok(entries) = std::fs::read_dir("/proc") else { return Self::default() };
-        let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pub fn of(root: u32) -> Self {
         let mut children: HashMap<i32, Vec<ProcessIdentity>> = HashMap::new();
-        pids.filter_map(ProcessIdentity::of)
-            .for_each(|process| children.entry(process.parent).or_default().push(process));
+        all().into_iter().for_each(|process| children.entry(process.parent).or_default().push(process));
         let mut found = Vec::new();
         let mut parents = vec![i32::try_from(root).unwrap_or_default()];
         while let Some(parent) = parents.pop() {
@@ -45,8 +57,13 @@ impl Descendants {
         Self(found)
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Kills those of the processes that are still running, even if they have another parent by now.
-    pub(super) fn kill(&self) {
+    pub fn kill(&self) {
         for old in &self.0 {
             let lives = ProcessIdentity::of(old.pid).is_some_and(|now| now.started == old.started);
             if let Some(pid) = Pid::from_raw(old.pid).filter(|_| lives) {

@@ -9,35 +9,42 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The maximum number of ids that are read from one text, and of messages that are read from a batch.
-pub(super) const MOST: usize = 256;
+pub const MOST: usize = 256;
 
+/// One member of a message.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Member<'a> {
+pub struct Member<'a> {
     /// Whether the message has this member, even if its value could not be read.
-    pub(super) seen: bool,
+    pub seen: bool,
     /// The member's value; `None` if it is null or could not be read.
-    pub(super) value: Option<&'a RawValue>,
+    pub value: Option<&'a RawValue>,
 }
 
 /// The members of a message, as far as they could be read.
 #[derive(Debug, Default)]
-pub(super) struct MessageMembers<'a> {
-    pub(super) jsonrpc: Member<'a>,
-    pub(super) id: Member<'a>,
-    pub(super) method: Member<'a>,
-    pub(super) params: Member<'a>,
-    pub(super) result: Member<'a>,
-    pub(super) error: Member<'a>,
+pub struct MessageMembers<'a> {
+    /// The version of JSON-RPC.
+    pub jsonrpc: Member<'a>,
+    /// The id of a request or an answer.
+    pub id: Member<'a>,
+    /// The method of a request or a notification.
+    pub method: Member<'a>,
+    /// Its parameters.
+    pub params: Member<'a>,
+    /// The result of an answer.
+    pub result: Member<'a>,
+    /// The error of an answer.
+    pub error: Member<'a>,
     /// Whether one of these members occurs twice. Parsers differ in which of the two they use.
-    pub(super) doubled: bool,
+    pub doubled: bool,
     /// Whether the text is one complete object.
-    pub(super) whole: bool,
+    pub whole: bool,
     ids: Vec<u64>,
 }
 
 /// The requests that an invalid message answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Whose {
+pub enum Whose {
     /// The message answers the requests with these ids. There are several if the text contains more than one id.
     Calls(Vec<u64>),
     /// The message answers a request, but the id of that request cannot be read.
@@ -49,7 +56,7 @@ pub(super) enum Whose {
 
 impl<'a> MessageMembers<'a> {
     /// Reads `text` as far as it is a JSON object.
-    pub(super) fn read(text: &'a [u8]) -> Self {
+    pub fn read(text: &'a [u8]) -> Self {
         let mut members = Self::default();
         let mut json = serde_json::Deserializer::from_slice(text);
         let read = json.deserialize_map(MembersVisitor(&mut members)).and_then(|()| json.end());
@@ -71,13 +78,13 @@ impl<'a> MessageMembers<'a> {
 
     /// Whether the message has a member that only answers have. A truncated text without such a member may be a request
     /// of the gateway that the server echoes.
-    pub(super) fn carries_answer(&self) -> bool {
+    pub fn carries_answer(&self) -> bool {
         self.result.seen || self.error.seen
     }
 
     /// Returns which requests the message answers. Used if the message is invalid. An object without any sign of
     /// JSON-RPC counts as a log line.
-    pub(super) fn whose(self) -> Whose {
+    pub fn whose(self) -> Whose {
         let is_answer = self.carries_answer() || self.whole && self.jsonrpc.seen && !self.method.seen;
         if !is_answer {
             Whose::Nobody
@@ -93,7 +100,7 @@ impl<'a> MessageMembers<'a> {
 
 /// Returns the number that an id represents. Some servers answer a request with id `7` as `"7"` or `7.0`, which
 /// JSON-RPC considers different ids.
-pub(super) fn number(id: &RawValue) -> Option<u64> {
+pub fn number(id: &RawValue) -> Option<u64> {
     serde_json::from_str(id.get().trim_matches('"')).ok().or_else(|| {
         let number: f64 = serde_json::from_str(id.get()).ok()?;
         // Below this limit, `f64` represents every whole number exactly.
@@ -130,7 +137,7 @@ impl<'a> Visitor<'a> for MembersVisitor<'_, 'a> {
 
 /// A JSON string, borrowed from the text if it contains no escapes.
 #[derive(Deserialize)]
-pub(super) struct JsonString<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+pub struct JsonString<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {

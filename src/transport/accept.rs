@@ -4,13 +4,16 @@ use axum::http::{HeaderMap, header};
 
 /// The kinds of answer that a client accepts. A client without an `Accept` header accepts all (RFC 9110, 12.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Accept {
-    pub(super) json: bool,
-    pub(super) events: bool,
+pub struct Accept {
+    /// Whether JSON is accepted.
+    pub json: bool,
+    /// Whether event streams are accepted.
+    pub events: bool,
 }
 
 impl Accept {
-    pub(super) fn read(headers: &HeaderMap) -> Self {
+    /// Reads the header.
+    pub fn read(headers: &HeaderMap) -> Self {
         let mut values = headers.get_all(header::ACCEPT).iter().peekable();
         let mut accept = Self { json: values.peek().is_none(), events: values.peek().is_none() };
         for kind in values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')) {

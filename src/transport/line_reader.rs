@@ -2,20 +2,27 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::open_requests::OpenRequests;
+use super::flow::{EACH, UNASKED};
 use crate::domain::budget::Reservation;
-use crate::upstream::flow::{EACH, UNASKED};
 
 /// How many bytes are read at a time.
 const CHUNK: usize = 64 * 1024;
 /// The largest buffer, in bytes, that is kept while it is empty. A larger one is freed.
 const KEEP: usize = 4 * CHUNK;
 
+/// Requests whose answers a stream brings.
+#[async_trait]
+pub trait Awaited: std::fmt::Debug + Send + Sync {
+    /// Completes when no request waits for an answer.
+    async fn none_wait(&self);
+}
+
 /// Reads lines of limited length.
 #[derive(Debug)]
-pub(super) struct LineReader<R> {
+pub struct LineReader<R> {
     reader: R,
     limit: usize,
     buffer: Vec<u8>,
@@ -29,7 +36,7 @@ pub(super) struct LineReader<R> {
     /// short lines.
     reservation: Option<Reservation>,
     /// The requests of the process whose stdout is read. `None` for a stream that contains no answers.
-    calls: Option<Arc<OpenRequests>>,
+    calls: Option<Arc<dyn Awaited>>,
 }
 
 /// The outcome of filling the buffer.
@@ -43,7 +50,7 @@ enum Filled {
 
 /// The next piece of the input.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum LinePiece<'a> {
+pub enum LinePiece<'a> {
     /// A line without its newline.
     Line(&'a [u8]),
     /// The text after the last newline, at the end of the stream.
@@ -61,7 +68,7 @@ pub(super) enum LinePiece<'a> {
 
 impl LinePiece<'_> {
     /// How much this piece counts towards the rate limit.
-    pub(super) fn cost(&self) -> u64 {
+    pub fn cost(&self) -> u64 {
         let size = match self {
             Self::Line(bytes) | Self::Last(bytes) | Self::Cut(bytes) | Self::NoRoom(bytes) | Self::Unasked(bytes) => {
                 bytes.len()
@@ -75,19 +82,19 @@ impl LinePiece<'_> {
 impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Creates a reader for lines of at most `limit` bytes. `reservation` accounts for the memory of a line while it is
     /// read; short lines need none.
-    pub(super) fn new(reader: R, limit: usize, reservation: Option<Reservation>) -> Self {
+    pub fn new(reader: R, limit: usize, reservation: Option<Reservation>) -> Self {
         Self { reader, limit, buffer: Vec::new(), start: 0, searched: 0, skipping: false, reservation, calls: None }
     }
 
     /// Returns this reader, changed so that it gives up a long line when none of the requests in `calls` waits for an
     /// answer.
-    pub(super) fn answering(self, calls: &Arc<OpenRequests>) -> Self {
-        Self { calls: Some(Arc::clone(calls)), ..self }
+    pub fn answering(self, calls: Arc<dyn Awaited>) -> Self {
+        Self { calls: Some(calls), ..self }
     }
 
     /// Returns the next line or a part of one, or `None` at the end. The future must not be dropped before it
     /// completes.
-    pub(super) async fn next(&mut self) -> std::io::Result<Option<LinePiece<'_>>> {
+    pub async fn next(&mut self) -> std::io::Result<Option<LinePiece<'_>>> {
         let (start, end, cut) = loop {
             if let Some(found) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 let (start, end) = (self.start, self.searched + found);
@@ -169,7 +176,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 }
 
 /// Completes when no request waits for an answer. If `calls` is `None`, never completes.
-async fn none_wait(calls: Option<&Arc<OpenRequests>>) {
+async fn none_wait(calls: Option<&Arc<dyn Awaited>>) {
     match calls {
         Some(calls) => calls.none_wait().await,
         None => std::future::pending().await,
@@ -180,8 +187,17 @@ async fn none_wait(calls: Option<&Arc<OpenRequests>>) {
 mod tests {
     use std::sync::Arc;
 
+    use tokio::sync::Semaphore;
+
     use super::*;
     use crate::domain::budget::{ByteBudget, Category};
+
+    #[async_trait]
+    impl Awaited for Semaphore {
+        async fn none_wait(&self) {
+            let _ = self.acquire().await;
+        }
+    }
 
     async fn read(chunks: &[&[u8]], limit: usize) -> Vec<(String, bool)> {
         let (mut far, near) = tokio::io::duplex(16);
@@ -227,9 +243,9 @@ mod tests {
     #[tokio::test]
     async fn a_line_that_does_not_end_is_given_up_once_no_call_waits() {
         let budget = Arc::new(ByteBudget::new(16 << 20));
-        let (calls, (mut far, near)) = (Arc::new(OpenRequests::new()), tokio::io::duplex(CHUNK));
-        let waiting = calls.open().unwrap();
-        let mut lines = LineReader::new(near, usize::MAX, Some(budget.reservation(Category::Answer))).answering(&calls);
+        let (calls, (mut far, near)) = (Arc::new(Semaphore::new(0)), tokio::io::duplex(CHUNK));
+        let mut lines = LineReader::new(near, usize::MAX, Some(budget.reservation(Category::Answer)))
+            .answering(Arc::clone(&calls) as _);
         {
             let mut next = std::pin::pin!(lines.next());
             let text = vec![b'x'; 2 << 20];
@@ -239,7 +255,7 @@ mod tests {
                 written = tokio::io::AsyncWriteExt::write_all(&mut far, &text) => written.unwrap(),
             }
             assert!(budget.held(Category::Answer) > UNASKED);
-            assert!(calls.forget(waiting.id));
+            calls.add_permits(1);
             assert!(matches!(next.await, Ok(Some(LinePiece::Unasked(beginning))) if beginning.starts_with(b"xxx")));
         }
         let end = tokio::spawn(async move { tokio::io::AsyncWriteExt::write_all(&mut far, b"x\nafter\n").await });

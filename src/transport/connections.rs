@@ -41,17 +41,17 @@ const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0
 
 /// The two ends of a request's connection, stored in the request's extensions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer {
+pub struct Peer {
     /// The address that the connection came from.
-    pub(super) remote: SocketAddr,
+    pub remote: SocketAddr,
     /// The local address at which the connection arrived.
-    pub(super) local: SocketAddr,
+    pub local: SocketAddr,
 }
 
 impl Peer {
     /// Whether the connection came from this machine, and arrived at a loopback address. A connection that came from
     /// loopback but arrived at another address comes from a local proxy, which may act for any client.
-    pub(super) fn is_here(&self) -> bool {
+    pub fn is_here(&self) -> bool {
         [self.remote, self.local].iter().all(|address| address.ip().to_canonical().is_loopback())
     }
 }

@@ -1,0 +1,46 @@
+//! What all processes of the server share.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::domain::budget::ByteBudget;
+use crate::transport::{ServerLauncher, find};
+
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) command: String,
+    pub(super) args: Vec<String>,
+    pub(super) launcher: ServerLauncher,
+    /// The maximum size of a message in bytes, in both directions.
+    pub(super) max_message: usize,
+    /// The memory of all messages.
+    pub(super) budget: Arc<ByteBudget>,
+    /// All tasks that end with the processes.
+    pub(super) tasks: TaskTracker,
+    /// Cancelled when all processes must end.
+    pub(super) ending: CancellationToken,
+    /// Cancelled when processes get no more time to end by themselves.
+    pub(super) hurry: CancellationToken,
+    /// The processes that the bridge started and did not reap yet.
+    pub(super) own: Mutex<HashSet<u32>>,
+}
+
+impl Context {
+    /// Finds the server's program.
+    ///
+    /// # Errors
+    /// If there is none, or it may not be executed.
+    pub(super) fn find(&self) -> io::Result<PathBuf> {
+        find(&self.command, Path::new("."), std::env::var_os("PATH").as_deref())
+    }
+
+    /// Forgets a process that was reaped.
+    pub(super) fn reaped(&self, pid: u32) {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
+    }
+}

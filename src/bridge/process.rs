@@ -1,0 +1,228 @@
+//! One process of the server: starts it, reads and writes its pipes, and ends it.
+
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::calls::Calls;
+use super::context::Context;
+use super::message::ServerMessage;
+use super::stderr;
+use crate::domain::budget::Category;
+use crate::domain::members::{MessageMembers, Whose};
+use crate::domain::rpc::INTERNAL_ERROR;
+use crate::transport::{LinePiece, LineReader, ProcessGroup};
+
+/// How many messages, and how many bytes of them, may wait to be written to a process. A message that alone has more
+/// waits until no other waits.
+const OUTGOING: usize = 64;
+const OUTGOING_BYTES: usize = 8 << 20;
+/// How long to wait for the last output of a process that has ended.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+type Line = (Vec<u8>, OwnedSemaphorePermit);
+
+/// A running process. Its tasks keep this value until it has ended.
+#[derive(Debug)]
+pub(super) struct ServerProcess {
+    pub(super) calls: Calls,
+    outgoing: mpsc::Sender<Line>,
+    room: Arc<Semaphore>,
+    /// Cancelled to make the process end.
+    stop: CancellationToken,
+    /// Cancelled when the process has ended.
+    ended: CancellationToken,
+}
+
+/// The process cannot be started. The text names the command.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start {name}: {error}")]
+pub(super) struct CannotStart {
+    name: String,
+    error: std::io::Error,
+}
+
+impl ServerProcess {
+    /// Starts the process. `label` stands before each line of its stderr.
+    pub(super) fn start(context: &Arc<Context>, label: Option<String>) -> Result<Arc<Self>, CannotStart> {
+        let (process, stdin, stdout) = spawn(context, label)?;
+        let (outgoing, queue) = mpsc::channel(OUTGOING);
+        let (stop, closed) = (CancellationToken::new(), CancellationToken::new());
+        let server = Arc::new(Self {
+            calls: Calls::default(),
+            outgoing,
+            room: Arc::new(Semaphore::new(OUTGOING_BYTES)),
+            stop: stop.clone(),
+            ended: CancellationToken::new(),
+        });
+        context.tasks.spawn(write(stdin, queue, stop.clone(), closed.clone()));
+        let (reader, of_reader) = (Arc::clone(&server), (Arc::clone(context), closed.clone()));
+        let read = context.tasks.spawn(async move {
+            let (context, closed) = of_reader;
+            reader.read(&context, stdout).await;
+            closed.cancel();
+        });
+        let (told, ending) = (Arc::clone(&server), context.ending.clone());
+        context.tasks.spawn(async move {
+            tokio::select! {
+                () = ending.cancelled() => told.calls.close("the bridge is ending"),
+                () = told.ended.cancelled() => {}
+            }
+            told.stop();
+        });
+        let (watched, context_of_end) = (Arc::clone(&server), Arc::clone(context));
+        context.tasks.spawn(async move {
+            let pid = process.id();
+            let status = process.supervise(&stop, &context_of_end.hurry, &closed).await;
+            context_of_end.reaped(pid);
+            let _ = tokio::time::timeout(LAST_WORDS, read).await;
+            watched.ended.cancel();
+            watched.calls.close(&reason(status));
+        });
+        Ok(server)
+    }
+
+    /// Queues a message, and waits while too much is queued: the server may read slowly. Does nothing if the process no
+    /// longer reads; its calls fail then.
+    pub(super) async fn send(&self, text: String) {
+        let text = one_line(text);
+        let bytes = u32::try_from(text.len().min(OUTGOING_BYTES)).unwrap_or(u32::MAX);
+        if let Ok(room) = Arc::clone(&self.room).acquire_many_owned(bytes).await {
+            let _ = self.outgoing.send((text, room)).await;
+        }
+    }
+
+    /// Queues a small message, or drops it if too much is queued.
+    pub(super) fn offer(&self, text: String) {
+        let text = one_line(text);
+        let bytes = u32::try_from(text.len().min(OUTGOING_BYTES)).unwrap_or(u32::MAX);
+        if let Ok(room) = Arc::clone(&self.room).try_acquire_many_owned(bytes) {
+            let _ = self.outgoing.try_send((text, room));
+        }
+    }
+
+    /// Ends the process in the background.
+    pub(super) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Whether the process has ended or is told to.
+    pub(super) fn is_over(&self) -> bool {
+        self.stop.is_cancelled() || self.ended.is_cancelled()
+    }
+
+    /// Completes when the process has ended.
+    pub(super) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    async fn read(&self, context: &Context, stdout: ChildStdout) {
+        let reservation = context.budget.reservation(Category::Answer);
+        let mut lines = LineReader::new(stdout, context.max_message, Some(reservation));
+        while let Ok(Some(piece)) = lines.next().await {
+            match piece {
+                LinePiece::Line(line) | LinePiece::Last(line) => self.take(line),
+                LinePiece::Cut(beginning) => {
+                    let most = context.max_message;
+                    self.fail_of(beginning, &format!("the server's answer is larger than {most} bytes"));
+                }
+                LinePiece::NoRoom(beginning) | LinePiece::Unasked(beginning) => {
+                    self.fail_of(beginning, "the bridge holds as many bytes as it may");
+                }
+                LinePiece::Rest(_) => {}
+            }
+        }
+    }
+
+    fn take(&self, line: &[u8]) {
+        // A line that is not a message is passed over: servers log to stdout by mistake.
+        let Some((text, message)) =
+            std::str::from_utf8(line).ok().and_then(|text| Some((text, ServerMessage::parse(text)?)))
+        else {
+            return;
+        };
+        if let Some(reply) = self.calls.take(message, text) {
+            self.offer(reply);
+        }
+    }
+
+    /// Fails the calls that a line answers of which only the beginning could be read.
+    fn fail_of(&self, beginning: &[u8], why: &str) {
+        if let Whose::Calls(ids) = MessageMembers::read(beginning).whose() {
+            ids.into_iter().for_each(|own| self.calls.fail(own, INTERNAL_ERROR, why));
+        }
+    }
+}
+
+fn spawn(
+    context: &Arc<Context>,
+    label: Option<String>,
+) -> Result<(ProcessGroup, ChildStdin, ChildStdout), CannotStart> {
+    let cannot = |error| CannotStart { name: context.command.clone(), error };
+    let program = context.find().map_err(cannot)?;
+    // No process may be taken for an orphan between its start and the moment when it is known.
+    let mut own = context.own.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut child: Child = Command::from(context.launcher.command(&program, &context.command))
+        .args(&context.args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(cannot)?;
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take(), ProcessGroup::new(child));
+    let (Some(stdin), Some(stdout), Some(stderr), Some(process)) = pipes else {
+        return Err(cannot(std::io::Error::other("it has no pipes")));
+    };
+    own.insert(process.id());
+    drop(own);
+    context.tasks.spawn(stderr::pass_on(stderr, label));
+    Ok((process, stdin, stdout))
+}
+
+async fn write(
+    mut stdin: ChildStdin,
+    mut queue: mpsc::Receiver<Line>,
+    stop: CancellationToken,
+    closed: CancellationToken,
+) {
+    loop {
+        let line = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            line = queue.recv() => line,
+        };
+        let Some((text, _room)) = line else { return };
+        tokio::select! {
+            written = stdin.write_all(&text) => if written.is_err() {
+                // A process that does not read its stdin is useless, even if it still runs.
+                return closed.cancel();
+            },
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+fn reason(status: Option<ExitStatus>) -> String {
+    match status {
+        Some(status) => format!("the server's process has ended ({status})"),
+        None => "the server's process was stopped".to_owned(),
+    }
+}
+
+/// Puts a message on one line and ends it with a newline. In JSON, newlines occur only between tokens, where a space
+/// means the same.
+fn one_line(text: String) -> Vec<u8> {
+    let mut text = text.into_bytes();
+    for byte in text.iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')) {
+        *byte = b' ';
+    }
+    text.push(b'\n');
+    text
+}

@@ -1,0 +1,48 @@
+//! Orphans: processes whose parent has ended become children of the bridge, which is often process 1 of its container.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::context::Context;
+use crate::transport::{Descendants, zombies_of};
+
+/// The pause after each search, so that a server that starts many processes does not keep the bridge busy.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often the bridge kills what is left at its end. Processes may start others meanwhile.
+const SWEEPS: usize = 20;
+
+/// Reaps orphans that have exited. Without `/proc` none are found.
+pub(super) async fn reap_orphans(context: Arc<Context>) {
+    // Where this fails, orphans go to process 1.
+    let _ = set_child_subreaper(Some(getpid()));
+    let Ok(mut exits) = signal(SignalKind::child()) else { return };
+    while exits.recv().await.is_some() {
+        reap(&context);
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+fn reap(context: &Context) {
+    // The bridge's own children are left to those who wait for their exit status.
+    let own = context.own.lock().unwrap_or_else(PoisonError::into_inner);
+    for orphan in zombies_of(std::process::id()).into_iter().filter(|pid| !own.contains(pid)) {
+        if let Some(pid) = i32::try_from(orphan).ok().and_then(Pid::from_raw) {
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+    }
+}
+
+/// Kills all processes that descend from the bridge.
+pub(super) async fn kill_all() {
+    for _ in 0..SWEEPS {
+        let left = Descendants::of(std::process::id());
+        if left.is_empty() {
+            return;
+        }
+        left.kill();
+        tokio::time::sleep(PAUSE / 10).await;
+    }
+}

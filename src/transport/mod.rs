@@ -1,0 +1,20 @@
+//! What several adapters need of sockets, pipes and processes: connections of an HTTP server, bodies of requests, event
+//! streams, lines of a pipe, and processes that end with all that they started. Knows nothing of MCP.
+
+mod accept;
+mod connections;
+pub mod flow;
+mod launcher;
+mod line_reader;
+mod process_group;
+mod process_tree;
+mod request_body;
+pub mod sse;
+
+pub use self::accept::Accept;
+pub use self::connections::{Peer, serve};
+pub use self::launcher::{ServerLauncher, find, server_main};
+pub use self::line_reader::{Awaited, LinePiece, LineReader};
+pub use self::process_group::ProcessGroup;
+pub use self::process_tree::{Descendants, zombies_of};
+pub use self::request_body::{BodyError, is_json, read_body};
