@@ -1,13 +1,12 @@
-{{/* The prefix of every name. */}}
+{{/* The prefix of every name. One that is cut would be the same for several releases. */}}
 {{- define "hawsepipe.prefix" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride -}}
-{{- else if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- $made := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
+{{- $prefix := default $made .Values.fullnameOverride -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$" $prefix) -}}
+{{- fail (printf "the release %s gives objects the prefix %q, which must begin with a letter and have at most 40 characters, a-z, 0-9 and -: set fullnameOverride" .Release.Name $prefix) -}}
 {{- end -}}
+{{- $prefix -}}
 {{- end -}}
 
 {{/* The name of the operator's Deployment, roles and Lease. */}}
@@ -20,7 +19,10 @@
 {{- end -}}
 
 {{- define "hawsepipe.serviceAccount" -}}
-{{- default (ternary (include "hawsepipe.operator" .) "default" .Values.serviceAccount.create) .Values.serviceAccount.name -}}
+{{- if eq .Values.serviceAccount.name "default" -}}
+{{- fail "serviceAccount.name is default, the account of every pod of the namespace that names none: name one that the operator alone has" -}}
+{{- end -}}
+{{- default (include "hawsepipe.operator" .) .Values.serviceAccount.name -}}
 {{- end -}}
 
 {{- define "hawsepipe.selector" -}}

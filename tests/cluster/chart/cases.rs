@@ -31,6 +31,17 @@ pub fn cases(own: &str, other: &str) -> Vec<(&'static str, Value)> {
                 "fullnameOverride": "mcp",
             }),
         ),
+        (
+            "what is written in another way",
+            json!({
+                "image": {"registry": "localhost:5000/mcp", "repository": "team/hawse_pipe", "tag": "v1.2-rc.1"},
+                "gatewayImage": {"reference": "localhost:5000/mcp/gateway:1"},
+                "logLevel": "WARN,hawsepipe::controller=debug",
+                "podDisruptionBudget": {"maxUnavailable": 0},
+                "commonLabels": {"app.kubernetes.io/part-of": "mcp"},
+                "serviceAccount": {"create": false},
+            }),
+        ),
     ]
 }
 
@@ -113,5 +124,70 @@ pub fn refused() -> Vec<(Value, &'static str)> {
         (json!({"grants": [{"gateway": "main", "namespace": "a", "secrets": ["b"]}]}), "gateway"),
         (gateway(json!({"enabled": true})), "gateway.spec.authentication is required"),
         (json!({"watchNamespaces": ["elsewhere"], "demo": {"enabled": true}}), "not among watchNamespaces"),
+        (json!({"serviceAccount": {"name": "default"}}), "the account of every pod"),
     ]
 }
+
+/// More of them: each is refused by the schema, with the name of the value.
+pub fn refused_together() -> Vec<(Value, &'static [&'static str])> {
+    let image = |registry: &str, repository: &str| json!({"registry": registry, "repository": repository});
+    vec![
+        (
+            json!({
+                "global": {"imageRegistry": "https://x.y", "imagePullSecrets": ["a"]},
+                "logLevel": "loud",
+                "extraArgs": ["--lease=a/b"],
+                "extraEnv": [{"name": "HAWSEPIPE_LOG", "value": "debug"}],
+                "image": image("https://x.y/", "bad repo"),
+                "gatewayImage": {"reference": "bad image"},
+                "commonLabels": {"app.kubernetes.io/name": "mine"},
+                "podLabels": {"app.kubernetes.io/component": "mine"},
+                "podDisruptionBudget": {"maxUnavailable": -1},
+            }),
+            &[
+                "imageRegistry",
+                "imagePullSecrets",
+                "logLevel",
+                "extraArgs",
+                "extraEnv",
+                "registry",
+                "repository",
+                "reference",
+                "commonLabels",
+                "podLabels",
+                "maxUnavailable",
+            ],
+        ),
+        (
+            json!({
+                "image": {"registry": "registry.example.com/", "repository": "hawsepipe:1"},
+                "extraArgs": ["--gateway-image", "x"],
+                "logLevel": "info,kube",
+                "podDisruptionBudget": {"maxUnavailable": "150%"},
+            }),
+            &["registry", "repository", "extraArgs", "logLevel", "maxUnavailable"],
+        ),
+        (NULLS.iter().map(|name| ((*name).to_owned(), Value::Null)).collect(), &NULLS),
+        (json!({"rbac": {"extraRules": null}}), &["extraRules"]),
+    ]
+}
+
+/// Values that templates read parts of: without them they would fail with a stack.
+const NULLS: [&str; 16] = [
+    "commonAnnotations",
+    "image",
+    "imagePullSecrets",
+    "gatewayImage",
+    "logLevel",
+    "serviceAccount",
+    "rbac",
+    "podLabels",
+    "podDisruptionBudget",
+    "networkPolicy",
+    "metrics",
+    "alerts",
+    "dashboards",
+    "gateway",
+    "demo",
+    "test",
+];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::cases::{cases, refused};
+use super::cases::{cases, refused, refused_together};
 use super::helm::helms;
 use crate::harness::Cluster;
 
@@ -55,6 +55,43 @@ async fn values_that_are_wrong_are_refused_by_name() {
             assert!(error.contains(word), "{values}: {error}");
         }
     }
+}
+
+#[tokio::test]
+async fn what_would_fail_later_is_refused_by_the_schema() {
+    for helm in helms() {
+        for (values, names) in refused_together() {
+            let error = helm.objects(CHART, (RELEASE, "own"), &values).await.unwrap_err();
+            assert!(error.contains("the schema") && !error.contains("nil pointer"), "{values}: {error}");
+            let missing: Vec<_> = names.iter().filter(|name| !error.contains(**name)).collect();
+            assert!(missing.is_empty(), "{values}: {missing:?} are not refused: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn names_of_objects_are_valid_and_never_cut() {
+    let long = "a-release-whose-name-is-longer-than-it-may-be";
+    for helm in helms() {
+        for release in ["a.b", "9start", long] {
+            let error = helm.objects(CHART, (release, "own"), &json!({})).await.unwrap_err();
+            assert!(error.contains(release) && error.contains("set fullnameOverride"), "{release}: {error}");
+            helm.objects(CHART, (release, "own"), &json!({"fullnameOverride": "mcp"})).await.unwrap();
+        }
+    }
+}
+
+/// Any other account, such as the namespace's `default`, would give its rights to pods that are not the operator's.
+#[tokio::test]
+async fn an_account_that_is_made_elsewhere_has_the_name_of_the_deployment() {
+    let [_, helm] = helms();
+    let objects = helm.objects(CHART, ("r", "own"), &json!({"serviceAccount": {"create": false}})).await.unwrap();
+    let accounts: Vec<_> = objects
+        .iter()
+        .flat_map(|object| [&object["subjects"][0]["name"], &object["spec"]["template"]["spec"]["serviceAccountName"]])
+        .filter(|name| !name.is_null())
+        .collect();
+    assert_eq!(accounts, ["r-hawsepipe-operator"; 3], "two bindings and the Deployment");
 }
 
 /// Where pods must keep to the Pod Security Standard `restricted`, with the account `any`.
