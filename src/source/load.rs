@@ -69,14 +69,38 @@ impl LoadedManifests {
 /// `plugin_dir` is the plugin folder of a gateway that names none.
 pub fn load(files: Vec<FileText>, previous: Option<&LoadedManifests>, plugin_dir: &Path) -> LoadedManifests {
     let mut loading = ManifestLoader { loaded: LoadedManifests::default(), previous, plugin_dir };
-    for file in files {
-        let objects = loading.file(&file);
-        for object in &objects.objects {
-            loading.object(object, &file.folder);
+    let read: Vec<_> = files.iter().map(|file| (loading.file(file), file)).collect();
+    let counting = counting(read.iter().flat_map(|(found, _)| &found.objects), previous);
+    for (found, file) in &read {
+        loading.loaded.problems.extend(found.problems.iter().cloned());
+        for object in &found.objects {
+            match counting.get(&object.id) {
+                Some(other) if !std::ptr::eq(*other, object) => loading.duplicate(object, other),
+                _ => loading.object(object, &file.folder),
+            }
         }
-        loading.loaded.files.insert(file.path.to_path_buf(), objects);
     }
+    loading.loaded.files = read.into_iter().map(|(found, file)| (file.path.to_path_buf(), found)).collect();
     loading.loaded
+}
+
+/// Returns for each object the declaration that counts: of several, the one that counted at the last reading, so that a
+/// new one never takes over from what runs, and otherwise the first.
+fn counting<'a>(
+    objects: impl Iterator<Item = &'a FileObject>,
+    previous: Option<&LoadedManifests>,
+) -> BTreeMap<ObjectId, &'a FileObject> {
+    let mut counting: BTreeMap<ObjectId, &FileObject> = BTreeMap::new();
+    for object in objects {
+        let before = previous.and_then(|previous| previous.objects.get(&object.id));
+        // An edit of the same file counts; where the file is renamed, what it declares is the same.
+        let rank = |object: &FileObject| before.map(|b| (b.file == object.file, b.document == object.document));
+        let counts = counting.entry(object.id.clone()).or_insert(object);
+        if rank(object) > rank(counts) {
+            *counts = object;
+        }
+    }
+    counting
 }
 
 struct ManifestLoader<'a> {
@@ -86,32 +110,32 @@ struct ManifestLoader<'a> {
 }
 
 impl ManifestLoader<'_> {
-    /// Returns the objects of a file, or those of its last readable version if it cannot be read now.
+    /// Returns the objects of a file, or those of its last readable version and why it cannot be read now.
     fn file(&mut self, file: &FileText) -> FileObjects {
         let read = match &file.text {
             Ok(text) => document::read(&file.path, text, file.is_json()),
             Err(error) => Err(Box::new(unreadable(&file.path, error))),
         };
         match read {
-            Ok(objects) => {
-                self.loaded.problems.extend(objects.problems.iter().cloned());
-                objects
-            }
+            Ok(objects) => objects,
             Err(problem) => {
-                self.loaded.problems.push(*problem);
                 self.loaded.unreadable.push(file.path.to_path_buf());
-                self.previous.and_then(|p| p.files.get(file.path.as_path())).cloned().unwrap_or_default()
+                let before = self.previous.and_then(|p| p.files.get(file.path.as_path()));
+                let objects = before.map(|before| before.objects.clone()).unwrap_or_default();
+                FileObjects { objects, problems: vec![*problem] }
             }
         }
     }
 
+    /// Reports a declaration of an object of which another declaration counts.
+    fn duplicate(&mut self, object: &FileObject, counting: &FileObject) {
+        let (file, line) = (counting.file.display(), counting.places.here().line);
+        let message = format!("is declared twice; the one that counts is in {file}, line {line}: remove one of them");
+        let problem = Problem::error(Reason::InvalidObject, object.id.clone(), "metadata.name", message);
+        self.loaded.problems.push(object.locate(problem));
+    }
+
     fn object(&mut self, object: &FileObject, folder: &Path) {
-        if let Some(first) = self.loaded.objects.get(&object.id) {
-            let place = first.places.here();
-            let message = format!("is declared twice; the first is in {}, line {}", first.file.display(), place.line);
-            let problem = Problem::error(Reason::InvalidObject, object.id.clone(), "metadata.name", message);
-            return self.loaded.problems.push(object.locate(problem));
-        }
         self.loaded.objects.insert(object.id.clone(), object.clone());
         let problems = self.read(object, folder);
         let mut located: Vec<_> = problems.into_iter().map(|problem| object.locate(problem)).collect();

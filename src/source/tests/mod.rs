@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::*;
+use crate::config::input::SourceInput;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::TransportPlan;
 use crate::domain::reason::Reason;
@@ -139,10 +140,37 @@ fn the_later_of_two_is_a_problem() {
     let loaded = load(vec![file("a.yaml", PLUGIN), file("b.yaml", PLUGIN)], None, Path::new(""));
     assert_eq!(
         said(&loaded),
-        ["b.yaml:3:12: error: Plugin default/p: metadata.name: is declared twice; the first is in a.yaml, line 1 \
-             (InvalidObject)"]
+        ["b.yaml:3:12: error: Plugin default/p: metadata.name: is declared twice; the one that counts is in a.yaml, \
+             line 1: remove one of them (InvalidObject)"]
     );
     assert_eq!(loaded.plugins.len(), 1);
+}
+
+/// The code of the plugin `p`, and the files of the Problems.
+fn code_and_refused(loaded: &LoadedManifests) -> (String, Vec<String>) {
+    let SourceInput::Inline(code) = &loaded.plugins[0].source else { panic!("{:?}", loaded.plugins) };
+    let refused = loaded.problems.iter().filter_map(|located| located.file.as_ref());
+    (code.clone(), refused.map(|file| file.display().to_string()).collect())
+}
+
+#[test]
+fn a_second_declaration_does_not_take_over() {
+    let plugin = |code: &str| PLUGIN.replace("inline: x", &format!("inline: {code}"));
+    let read = |files: Vec<FileText>, before: &LoadedManifests| load(files, Some(before), Path::new(""));
+    let runs = read(vec![file("m.yaml", &plugin("old"))], &LoadedManifests::default());
+    let of = |name: &str| vec![name.to_owned()];
+
+    let joined = read(vec![file("a.yaml", &plugin("new")), file("m.yaml", &plugin("old"))], &runs);
+    assert_eq!(code_and_refused(&joined), ("old".to_owned(), of("a.yaml")), "the file that counts comes later");
+    let edited = read(vec![file("a.yaml", &plugin("old")), file("m.yaml", &plugin("edited"))], &joined);
+    assert_eq!(code_and_refused(&edited), ("edited".to_owned(), of("a.yaml")), "its file is edited");
+    let renamed = read(vec![file("a.yaml", &plugin("new")), file("z.yaml", &plugin("edited"))], &edited);
+    assert_eq!(code_and_refused(&renamed), ("edited".to_owned(), of("a.yaml")), "its file is renamed");
+    let one_file = format!("{}---\n{}", plugin("new"), plugin("edited"));
+    let inserted = read(vec![file("z.yaml", &one_file)], &renamed);
+    assert_eq!(code_and_refused(&inserted), ("edited".to_owned(), of("z.yaml")), "above it, in its own file");
+    let removed = read(vec![file("a.yaml", &plugin("new"))], &inserted);
+    assert_eq!(code_and_refused(&removed), ("new".to_owned(), Vec::new()), "there is only the other one");
 }
 
 #[test]
