@@ -43,7 +43,7 @@ pub fn zombies_of(parent: u32) -> Vec<u32> {
 pub struct Descendants(Vec<ProcessIdentity>);
 
 impl Descendants {
-    /// Finds all current descendants of the process `root`.
+    /// Finds all current descendants, other than those that have exited, of the process `root`.
     pub fn of(root: u32) -> Self {
         let mut children: HashMap<i32, Vec<ProcessIdentity>> = HashMap::new();
         all().into_iter().for_each(|process| children.entry(process.parent).or_default().push(process));
@@ -52,7 +52,7 @@ impl Descendants {
         while let Some(parent) = parents.pop() {
             let of_parent = children.remove(&parent).unwrap_or_default();
             parents.extend(of_parent.iter().map(|process| process.pid));
-            found.extend(of_parent);
+            found.extend(of_parent.into_iter().filter(|process| !process.is_zombie));
         }
         Self(found)
     }

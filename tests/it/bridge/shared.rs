@@ -88,3 +88,23 @@ async fn a_command_that_is_not_there_is_named() {
     assert_eq!(usage.status.code(), Some(2));
     assert!(String::from_utf8(usage.stderr).unwrap().contains("Usage: "));
 }
+
+#[tokio::test]
+async fn what_one_client_logs_reaches_no_other() {
+    let bridge = Bridge::asking(&["--session=Shared"], "logs-shared");
+    let http = Http::new();
+    let (one, other) = (http.initialize(&bridge.url()).await, http.initialize(&bridge.url()).await);
+    let (mut first, mut second) = (Events::of(&one).await, Events::of(&other).await);
+    let mut call = open_call(&one, 1, "log", json!({"arguments": {"text": "a secret"}})).await;
+    assert_eq!(call.next().await.unwrap()["params"]["data"], "a secret", "the only call under way");
+    assert_eq!(call.next().await.unwrap()["id"], 1);
+    // Without a stream of the call it is not clear whose message it is.
+    let body = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"log"}}"#;
+    let headers = [JSON[0], ("accept", "application/json"), ("mcp-session-id", one.id.as_str())];
+    assert_eq!(http.send(Method::POST, &one.url, &headers, body).await.status, 200);
+    for stream in [&mut first, &mut second] {
+        for _ in 0..2 {
+            assert_eq!(stream.next().await.unwrap()["method"], "notifications/tools/list_changed");
+        }
+    }
+}
