@@ -48,6 +48,10 @@ pub(super) struct GatewayReconciler {
     /// Whether everything that the plan requires was written.
     applied: bool,
     owned: OwnedObjects,
+    /// Whether the gateway asks for a route although Gateway API is not installed.
+    lacks_route_kind: bool,
+    /// Whether that changed since [`Self::note`] was last called.
+    is_news: bool,
     /// The desired objects with a workload, and what they were built from.
     built: Option<Built>,
     seal: SealSecret,
@@ -86,6 +90,8 @@ impl GatewayReconciler {
             damaged: false,
             applied: false,
             owned: OwnedObjects::default(),
+            lacks_route_kind: false,
+            is_news: false,
             built: None,
             seal: SealSecret::default(),
             named: false,
@@ -107,6 +113,7 @@ impl GatewayReconciler {
             damaged,
             owned,
             seal: self.seal,
+            lacks_route_kind: self.lacks_route_kind,
             named,
             names_written,
             retry,
@@ -184,6 +191,9 @@ impl GatewayReconciler {
             _ => Ok(()),
         };
         let applied = self.owned.apply(writer, watches, &self.planned.owner, &desired).await;
+        let wants_route = desired.workload.as_ref().is_some_and(|workload| workload.route.is_some());
+        let lacks_route_kind = wants_route && watches.extensions.is_known();
+        self.is_news |= std::mem::replace(&mut self.lacks_route_kind, lacks_route_kind) != lacks_route_kind;
         written.and(sealed).and(applied).and(settings.map(drop))
     }
 
@@ -252,13 +262,13 @@ impl GatewayReconciler {
         }
     }
 
-    /// Records the result of [`Self::apply`]. Returns whether the fault changed.
+    /// Records the result of [`Self::apply`]. Returns whether anything changed that the status shows.
     pub(super) fn note(&mut self, result: Result<(), ApplyError>, now: Instant) -> bool {
         let fault = result.as_ref().err().map(|error| (error.reason(), error.to_string()));
         let mut pauses = self.retry.map_or(Doubling::new(FIRST_RETRY, LONGEST_RETRY), |(pauses, _)| pauses);
         let pause = pauses.pause();
         self.retry = result.err().and_then(|error| error.again(now, pause)).map(|when| (pauses, when));
-        let is_news = fault != self.fault;
+        let is_news = std::mem::take(&mut self.is_news) || fault != self.fault;
         self.fault = fault;
         is_news
     }
@@ -290,6 +300,7 @@ impl GatewayReconciler {
             addresses: if runs_pods && self.planned.spec.is_some() { self.addresses() } else { Vec::new() },
             revisions: self.stored.revisions.clone(),
             fault: self.fault.clone(),
+            lacks_route_kind: self.lacks_route_kind,
         }
     }
 }

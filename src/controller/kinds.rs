@@ -22,6 +22,8 @@ pub(super) enum Use {
     Account,
     /// Created for each gateway: its pods and what belongs to them.
     Workload,
+    /// Created for each gateway that asks for it, if the cluster has the kind: its route.
+    Route,
     /// Created for each gateway: the key that its pods seal session ids with.
     Seal,
     /// Events that the operator publishes.
@@ -72,7 +74,7 @@ const CREATED: &[&str] = &["get", "list", "watch", "create", "patch"];
 const OPTIONAL: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
 /// All resources that the operator uses.
-pub(super) const TABLE: [Row; 30] = [
+pub(super) const TABLE: [Row; 31] = [
     written(Kind::MCPGateway, "mcpgateways").planned(),
     written(Kind::MCPUpstream, "mcpupstreams").planned(),
     written(Kind::Plugin, "plugins").planned(),
@@ -99,6 +101,7 @@ pub(super) const TABLE: [Row; 30] = [
     row("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", CREATED, Use::Workload),
     row("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", OPTIONAL, Use::Workload),
     row("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", OPTIONAL, Use::Workload),
+    row("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes", OPTIONAL, Use::Route),
     row("", "v1", "Secret", "secrets", &["create"], Use::Seal),
     row("events.k8s.io", "v1", "Event", "events", &["create", "patch"], Use::Events),
     row("", "v1", "ServiceAccount", "serviceaccounts/token", &["create"], Use::Token).at(Place::OwnAccount),
@@ -133,6 +136,11 @@ impl Row {
 
     const fn at(self, place: Place) -> Self {
         Self { place, ..self }
+    }
+
+    /// Whether the kind is an extension that a cluster does not have to have.
+    pub(super) fn is_extension(&self) -> bool {
+        self.what_for == Use::Route
     }
 
     /// Returns the resource in the form that Kubernetes clients use.
@@ -170,9 +178,12 @@ pub(super) fn planned_from() -> Vec<&'static str> {
 
 /// Returns the kinds that the operator creates besides snapshots. `runs_pods` is true if the operator creates gateways'
 /// pods; the kinds of workloads are then included.
-pub(super) fn owned_kinds(runs_pods: bool) -> impl Iterator<Item = ApiResource> {
-    let created = move |row: &&Row| row.what_for == Use::Account || runs_pods && row.what_for == Use::Workload;
-    TABLE.iter().filter(created).map(Row::api_resource)
+pub(super) fn owned_kinds(runs_pods: bool) -> impl Iterator<Item = &'static Row> {
+    TABLE.iter().filter(move |row| match row.what_for {
+        Use::Account => true,
+        Use::Workload | Use::Route => runs_pods,
+        _ => false,
+    })
 }
 
 #[cfg(test)]
@@ -186,6 +197,7 @@ mod tests {
 
     use super::*;
     use crate::api::snapshot::GatewaySnapshot;
+    use crate::controller::workload::HTTPRoute;
 
     #[test]
     fn kinds_are_named_as_their_types_name_them() {
@@ -194,15 +206,18 @@ mod tests {
             ApiResource::erase::<Role>(&()),
             ApiResource::erase::<RoleBinding>(&()),
         ];
-        assert_eq!(owned_kinds(false).collect::<Vec<_>>(), accounts);
+        assert_eq!(owned_kinds(false).map(Row::api_resource).collect::<Vec<_>>(), accounts);
         let pods = [
             ApiResource::erase::<Service>(&()),
             ApiResource::erase::<Deployment>(&()),
             ApiResource::erase::<PodDisruptionBudget>(&()),
             ApiResource::erase::<NetworkPolicy>(&()),
             ApiResource::erase::<HorizontalPodAutoscaler>(&()),
+            ApiResource::erase::<HTTPRoute>(&()),
         ];
-        assert_eq!(owned_kinds(true).skip(accounts.len()).collect::<Vec<_>>(), pods);
+        let owned = || owned_kinds(true).skip(accounts.len());
+        assert_eq!(owned().map(Row::api_resource).collect::<Vec<_>>(), pods);
+        assert!(owned().all(|row| row.is_extension() == (row.resource == "httproutes")));
         assert_eq!(resource(Kind::MCPGateway), ApiResource::erase::<crate::api::gateway::MCPGateway>(&()));
         assert_eq!(resource(Kind::PluginChain).plural, "pluginchains");
         assert!(planned_from().contains(&&*ApiResource::erase::<GatewaySnapshot>(&()).plural));

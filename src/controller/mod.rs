@@ -31,6 +31,7 @@ mod metrics;
 mod named_namespaces;
 mod namespaces;
 mod operator;
+mod optional_kind;
 mod own_account;
 mod owned;
 mod owner;

@@ -20,7 +20,7 @@ use super::manifest::Manifest;
 use super::owned::is_as_desired;
 use super::owner::Owner;
 use super::watches::{Watches, watch_of_owned};
-use super::workload::Workload;
+use super::workload::{HTTPRoute, Workload};
 use super::writer::Writer;
 
 /// The state of an owner's objects that is remembered between two rounds.
@@ -101,7 +101,7 @@ impl OwnedObjects {
         workload: &Workload,
         mut done: Result<(), ApplyError>,
     ) -> Result<(), ApplyError> {
-        let Workload { service, deployment, budget, autoscaler, network_policy, seals: _ } = workload;
+        let Workload { service, deployment, budget, autoscaler, route, network_policy, seals: _ } = workload;
         done = done.and(match network_policy {
             Ok(desired) => self.bring(round, name, desired.as_ref()).await,
             Err(why) => Err(ApplyError::Unseen(why.clone())),
@@ -117,7 +117,25 @@ impl OwnedObjects {
             Some(desired) if is_autoscaled => self.bring_scaled(round, name, desired, autoscaler.is_some()).await,
             desired => self.bring(round, name, desired.as_ref()).await,
         });
-        done.and(self.bring(round, name, budget.as_ref()).await)
+        done = done.and(self.bring(round, name, budget.as_ref()).await);
+        done.and(self.bring_route(round, name, route.as_ref()).await)
+    }
+
+    /// Brings the route up to date, if its kind is installed.
+    async fn bring_route(
+        &mut self,
+        round: &Round<'_>,
+        name: &str,
+        desired: Option<&Manifest<HTTPRoute>>,
+    ) -> Result<(), ApplyError> {
+        if round.watches.extensions.is_known() {
+            return Ok(());
+        }
+        match self.bring(round, name, desired).await {
+            // The kind was removed just now, which its watch will show.
+            Err(ApplyError::Request { error, .. }) if error.is_not_found() => Ok(()),
+            done => done,
+        }
     }
 
     /// Writes or deletes one object, if it is not as desired.

@@ -103,6 +103,9 @@ fn purpose(what_for: Use) -> &'static str {
         Use::Reporting => "Gateways' pods, which report what they run",
         Use::Account => "Created for each gateway: the service account of its pods, with its rights",
         Use::Workload => "Created for each gateway if --gateway-image is set: its pods and what belongs to them",
+        Use::Route => {
+            "Created for each gateway with spec.route if --gateway-image is set and the cluster has Gateway API"
+        }
         Use::Seal => {
             "Created for each gateway if --gateway-image is set: the key that its pods seal session ids with. It is not read"
         }

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceSpec};
 use kube::api::{ApiResource, DynamicObject, ObjectMeta, PartialObjectMeta};
 use kube::core::NamespaceResourceScope;
@@ -21,6 +21,7 @@ use super::cache_sync::{CacheSync, WatchKey};
 use super::kinds::{owned_kinds, resource, written_kinds};
 use super::lowered::Origin;
 use super::named_namespaces::or_named;
+use super::optional_kind::{Absence, OptionalKind, if_installed};
 use super::owned::{keep_own, keep_own_status};
 use super::watch::{is_news, keep, slim};
 use super::{GATEWAY_LABEL, MANAGED_BY};
@@ -44,6 +45,8 @@ pub(super) struct Watches {
     pub(super) snapshots: Stores<PartialObjectMeta<GatewaySnapshot>>,
     /// Objects other than snapshots that this operator created, by kind, reduced by [`keep_own`].
     owned: Vec<(ApiResource, Stores<DynamicObject>)>,
+    /// Whether the extensions among their kinds are not installed.
+    pub(super) extensions: Absence,
     /// Which watches have completed a list, and which are failing.
     pub(super) cache_sync: Arc<CacheSync>,
     /// Notified when a change requires a round of the planning loop.
@@ -56,7 +59,7 @@ impl Watches {
     /// creates workloads.
     pub(super) fn start(client: &Client, namespaces: BTreeSet<String>, runs_pods: bool) -> Self {
         let changed = Arc::new(Notify::new());
-        let cache_sync = Arc::default();
+        let (cache_sync, extensions) = (Arc::default(), Absence::default());
         let mut starting = Starting {
             client,
             namespaces: &namespaces,
@@ -76,11 +79,12 @@ impl Watches {
             pods: starting.typed_with(&with(GATEWAY_LABEL), |_, _| true),
             snapshots: starting.metadata(&with(&managed)),
             owned: owned_kinds(runs_pods)
-                .map(|kind| {
-                    let stores = starting.owned(&kind, &with(&managed));
-                    (kind, stores)
+                .map(|row| {
+                    let extension = row.is_extension().then_some(&extensions);
+                    (row.api_resource(), starting.owned(&row.api_resource(), extension, &with(&managed)))
                 })
                 .collect(),
+            extensions,
             _tasks: starting.tasks,
             scope: namespaces,
             cache_sync,
@@ -184,7 +188,14 @@ impl Starting<'_> {
         scopes.into_iter().map(follow).collect()
     }
 
-    fn owned(&mut self, resource: &ApiResource, config: &watcher::Config) -> Stores<DynamicObject> {
+    /// Starts the watches of objects that this operator created. With `extension`, which says whether the kind is not
+    /// installed, the kind is watched only while it is.
+    fn owned(
+        &mut self,
+        resource: &ApiResource,
+        extension: Option<&Absence>,
+        config: &watcher::Config,
+    ) -> Stores<DynamicObject> {
         let scopes = self.scopes(|client, namespace| match namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, resource),
             None => Api::all_with(client, resource),
@@ -198,8 +209,17 @@ impl Starting<'_> {
             parts(before) == parts(now) && before.data == now.data
         };
         let follow = |(namespace, api): (String, Api<Item<DynamicObject>>)| {
-            let stream = watch(api, config.clone()).modify(keep_own);
-            self.follow((watch_of_owned(&resource.plural), namespace), resource.clone(), stream, same)
+            let config = config.clone();
+            let watch = move || watch(api.clone(), config.clone());
+            let stream = match extension {
+                Some(absence) => {
+                    let (client, absence) = (self.client.clone(), absence.clone());
+                    if_installed(OptionalKind { client, resource: resource.clone(), absence }, watch)
+                }
+                None => watch().boxed(),
+            };
+            let watched = (watch_of_owned(&resource.plural), namespace);
+            self.follow(watched, resource.clone(), stream.modify(keep_own), same)
         };
         scopes.into_iter().map(follow).collect()
     }

@@ -97,6 +97,8 @@ reasons! {
     ServerNotFound,
     /// The cluster does not have the kind, or the operator does not have permission to read it.
     KindNotSupported,
+    /// The cluster does not have the CRDs of Gateway API.
+    GatewayAPINotInstalled,
     /// There is no such file, or it cannot be read.
     FileNotFound,
     /// Two upstreams of one gateway have the same name.

@@ -215,7 +215,7 @@ fn note_cluster(spec: &MCPGatewaySpec, findings: &mut Findings) {
     findings.served_in_cluster(spec.pod.is_some(), "spec.pod");
     findings.served_in_cluster(spec.network_policy.is_some(), "spec.networkPolicy");
     findings.served_in_cluster(spec.service.is_some(), "spec.service");
-    findings.cluster(spec.route.is_some(), "spec.route");
+    findings.served_in_cluster(spec.route.is_some(), "spec.route");
     findings.served_in_cluster(spec.admin.as_ref().is_some_and(|a| a.port.is_some()), "spec.admin.port");
     let mounted = spec.plugins.as_ref().is_some_and(|p| p.plugin_dir_from.is_some());
     findings.served_in_cluster(mounted, "spec.plugins.pluginDirFrom");

@@ -110,6 +110,8 @@ mod tests {
             let conflict = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Conflict",
                 "message": "it was modified", "code": 409});
             if before == 0 { (409, conflict) } else { (200, stored(true)) }
+        } else if path.starts_with("/apis/gateway.networking.k8s.io/") {
+            (404, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "m", "code": 404}))
         } else if path.ends_with("/main-gateway") {
             (200, stored(before > 0))
         } else {

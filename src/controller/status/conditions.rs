@@ -60,6 +60,7 @@ fn is_of_references(reason: Reason) -> bool {
             | FileNotFound
             | ServerNotFound
             | KindNotSupported
+            | GatewayAPINotInstalled
             | Unreadable
     )
 }

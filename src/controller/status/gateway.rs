@@ -23,7 +23,8 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let key = &object.id.key;
     let state = input.gateways.get(key);
     let pods = input.pods.get(key).cloned().unwrap_or_default();
-    let found = state.and_then(|state| state.planned.problems.get(&object.id)).cloned().unwrap_or_default();
+    let mut found = state.and_then(|state| state.planned.problems.get(&object.id)).cloned().unwrap_or_default();
+    found.extend(state.and_then(|state| no_route_kind(state, object)));
     let mut set = Conditions::new(object, now).warned(warnings(input, object));
     let accepted = set.accepted(&found);
     set.resolved(&found);
@@ -51,6 +52,14 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
         addresses: state.map(|state| state.addresses.clone()),
     };
     serde_json::to_value(status).unwrap_or_default()
+}
+
+/// Returns the problem of a gateway that asks for a route in a cluster without Gateway API.
+fn no_route_kind(state: &GatewayState, object: &LoweredObject) -> Option<Problem> {
+    let message = "the cluster does not have the kind HTTPRoute of gateway.networking.k8s.io/v1: install the CRDs of \
+                   Gateway API, or take the field out";
+    let problem = || Problem::error(Reason::GatewayAPINotInstalled, object.id.clone(), "spec.route", message);
+    state.lacks_route_kind.then(problem)
 }
 
 /// Adds `PartiallyInvalid` if objects in the plan have problems or, if none has, if the statuses of some kind cannot be

@@ -64,4 +64,6 @@ pub(in crate::controller) struct GatewayState {
     pub(in crate::controller) revisions: BTreeMap<String, Arc<Digests>>,
     /// Why the gateway's objects are not up to date, if they are not.
     pub(in crate::controller) fault: Option<(Reason, String)>,
+    /// Whether the gateway asks for a route although Gateway API is not installed.
+    pub(in crate::controller) lacks_route_kind: bool,
 }

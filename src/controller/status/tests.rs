@@ -92,6 +92,7 @@ fn input(objects: &[LoweredObject], pods: impl FnOnce(&str) -> Pods) -> StatusIn
         pin: Pin::None,
         revisions: [(revision.to_owned(), Arc::clone(&planned.digests))].into(),
         fault: None,
+        lacks_route_kind: false,
         planned: Arc::new(planned),
     };
     let key = objects[0].id.key.clone();
@@ -144,6 +145,21 @@ fn a_field_without_effect_is_told_beside_accepted() {
     assert_eq!(is, "True Accepted");
     assert!(message.starts_with("spec.pinning.mode: ") && message.ends_with("(NotImplemented)"), "{message}");
     assert_eq!(super::warnings(&input, &objects[1]).len(), 1);
+}
+
+#[test]
+fn a_route_whose_kind_is_not_installed_is_a_reference_that_is_not_resolved() {
+    let objects = chain_for("up");
+    let mut input = input(&objects, |revision| pods(&[Some(revision)]));
+    assert_eq!(condition(&input, &objects[0], "ResolvedRefs").0, "True ResolvedRefs");
+    input.gateways.values_mut().for_each(|state| state.lacks_route_kind = true);
+    let (is, message) = condition(&input, &objects[0], "ResolvedRefs");
+    assert_eq!(is, "False GatewayAPINotInstalled");
+    assert!(message.starts_with("spec.route: "), "{message}");
+    assert_eq!(condition(&input, &objects[0], "Ready").0, "False GatewayAPINotInstalled");
+    for works in ["Accepted", "Programmed"] {
+        assert_eq!(condition(&input, &objects[0], works).0, format!("True {works}"));
+    }
 }
 
 #[test]

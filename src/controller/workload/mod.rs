@@ -5,6 +5,7 @@ mod budget;
 mod deployment;
 mod input;
 mod network_policy;
+mod route;
 mod secrets;
 mod service;
 mod settings;
@@ -20,6 +21,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 pub(super) use self::input::{WorkloadInput, listeners};
 pub(super) use self::network_policy::{FindService, Peers, Resolver, Target, targets};
+pub(super) use self::route::HTTPRoute;
 pub(super) use self::service::addresses;
 pub use self::settings::{ImagePullPolicy, PodSettings};
 pub(super) use self::settings::{WorkloadSettings, Workloads};
@@ -31,6 +33,7 @@ pub(super) struct Workload {
     pub(super) deployment: Option<Manifest<Deployment>>,
     pub(super) budget: Option<Manifest<PodDisruptionBudget>>,
     pub(super) autoscaler: Option<Manifest<HorizontalPodAutoscaler>>,
+    pub(super) route: Option<Manifest<HTTPRoute>>,
     /// An error leaves it as it is, and says why.
     pub(super) network_policy: Result<Option<Manifest<NetworkPolicy>>, String>,
     /// Whether the pods need the Secret that the operator creates for sealing session ids.
@@ -46,6 +49,7 @@ impl Workload {
             deployment: Some(deployment::deployment(input)),
             budget: Some(budget::budget(input)),
             autoscaler: autoscaler::autoscaler(input),
+            route: route::route(input),
             network_policy: peers.map(|peers| peers.map(|peers| network_policy::network_policy(input, peers))),
             seals: input.seals(),
         }

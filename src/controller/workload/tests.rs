@@ -110,6 +110,29 @@ fn autoscaling_is_by_the_cpu_that_pods_request() {
 }
 
 #[test]
+fn a_route_leads_to_each_open_listener_and_has_no_timeout() {
+    let route = |spec: Value| workload(&planned(spec, &[])).route.map(|made| made.body().clone());
+    assert_eq!(route(json!({})), None);
+    let parents = json!([{"name": "edge", "namespace": "infra", "sectionName": "https"}, {"name": "inner"}]);
+    let written = json!({"parentRefs": parents, "hostnames": ["MCP.example.com"]});
+    let closed = json!({"certificateSecretRef": {"name": "tls"}});
+    let made = route(json!({"route": written, "listeners": [
+        {"name": "a", "port": 1}, {"name": "b", "port": 2, "path": "/b/mcp"}, {"name": "c", "port": 3, "path": "/c/"},
+        {"name": "a-too", "port": 4, "path": "/mcp"}, {"name": "closed", "port": 5, "path": "/d/mcp", "tls": closed},
+    ]}));
+    let made = made.unwrap();
+    assert_eq!(made["metadata"]["name"], "main-gateway");
+    assert_eq!((&made["spec"]["parentRefs"], &made["spec"]["hostnames"]), (&parents, &json!(["mcp.example.com"])));
+    let rule = |prefix: &str, port: u16| {
+        json!({"matches": [{"path": {"type": "PathPrefix", "value": prefix}}],
+            "backendRefs": [{"name": "main-gateway", "port": port}], "timeouts": {"request": "0s"}})
+    };
+    assert_eq!(made["spec"]["rules"], json!([rule("/", 1), rule("/b", 2), rule("/c", 3)]));
+    let listeners = json!([{"name": "closed", "port": 5, "tls": closed}]);
+    assert_eq!(route(json!({"route": written, "listeners": listeners})), None, "it would lead nowhere");
+}
+
+#[test]
 fn a_pod_may_disrupt_unless_the_spec_says_otherwise() {
     let budget = |spec: Value| workload(&planned(spec, &[])).budget.unwrap().body()["spec"].clone();
     assert_eq!(budget(json!({}))["maxUnavailable"], 1);

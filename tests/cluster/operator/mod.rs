@@ -23,6 +23,7 @@ mod outage;
 mod pinned;
 mod pods;
 mod quickstart;
+mod route;
 mod scope;
 mod seen;
 mod servers;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::harness::{ACCOUNT, Operated, gateway, object};
-use crate::harness::{Cluster, until};
+use crate::harness::{Cluster, Request, until};
 
 /// Has the operator create pods.
 pub const IMAGE: (&str, &str) = ("HAWSEPIPE_GATEWAY_IMAGE", "registry.example.com/hawsepipe:1");
@@ -40,6 +40,21 @@ impl Operated<'_> {
 
     async fn kubectl(&self, arguments: &[&str]) -> String {
         self.cluster.kubectl(&[&["-n", &self.namespace], arguments].concat(), "").await.unwrap()
+    }
+
+    /// Waits until an edit of something else does not make the operator apply this resource. It may do so after the first
+    /// ones, while its watch does not show yet what it applied last.
+    pub async fn until_left_alone(&self, resource: &str, edit: impl AsyncFn(u32)) {
+        let mut edits = 0;
+        until(&format!("{resource} is as desired"), async || {
+            edits += 1;
+            let mark = self.cluster.mark().await;
+            edit(edits).await;
+            let requests = self.cluster.requests_since(mark).await;
+            let is_patch = |r: &Request| r.namespace == self.namespace && r.verb == "patch" && r.resource == resource;
+            (!requests.iter().any(is_patch)).then_some(())
+        })
+        .await;
     }
 
     /// Writes of the operator to Deployments and the objects around them while nothing is to be written.

@@ -50,6 +50,7 @@ impl Namespace {
             pin: Pin::None,
             revisions,
             fault: None,
+            lacks_route_kind: false,
         };
         let compiled = Arc::new(CompiledObjects::new(Arc::clone(&objects), own, protocols, code));
         let mut input = StatusInput { compiled, gateways: [(key, state)].into(), ..StatusInput::default() };

@@ -32,7 +32,8 @@ impl Right {
     }
 }
 
-/// Every right that the operator's roles give, but that on tokens, which nothing asks for where no pod runs.
+/// Every right that the operator's roles give, but that on tokens, which nothing asks for where no pod runs, and those on
+/// routes, whose kind is not installed.
 pub async fn rights(cluster: &Cluster) -> Vec<Right> {
     apply_roles(cluster).await;
     let get = ["get", "clusterrole,role", "hawsepipe-operator", "-n", "hawsepipe-system", "-o", "json"];
@@ -55,7 +56,8 @@ pub async fn rights(cluster: &Cluster) -> Vec<Right> {
             }
         }
     }
-    rights.into_iter().filter(|right| right.resource != "serviceaccounts/token").collect()
+    let is_used = |right: &Right| !["serviceaccounts/token", "httproutes"].contains(&right.resource.as_str());
+    rights.into_iter().filter(is_used).collect()
 }
 
 /// An operator without a right.

@@ -1,0 +1,61 @@
+//! The HTTPRoute (Gateway API) to a gateway's Service.
+
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::input::WorkloadInput;
+use crate::api::gateway::inbound::ParentRef;
+use crate::controller::manifest::Manifest;
+use crate::domain::plan::ListenerPlan;
+
+/// The spec of an HTTPRoute. It declares no fields, because routes are built as JSON and never read.
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize)]
+#[kube(group = "gateway.networking.k8s.io", version = "v1", kind = "HTTPRoute", namespaced, schema = "disabled")]
+pub struct HTTPRouteSpec {}
+
+/// Returns the route; `None` if the gateway's spec does not ask for one, or if no listener is open.
+pub(super) fn route(input: &WorkloadInput<'_>) -> Option<Manifest<HTTPRoute>> {
+    let written = input.spec.route.as_ref()?;
+    let name = input.owner.workload();
+    let parents: Vec<_> = written.parent_refs.iter().map(parent).collect();
+    let hosts: Vec<_> = written.hostnames.iter().flatten().map(|host| host.to_ascii_lowercase()).collect();
+    let rules: Vec<_> = prefixes(&input.listeners).into_iter().map(|found| rule(&name, found)).collect();
+    if rules.is_empty() {
+        return None;
+    }
+    Some(Manifest::from_json(json!({
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": input.owner.metadata(&name, None),
+        "spec": {"parentRefs": parents, "hostnames": hosts, "rules": rules},
+    })))
+}
+
+fn rule(service: &str, (prefix, port): (&str, u16)) -> Value {
+    json!({
+        "matches": [{"path": {"type": "PathPrefix", "value": prefix}}],
+        "backendRefs": [{"name": service, "port": port}],
+        // No timeout: streams last as long as the client and the gateway want.
+        "timeouts": {"request": "0s"},
+    })
+}
+
+/// Returns the path below which all endpoints of a listener are, with its port, for each open listener. If two
+/// listeners have the same path, the first counts.
+fn prefixes(listeners: &[ListenerPlan]) -> Vec<(&str, u16)> {
+    let mut prefixes: Vec<(&str, u16)> = Vec::new();
+    for listener in listeners.iter().filter(|listener| listener.refusing.is_none()) {
+        let path = listener.path.as_str();
+        let base = path.strip_suffix("/mcp").unwrap_or(path.trim_end_matches('/'));
+        let prefix = if base.is_empty() { "/" } else { base };
+        if prefixes.iter().all(|(known, _)| *known != prefix) {
+            prefixes.push((prefix, listener.port));
+        }
+    }
+    prefixes
+}
+
+fn parent(parent: &ParentRef) -> Value {
+    json!({"name": parent.name, "namespace": parent.namespace, "sectionName": parent.section_name})
+}
