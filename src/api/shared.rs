@@ -6,14 +6,14 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::values::{DNS_LABEL, Quantity};
+use crate::api::values::{DATA_KEY, DNS_LABEL, DNS_SUBDOMAIN, Quantity};
 
 /// Refers to an object of the same namespace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalRef {
     /// Name of the object.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
 }
 
@@ -22,10 +22,10 @@ pub struct LocalRef {
 #[serde(rename_all = "camelCase")]
 pub struct KeyRef {
     /// Name of the Secret or ConfigMap.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
     /// Key in the data of the Secret or ConfigMap.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DATA_KEY))]
     pub key: String,
 }
 

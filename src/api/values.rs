@@ -8,6 +8,10 @@ use serde_json::{Map, Value};
 
 /// Pattern of object names and of words that become label values.
 pub const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+/// Pattern of the names of Secrets, ConfigMaps and claims (RFC 1123, subdomain).
+pub const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+/// Pattern of keys in the data of Secrets and ConfigMaps.
+pub const DATA_KEY: &str = "^[-._a-zA-Z0-9]+$";
 /// Pattern of label values.
 pub const LABEL_VALUE: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$";
 /// Pattern of HTTP and HTTPS URLs.

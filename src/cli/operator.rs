@@ -44,8 +44,8 @@ pub struct OperatorArgs {
     pub listen: Address,
     /// The Lease for leader election: NAMESPACE/NAME, or NAME in the operator's own namespace. Default:
     /// hawsepipe-operator in the operator's own namespace
-    #[arg(long, value_name = "NAMESPACE/NAME", env = "HAWSEPIPE_LEASE")]
-    pub lease: Option<String>,
+    #[arg(long, value_name = "NAMESPACE/NAME", env = "HAWSEPIPE_LEASE", value_parser = lease_name)]
+    pub lease: Option<LeaseName>,
     /// The image for the pods of gateways. Default: none; the operator then creates no pods, and you must run them
     /// yourself
     #[arg(long, value_name = "IMAGE", env = "HAWSEPIPE_GATEWAY_IMAGE", value_parser = NonEmptyStringValueParser::new())]
@@ -99,7 +99,8 @@ pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let socket = TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}: give another address with --listen ADDR"))?;
-    tracing::info!(address = %socket.local_addr()?, server, lease = settings.lease.name, "the operator starts");
+    let lease = format!("{}/{}", settings.lease.namespace, settings.lease.name);
+    tracing::info!(address = %socket.local_addr()?, server, lease, "the operator starts");
     let liveness = health.liveness.clone();
     let alive = Arc::new(move || liveness.check());
     let router = web::operator_router(Arc::clone(&catalog), Arc::clone(&health.ready), alive);
@@ -109,7 +110,7 @@ pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     tokio::select! {
         () = &mut run => {}
         _ = signals.next() => {
-            tracing::info!("ending: the lease is given back");
+            tracing::info!("the operator ends");
             stop.cancel();
             run.await;
         }
@@ -133,7 +134,7 @@ fn namespace(written: &str) -> Result<String, String> {
 
 fn settings(args: &OperatorArgs, own_namespace: &str) -> Settings {
     Settings {
-        lease: lease(args.lease.as_deref(), own_namespace),
+        lease: lease(args.lease.as_ref(), own_namespace),
         namespaces: args.namespaces.iter().cloned().collect(),
         cluster_domain: args.cluster_domain.clone(),
         pods: args
@@ -161,14 +162,30 @@ fn is_label(name: &str) -> bool {
     is_bounded && name.chars().all(|c| is_word(c) || c == '-')
 }
 
-fn lease(written: Option<&str>, own_namespace: &str) -> LeaseSettings {
-    let (namespace, name) = written.map_or((own_namespace, "hawsepipe-operator"), |written| {
-        written.split_once('/').unwrap_or((own_namespace, written))
-    });
+/// Name of a Lease, and its namespace if that is not the operator's own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeaseName {
+    namespace: Option<String>,
+    name: String,
+}
+
+fn lease_name(written: &str) -> Result<LeaseName, String> {
+    let (namespace, name) = match written.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, written),
+    };
+    if !namespace.is_none_or(is_label) || name.len() > MAX_DOMAIN || !name.split('.').all(is_label) {
+        return Err(format!("{written:?} is not NAMESPACE/NAME or NAME, of lower-case letters, digits, '-' and '.'"));
+    }
+    Ok(LeaseName { namespace: namespace.map(str::to_owned), name: name.to_owned() })
+}
+
+fn lease(written: Option<&LeaseName>, own_namespace: &str) -> LeaseSettings {
+    let namespace = written.and_then(|lease| lease.namespace.as_deref()).unwrap_or(own_namespace);
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "operator".into());
     LeaseSettings {
         namespace: namespace.to_owned(),
-        name: name.to_owned(),
+        name: written.map_or("hawsepipe-operator", |lease| &lease.name).to_owned(),
         holder: format!("{host}_{}", uuid::Uuid::new_v4()),
     }
 }
@@ -200,6 +217,21 @@ mod tests {
         for bad in ["", ".", "a..b", ".a", "Corp.example", "a b", "a/b", &"a.".repeat(60)] {
             let error = domain(bad).unwrap_err();
             assert!(error.contains("is not a DNS domain"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_lease_has_a_name_and_perhaps_a_namespace() {
+        let lease = |written| {
+            let settings = super::settings(&parsed(&["--lease", written])?, "own");
+            Ok::<_, String>((settings.lease.namespace, settings.lease.name))
+        };
+        assert_eq!(super::settings(&parsed(&[]).unwrap(), "own").lease.name, "hawsepipe-operator");
+        assert_eq!(lease("a.b").unwrap(), ("own".into(), "a.b".into()));
+        assert_eq!(lease("ns/a").unwrap(), ("ns".into(), "a".into()));
+        for bad in ["", "/", "a/", "/a", "a/b/c", "A B", "n.s/a", "a?b"] {
+            let error = lease(bad).unwrap_err();
+            assert!(error.contains("is not NAMESPACE/NAME or NAME"), "{bad}: {error}");
         }
     }
 

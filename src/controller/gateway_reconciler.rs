@@ -268,9 +268,12 @@ impl GatewayReconciler {
         let mut pauses = self.retry.map_or(Doubling::new(FIRST_RETRY, LONGEST_RETRY), |(pauses, _)| pauses);
         let pause = pauses.pause();
         self.retry = result.err().and_then(|error| error.again(now, pause)).map(|when| (pauses, when));
-        let is_news = std::mem::take(&mut self.is_news) || fault != self.fault;
+        let is_news = fault != self.fault;
+        if let (true, Some((_, message))) = (is_news, &fault) {
+            tracing::warn!(gateway = %self.planned.owner.key, "{message}");
+        }
         self.fault = fault;
-        is_news
+        std::mem::take(&mut self.is_news) || is_news
     }
 
     /// Returns the URLs at which the gateway's endpoints can be reached through its Service.

@@ -365,7 +365,6 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             if let Err(error) = &result {
                 span.record("fault", error.reason().as_str());
                 self.metrics.failed("MCPGateway", error.reason().as_str());
-                tracing::warn!(gateway = %key, "{error}");
             }
             told |= kept.note(result, Instant::now());
             again = again.min(kept.look_again()).min(kept.waits_until().map_or(again, until));

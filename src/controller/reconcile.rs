@@ -85,7 +85,11 @@ impl OwnedObjects {
             return account;
         }
         let role = self.bring(&round, &name, role.as_ref()).await;
-        let binding = self.bring(&round, &name, binding.as_ref()).await;
+        // A binding to somebody else's role would give the pods what that role gives.
+        let binding = match &role {
+            Err(ApplyError::Taken(_)) => Ok(()),
+            _ => self.bring(&round, &name, binding.as_ref()).await,
+        };
         let mut done = account.and(role).and(binding);
         if let Some(workload) = workload {
             done = self.bring_workload(&round, &name, workload, done).await;

@@ -68,6 +68,11 @@ use crate::api::gateway::takes::{TakesChains, TakesObjects, TakesUpstreams};
     "listeners: each needs a port of its own, and not admin.port (default 9090)"
 ))]
 #[x_kube(validation = Rule::new(
+    "has(self.listeners) || !has(self.admin) || !has(self.admin.port) || self.admin.port != 8080"
+).message(
+    "admin.port: 8080 is the port of the listener that a gateway without listeners has"
+))]
+#[x_kube(validation = Rule::new(
     "!has(self.audit) || self.audit.mode != 'Required' || (has(self.history) && has(self.history.store) && \
      has(self.history.store.postgres))"
 ).message(

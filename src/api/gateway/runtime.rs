@@ -16,6 +16,14 @@ use crate::api::values::{DNS_LABEL, Quantity};
 ).message(
     "plugins.poolSizePerPlugin (default 5) must be less than maxConcurrentExecutions (default 10): set both"
 ))]
+#[x_kube(validation = Rule::new(
+    "!has(self.pluginDirFrom) || !has(self.pluginDir) || (self.pluginDir.matches('^(/[^/:]+)+$') && \
+     !self.pluginDir.matches('/[.][.]?(/|$)') && \
+     !self.pluginDir.matches('^/(bin|dev|etc|lib|lib64|proc|run|sbin|sys|tmp|usr|var/lib/hawsepipe|var/run)(/|$)'))"
+).message(
+    "plugins.pluginDir: what pluginDirFrom mounts needs an absolute path without . and .. and :, outside the folders \
+     of the system and of the gateway"
+))]
 pub struct GatewayPlugins {
     /// Namespaces from which typed plugins, that is, plugins of a type other than middleware, are registered.
     /// Middleware plugins need no registration, because chains name them. Default: the gateway's own namespace.

@@ -40,7 +40,7 @@ pub struct MCPGatewayStatus {
     /// Number of errors in the MCPGateway and in the objects that it uses.
     pub problems: Option<u32>,
     /// URLs at which clients reach the gateway.
-    #[schemars(length(max = 16), inner(length(max = 2048)), extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 16), inner(length(max = 2048)), extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Option<Vec<String>>,
 }
 

@@ -35,6 +35,7 @@ impl ApplyError {
             Self::Taken(_) => Reason::NameTaken,
             Self::Build(BuildError::NotKept(_)) => Reason::RevisionNotFound,
             Self::Request { error: RequestError::Forbidden(..), .. } => Reason::Forbidden,
+            Self::Request { error, .. } if error.is_wrong() && !error.is_not_found() => Reason::InvalidConfig,
             _ => Reason::Pending,
         }
     }

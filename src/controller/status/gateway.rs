@@ -149,6 +149,9 @@ fn behind(state: &GatewayState, current: &str, pods: &Pods) -> Option<String> {
 }
 
 fn none_ready(object: &LoweredObject, pods: &Pods) -> String {
+    if pods.all == 0 && object.spec["replicas"] == 0 {
+        return "spec.replicas is 0".into();
+    }
     let label = format!("{GATEWAY_LABEL}={}", object.id.key.name);
     match pods.all {
         0 => format!("there is no pod with its label, {label}"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::secrets::{SecretKey, is_possible, named};
+use super::secrets::{SecretKey, named};
 use super::settings::WorkloadSettings;
 use crate::api::gateway::MCPGatewaySpec;
 use crate::api::gateway::pods::{SEAL_KEY, seal_secret};
@@ -63,10 +63,10 @@ impl<'a> WorkloadInput<'a> {
     }
 }
 
-/// Returns the key that session ids are sealed with: the one that the spec names, if a Secret can have it.
+/// Returns the key that session ids are sealed with: the one that the spec names, or the one that the operator creates.
 fn seal_key(owner: &Owner, spec: &MCPGatewaySpec) -> SecretKey {
     let named = spec.sessions.as_ref().and_then(|sessions| sessions.sealing_key_secret_ref.as_ref());
-    let named = named.map(|named| (named.name.clone(), named.key.clone())).filter(is_possible);
+    let named = named.map(|named| (named.name.clone(), named.key.clone()));
     named.unwrap_or_else(|| (seal_secret(&owner.key.name), SEAL_KEY.to_owned()))
 }
 

@@ -20,11 +20,6 @@ pub(super) fn named(namespace: &str, plans: &[&Plan]) -> BTreeSet<SecretKey> {
     all.into_iter().take(MAX_KEYS).collect()
 }
 
-/// Whether a Secret can have this name and this key.
-pub(super) fn is_possible((name, key): &SecretKey) -> bool {
-    is_name(name) && is_key(key)
-}
-
 /// Whether a Secret can have this name (RFC 1123, subdomain).
 fn is_name(name: &str) -> bool {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();

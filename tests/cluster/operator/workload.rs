@@ -189,7 +189,7 @@ async fn a_spec_that_the_api_server_refuses_is_told_and_its_correction_is_tried_
         object("MCPGateway", "main", &json!({"authentication": {"anonymous": {}}, "pod": pod}))
     };
     operated.apply(&[with("not a label's value")]).await;
-    let message = operated.until_condition("mcpgateways", "main", "Programmed", "False Pending").await;
+    let message = operated.until_condition("mcpgateways", "main", "Programmed", "False InvalidConfig").await;
     assert!(message.contains("deployments in ") && message.contains("not a label's value"), "{message}");
     operated.apply(&[with("a")]).await;
     operated.until_made("deployment/main-gateway", |made| !made.is_null()).await;
@@ -207,6 +207,14 @@ async fn an_object_of_that_name_that_somebody_else_has_is_left_alone_and_told() 
     assert_eq!(operated.made("service/main-gateway").await["spec"]["ports"][0]["port"], 1);
     operated.delete("service/main-gateway").await;
     operated.until_made("service/main-gateway", |made| made["spec"]["ports"][0]["port"] == 8080).await;
+
+    let addresses = async || operated.object("mcpgateways", "main").await["status"]["addresses"].clone();
+    let ours = addresses().await;
+    let theirs = r#"{"status": {"addresses": ["http://elsewhere.example"]}}"#;
+    let patch =
+        ["patch", "-n", &operated.namespace, "mcpgateway/main", "--subresource=status", "--type=merge", "-p", theirs];
+    operated.cluster.kubectl(&patch, "").await.unwrap();
+    until("the addresses are the gateway's own", async || (addresses().await == ours).then_some(())).await;
 }
 
 #[tokio::test]
@@ -221,6 +229,28 @@ async fn no_pods_run_as_an_account_that_is_somebody_elses() {
     }
     operated.delete("serviceaccount/main-gateway").await;
     operated.until_made("deployment/main-gateway", |made| !made.is_null()).await;
+}
+
+#[tokio::test]
+async fn pods_get_no_rights_of_a_role_that_is_somebody_elses_and_other_gateways_are_not_disturbed() {
+    let operated = start().await;
+    // The operator has the first right, and could bind to that role; the second it does not have.
+    for (name, resource) in [("one", "configmaps"), ("two", "secrets")] {
+        let rules = json!([{"apiGroups": [""], "resources": [resource], "verbs": ["list"]}]);
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": format!("{name}-gateway")}, "rules": rules});
+        operated.apply(&[role]).await;
+    }
+    operated.apply(&[gateway("one"), gateway("two"), gateway("other")]).await;
+    for name in ["one", "two"] {
+        let message = operated.until_condition("mcpgateways", name, "Programmed", "False NameTaken").await;
+        assert!(message.contains(&format!("Role {}/{name}-gateway", operated.namespace)), "{message}");
+        assert!(operated.made(&format!("rolebinding/{name}-gateway")).await.is_null(), "{name}");
+        assert!(operated.made(&format!("deployment/{name}-gateway")).await.is_null(), "{name}");
+    }
+    operated.until_made("deployment/other-gateway", |made| !made.is_null()).await;
+    operated.delete("role/two-gateway").await;
+    operated.until_made("deployment/two-gateway", |made| !made.is_null()).await;
 }
 
 #[tokio::test]
