@@ -113,6 +113,14 @@ pub fn is_read(text: &str) -> anyhow::Result<bool> {
     }
 }
 
+/// Returns text that others wrote without the characters that a terminal obeys: control characters, and those that
+/// turn the direction in which a line is shown.
+pub fn harmless(text: &str) -> String {
+    let turns =
+        |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if c.is_control() || turns(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
 /// Prints a line to standard error. Errors are ignored.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
@@ -144,6 +152,12 @@ pub fn outcome_text(entry: &Value, field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_replaced() {
+        assert_eq!(harmless("a\u{202e}b\u{7}c\u{1b}[2J"), "a\u{fffd}b\u{fffd}c\u{fffd}[2J");
+        assert_eq!(harmless("Grüße, \u{4f60}\u{597d}"), "Grüße, \u{4f60}\u{597d}");
+    }
 
     #[test]
     fn a_length_of_time_is_rounded() {

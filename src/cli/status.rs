@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::admin::get;
 use super::args::StatusArgs;
 use super::formats::ListFormat;
-use super::output::{Colour, Column, column, paint, print_line, print_list, text, wide};
+use super::output::{Colour, Column, column, harmless, paint, print_line, print_list, text, wide};
 
 pub async fn status(args: StatusArgs) -> anyhow::Result<ExitCode> {
     let status = get(&args.admin, "/api/v1/status").await?;
@@ -130,7 +130,10 @@ pub fn problem_line(problem: &Value) -> String {
         _ => format!("{} {}/{}: ", text(&object["kind"]), text(&object["namespace"]), text(&object["name"])),
     };
     let field = if problem["field"].is_null() { String::new() } else { format!("{}: ", text(&problem["field"])) };
-    format!("{}: {object}{field}{} ({})", paint(colour, word), text(&problem["message"]), text(&problem["reason"]))
+    let place = if problem["place"].is_null() { String::new() } else { format!("{}: ", text(&problem["place"])) };
+    let (message, reason) = (text(&problem["message"]), text(&problem["reason"]));
+    let (place, problem) = (harmless(&place), harmless(&format!("{object}{field}{message} ({reason})")));
+    format!("{place}{}: {problem}", paint(colour, word))
 }
 
 #[cfg(test)]
@@ -138,6 +141,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::problem::{Level, Problem};
+    use crate::domain::reason::Reason;
+    use crate::source::Located;
+    use crate::source::yaml::Position;
+
+    #[test]
+    fn a_problem_of_a_file_says_where_it_is() {
+        let problem = Problem::without_object(Level::Error, Reason::InvalidYaml, "it is not YAML".to_owned());
+        let place = |file: &str, place| Located { problem: problem.clone(), file: Some(file.into()), place };
+        let line = |located: Located| problem_line(&json!(located.to_problem()));
+        let position = Position { line: 3, column: 1 };
+        assert_eq!(line(place("m/a.yaml", Some(position))), "m/a.yaml:3:1: error: it is not YAML (InvalidYaml)");
+        assert_eq!(line(place("m/\u{202e}b.yaml", None)), "m/\u{fffd}b.yaml: error: it is not YAML (InvalidYaml)");
+    }
 
     #[test]
     fn an_upstream_is_connected_only_while_it_is() {

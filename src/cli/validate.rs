@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::args::{OptionArgs, ValidateArgs};
 use super::formats::ListFormat;
-use super::output::{Colour, column, paint, print_line, print_list, text, wide};
+use super::output::{Colour, column, harmless, paint, print_line, print_list, text, wide};
 use super::programs::missing;
 use super::wiring::workers;
 use crate::domain::ids::{Kind, ObjectId};
@@ -130,7 +130,7 @@ pub fn line(located: &Located) -> String {
         (Some(file), None) => format!("{}: ", file.display()),
         (None, _) => String::new(),
     };
-    format!("{place}{}: {}", paint(colour, word), located.problem)
+    format!("{}{}: {}", harmless(&place), paint(colour, word), harmless(&located.problem.to_string()))
 }
 
 /// Whether a Problem is only the consequence of another object's Problem: a chain names a Plugin that is not accepted.

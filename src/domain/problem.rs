@@ -30,17 +30,26 @@ pub struct Problem {
     pub field: String,
     /// What was found and what to do about it. Holds no value of a Secret and no line of plugin code.
     pub message: String,
+    /// File, line and column, as `gateway.yaml:3:1`; `None` outside of files.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub place: Option<String>,
 }
 
 impl Problem {
     /// Creates a Problem of level error.
     pub fn error(reason: Reason, object: ObjectId, field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { level: Level::Error, reason, object: Some(object), field: field.into(), message: message.into() }
+        let (field, message) = (field.into(), message.into());
+        Self { level: Level::Error, reason, object: Some(object), field, message, place: None }
     }
 
     /// Creates a Problem of level warning.
     pub fn warning(reason: Reason, object: ObjectId, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { level: Level::Warning, ..Self::error(reason, object, field, message) }
+    }
+
+    /// Creates a Problem that is about no object, but a file or a folder.
+    pub fn without_object(level: Level, reason: Reason, message: String) -> Self {
+        Self { level, reason, object: None, field: String::new(), message, place: None }
     }
 
     /// Whether the level is error.

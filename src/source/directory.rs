@@ -50,7 +50,7 @@ pub struct Directory<I> {
 pub struct CompiledManifests {
     /// The plan to put in force.
     pub plan: Plan,
-    /// All Problems, in the order of `located`.
+    /// All Problems with their places as texts, in the order of `located`.
     pub problems: Vec<Problem>,
     /// The same Problems with their places: first those of reading, in file order, then those of compiling.
     pub located: Vec<Located>,
@@ -129,7 +129,7 @@ impl<I: Inspect> Directory<I> {
         }
         let unreadable = loaded.unreadable.clone();
         self.loaded = Some(loaded);
-        let problems = located.iter().map(|l| l.problem.clone()).collect();
+        let problems = located.iter().map(Located::to_problem).collect();
         Ok(CompiledManifests { plan, problems, located, secrets, unreadable, folders })
     }
 

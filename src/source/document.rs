@@ -63,8 +63,7 @@ pub struct FileObjects {
 pub fn read(file: &Arc<PathBuf>, text: &str, is_json: bool) -> Result<FileObjects, Box<Located>> {
     let documents = if is_json { json(text) } else { yaml::read(text).map_err(|e| (e.place, e.message)) };
     let documents = documents.map_err(|(place, message)| {
-        let problem =
-            Problem { level: Level::Error, reason: Reason::InvalidYaml, object: None, field: String::new(), message };
+        let problem = Problem::without_object(Level::Error, Reason::InvalidYaml, message);
         Box::new(Located { problem, file: Some(file.to_path_buf()), place: Some(place) })
     })?;
     let mut found = FileObjects::default();
@@ -125,7 +124,7 @@ fn add_one(found: &mut FileObjects, file: &Arc<PathBuf>, document: &Value, place
 }
 
 fn finding(file: &Path, place: Position, level: Level, reason: Reason, message: String) -> Located {
-    let problem = Problem { level, reason, object: None, field: String::new(), message };
+    let problem = Problem::without_object(level, reason, message);
     Located { problem, file: Some(file.to_owned()), place: Some(place) }
 }
 

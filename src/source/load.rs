@@ -189,6 +189,6 @@ impl ManifestLoader<'_> {
 
 fn unreadable(path: &Path, error: &Unread) -> Located {
     let message = format!("cannot be read: {error}");
-    let problem = Problem { level: Level::Error, reason: error.reason, object: None, field: String::new(), message };
+    let problem = Problem::without_object(Level::Error, error.reason, message);
     Located { problem, file: Some(path.to_owned()), place: None }
 }

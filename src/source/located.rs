@@ -22,14 +22,21 @@ pub struct Located {
     pub place: Option<Position>,
 }
 
+impl Located {
+    /// Returns the Problem with its place, for a reader who does not have the files at hand.
+    pub fn to_problem(&self) -> Problem {
+        let place = self.file.as_ref().map(|file| match self.place {
+            Some(place) => format!("{}:{}:{}", file.display(), place.line, place.column),
+            None => file.display().to_string(),
+        });
+        Problem { place, ..self.problem.clone() }
+    }
+}
+
 impl fmt::Display for Located {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(file) = &self.file {
-            write!(f, "{}:", file.display())?;
-            if let Some(place) = self.place {
-                write!(f, "{}:{}:", place.line, place.column)?;
-            }
-            f.write_str(" ")?;
+        if let Some(place) = self.to_problem().place {
+            write!(f, "{place}: ")?;
         }
         let level = match self.problem.level {
             Level::Error => "error",

@@ -16,8 +16,7 @@ const MOST: usize = 3;
 pub(super) fn nothing_to_serve(paths: &[PathBuf]) -> Located {
     let places: Vec<_> = paths.iter().map(|path| place(path)).collect();
     let message = format!("there is nothing to serve: no MCPUpstream is in {}", places.join("; nor in "));
-    let (level, reason) = (Level::Warning, Reason::NothingToServe);
-    let problem = Problem { level, reason, object: None, field: String::new(), message };
+    let problem = Problem::without_object(Level::Warning, Reason::NothingToServe, message);
     Located { problem, file: None, place: None }
 }
 

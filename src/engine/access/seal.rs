@@ -14,6 +14,8 @@ use crate::domain::version::LEGACY_VERSIONS;
 const MAX_KEYS: usize = 8;
 /// The size of a key in bytes.
 const KEY_BYTES: usize = 32;
+/// How to make a key.
+const HOW: &str = "make one with `openssl rand -base64 32`";
 /// The size in bytes of the nonce with which an id begins.
 const NONCE_BYTES: usize = 12;
 /// The maximum length of an id that is read. The ids that this gateway makes are shorter.
@@ -77,9 +79,10 @@ impl SealKeys {
             if keys.len() == MAX_KEYS {
                 return Err(format!("line {number}: there are more than {MAX_KEYS} keys: remove the oldest"));
             }
-            keys.push(key(line).ok_or_else(|| {
-                format!("line {number} is not the base64 of {KEY_BYTES} bytes: make one with `openssl rand -base64 32`")
-            })?);
+            if STANDARD.decode(line).is_ok_and(|bytes| bytes == [0; KEY_BYTES]) {
+                return Err(format!("line {number} is {KEY_BYTES} zeros, which anybody can guess: {HOW}"));
+            }
+            keys.push(key(line).ok_or_else(|| format!("line {number} is not the base64 of {KEY_BYTES} bytes: {HOW}"))?);
         }
         let mut keys = keys.into_iter();
         let newest = keys.next().ok_or("it has no key: write one, such as `openssl rand -base64 32` prints")?;
@@ -193,6 +196,7 @@ mod tests {
         let message = wrong(&format!("\n{good}\n{secret}\n"));
         assert!(message.starts_with("line 3 is not the base64 of 32 bytes") && !message.contains(secret), "{message}");
         assert!(wrong(" \n").contains("openssl rand -base64 32"));
+        assert!(wrong(&STANDARD.encode([0; KEY_BYTES])).starts_with("line 1 is 32 zeros"));
         assert!(wrong(&format!("{good}\n").repeat(MAX_KEYS + 1)).contains("more than 8 keys"));
         assert!(SealKeys::parse(&SecretText::new(format!("{good}\n").repeat(MAX_KEYS))).is_ok());
     }

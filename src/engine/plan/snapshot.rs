@@ -198,11 +198,12 @@ fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
     routes.unnamed.iter().map(problem).collect()
 }
 
+/// Returns warnings about tools that are not offered: their server is at fault, not what is written about it.
 fn left_out(linked: &Linked, lists: &[Option<Arc<ToolList>>]) -> Vec<Problem> {
     let of_one = |(upstream, list): (&LinkedUpstream, &Option<Arc<ToolList>>)| {
         let object = ObjectId::new(Kind::MCPUpstream, upstream.target.plan.key.clone());
         let said = list.iter().flat_map(|list| &list.left_out);
-        said.map(|said| Problem::error(Reason::InvalidTool, object.clone(), "", said)).collect::<Vec<_>>()
+        said.map(|said| Problem::warning(Reason::InvalidTool, object.clone(), "", said)).collect::<Vec<_>>()
     };
     linked.upstreams.iter().zip(lists).flat_map(of_one).collect()
 }

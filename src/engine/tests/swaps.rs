@@ -77,6 +77,8 @@ async fn tools_that_are_left_out_are_problems_of_their_upstream() {
     let said: Vec<_> = engine.snapshot().problems().iter().map(ToString::to_string).collect();
     let expected = r#"MCPUpstream default/up: tool "t" is left out: its inputSchema is missing (InvalidTool)"#;
     assert_eq!(said, [expected]);
+    let is_error = engine.snapshot().problems().iter().any(crate::domain::problem::Problem::is_error);
+    assert!(!is_error, "nothing that is written is wrong, so that `hawsepipe wait` exits with 0");
 }
 
 #[tokio::test]
