@@ -8,6 +8,7 @@ mod destination;
 mod dropped;
 mod otlp_client;
 mod switch;
+mod variables;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -76,6 +77,8 @@ impl Traces {
         let mut exporter = self.exporter.lock().unwrap_or_else(PoisonError::into_inner);
         exporter.of_environment = !matches!(environment, Environment::Silent);
         if let Environment::Receiver(protocol) = environment {
+            let warnings = variables::warnings(destination::value);
+            warnings.iter().for_each(|warning| tracing::warn!("traces: {warning}"));
             exporter.provider = self.started(destination::of_environment(protocol, &self.dropped));
         }
     }

@@ -32,7 +32,7 @@ impl Environment {
         if is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none") {
             return Self::Off;
         }
-        if value("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| value("OTEL_EXPORTER_OTLP_ENDPOINT")).is_none() {
+        if endpoint_of_environment().is_none() {
             return Self::Silent;
         }
         let protocol = value("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL").or_else(|| value("OTEL_EXPORTER_OTLP_PROTOCOL"));
@@ -44,19 +44,22 @@ impl Environment {
 }
 
 /// The value of a variable; one that is empty counts as not set.
-fn value(variable: &str) -> Option<String> {
+pub(super) fn value(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|value| !value.is_empty())
+}
+
+fn endpoint_of_environment() -> Option<String> {
+    value("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| value("OTEL_EXPORTER_OTLP_ENDPOINT"))
 }
 
 /// Makes an exporter as the environment says.
 pub(super) fn of_environment(protocol: OtlpProtocol, dropped: &DroppedSpans) -> Result<SdkTracerProvider, String> {
+    let endpoint = endpoint_of_environment();
+    endpoint.as_deref().map_or(Ok(()), without_user)?;
     let endpoint = match protocol {
         // The exporter reads the variables itself.
         OtlpProtocol::Http => None,
-        OtlpProtocol::Grpc => {
-            let endpoint = value("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| value("OTEL_EXPORTER_OTLP_ENDPOINT"));
-            endpoint.map(|endpoint| url(&endpoint, GRPC_PATH))
-        }
+        OtlpProtocol::Grpc => endpoint.map(|endpoint| url(&endpoint, GRPC_PATH)),
     };
     Ok(provider(endpoint, protocol, dropped)?.build())
 }
@@ -67,10 +70,20 @@ pub(super) fn of_plan(plan: &TracingPlan, dropped: &DroppedSpans) -> Result<SdkT
         OtlpProtocol::Http => HTTP_PATH,
         OtlpProtocol::Grpc => GRPC_PATH,
     };
+    without_user(&plan.endpoint).map_err(|why| format!("spec.telemetry.tracing: {why}"))?;
     let share = f64::from(plan.sample_percent.min(100)) / 100.0;
     let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share)));
     let builder = provider(Some(url(&plan.endpoint, path)), plan.protocol, dropped);
     builder.map(|builder| builder.with_sampler(sampler).build()).map_err(|why| format!("spec.telemetry.tracing: {why}"))
+}
+
+/// Refuses an endpoint with a user or a password, which would not be sent.
+fn without_user(endpoint: &str) -> Result<(), String> {
+    let authority = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest).split(['/', '?', '#']).next();
+    match authority.is_some_and(|authority| authority.contains('@')) {
+        true => Err("the endpoint has a user or a password: send a header with OTEL_EXPORTER_OTLP_HEADERS".to_owned()),
+        false => Ok(()),
+    }
 }
 
 /// Adds the path to an endpoint that does not have it yet.
@@ -102,7 +115,18 @@ fn provider(
 
 #[cfg(test)]
 mod tests {
-    use super::{GRPC_PATH, HTTP_PATH, url};
+    use super::{GRPC_PATH, HTTP_PATH, url, without_user};
+
+    #[test]
+    fn a_password_that_would_not_be_sent_is_refused_and_not_repeated() {
+        for endpoint in ["http://user:hunter2@c:4318/base", "https://user@c", "user:hunter2@c"] {
+            let why = without_user(endpoint).unwrap_err();
+            assert!(why.contains("OTEL_EXPORTER_OTLP_HEADERS") && !why.contains("hunter2"), "{why}");
+        }
+        for endpoint in ["http://c:4318", "http://c/a@b", "http://c?a@b"] {
+            assert_eq!(without_user(endpoint), Ok(()));
+        }
+    }
 
     #[test]
     fn the_path_of_traces_is_added_once() {

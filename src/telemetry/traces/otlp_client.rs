@@ -3,6 +3,7 @@
 //! The exporter makes the same message for both. A unary call of gRPC is that message behind five bytes, in a POST over
 //! HTTP/2 whose trailers hold the status: that is little enough to do here, without a second client and its TLS.
 
+use std::error::Error;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -53,11 +54,14 @@ impl OtlpClient {
         Ok(Self { client, protocol, runtime: Handle::current(), last_logged: Mutex::default() })
     }
 
-    fn log_failure(&self, error: &str) {
+    fn log_failure(&self, to: &str, error: &str) {
         let mut last_logged = self.last_logged.lock().unwrap_or_else(PoisonError::into_inner);
         if last_logged.is_none_or(|last_logged| last_logged.elapsed() > QUIET) {
             *last_logged = Some(Instant::now());
-            tracing::warn!("traces are not taken: {error}. This is said once in {} minutes", QUIET.as_secs() / 60);
+            tracing::warn!(
+                "traces are not taken by {to}: {error}. This is said once in {} minutes",
+                QUIET.as_secs() / 60
+            );
         }
     }
 }
@@ -65,13 +69,15 @@ impl OtlpClient {
 #[async_trait]
 impl HttpClient for OtlpClient {
     async fn send_bytes(&self, request: http::Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let to = receiver(request.uri());
         let client = self.client.clone();
         let protocol = self.protocol;
         let exchange = async move {
             let request = if protocol == OtlpProtocol::Grpc { grpc_request(request) } else { request };
             let answer = client.request(request.map(Full::new));
-            let (head, body) = answer.await.map_err(|error| error.to_string())?.into_parts();
-            let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| error.to_string())?;
+            let (head, body) = answer.await.map_err(|error| with_causes(&error))?.into_parts();
+            let body = Limited::new(body, MAX_ANSWER).collect().await;
+            let body = body.map_err(|error| format!("the answer cannot be read: {}", with_causes(&*error)))?;
             match protocol {
                 OtlpProtocol::Http => Ok(Response::from_parts(head, body.to_bytes())),
                 OtlpProtocol::Grpc => {
@@ -84,17 +90,33 @@ impl HttpClient for OtlpClient {
         let answer: Result<Response<Bytes>, String> = match bounded.await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(format!("no answer within {TIMEOUT:?}")),
-            Err(error) => Err(error.to_string()),
+            Err(_) => Err("the process ended meanwhile".to_owned()),
         };
         match &answer {
             Ok(answer) if !answer.status().is_success() => {
-                self.log_failure(&format!("the answer is {}", answer.status()))
+                self.log_failure(&to, &format!("the answer is {}", answer.status()))
             }
             Ok(_) => {}
-            Err(error) => self.log_failure(error),
+            Err(error) => self.log_failure(&to, error),
         }
-        answer.map_err(Into::into)
+        answer.map_err(|error| format!("{to}: {error}").into())
     }
+}
+
+/// Returns the scheme, host, port and path of a URL: what is confidential can be in the rest.
+fn receiver(url: &http::Uri) -> String {
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{}{port}{}", url.scheme_str().unwrap_or("http"), url.host().unwrap_or_default(), url.path())
+}
+
+/// Returns the texts of an error and of its causes.
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
 }
 
 /// Makes a unary call of gRPC of a message.
@@ -132,4 +154,21 @@ fn grpc_answer(
     let mut answer = Response::new(body);
     *answer.status_mut() = code;
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_failure_says_where_to_and_why() {
+        // Nobody listens on a port that was just given up.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let client = OtlpClient::new(OtlpProtocol::Http).unwrap();
+        let url = format!("http://127.0.0.1:{port}/v1/traces?key=hunter2");
+        let error = client.send_bytes(http::Request::post(url).body(Bytes::new()).unwrap()).await.unwrap_err();
+        let said = error.to_string();
+        assert!(said.starts_with(&format!("http://127.0.0.1:{port}/v1/traces: ")), "{said}");
+        assert!(said.contains("Connection refused") && !said.contains("hunter2"), "{said}");
+    }
 }
