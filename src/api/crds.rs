@@ -104,14 +104,24 @@ pub fn crd_templates() -> Vec<(String, String)> {
 /// # Errors
 /// If the folder or a file cannot be written.
 pub fn write_crds(folder: &Path, files: Vec<(String, String)>) -> io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    files.into_iter().try_for_each(|(name, text)| std::fs::write(folder.join(name), text))
+    let named = |path: &Path, error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    std::fs::create_dir_all(folder).map_err(|error| named(folder, error))?;
+    files.into_iter().try_for_each(|(name, text)| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|error| named(&path, error))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::Value;
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_named() {
+        let error = write_crds(Path::new("/proc/hawsepipe"), Vec::new()).unwrap_err();
+        assert!(error.to_string().starts_with("/proc/hawsepipe: "), "{error}");
+    }
 
     #[test]
     fn the_files_are_what_the_types_say() {

@@ -65,11 +65,35 @@ fn share(engine: &Gateway, text: &SecretText) -> Result<(), String> {
 }
 
 async fn read(file: &Path) -> Result<SecretText, String> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
+    // A pipe that nobody writes to would be waited for.
+    if !tokio::fs::metadata(file).await.map_err(|error| error.to_string())?.is_file() {
+        return Err("it is not a file".to_owned());
+    }
     let file = File::open(file).await.map_err(|error| error.to_string())?;
-    let read = file.take(MAX_BYTES + 1).read_to_string(&mut text).await.map_err(|error| error.to_string())?;
+    let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes).await.map_err(|error| error.to_string())?;
     if read as u64 > MAX_BYTES {
         return Err(format!("it is larger than {MAX_BYTES} bytes"));
     }
-    Ok(SecretText::new(text))
+    let text = String::from_utf8(bytes);
+    text.map(SecretText::new).map_err(|_| "it is not base64: make a key with `openssl rand -base64 32`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_holds_no_text_is_refused_and_not_waited_for() {
+        let folder = std::env::temp_dir().join(format!("hawsepipe-seal-{}", uuid::Uuid::new_v4().simple()));
+        std::fs::create_dir(&folder).unwrap();
+        let (raw, pipe) = (folder.join("raw"), folder.join("pipe"));
+        std::fs::write(&raw, [7, 0xff, 0]).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let raw = read(&raw).await.unwrap_err();
+        assert!(raw.contains("openssl rand -base64 32"), "{raw}");
+        let waited = tokio::time::timeout(Duration::from_secs(60), read(&pipe)).await;
+        assert_eq!(waited.expect("a pipe is not waited for").unwrap_err(), "it is not a file");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -1,11 +1,13 @@
 //! The state that `hawsepipe run` stores for the next run.
 
 use std::ffi::OsStr;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 use super::args::RunArgs;
 use super::serve::Gateway;
@@ -24,24 +26,28 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Returns the state folder for a command line.
 ///
 /// # Errors
-/// If `--state-dir`, or one of its parents, is a file.
+/// See [`check_folder`].
 pub fn folder(args: &RunArgs) -> anyhow::Result<Arc<StateFolder>> {
     check_folder(args.state_dir.as_deref())?;
     let default = || default_folder(args, std::env::var_os("XDG_STATE_HOME").as_deref(), std::env::home_dir());
     Ok(Arc::new(StateFolder::at(args.state_dir.clone().or_else(default))))
 }
 
-/// Checks that `--state-dir` is a folder or can be created as one.
+/// Checks that `--state-dir` is a folder, or creates it.
 ///
 /// # Errors
-/// If the path, or one of its parents, is a file. The error names that file.
+/// If the path, or one of its parents, is a file, which the error names, or the folder cannot be created.
 pub fn check_folder(written: Option<&Path>) -> anyhow::Result<()> {
     let Some(written) = written else { return Ok(()) };
     match written.ancestors().find(|path| path.exists()) {
         Some(there) if !there.is_dir() => {
             bail!("--state-dir {}: {} is not a folder", written.display(), there.display())
         }
-        _ => Ok(()),
+        _ => DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(written)
+            .with_context(|| format!("--state-dir {}: it cannot be created", written.display())),
     }
 }
 
@@ -115,6 +121,12 @@ mod tests {
         let args = Args::try_parse_from([&["hawsepipe", "run"], arguments].concat()).unwrap();
         let Command::Run(run) = args.command else { unreachable!() };
         default_folder(&run, state_home.map(OsStr::new), home.map(PathBuf::from))
+    }
+
+    #[test]
+    fn a_state_folder_that_cannot_be_created_is_an_error_at_the_start() {
+        let error = check_folder(Some(Path::new("/proc/hawsepipe"))).unwrap_err();
+        assert!(error.to_string().starts_with("--state-dir /proc/hawsepipe: "), "{error:#}");
     }
 
     #[test]

@@ -60,6 +60,10 @@ fn spec(args: &args::SubjectArgs, name: &str) -> anyhow::Result<Value> {
 }
 
 fn variable(written: &str) -> anyhow::Result<Value> {
+    let name = written.split_once('=').map_or(written, |(name, _)| name);
+    if name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        bail!("--env {name:?}: the name of a variable has only letters, digits and _, with no digit first");
+    }
     if let Some((name, value)) = written.split_once('=') {
         return Ok(json!({"name": name, "value": value}));
     }
@@ -86,6 +90,15 @@ pub(super) const NAME: &str = "plugin-run";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_variable_has_the_name_of_one() {
+        assert_eq!(variable("A_1=x=y").unwrap(), json!({"name": "A_1", "value": "x=y"}));
+        for wrong in ["A B=hunter2", "1A=hunter2", "a-b=hunter2"] {
+            let error = variable(wrong).unwrap_err().to_string();
+            assert!(error.starts_with("--env ") && !error.contains("hunter2"), "{error}");
+        }
+    }
 
     #[test]
     fn a_file_gives_its_plugin_a_name() {
