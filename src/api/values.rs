@@ -14,8 +14,11 @@ pub const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-
 pub const DATA_KEY: &str = "^[-._a-zA-Z0-9]+$";
 /// Pattern of label values.
 pub const LABEL_VALUE: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$";
-/// Pattern of HTTP and HTTPS URLs.
-pub const HTTP_URL: &str = r"^https?://[^\s]+$";
+/// Pattern of HTTP and HTTPS URLs: perhaps a user, a host or an IP address, perhaps a port of at most 65535, and the rest.
+pub const HTTP_URL: &str = concat!(
+    r"^https?://([^\s/?#@]+@)?(\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)",
+    r"(:(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5]?[0-9]{1,4}))?([/?#][^\s]*)?$"
+);
 /// Pattern of globs over the names of upstreams and tools.
 pub const GLOB: &str = "^[A-Za-z0-9_.*?/-]+$";
 /// Pattern of SHA-256 digests in hexadecimal.

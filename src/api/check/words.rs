@@ -79,7 +79,7 @@ pub fn unknown_word(text: &str, words: &[String]) -> String {
 pub fn in_words(pattern: &str) -> String {
     let words = match pattern {
         DNS_LABEL => "lower-case letters, digits and -, with a letter or digit first and last",
-        HTTP_URL => "a URL that begins with http:// or https://",
+        HTTP_URL => "a URL such as https://host:8443/path, with a port of at most 65535",
         GLOB => "a name or glob of letters, digits and _ . - / * ?",
         SHA256 => "a SHA-256 digest: 64 lower-case hex digits",
         HOST_PORT => "host:port",

@@ -265,6 +265,25 @@ fn old_booleans_are_refused_with_a_word_of_help() {
 }
 
 #[test]
+fn a_url_that_nothing_can_reach_is_refused() {
+    let of = |url: &str| {
+        one(&format!(
+            "apiVersion: hawsepipe.dev/v1alpha1\nkind: MCPUpstream\nmetadata: {{name: u}}\nspec: {{external: {{url: \"{url}\"}}}}\n"
+        ))
+    };
+    for wrong in ["http://[::1", "http://host:99999/mcp", "http://host:65536", "http://", "http://:80/", "http://h:1x/"]
+    {
+        let said = said(&of(wrong));
+        assert!(said.len() == 1 && said[0].contains("spec.external.url: must be a URL"), "{wrong}: {said:?}");
+    }
+    for good in
+        ["http://[::1]:65535/mcp", "https://user:pw@h.example/a?b=c#d", "http://h", "http://127.0.0.1:0", "http://h?a"]
+    {
+        assert_eq!(said(&of(good)), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn later_problems_are_located() {
     let loaded = one(CHAIN);
     let id = ObjectId::new(Kind::PluginChain, ObjectKey::new("team", "c"));
