@@ -221,9 +221,7 @@ impl SnapshotStore {
         if !self.disturbed && self.index.as_ref() == Some(index) {
             return Ok(());
         }
-        // The index has its own entry among the remembered rights: a 403 for shards, for example from a quota, must not
-        // block updates of an existing index.
-        let what = format!("gatewaysnapshots (index) in {}", owner.key.namespace);
+        let what = format!("gatewaysnapshots in {}", owner.key.namespace);
         let applied = self.apply_index(writer, api, &what, owner, index).await;
         let (applied, index) = applied.map_err(|error| ApplyError::Request { what, error })?;
         if let Some(gone) = index::crowded_out(self.index.as_ref(), &index) {

@@ -58,7 +58,7 @@ impl Events {
             ..ObjectReference::default()
         };
         let publish = self.recorder.publish(event, &reference);
-        match self.writer.attempt(&format!("create events in {}", object.id.key.namespace), publish).await {
+        match self.writer.attempt(&format!("create events in {}", object.id.key.namespace), "", publish).await {
             // `Rights` has already logged a 403.
             Ok(()) | Err(RequestError::NotLeading | RequestError::Forbidden(..)) => {}
             Err(error) => tracing::warn!(object = %object.id, "an Event cannot be published: {error}"),

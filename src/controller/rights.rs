@@ -1,7 +1,7 @@
 //! Remembers which requests the API server forbade, so that they are not repeated constantly.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kube::core::Status;
@@ -16,7 +16,7 @@ pub(super) const FORBIDDEN_PAUSES: Doubling = Doubling::new(Duration::from_secs(
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long a right counts as granted after a request that needs it was not forbidden.
 const GRANTED: Duration = Duration::from_secs(60);
-/// Maximum number of rights that are remembered. A right is a verb, a resource and a namespace.
+/// Maximum number of rights that are remembered, and of objects. A right is a verb, a resource and a namespace.
 const MAX_RIGHTS: usize = 10_000;
 
 /// Why a request failed.
@@ -78,6 +78,13 @@ fn is_ending(status: &Status) -> bool {
     status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
+/// Whether this message of a 403 says that the client is missing the right. Admission answers with 403, too: an exceeded
+/// quota or a webhook that denies the request. Admission comes after authorization, so such an answer means that the
+/// right is granted, and concerns only this object (Kubernetes, `responsewriters.Forbidden`: `User "x" cannot patch ...`).
+fn is_of_authorization(words: &str) -> bool {
+    words.contains("User \"") && words.contains("\" cannot ")
+}
+
 /// Describes a failure: returns the API server's message if it answered, otherwise the chain of causes.
 pub(super) fn words(error: &kube::Error) -> String {
     match error {
@@ -107,15 +114,39 @@ struct Refusal {
     pauses: Doubling,
 }
 
-/// The state of all rights, by verb, resource and namespace.
+/// What was forbidden.
 #[derive(Clone, Default)]
-pub(super) struct Rights(Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<RightState>>>>>);
+pub(super) struct Rights(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    /// The state of each right, by verb, resource and namespace.
+    rights: HashMap<String, Arc<tokio::sync::Mutex<RightState>>>,
+    /// The objects for which admission refused a request, by right and name.
+    objects: HashMap<String, Refusal>,
+}
 
 impl Rights {
     /// Sends `request`, unless it was forbidden a short time ago. `what` names the right that it needs: a verb, a
-    /// resource and a namespace. `may` is called immediately before the request is sent; if `may` returns false, the
-    /// request is not sent.
+    /// resource and a namespace. `name` names its object; a request whose object has no name yet has an empty one.
+    /// `may` is called immediately before the request is sent; if `may` returns false, the request is not sent.
     pub(super) async fn attempt<T>(
+        &self,
+        what: &str,
+        name: &str,
+        may: impl FnOnce() -> bool,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, RequestError> {
+        let object = format!("{what} /{name}");
+        if let Some(refusal) = self.known().objects.get(&object).filter(|refusal| Instant::now() < refusal.again) {
+            return Err(refusal.error());
+        }
+        let result = self.attempt_right(what, may, request).await;
+        self.learn_object(object, result, Instant::now())
+    }
+
+    /// Like [`Self::attempt`], as far as the right is concerned.
+    async fn attempt_right<T>(
         &self,
         what: &str,
         may: impl FnOnce() -> bool,
@@ -139,22 +170,63 @@ impl Rights {
         known.learn(what, result, Instant::now())
     }
 
-    /// Forgets the rights in a deleted namespace: a new namespace of the same name has its own role bindings.
+    /// Notes whether admission refused a request for the object. If it did, the returned error contains the time of the
+    /// next try.
+    fn learn_object<T>(
+        &self,
+        object: String,
+        result: Result<T, RequestError>,
+        now: Instant,
+    ) -> Result<T, RequestError> {
+        let mut known = self.known();
+        match &result {
+            Err(RequestError::Forbidden(words, _)) if !is_of_authorization(words) => {
+                let pauses = known.objects.remove(&object).map_or(FORBIDDEN_PAUSES, |before| before.pauses);
+                let refusal = Refusal::new(&object, words, pauses, now);
+                let error = refusal.error();
+                if known.objects.len() >= MAX_RIGHTS {
+                    known.objects.clear();
+                }
+                known.objects.insert(object, refusal);
+                Err(error)
+            }
+            Ok(_) => {
+                known.objects.remove(&object);
+                result
+            }
+            Err(_) => result,
+        }
+    }
+
+    /// Forgets what was forbidden in a deleted namespace: a new namespace of the same name has its own role bindings.
     pub(super) fn forget(&self, namespace: &str) {
         let is_of = |what: &str| what.split(' ').skip_while(|word| *word != "in").nth(1) == Some(namespace);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|what, _| !is_of(what));
+        let mut known = self.known();
+        known.rights.retain(|what, _| !is_of(what));
+        known.objects.retain(|object, _| !is_of(object));
     }
 
     fn right(&self, what: &str) -> Arc<tokio::sync::Mutex<RightState>> {
-        let mut rights = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rights = &mut self.known().rights;
         if rights.len() >= MAX_RIGHTS && !rights.contains_key(what) {
             rights.clear();
         }
         Arc::clone(rights.entry(what.to_owned()).or_default())
     }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Refusal {
+    /// Creates and logs the refusal of a request at `now`.
+    fn new(what: &str, words: &str, mut pauses: Doubling, now: Instant) -> Self {
+        let pause = pauses.pause();
+        tracing::warn!("{what}: {words}; it is tried again in {pause:?}");
+        Self { words: words.to_owned(), again: now + pause, pauses }
+    }
+
     fn error(&self) -> RequestError {
         RequestError::Forbidden(self.words.clone(), self.again)
     }
@@ -165,7 +237,9 @@ impl RightState {
     /// error contains the time of the next try.
     fn learn<T>(&mut self, what: &str, result: Result<T, RequestError>, now: Instant) -> Result<T, RequestError> {
         match &result {
-            Err(RequestError::Forbidden(words, _)) => return Err(self.refused(what, words, now)),
+            Err(RequestError::Forbidden(words, _)) if is_of_authorization(words) => {
+                return Err(self.refused(what, words, now));
+            }
             Err(RequestError::Api(error)) if !matches!(**error, kube::Error::Api(_)) => {}
             Err(RequestError::NotLeading) => {}
             // The request was answered in some other way, so it is not forbidden.
@@ -175,15 +249,13 @@ impl RightState {
     }
 
     fn refused(&mut self, what: &str, words: &str, now: Instant) -> RequestError {
-        let mut pauses = match self {
+        let pauses = match self {
             // Of several requests in progress at the same time, the first refusal counts.
             Self::Lacking(refusal) if now < refusal.again => return refusal.error(),
             Self::Lacking(refusal) => refusal.pauses,
             _ => FORBIDDEN_PAUSES,
         };
-        let pause = pauses.pause();
-        tracing::warn!("{what}: {words}; it is tried again in {pause:?}");
-        let refusal = Refusal { words: words.to_owned(), again: now + pause, pauses };
+        let refusal = Refusal::new(what, words, pauses, now);
         let error = refusal.error();
         *self = Self::Lacking(refusal);
         error
@@ -210,30 +282,33 @@ mod tests {
 
     use super::*;
 
+    /// The API server's message to a client that is missing the right.
+    const FORBIDDEN: &str = r#"pods "x" is forbidden: User "system:serviceaccount:a:b" cannot patch resource "pods""#;
+
     #[tokio::test]
     async fn of_many_at_once_one_finds_out() {
         let (rights, sent) = (Rights::default(), AtomicUsize::new(0));
         let refused = || async {
             sent.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
-            let status = Status { code: 403, message: "no".into(), ..Status::default() };
+            let status = Status { code: 403, message: FORBIDDEN.into(), ..Status::default() };
             Err::<(), _>(kube::Error::Api(Box::new(status)))
         };
-        let attempts = (0..20).map(|_| rights.attempt("patch pods in a", || true, refused()));
+        let attempts = (0..20).map(|_| rights.attempt("patch pods in a", "x", || true, refused()));
         for answer in join_all(attempts).await {
-            assert!(matches!(answer, Err(RequestError::Forbidden(words, _)) if words == "no"));
+            assert!(matches!(answer, Err(RequestError::Forbidden(words, _)) if words == FORBIDDEN));
         }
         assert_eq!(sent.load(Ordering::Relaxed), 1);
-        let other = rights.attempt("patch pods in b", || true, async { Ok::<_, kube::Error>(1) }).await;
+        let other = rights.attempt("patch pods in b", "x", || true, async { Ok::<_, kube::Error>(1) }).await;
         assert_eq!(other.unwrap(), 1, "another namespace is another right");
-        let not_leading = rights.attempt("patch pods in b", || false, async { Ok::<_, kube::Error>(1) }).await;
+        let not_leading = rights.attempt("patch pods in b", "x", || false, async { Ok::<_, kube::Error>(1) }).await;
         assert!(matches!(not_leading, Err(RequestError::NotLeading)));
     }
 
     #[test]
     fn what_is_forbidden_is_tried_soon_at_first_and_then_once_a_minute() {
         let (mut right, mut now) = (RightState::default(), Instant::now());
-        let refused = || Err::<(), _>(RequestError::Forbidden("no".into(), Instant::now()));
+        let refused = || Err::<(), _>(RequestError::Forbidden(FORBIDDEN.into(), Instant::now()));
         let mut pauses = Vec::new();
         for _ in 0..8 {
             for _ in 0..3 {
@@ -257,12 +332,12 @@ mod tests {
         let mut sent = false;
         let causes: Vec<_> = cause.iter().map(|reason| json!({"reason": reason})).collect();
         let details = serde_json::from_value(json!({"causes": causes})).unwrap();
-        let status = Status { code: 403, details: Some(details), ..Status::default() };
+        let status = Status { code: 403, message: FORBIDDEN.into(), details: Some(details), ..Status::default() };
         let request = async {
             sent = true;
             Err::<(), _>(kube::Error::Api(status.boxed()))
         };
-        let error = rights.attempt(what, || true, request).await.unwrap_err();
+        let error = rights.attempt(what, "x", || true, request).await.unwrap_err();
         (sent, error)
     }
 
@@ -281,5 +356,32 @@ mod tests {
         assert!(!refused(&rights, "patch plugins in b status", None).await.0, "another namespace is still there");
         rights.forget("b");
         assert!(refused(&rights, "patch plugins in b status", None).await.0);
+    }
+
+    #[tokio::test]
+    async fn a_quota_that_forbids_one_object_delays_no_other_of_its_namespace() {
+        let (rights, sent) = (Rights::default(), AtomicUsize::new(0));
+        let refused = async |name: &str| {
+            let words = format!("services \"{name}\" is forbidden: exceeded quota: few, requested: services=1");
+            let status = Status { code: 403, message: words, ..Status::default() };
+            let request = async {
+                sent.fetch_add(1, Ordering::Relaxed);
+                Err::<(), _>(kube::Error::Api(status.boxed()))
+            };
+            rights.attempt("patch services in a", name, || true, request).await.unwrap_err()
+        };
+        for _ in 0..3 {
+            let error = refused("x").await;
+            assert!(matches!(error, RequestError::Forbidden(words, _) if words.contains("exceeded quota")));
+        }
+        assert_eq!(sent.load(Ordering::Relaxed), 1, "it is not repeated at once");
+        let written = async |name: &str| {
+            let answer = rights.attempt("patch services in a", name, || true, async { Ok::<_, kube::Error>(1) }).await;
+            answer.is_ok()
+        };
+        assert!(written("y").await, "another object of the namespace is written");
+        assert!(!written("x").await);
+        rights.forget("a");
+        assert!(written("x").await);
     }
 }

@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
 use kube::api::PostParams;
+use kube::{Api, ResourceExt};
 
 use super::apply::ApplyError;
 use super::owner::Owner;
@@ -48,7 +48,8 @@ impl SealSecret {
         let Some(secret) = secret(owner) else { return Ok(()) };
         let api: Api<Secret> = Api::namespaced(writer.client.clone(), namespace);
         let params = PostParams::default();
-        match writer.attempt(&format!("create {what}"), api.create(&params, &secret)).await {
+        let created = api.create(&params, &secret);
+        match writer.attempt(&format!("create {what}"), &secret.name_any(), created).await {
             Ok(_) | Err(RequestError::Conflict) => {
                 self.there = Some(Instant::now());
                 Ok(())

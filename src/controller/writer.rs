@@ -53,7 +53,7 @@ impl Writer {
         P: Serialize + Debug,
     {
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        self.attempt(&format!("patch {what}"), api.patch(name, &params, &Patch::Apply(object))).await
+        self.attempt(&format!("patch {what}"), name, api.patch(name, &params, &Patch::Apply(object))).await
     }
 
     /// Sends a server-side apply of the status.
@@ -69,7 +69,8 @@ impl Writer {
         P: Serialize + Debug,
     {
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        self.attempt(&format!("patch {what} status"), api.patch_status(name, &params, &Patch::Apply(patch))).await
+        let patch = Patch::Apply(patch);
+        self.attempt(&format!("patch {what} status"), name, api.patch_status(name, &params, &patch)).await
     }
 
     /// Deletes an object. An object that does not exist counts as deleted.
@@ -96,7 +97,7 @@ impl Writer {
                 other => other.map(drop),
             }
         };
-        self.attempt(&format!("delete {what}"), deleted).await
+        self.attempt(&format!("delete {what}"), name, deleted).await
     }
 
     /// Deletes the object that was seen with this metadata, but not a later one of the same name.
@@ -109,10 +110,12 @@ impl Writer {
         self.delete_with(api, what, seen.name.as_deref().unwrap_or_default(), &params).await
     }
 
-    /// Sends `write`, unless this process does not lead, or `what` was forbidden a short time ago.
+    /// Sends `write`, unless this process does not lead, or it was forbidden a short time ago. `what` names the right
+    /// that it needs, `name` its object.
     pub(super) async fn attempt<T>(
         &self,
         what: &str,
+        name: &str,
         write: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, RequestError> {
         // The time limit starts when the write is sent, not while it waits here.
@@ -121,7 +124,7 @@ impl Writer {
             timeout(self.limit, write).await.unwrap_or_else(late)
         };
         let _under_way = self.leadership.writing();
-        let result = self.rights.attempt(what, || self.leadership.leads(), timed).await;
+        let result = self.rights.attempt(what, name, || self.leadership.leads(), timed).await;
         self.pulse.beats();
         result
     }
@@ -143,7 +146,7 @@ impl Writer {
         what: &str,
         read: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, RequestError> {
-        self.rights.attempt(what, || true, read).await
+        self.rights.attempt(what, "", || true, read).await
     }
 }
 
@@ -170,9 +173,9 @@ mod tests {
             Ok::<_, kube::Error>(())
         };
         let (first, second) = tokio::join!(
-            writer.attempt::<()>("patch pods in a", std::future::pending()),
+            writer.attempt::<()>("patch pods in a", "x", std::future::pending()),
             // This write waits until the first one has found out whether the right is granted.
-            writer.attempt("patch pods in a", written),
+            writer.attempt("patch pods in a", "x", written),
         );
         assert!(first.unwrap_err().to_string().ends_with("it was not written within 200ms"));
         second.unwrap();

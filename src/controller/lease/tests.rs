@@ -62,7 +62,7 @@ async fn writes_of_a_leader_that_is_cut_off_are_refused_and_over_before_another_
             *passed += Duration::from_millis(500);
             *passed
         };
-        match writer.attempt("patch pods in a", async { Ok(()) }).await {
+        match writer.attempt("patch pods in a", "x", async { Ok(()) }).await {
             Ok(()) => last_write = now,
             Err(error) => assert!(matches!(error, RequestError::NotLeading), "{error}"),
         }
