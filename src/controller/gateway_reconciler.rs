@@ -107,7 +107,11 @@ impl GatewayReconciler {
         let (repaired, damaged) = (self.repaired, self.damaged);
         let (named, names_written) = (self.named, self.names_written);
         let asks_for_news = planned.wanted != self.planned.wanted || planned.spec != self.planned.spec;
-        let (retry, owned) = if asks_for_news { Default::default() } else { (self.retry, self.owned) };
+        let (mut retry, mut owned) = (self.retry, self.owned);
+        if asks_for_news {
+            retry = None;
+            owned.forget_taken();
+        }
         Self {
             repaired,
             damaged,

@@ -13,6 +13,7 @@ mod build;
 mod cache_sync;
 mod compiled;
 mod condition_type;
+mod contests;
 mod dereference;
 mod desired;
 mod doubling;

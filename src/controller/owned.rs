@@ -26,15 +26,21 @@ const FIELDS: &str = "fields";
 /// The member of a reduced object that contains its [`Scale`], if its kind has one.
 const SCALE: &str = "scale";
 
+/// The member of a reduced object that names the other field manager which changed the object last.
+const OTHER: &str = "other";
+/// A field manager that changes Deployments, but no field that the operator applies: it adds the number of the revision.
+const DEPLOYMENT_CONTROLLER: &str = "kube-controller-manager";
+
 /// Reduces an object to its identity, its owners, the digest of what was applied, the set of fields that this field
-/// manager owns, and its scale.
+/// manager owns, its scale, and the name of the other field manager that changed the object last.
 pub(super) fn keep_own(object: &mut DynamicObject) {
     let fields = applied(object, None).unwrap_or_default();
+    let other = newest_other(object);
     object.metadata.labels = None;
     if let Some(annotations) = &mut object.metadata.annotations {
         annotations.retain(|key, _| key == APPLIED);
     }
-    object.data = json!({ FIELDS: fields, SCALE: Scale::of(object) });
+    object.data = json!({ FIELDS: fields, SCALE: Scale::of(object), OTHER: other });
 }
 
 /// Returns the scale of an object that was reduced by [`keep_own`].
@@ -42,14 +48,34 @@ pub(super) fn scale(seen: &DynamicObject) -> Option<Scale> {
     Scale::deserialize(seen.data.get(SCALE)?).ok()
 }
 
+/// Returns the name of the other field manager that changed the object last, its status apart.
+fn newest_other(object: &DynamicObject) -> Option<String> {
+    let is_other = |entry: &&ManagedFieldsEntry| {
+        let manager = entry.manager.as_deref();
+        entry.subresource.is_none() && !matches!(manager, Some(FIELD_MANAGER | DEPLOYMENT_CONTROLLER))
+    };
+    let others = object.metadata.managed_fields.iter().flatten().filter(is_other);
+    others.max_by_key(|entry| entry.time.clone()).and_then(|entry| entry.manager.clone())
+}
+
+/// Returns the name of the other field manager that changed an object last. The object must have been reduced by
+/// [`keep_own`].
+pub(super) fn other_manager(seen: &DynamicObject) -> Option<&str> {
+    seen.data.get(OTHER)?.as_str()
+}
+
+/// Returns the digest of what an operator applied.
+pub(super) fn applied_digest(seen: &DynamicObject) -> Option<&str> {
+    seen.metadata.annotations.as_ref()?.get(APPLIED).map(String::as_str)
+}
+
 /// Whether the operator's part of an object is as desired: the digest in `seen` is that of `desired`, and the operator
 /// still owns exactly the fields of `desired`. Another client that changes or removes a field takes over the ownership
 /// of that field (Kubernetes, server-side apply). `seen` must have been reduced by [`keep_own`].
 pub(super) fn is_as_desired<K>(seen: &DynamicObject, desired: &Manifest<K>) -> bool {
-    let annotations = seen.metadata.annotations.as_ref();
-    let applied = annotations.and_then(|annotations| annotations.get(APPLIED)).map(String::as_str);
     let fields = seen.data.get(FIELDS);
-    applied == Some(desired.digest()) && fields.is_some_and(|fields| is_field_set_of(fields, desired.owned()))
+    applied_digest(seen) == Some(desired.digest())
+        && fields.is_some_and(|fields| is_field_set_of(fields, desired.owned()))
 }
 
 /// Whether the set `fields` contains exactly the fields of `value`. The entries of the set are `f:` for a member, `k:`

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::apply::ApplyError;
 use super::backoff::RetryBackoff;
+use super::contests::Contests;
 use super::desired::Desired;
 use super::manifest::Manifest;
 use super::owned::is_as_desired;
@@ -28,6 +29,8 @@ use super::writer::Writer;
 pub(super) struct OwnedObjects {
     /// Objects that belong to someone else, by resource.
     taken: HashMap<Cow<'static, str>, ForeignObject>,
+    /// The objects that were written, to notice other clients that change them.
+    contests: Contests,
 }
 
 /// An object that belongs to someone else, and has the name of an object that the operator should create.
@@ -94,7 +97,7 @@ impl OwnedObjects {
         if let Some(workload) = workload {
             done = self.bring_workload(&round, &name, workload, done).await;
         }
-        done
+        done.and(self.contests.check(Instant::now()))
     }
 
     /// Brings the objects of a gateway's pods up to date. `done` is the result for the objects before them.
@@ -154,6 +157,7 @@ impl OwnedObjects {
         let failed = |error| ApplyError::Request { what: what.clone(), error };
         let api: Api<K> = Api::namespaced(round.writer.client.clone(), namespace);
         let Some(desired) = desired else {
+            self.contests.forget(&plural);
             let Some(ours) = ours else { return Ok(()) };
             return round.writer.delete_this(&api, &what, &ours.metadata).await.map_err(failed);
         };
@@ -162,11 +166,20 @@ impl OwnedObjects {
                 self.taken.remove(&plural);
                 return Ok(());
             }
+            _ if self.contests.waits(&plural, desired.digest(), Instant::now()) => return Ok(()),
             Some(_) => {}
             None => self.check_free(round, &api, name, seen.as_deref()).await?,
         }
         self.taken.remove(&plural);
-        round.writer.apply(&api, &what, name, desired).await.map(drop).map_err(failed)
+        round.writer.apply(&api, &what, name, desired).await.map_err(failed)?;
+        let object = format!("{} {namespace}/{name}", K::kind(&()));
+        self.contests.wrote(plural, (&object, desired.digest()), ours, Instant::now());
+        Ok(())
+    }
+
+    /// Forgets which objects belong to someone else, so that they are read again.
+    pub(super) fn forget_taken(&mut self) {
+        self.taken.clear();
     }
 
     /// Checks that no object of someone else has the name of an object to write. The object is read for this purpose,

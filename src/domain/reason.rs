@@ -146,6 +146,8 @@ reasons! {
     RevisionNotFound,
     /// An object of this name exists and belongs to someone else.
     NameTaken,
+    /// Another client keeps changing an object that the operator manages.
+    Contested,
     /// The sandbox is required but cannot be set up.
     SandboxUnavailable,
     /// The kernel of a pod does not enforce the complete sandbox.

@@ -1,5 +1,7 @@
 //! Writes a Deployment whose number of pods depends on the stored one.
 
+use std::time::Instant;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Resource, ResourceExt};
@@ -32,8 +34,12 @@ impl OwnedObjects {
         let failed = |error| ApplyError::Request { what: what.clone(), error };
         let seen = round.seen(&resource.plural, name)?;
         let ours = seen.as_deref().filter(|seen| round.owner.owns(&seen.metadata));
-        if ours.is_some_and(|ours| is_as_desired(ours, &with_live_count(desired, scale(ours), wants_autoscaler))) {
+        let wanted = with_live_count(desired, ours.and_then(scale), wants_autoscaler);
+        if ours.is_some_and(|ours| is_as_desired(ours, &wanted)) {
             self.taken.remove(&Deployment::plural(&()));
+            return Ok(());
+        }
+        if self.contests.waits(&resource.plural, wanted.digest(), Instant::now()) {
             return Ok(());
         }
         let typed: Api<Deployment> = Api::namespaced(round.writer.client.clone(), namespace);
@@ -53,7 +59,10 @@ impl OwnedObjects {
                 break;
             }
         }
-        written.map_err(failed)
+        written.map_err(failed)?;
+        let object = format!("Deployment {namespace}/{name}");
+        self.contests.wrote(Deployment::plural(&()), (&object, wanted.digest()), ours, Instant::now());
+        Ok(())
     }
 }
 
@@ -61,7 +70,7 @@ impl OwnedObjects {
 mod tests {
     use std::collections::BTreeSet;
     use std::sync::{Arc, Mutex};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use bytes::Bytes;
     use http::{Method, Request, Response};

@@ -1,0 +1,179 @@
+//! Slows down the writes of an object that another client keeps changing back.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use kube::api::DynamicObject;
+
+use super::FIELD_MANAGER;
+use super::apply::ApplyError;
+use super::doubling::Doubling;
+use super::owned::{applied_digest, other_manager};
+
+/// The pauses between two writes of the same content.
+const PAUSES: Doubling = Doubling::new(Duration::from_secs(1), Duration::from_secs(60));
+/// A contest is over if the object stayed as it is for twice the last pause plus this time.
+const QUIET: Duration = Duration::from_secs(10);
+/// How often the state of a contested object is checked.
+const CHECK_PERIOD: Duration = Duration::from_secs(5);
+/// Number of writes of the same content that are reported as a contest. Fewer are needed after a single edit by hand.
+const REPORTED: u32 = 3;
+
+/// The objects of one owner that were written, by resource.
+#[derive(Default)]
+pub(super) struct Contests(HashMap<Cow<'static, str>, Contest>);
+
+/// The writes of one object with the same content.
+struct Contest {
+    /// The digest of the content.
+    digest: String,
+    /// The version of the object that was overwritten last. The watch can show it for a while after the write.
+    overwritten: Option<String>,
+    /// Number of writes over what was there, each over another version.
+    writes: u32,
+    /// Describes the object and the client that changes it.
+    message: String,
+    pauses: Doubling,
+    /// When the object may be written again.
+    again: Instant,
+    /// When the contest is over if nobody changes the object until then.
+    over: Instant,
+}
+
+impl Contests {
+    /// Whether an object with this digest was written too short a time ago to be written again.
+    pub(super) fn waits(&self, plural: &str, digest: &str, now: Instant) -> bool {
+        self.0.get(plural).is_some_and(|contest| contest.digest == digest && now < contest.again)
+    }
+
+    /// Notes that the object was written. `seen` is what was overwritten, as the watch showed it; `name` names the object.
+    pub(super) fn wrote(
+        &mut self,
+        plural: Cow<'static, str>,
+        (name, digest): (&str, &str),
+        seen: Option<&DynamicObject>,
+        now: Instant,
+    ) {
+        let before = self.0.remove(&plural).filter(|before| before.digest == digest && now < before.over);
+        let overwritten = seen.and_then(|seen| seen.metadata.resource_version.clone());
+        let (mut pauses, writes) = before.as_ref().map_or((PAUSES, 0), |before| (before.pauses, before.writes));
+        let is_other = seen.is_some() && before.is_none_or(|before| before.overwritten != overwritten);
+        let pause = pauses.pause();
+        let contest = Contest {
+            digest: digest.to_owned(),
+            overwritten,
+            writes: writes + u32::from(is_other),
+            message: seen.map(|seen| message(name, digest, seen)).unwrap_or_default(),
+            pauses,
+            again: now + pause,
+            over: now + 2 * pause + QUIET,
+        };
+        self.0.insert(plural, contest);
+    }
+
+    /// Forgets an object that should not exist any more.
+    pub(super) fn forget(&mut self, plural: &str) {
+        self.0.remove(plural);
+    }
+
+    /// # Errors
+    /// An object is contested: another client changed it again and again, the last time a short time ago.
+    pub(super) fn check(&self, now: Instant) -> Result<(), ApplyError> {
+        let contested = |contest: &&Contest| contest.writes >= REPORTED && now < contest.over;
+        match self.0.values().filter(contested).min_by_key(|contest| &contest.message) {
+            Some(contest) => Err(ApplyError::Contested { message: contest.message.clone(), again: now + CHECK_PERIOD }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Describes who changed the object `seen`, whose digest should be `digest`.
+fn message(name: &str, digest: &str, seen: &DynamicObject) -> String {
+    let is_operator = applied_digest(seen).is_some_and(|applied| applied != digest);
+    let (who, advice) = match other_manager(seen) {
+        _ if is_operator => (
+            format!("another operator, whose field manager is {FIELD_MANAGER:?} too,"),
+            "let only one installation watch this namespace",
+        ),
+        Some(manager) => (format!("the field manager {manager:?}"), "let it leave these fields alone"),
+        None => ("another client".to_owned(), "let it leave the object alone"),
+    };
+    format!("{who} keeps changing {name}, which this operator manages: {advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::manifest::APPLIED;
+    use crate::controller::owned::keep_own;
+
+    /// Returns an object of this version with the digest that an operator applied, which `manager` changed last.
+    fn seen(version: u32, applied: &str, manager: &str) -> DynamicObject {
+        let entry = |manager: &str, time: &str| json!({"manager": manager, "operation": "Apply", "time": time, "fieldsV1": {"f:spec": {}}});
+        let managed = json!([
+            entry(manager, "2026-01-02T00:00:00Z"),
+            entry("someone-before", "2026-01-01T00:00:00Z"),
+            entry(FIELD_MANAGER, "2026-01-03T00:00:00Z"),
+            entry("kube-controller-manager", "2026-01-04T00:00:00Z"),
+        ]);
+        let mut object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "x", "resourceVersion": version.to_string(), "annotations": {APPLIED: applied},
+                "managedFields": managed},
+        }))
+        .unwrap();
+        keep_own(&mut object);
+        object
+    }
+
+    #[test]
+    fn an_object_that_others_keep_changing_is_written_less_and_less_often() {
+        let (mut contests, start) = (Contests::default(), Instant::now());
+        let mut now = start;
+        let mut writes = Vec::new();
+        // The other client changes the object back at once, each time.
+        while now < start + Duration::from_secs(200) {
+            if !contests.waits("deployments", "ours", now) {
+                let version = u32::try_from(writes.len()).unwrap();
+                contests.wrote(
+                    "deployments".into(),
+                    ("Deployment ns/x", "ours"),
+                    Some(&seen(version, "ours", "argo")),
+                    now,
+                );
+                writes.push(now.duration_since(start).as_secs());
+            }
+            now += Duration::from_secs(1);
+        }
+        assert_eq!(writes, [0, 1, 3, 7, 15, 31, 63, 123, 183]);
+        assert!(!contests.waits("deployments", "other content", now), "an edit of the spec is written at once");
+        assert!(!contests.waits("services", "ours", now));
+        let ApplyError::Contested { message, again } = contests.check(now).unwrap_err() else { panic!() };
+        assert!(message.contains("\"argo\"") && message.contains("Deployment ns/x") && again > now, "{message}");
+        let over = now + Duration::from_secs(130);
+        contests.check(over).unwrap();
+        contests.wrote("deployments".into(), ("Deployment ns/x", "ours"), Some(&seen(99, "ours", "argo")), over);
+        assert!(!contests.waits("deployments", "ours", over + Duration::from_secs(1)), "it starts over");
+        contests.forget("deployments");
+        assert!(!contests.waits("deployments", "ours", over));
+    }
+
+    #[test]
+    fn a_second_installation_is_named_and_a_watch_that_lags_is_not_a_client() {
+        let (mut contests, now) = (Contests::default(), Instant::now());
+        let late = seen(1, "before", "kubectl");
+        for _ in 0..5 {
+            contests.wrote("deployments".into(), ("Deployment ns/x", "ours"), Some(&late), now);
+        }
+        contests.check(now).unwrap();
+        for version in 2..4 {
+            let theirs = seen(version, "theirs", "kubectl");
+            contests.wrote("deployments".into(), ("Deployment ns/x", "ours"), Some(&theirs), now);
+        }
+        let message = contests.check(now).unwrap_err().to_string();
+        assert!(message.contains("another operator") && message.contains("\"hawsepipe\""), "{message}");
+    }
+}
