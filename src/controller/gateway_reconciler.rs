@@ -219,7 +219,8 @@ impl GatewayReconciler {
         let peers = match spec.network_policy {
             Some(NetworkPolicy::None) => Ok(None),
             None | Some(NetworkPolicy::Managed) => {
-                services.map(|service| Some(Resolver { namespace: &owner.key.namespace, service }.peers(&*targets)))
+                let (namespace, domain) = (owner.key.namespace.as_str(), settings.cluster_domain.as_str());
+                services.map(|service| Some(Resolver { namespace, domain, service }.peers(&*targets)))
             }
         };
         let built = before.filter(|built| built.peers == peers).unwrap_or_else(|| {

@@ -94,7 +94,7 @@ pub async fn run(
     let planning = PlanningLoop::new(
         Arc::clone(&watches),
         writer.clone(),
-        Workloads::new(settings.pods, writer.clone()),
+        Workloads::new(settings.pods, &settings.cluster_domain, writer.clone()),
         (Lowering::new(&settings.cluster_domain), inspect),
         metrics.clone(),
         (planning, reported.clone()),

@@ -47,7 +47,7 @@ async fn what_is_stored_is_read_again_after_every_lapse_of_leadership() {
     let mut planning = PlanningLoop::new(
         Arc::clone(&watches),
         writer.clone(),
-        Workloads::new(None, writer),
+        Workloads::new(None, "cluster.local", writer),
         (Lowering::new("cluster.local"), NoCode),
         ControllerMetrics::register(&Catalog::default()).unwrap(),
         (watch::channel(PlanningState::default()).0, watch::channel(ByGateway::new()).1),

@@ -59,32 +59,30 @@ pub(super) fn network_policy(input: &WorkloadInput<'_>, peers: Peers) -> Manifes
     }))
 }
 
-/// Returns a rule for each peer. If these are too many or too large, all their ports are open to any address.
+/// Returns a rule for each peer. If these are too many or too large, the ports of all peers whose ports are numbers are
+/// open to any address. If even that is too much, all ports are.
 fn rules(mut peers: Peers) -> Vec<Value> {
-    let anywhere = peers.entry(Peer::Anywhere).or_default();
-    anywhere.extend(API_SERVER.map(Port::Number));
-    let few_ports = anywhere.len() <= MAX_PORTS;
-    let rules: Vec<_> = peers.iter().map(|(peer, open)| rule(peer, open)).collect();
-    let bytes: usize = rules.iter().map(|rule| rule.to_string().len()).sum();
-    if few_ports && rules.len() <= MAX_RULES && bytes <= MAX_BYTES {
+    peers.entry(Peer::Anywhere).or_default().extend(API_SERVER.map(Port::Number));
+    if let Some(rules) = rules_within_bounds(&peers) {
         return rules;
     }
-    match numbers(&peers) {
-        Some(open) => vec![rule(&Peer::Anywhere, &open)],
-        None => vec![json!({"ports": [{"protocol": "TCP", "port": 1, "endPort": u16::MAX}]})],
-    }
+    let is_number = |port: &Port| matches!(port, Port::Number(_));
+    let by_number = |open: &BTreeSet<Port>| !open.is_empty() && open.iter().all(is_number);
+    let (merged, mut others): (Peers, Peers) = peers.into_iter().partition(|(_, open)| by_number(open));
+    others.insert(Peer::Anywhere, merged.into_values().flatten().collect());
+    let everything = || vec![json!({"ports": [{"protocol": "TCP", "port": 1, "endPort": u16::MAX}]})];
+    rules_within_bounds(&others).unwrap_or_else(everything)
 }
 
-/// Returns all ports that are open to any peer; `None` if there are too many, or if one is not known by its number.
-fn numbers(peers: &Peers) -> Option<BTreeSet<Port>> {
-    let mut all = BTreeSet::new();
-    for open in peers.values() {
-        if open.is_empty() || open.iter().any(|port| matches!(port, Port::Name(_))) {
-            return None;
-        }
-        all.extend(open.iter().cloned());
+/// Returns a rule for each peer; `None` if these are too many or too large.
+fn rules_within_bounds(peers: &Peers) -> Option<Vec<Value>> {
+    let many_ports = peers.get(&Peer::Anywhere).is_some_and(|anywhere| anywhere.len() > MAX_PORTS);
+    if many_ports || peers.len() > MAX_RULES {
+        return None;
     }
-    (all.len() <= MAX_PORTS).then_some(all)
+    let rules: Vec<_> = peers.iter().map(|(peer, open)| rule(peer, open)).collect();
+    let bytes: usize = rules.iter().map(|rule| rule.to_string().len()).sum();
+    (bytes <= MAX_BYTES).then_some(rules)
 }
 
 fn rule(peer: &Peer, open: &BTreeSet<Port>) -> Value {

@@ -38,6 +38,8 @@ impl fmt::Display for ImagePullPolicy {
 /// All settings of the operator that workloads depend on.
 pub(in crate::controller) struct WorkloadSettings {
     pub(in crate::controller) pods: PodSettings,
+    /// The DNS domain of the cluster.
+    pub(in crate::controller) cluster_domain: String,
     /// The operator's service account, as `NAMESPACE/NAME`.
     pub(in crate::controller) operator: String,
 }
@@ -45,12 +47,13 @@ pub(in crate::controller) struct WorkloadSettings {
 /// Provides the settings of workloads.
 pub(in crate::controller) struct Workloads {
     pods: Option<PodSettings>,
+    cluster_domain: String,
     account: OwnAccount,
 }
 
 impl Workloads {
-    pub(in crate::controller) fn new(pods: Option<PodSettings>, writer: Writer) -> Self {
-        Self { pods, account: OwnAccount::new(writer) }
+    pub(in crate::controller) fn new(pods: Option<PodSettings>, cluster_domain: &str, writer: Writer) -> Self {
+        Self { pods, cluster_domain: cluster_domain.to_owned(), account: OwnAccount::new(writer) }
     }
 
     pub(in crate::controller) fn runs_pods(&self) -> bool {
@@ -62,6 +65,7 @@ impl Workloads {
     pub(in crate::controller) async fn settings(&self) -> Option<Result<WorkloadSettings, String>> {
         let pods = self.pods.clone()?;
         let account = self.account.find().await;
-        Some(account.map(|account| WorkloadSettings { pods, operator: account.to_string() }))
+        let cluster_domain = self.cluster_domain.clone();
+        Some(account.map(|account| WorkloadSettings { pods, cluster_domain, operator: account.to_string() }))
     }
 }

@@ -74,13 +74,12 @@ fn is_label(name: &str) -> bool {
 /// Looks up a Service by its namespace and name. `None` if the operator does not see it.
 pub(in crate::controller) type FindService<'a> = &'a dyn Fn(&str, &str) -> Option<ServiceSpec>;
 
-/// The DNS domain of clusters, unless an administrator has chosen another one.
-const DOMAIN: &str = ".cluster.local";
-
 /// Resolves names as pods of a namespace do.
 pub(in crate::controller) struct Resolver<'a> {
     /// The namespace of the pods.
     pub(in crate::controller) namespace: &'a str,
+    /// The DNS domain of the cluster.
+    pub(in crate::controller) domain: &'a str,
     /// Finds the Services that names stand for.
     pub(in crate::controller) service: FindService<'a>,
 }
@@ -106,6 +105,7 @@ impl Resolver<'_> {
             return (Peer::Anywhere, own_port);
         };
         match (self.service)(namespace, name) {
+            Some(service) if is_external(&service) => self.of_external(&service, target.port),
             Some(service) => of_service(namespace, &service, target.port),
             // The ports of its pods are not known.
             None if is_certain => (Peer::Namespace(namespace.to_owned()), Vec::new()),
@@ -113,12 +113,31 @@ impl Resolver<'_> {
         }
     }
 
+    /// Returns the peer and the ports of an ExternalName Service. Such a Service is only an alias of a host, which DNS
+    /// resolves as an absolute name: its ports replace none. An alias of an alias counts as a host outside.
+    fn of_external(&self, alias: &ServiceSpec, port: u16) -> (Peer, Vec<Port>) {
+        let host = alias.external_name.as_deref().unwrap_or_default().trim_end_matches('.').to_ascii_lowercase();
+        let named = self.in_cluster(&host).and_then(|_| self.service_name(&host));
+        let outside = (Peer::Anywhere, vec![Port::Number(port)]);
+        let Some((namespace, name, true)) = named.filter(|(namespace, ..)| is_label(namespace)) else { return outside };
+        match (self.service)(namespace, name) {
+            Some(service) if is_external(&service) => outside,
+            Some(service) => of_service(namespace, &service, port),
+            None => (Peer::Namespace(namespace.to_owned()), Vec::new()),
+        }
+    }
+
+    /// Returns a host without the domain of the cluster, if it is below this domain.
+    fn in_cluster<'h>(&self, host: &'h str) -> Option<&'h str> {
+        host.strip_suffix(self.domain)?.strip_suffix('.')
+    }
+
     /// Returns the namespace and the name of the Service that a host would be, and whether it can be nothing else.
     fn service_name<'h>(&'h self, host: &'h str) -> Option<(&'h str, &'h str, bool)> {
         if host.contains('*') {
             return None;
         }
-        let in_cluster = host.strip_suffix(DOMAIN).unwrap_or(host);
+        let in_cluster = self.in_cluster(host).unwrap_or(host);
         if let Some(service) = in_cluster.strip_suffix(".svc") {
             // A pod of a headless Service has a name below that of the Service.
             let (rest, namespace) = service.rsplit_once('.')?;
@@ -131,19 +150,26 @@ impl Resolver<'_> {
     }
 }
 
+fn is_external(service: &ServiceSpec) -> bool {
+    service.type_.as_deref() == Some("ExternalName")
+}
+
 fn of_service(namespace: &str, service: &ServiceSpec, port: u16) -> (Peer, Vec<Port>) {
     let own_port = Port::Number(port);
-    let declared = service.ports.iter().flatten().find(|declared| declared.port == i32::from(port));
+    // Two ports of a Service can have the same number, for TCP and for UDP.
+    let is_tcp = |declared: &&ServicePort| declared.protocol.as_deref().is_none_or(|protocol| protocol == "TCP");
+    let mut declared = service.ports.iter().flatten().filter(is_tcp);
+    let declared = declared.find(|declared| declared.port == i32::from(port));
     let container = declared.map_or_else(|| own_port.clone(), |declared| container_port(declared, port));
+    let Some(selector) = service.selector.clone().filter(|selector| !selector.is_empty()) else {
+        // Its endpoints are written by hand. A policy knows the names of ports of pods only.
+        let is_number = matches!(container, Port::Number(_));
+        return (Peer::Anywhere, vec![if is_number { container } else { own_port }]);
+    };
     // A headless Service has no address that would be replaced: its port is not replaced either.
     let is_headless = service.cluster_ip.as_deref() == Some("None");
     let ports = if is_headless && container != own_port { vec![container, own_port] } else { vec![container] };
-    let selector = service.selector.clone().filter(|selector| !selector.is_empty());
-    match selector.filter(|_| service.type_.as_deref() != Some("ExternalName")) {
-        Some(selector) => (Peer::Pods(namespace.to_owned(), selector), ports),
-        // Its endpoints are written by hand, or are outside the cluster.
-        None => (Peer::Anywhere, ports),
-    }
+    (Peer::Pods(namespace.to_owned(), selector), ports)
 }
 
 fn container_port(declared: &ServicePort, port: u16) -> Port {

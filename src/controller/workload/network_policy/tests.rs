@@ -78,6 +78,11 @@ fn allows(policy: &NetworkPolicy, inward: bool, end: &End, port: &Value, protoco
     }
 }
 
+/// Returns an ExternalName Service with a port that clients never see.
+fn alias(host: &str, port: u16) -> Value {
+    json!({"type": "ExternalName", "externalName": host, "ports": [{"port": port, "targetPort": 9999}]})
+}
+
 /// The Services of the cluster.
 fn service(namespace: &str, name: &str) -> Option<ServiceSpec> {
     let spec = match (namespace, name) {
@@ -87,8 +92,12 @@ fn service(namespace: &str, name: &str) -> Option<ServiceSpec> {
         ("ns", "headless") => {
             json!({"clusterIP": "None", "selector": {"app": "set"}, "ports": [{"port": 81, "targetPort": 8181}]})
         }
-        ("ns", "by-hand") => json!({"ports": [{"port": 82, "targetPort": 8282}]}),
-        ("ns", "outside") => json!({"type": "ExternalName", "externalName": "x.example", "ports": [{"port": 83}]}),
+        ("ns", "by-hand") => json!({"ports": [{"port": 82, "targetPort": 8282}, {"port": 84, "targetPort": "web"}]}),
+        ("ns", "both") => json!({"selector": {"app": "both"}, "ports": [
+            {"port": 80, "protocol": "UDP", "targetPort": 8001}, {"port": 80, "protocol": "TCP", "targetPort": 8002}]}),
+        ("ns", "outside") => alias("x.example", 83),
+        ("ns", "alias") => alias("up.other.svc.cluster.test.", 9000),
+        ("ns", "loop") => alias("loop.ns.svc.cluster.test", 85),
         _ => return None,
     };
     Some(serde_json::from_value(spec).unwrap())
@@ -117,7 +126,8 @@ fn policy(urls: &[String], egress: &[&str]) -> NetworkPolicy {
     let mut inputs = inspected(&objects);
     let planned = compiled::plan(&objects[0], &mut inputs, None, None, &BTreeMap::new(), &mut LoadReports::default());
     let (settings, spec, plans) = (settings(), planned.spec.as_ref().unwrap(), [&*planned.plan, &*planned.plan]);
-    let peers = Resolver { namespace: "ns", service: &service }.peers(&targets(&plans));
+    let peers =
+        Resolver { namespace: "ns", domain: &settings.cluster_domain, service: &service }.peers(&targets(&plans));
     let manifest = network_policy(&WorkloadInput::new(&planned.owner, spec, &settings, plans), peers);
     let policy: NetworkPolicy = serde_json::from_value(manifest.body().clone()).unwrap();
     assert_eq!(serde_json::to_value(&policy).unwrap(), *manifest.body(), "every field is one of Kubernetes");
@@ -163,10 +173,14 @@ fn of_every_form() -> NetworkPolicy {
     let urls = [
         "http://up/mcp",
         "http://named.ns.svc/mcp",
-        "http://up.other.svc.cluster.local:9000/mcp",
+        "http://up.other.svc.cluster.test:9000/mcp",
         "http://headless:81/mcp",
         "http://by-hand:82/mcp",
+        "http://by-hand:84/mcp",
+        "http://both/mcp",
         "http://outside:83/mcp",
+        "http://alias:9000/mcp",
+        "http://loop:85/mcp",
         "http://198.51.100.7:7000/mcp",
         "https://[2001:db8::1]/mcp",
         "https://mcp.example.com:8443/mcp",
@@ -184,6 +198,10 @@ fn pods_reach_pods_of_services_that_the_plan_names_and_no_others() {
         (&End::Pod("ns", "app", "up"), number(80), false),
         (&End::Pod("ns", "app", "named"), json!("web"), true),
         (&End::Pod("other", "app", "far"), number(9000), true),
+        (&End::Pod("other", "app", "far"), number(9999), false),
+        (&End::Pod("ns", "app", "both"), number(8002), true),
+        (&End::Pod("ns", "app", "both"), number(8001), false),
+        (&End::Pod("ns", "app", "both"), json!("web"), false),
         (&End::Pod("ns", "app", "far"), number(9000), false),
         (&End::Pod("ns", "app", "set"), number(81), true),
         (&End::Pod("ns", "app", "set"), number(8181), true),
@@ -203,6 +221,10 @@ fn pods_reach_addresses_that_the_plan_names_and_the_ports_of_names_anywhere() {
     for (end, port, reaches) in [
         (&outside, 8282, true),
         (&outside, 83, true),
+        (&outside, 84, true),
+        (&outside, 85, true),
+        (&outside, 9000, false),
+        (&outside, 9999, false),
         (&outside, 8443, true),
         (&outside, 5000, true),
         (&outside, 5001, true),
@@ -226,12 +248,12 @@ fn too_many_rules_become_ports_that_are_open_to_any_address() {
     let addresses: Vec<_> = (0..300).map(|n| format!("http://198.51.{}.{}:7000/mcp", n / 250, n % 250 + 1)).collect();
     let collapsed = policy(&addresses, &[]);
     let rules = |policy: &NetworkPolicy| policy.spec.as_ref().unwrap().egress.as_ref().unwrap().len();
-    // An unseen Service, here the collector, may have any port.
-    assert_eq!(rules(&collapsed), 3, "DNS, the other pods, and the rest");
+    assert_eq!(rules(&collapsed), 4, "DNS, the other pods, the collector's namespace, and the rest");
     let outside = End::Outside("203.0.113.1");
-    for port in [1, 7000, 65535] {
-        assert!(allows(&collapsed, false, &outside, &json!(port), "TCP"));
+    for (port, reaches) in [(1, false), (7000, true), (443, true), (65535, false)] {
+        assert_eq!(allows(&collapsed, false, &outside, &json!(port), "TCP"), reaches, "{port}");
     }
+    assert!(allows(&collapsed, false, &End::Pod("tracing", "app", "any"), &json!(1), "TCP"));
     let few = policy(&addresses[..100], &[]);
     assert!(rules(&few) > 100 && !allows(&few, false, &outside, &json!(7000), "TCP"));
 }
