@@ -18,6 +18,9 @@ pub const MAX_SESSIONS: usize = 10_000;
 /// How long a sealed id is valid after the session was opened, in milliseconds. Replicas cannot tell each other that a
 /// session was idle for too long, so this limit is what ends a session on all of them.
 const SEALED_MS: u64 = 24 * 60 * 60 * 1000;
+/// Number of sessions that are noted as idle longest whenever all sessions are compared. While the table is full, each of
+/// them makes room for one session without another comparison.
+const IDLE_BATCH: usize = 128;
 
 /// All sessions of this process.
 #[derive(Default)]
@@ -26,6 +29,9 @@ pub struct SessionTable {
     /// Ids of the sessions whose client has not sent `notifications/initialized`, the oldest first. The list can also
     /// contain ids of sessions that are initialized or have ended.
     fresh: Mutex<VecDeque<String>>,
+    /// The sessions that were idle longest when all were compared, the longest first: when each was last used, and its
+    /// id. A session that was used since then is not among those that are idle longest any more.
+    idle: Mutex<VecDeque<(u64, String)>>,
     /// The keys that seal session ids, so that other replicas can take over sessions; `None` if this process shares no
     /// keys.
     keys: ArcSwapOption<SealKeys>,
@@ -79,7 +85,7 @@ impl SessionTable {
     /// (MCP 2025-11-25, session management), while a refused client could not connect at all.
     fn make_room(&self) -> bool {
         self.end_first(|| self.fresh().pop_front().map(|id| self.is_fresh(&id).then_some(id)))
-            || self.end_first(|| self.idle_longest().map(Some))
+            || self.end_first(|| self.next_idle())
     }
 
     /// Ends the first candidate that still exists. `next` returns `Some(None)` for a candidate that turned out to be
@@ -93,12 +99,30 @@ impl SessionTable {
         false
     }
 
-    /// Returns the id of the session that has been idle longest, among those without calls in flight and without open
-    /// streams.
-    fn idle_longest(&self) -> Option<String> {
+    /// Returns the id of the next session of [`Self::idle`], which is filled again when it is empty; `Some(None)` if that
+    /// session was used in the meantime, and `None` if every session is in use.
+    fn next_idle(&self) -> Option<Option<String>> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.is_empty() {
+            *idle = self.idle_longest();
+        }
+        let (last_used, id) = idle.pop_front()?;
+        let known = self.by_id.get(&id);
+        let is_idle = known.is_some_and(|session| !session.is_in_use() && session.last_used() == last_used);
+        Some(is_idle.then_some(id))
+    }
+
+    /// Returns the sessions that have been idle longest, at most [`IDLE_BATCH`], among those without calls in flight and
+    /// without open streams. Compares all sessions.
+    fn idle_longest(&self) -> VecDeque<(u64, String)> {
         let unused = self.by_id.iter().filter(|session| !session.is_in_use());
-        let oldest = unused.min_by_key(|session| session.last_used())?;
-        Some(oldest.id.clone())
+        let mut unused: Vec<_> = unused.map(|session| (session.last_used(), Arc::clone(&session))).collect();
+        if unused.len() > IDLE_BATCH {
+            unused.select_nth_unstable_by_key(IDLE_BATCH, |(last_used, _)| *last_used);
+            unused.truncate(IDLE_BATCH);
+        }
+        unused.sort_unstable_by_key(|(last_used, _)| *last_used);
+        unused.into_iter().map(|(last_used, session)| (last_used, session.id.clone())).collect()
     }
 
     fn is_fresh(&self, id: &str) -> bool {
@@ -324,6 +348,27 @@ mod tests {
         all.iter().for_each(|session| session.tracker.enter(None, None).unwrap());
         assert!(open(&sessions, u64::MAX - 1).is_some_and(|last| last.tracker.enter(None, None).is_ok()));
         assert!(open(&sessions, u64::MAX - 1).is_none(), "each of them has a call");
+    }
+
+    #[test]
+    fn a_full_table_compares_its_sessions_once_for_many_that_it_takes_over() {
+        let (sessions, home) = (replica(KEY), replica(KEY));
+        let all: Vec<_> = (0..MAX_SESSIONS).map(|n| open(&sessions, n as u64).unwrap()).collect();
+        all.iter().for_each(|session| session.set_ready());
+        let elsewhere: Vec<_> = (0..=IDLE_BATCH).map(|_| open(&home, 0).unwrap().id.clone()).collect();
+        let noted = || sessions.idle.lock().unwrap().len();
+        for (n, id) in elsewhere[..2].iter().enumerate() {
+            find(&sessions, id, MAX_SESSIONS as u64).expect("it is taken over");
+            assert!(all[n].ended.is_cancelled());
+            assert_eq!(noted(), IDLE_BATCH - 1 - n, "they are not compared again");
+        }
+        find(&sessions, &all[2].id, MAX_SESSIONS as u64 + 1).unwrap();
+        find(&sessions, &elsewhere[2], MAX_SESSIONS as u64 + 1).unwrap();
+        assert!(!all[2].ended.is_cancelled() && all[3].ended.is_cancelled(), "one that was used stays");
+        elsewhere[3..].iter().for_each(|id| drop(find(&sessions, id, MAX_SESSIONS as u64 + 2).unwrap()));
+        assert!((3..IDLE_BATCH + 2).all(|n| all[n].ended.is_cancelled()));
+        assert!(all[IDLE_BATCH + 2..].iter().all(|session| !session.ended.is_cancelled()));
+        assert_eq!(sessions.count(), MAX_SESSIONS);
     }
 
     #[test]
