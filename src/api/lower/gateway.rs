@@ -115,11 +115,13 @@ fn listeners(spec: &MCPGatewaySpec, key: &ObjectKey, place: Place<'_>, findings:
     plans
 }
 
-/// The names that a cluster has for a gateway: those of its Service, and those of its route.
+/// The names that a cluster has for a gateway: those of its Service, and those of its route. `NAME-gateway.NAMESPACE` is
+/// not one of them: where a namespace is called like a top-level domain, such as `dev` or `finance`, somebody can own that
+/// name on the internet, and have web pages reach the gateway by it (DNS rebinding).
 fn default_hosts(spec: &MCPGatewaySpec, key: &ObjectKey, domain: &str) -> Vec<String> {
     let name = workload(&key.name);
     let in_namespace = format!("{name}.{}", key.namespace);
-    let service = [format!("{in_namespace}.svc"), format!("{in_namespace}.svc.{domain}"), in_namespace, name];
+    let service = [format!("{in_namespace}.svc"), format!("{in_namespace}.svc.{domain}"), name];
     let route = spec.route.iter().flat_map(|route| route.hostnames.iter().flatten());
     service.into_iter().chain(route.cloned()).map(|host| host.to_ascii_lowercase()).collect()
 }

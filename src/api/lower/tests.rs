@@ -68,7 +68,7 @@ fn a_gateway_has_its_defaults() {
 #[test]
 fn a_gateway_in_a_cluster_is_reached_by_its_names_there() {
     let lower = |spec: Value| gateway(&object(spec), CLUSTER).0.plan.listeners;
-    let service = ["x-gateway.ns.svc", "x-gateway.ns.svc.cluster.local", "x-gateway.ns", "x-gateway"];
+    let service = ["x-gateway.ns.svc", "x-gateway.ns.svc.cluster.local", "x-gateway"];
     let listeners = lower(json!({"authentication": {"anonymous": {}}}));
     let [only] = listeners.as_slice() else { panic!("{listeners:?}") };
     assert_eq!((only.name.as_str(), only.port, only.path.as_str()), ("http", 8080, "/mcp"));
