@@ -34,7 +34,11 @@ pub(super) fn or_named(
     let mut listed = false;
     let allowed = watched.take_while(move |event| {
         listed |= matches!(event, Ok(Event::InitDone));
-        future::ready(listed || !event.as_ref().is_err_and(is_forbidden))
+        let forbidden = !listed && event.as_ref().is_err_and(is_forbidden);
+        if forbidden {
+            tracing::info!("the operator may not watch namespaces: it reads those of --namespaces every {INTERVAL:?}");
+        }
+        future::ready(!forbidden)
     });
     allowed.chain(read(Named { api, names: names.clone(), seen: BTreeMap::new(), listed: false })).boxed()
 }
@@ -109,8 +113,13 @@ impl Named {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use kube::api::ObjectMeta;
     use kube::core::Status;
+    use tracing_subscriber::Layer;
+    use tracing_subscriber::layer::{Context, SubscriberExt};
 
     use super::*;
 
@@ -160,8 +169,22 @@ mod tests {
         assert_eq!(events(Ok(None), Ok(None)), ["delete b"]);
     }
 
+    /// Counts what this module logs.
+    #[derive(Clone, Default)]
+    struct Logged(Arc<AtomicUsize>);
+
+    impl<S: tracing::Subscriber> Layer<S> for Logged {
+        fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+            let is_ours = module_path!().starts_with(event.metadata().target());
+            self.0.fetch_add(usize::from(is_ours), Ordering::Relaxed);
+        }
+    }
+
     #[tokio::test]
-    async fn a_list_that_was_allowed_once_is_not_replaced() {
+    async fn a_list_that_was_allowed_once_is_not_replaced_and_one_that_is_replaced_is_logged() {
+        let logged = Logged::default();
+        let _logs = tracing::subscriber::set_default(tracing_subscriber::registry().with(logged.clone()));
+        let logged = || logged.0.load(Ordering::Relaxed);
         let names = named().names;
         let events = |events: Vec<Heard>, names: &BTreeSet<String>| {
             let api = named().api;
@@ -171,8 +194,10 @@ mod tests {
         assert_eq!(shown(&after), ["init", "done", "error"]);
         let all = events(vec![Ok(Event::Init), Err(error(403))], &BTreeSet::new()).await;
         assert_eq!(shown(&all), ["init", "error"], "without names there is nothing else to read");
+        assert_eq!(logged(), 0);
         // The API server of the test does not answer.
         let never = events(vec![Ok(Event::Init), Err(error(403))], &names).await;
         assert_eq!(shown(&never), ["init", "error", "error"]);
+        assert_eq!(logged(), 1, "who operates it learns of the missing right");
     }
 }
