@@ -48,6 +48,7 @@ pub(super) fn value(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|value| !value.is_empty())
 }
 
+/// The receiver that the environment names.
 fn endpoint_of_environment() -> Option<String> {
     value("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| value("OTEL_EXPORTER_OTLP_ENDPOINT"))
 }
@@ -56,12 +57,12 @@ fn endpoint_of_environment() -> Option<String> {
 pub(super) fn of_environment(protocol: OtlpProtocol, dropped: &DroppedSpans) -> Result<SdkTracerProvider, String> {
     let endpoint = endpoint_of_environment();
     endpoint.as_deref().map_or(Ok(()), without_user)?;
-    let endpoint = match protocol {
+    let to = match protocol {
         // The exporter reads the variables itself.
         OtlpProtocol::Http => None,
         OtlpProtocol::Grpc => endpoint.map(|endpoint| url(&endpoint, GRPC_PATH)),
     };
-    Ok(provider(endpoint, protocol, dropped)?.build())
+    Ok(provider(to, protocol, dropped)?.build())
 }
 
 /// Makes an exporter as the plan says.
@@ -92,14 +93,17 @@ fn url(endpoint: &str, path: &str) -> String {
     if endpoint.ends_with(path) { endpoint.to_owned() } else { format!("{endpoint}{path}") }
 }
 
+/// Makes an exporter to this URL, or to the one that the exporter reads from the environment.
 fn provider(
-    endpoint: Option<String>,
+    to: Option<String>,
     protocol: OtlpProtocol,
     dropped: &DroppedSpans,
 ) -> Result<TracerProviderBuilder, String> {
-    let exporter = SpanExporter::builder().with_http().with_http_client(OtlpClient::new(protocol)?);
-    let exporter = match endpoint {
-        Some(endpoint) => exporter.with_endpoint(endpoint),
+    let receiver = to.clone().or_else(endpoint_of_environment).unwrap_or_default();
+    let needs_tls = receiver.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
+    let exporter = SpanExporter::builder().with_http().with_http_client(OtlpClient::new(protocol, needs_tls)?);
+    let exporter = match to {
+        Some(url) => exporter.with_endpoint(url),
         None => exporter,
     };
     let exporter = exporter.build().map_err(|error| error.to_string())?;

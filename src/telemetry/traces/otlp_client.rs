@@ -4,7 +4,7 @@
 //! HTTP/2 whose trailers hold the status: that is little enough to do here, without a second client and its TLS.
 
 use std::error::Error;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -15,6 +15,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use opentelemetry_http::{HttpClient, HttpError};
+use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::Handle;
 
 use crate::domain::plan::OtlpProtocol;
@@ -42,9 +43,15 @@ pub(super) struct OtlpClient {
 }
 
 impl OtlpClient {
-    pub(super) fn new(protocol: OtlpProtocol) -> Result<Self, String> {
-        let roots = HttpsConnectorBuilder::new().with_native_roots().map_err(|error| error.to_string())?;
-        let schemes = roots.https_or_http();
+    /// Makes a client. If `needs_tls` is set, it trusts the machine's root certificates, otherwise none, so that a machine
+    /// without them can send traces over plain HTTP.
+    pub(super) fn new(protocol: OtlpProtocol, needs_tls: bool) -> Result<Self, String> {
+        let builder = HttpsConnectorBuilder::new();
+        let schemes = match needs_tls {
+            true => builder.with_native_roots().map_err(|error| error.to_string())?,
+            false => builder.with_tls_config(without_roots()?),
+        };
+        let schemes = schemes.https_or_http();
         let mut builder = Client::builder(TokioExecutor::new());
         let connector = match protocol {
             OtlpProtocol::Http => schemes.enable_http1().build(),
@@ -117,6 +124,13 @@ fn with_causes(error: &(dyn Error + 'static)) -> String {
         cause = error.source();
     }
     text
+}
+
+fn without_roots() -> Result<ClientConfig, String> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| error.to_string())?;
+    Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
 }
 
 /// Makes a unary call of gRPC of a message.
