@@ -136,13 +136,13 @@ pub struct GatewayArgs {
     /// The namespace of the MCPGateway
     #[arg(long, value_name = "NS", env = "HAWSEPIPE_GATEWAY_NAMESPACE")]
     pub namespace: String,
-    /// Address for MCP clients: HOST:PORT, or :PORT or PORT on 0.0.0.0. Default: the ports of the gateway's listeners,
+    /// Address for MCP clients: HOST:PORT, or :PORT or PORT on all addresses. Default: the ports of the gateway's listeners,
     /// or 8080 if the gateway declares none
     #[arg(long, value_name = "ADDR", env = "HAWSEPIPE_GATEWAY_LISTEN")]
     pub listen: Option<Address>,
     /// Address of the admin API and metrics. Other machines can reach /healthz, /readyz and /metrics; the operator (see
     /// --operator) can also read the report
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9090", env = "HAWSEPIPE_GATEWAY_ADMIN")]
+    #[arg(long, value_name = "ADDR", default_value = "[::]:9090", env = "HAWSEPIPE_GATEWAY_ADMIN")]
     pub admin: Address,
     /// The folder where the Secrets of the gateway's namespace are mounted, as files NAME/KEY
     #[arg(long, value_name = "DIR", env = "HAWSEPIPE_GATEWAY_SECRETS_DIR")]

@@ -1,6 +1,5 @@
 //! `hawsepipe gateway`: runs a gateway in a cluster from the snapshots that an operator compiled.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -14,7 +13,7 @@ use kube::Client;
 use super::address::{ADMIN_PORT, MCP_PORT};
 use super::again::Again;
 use super::args;
-use super::listeners::Bind;
+use super::listeners::{Bind, EVERYWHERE};
 use super::seal_key;
 use super::serve::{Gateway, HttpServers, drain};
 use super::signals::EndSignals;
@@ -66,7 +65,7 @@ async fn serve(
     let uid = GatewayUid::default();
     let tokens =
         args.operator.clone().map(|account| Arc::new(OperatorTokens::new(client.clone(), account, uid.clone())));
-    let admin = args.admin.listen(IpAddr::V4(Ipv4Addr::UNSPECIFIED), ADMIN_PORT).await.context("--admin")?;
+    let admin = args.admin.listen(EVERYWHERE, ADMIN_PORT).await.context("--admin")?;
     servers.open_admin(admin, tokens.map(check)).await?;
     check_folder(args.state_dir.as_deref())?;
     if let Some(folder) = args.secrets_dir.as_ref().filter(|folder| !folder.is_dir()) {
@@ -120,12 +119,11 @@ impl Following {
     async fn follow(mut self, servers: &mut HttpServers, args: &args::GatewayArgs) -> anyhow::Result<()> {
         let mut received = self.first().await;
         self.put_in_force(&mut received).await;
-        let ip = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let listen = match &args.listen {
-            Some(address) => Some(address.listen(ip, MCP_PORT).await.context("--listen")?),
+            Some(address) => Some(address.listen(EVERYWHERE, MCP_PORT).await.context("--listen")?),
             None => None,
         };
-        servers.open(Bind { listen, ip }, &received.plan.gateway).await?;
+        servers.open(Bind { listen, ip: EVERYWHERE }, &received.plan.gateway).await?;
         loop {
             self.woken(&mut received).await;
             self.put_in_force(&mut received).await;

@@ -1,16 +1,15 @@
 //! `hawsepipe operator`: runs the control plane.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::builder::NonEmptyStringValueParser;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::address::ADMIN_PORT;
 use super::address::Address;
+use super::listeners::{EVERYWHERE, bind};
 use super::signals::EndSignals;
 use crate::controller::{
     self, ControllerMetrics, ImagePullPolicy, LeaseSettings, OperatorHealth, PodSettings, Settings,
@@ -40,7 +39,7 @@ pub struct OperatorArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = namespace, env = "HAWSEPIPE_NAMESPACES")]
     pub namespaces: Vec<String>,
     /// Address of the operator's health checks and metrics
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9090", env = "HAWSEPIPE_LISTEN")]
+    #[arg(long, value_name = "ADDR", default_value = "[::]:9090", env = "HAWSEPIPE_LISTEN")]
     pub listen: Address,
     /// The Lease for leader election: NAMESPACE/NAME, or NAME in the operator's own namespace. Default:
     /// hawsepipe-operator in the operator's own namespace
@@ -95,10 +94,8 @@ pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let launcher = Launcher::current().context("cannot tell which program this is")?;
     let settings = settings(&args, client.default_namespace());
     let (mut signals, stop) = (EndSignals::listen()?, CancellationToken::new());
-    let address = args.listen.listen(IpAddr::V4(Ipv4Addr::UNSPECIFIED), ADMIN_PORT).await.context("--listen")?;
-    let socket = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}: give another address with --listen ADDR"))?;
+    let address = args.listen.listen(EVERYWHERE, ADMIN_PORT).await.context("--listen")?;
+    let socket = bind(address, "--listen").await?;
     let lease = format!("{}/{}", settings.lease.namespace, settings.lease.name);
     tracing::info!(address = %socket.local_addr()?, server, lease, "the operator starts");
     let liveness = health.liveness.clone();
