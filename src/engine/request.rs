@@ -38,6 +38,8 @@ pub struct CallRequest<'a> {
     pub endpoint: Endpoint<'a>,
     /// The client that sent the request. For a call that a plugin makes, the client of the enclosing call.
     pub caller: &'a Caller,
+    /// The id of the client's JSON-RPC request, as JSON; `None` for a call that no client makes over HTTP.
+    pub rpc_id: Option<&'a str>,
     /// `params.name`.
     pub name: &'a str,
     /// `params.arguments`.

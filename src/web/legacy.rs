@@ -117,7 +117,7 @@ async fn request(
             let cancelled = session.begin(id);
             let _in_flight = InFlight { session, id };
             tokio::select! {
-                reply = call_tool(&gate.engine, endpoint.as_engine(), &caller, params, wanted, outbox, None) => reply,
+                reply = call_tool(&gate.engine, endpoint.as_engine(), &caller, (id, params), wanted, outbox, None) => reply,
                 // In this era each POST gets an answer, even the POST of a cancelled request.
                 () = cancelled.cancelled() => Reply::Error(RpcError::new(REQUEST_CANCELLED, "Request cancelled")),
             }

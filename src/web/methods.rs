@@ -60,11 +60,12 @@ pub(super) async fn list_tools(
     }
 }
 
+/// Runs a call with the id and the parameters of a client's request.
 pub(super) async fn call_tool(
     engine: &Arc<Engine>,
     endpoint: Endpoint<'_>,
     caller: &Caller,
-    params: &Params<'_>,
+    (id, params): (&str, &Params<'_>),
     wanted: WantedNotices<'_>,
     outbox: &Outbox,
     check_mirrored: Option<&CheckMirrored<'_>>,
@@ -77,6 +78,7 @@ pub(super) async fn call_tool(
     let request = CallRequest {
         endpoint,
         caller,
+        rpc_id: Some(id),
         name: &name,
         arguments: params.arguments,
         meta: params.meta,

@@ -73,7 +73,7 @@ pub(super) async fn answer(
             Err(error) => RpcResponse::modern_error(id, &error),
             Ok(meta) => {
                 let reply = match &*method {
-                    "tools/call" => call(gate, endpoint, headers, peer, &params, &meta, outbox).await,
+                    "tools/call" => call(gate, endpoint, headers, peer, (id, &params), &meta, outbox).await,
                     "tools/list" => list_tools(&gate.engine, endpoint.as_engine(), &params, Some(KEPT)).await,
                     "server/discover" => discover(),
                     _ => unknown_method(&method),
@@ -89,7 +89,7 @@ async fn call(
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
     peer: IpAddr,
-    params: &Params<'_>,
+    (id, params): (&str, &Params<'_>),
     meta: &EnvelopeMeta<'_>,
     outbox: &Outbox,
 ) -> Reply {
@@ -105,7 +105,7 @@ async fn call(
     let check = |marked: &[Mirrored]| {
         marked.iter().try_for_each(|argument| check_mirrored(headers, argument, params.arguments))
     };
-    call_tool(&gate.engine, endpoint.as_engine(), &caller, params, wanted, outbox, Some(&check)).await
+    call_tool(&gate.engine, endpoint.as_engine(), &caller, (id, params), wanted, outbox, Some(&check)).await
 }
 
 fn discover() -> Reply {

@@ -136,6 +136,7 @@ impl TestGateway {
         let request = CallRequest {
             endpoint: Endpoint::One(&case.input.server),
             caller: &caller,
+            rpc_id: None,
             name: &case.input.tool,
             arguments: Some(&case.arguments),
             meta: Some(&case.meta),

@@ -48,6 +48,7 @@ impl<'a> CallHost<'a> {
         let request = CallRequest {
             endpoint: Endpoint::All,
             caller: &facts.caller,
+            rpc_id: None,
             name: tool,
             arguments,
             meta: None,

@@ -15,7 +15,7 @@ use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::engine::request::CallRequest;
 use crate::telemetry::trace_context::TARGET;
 
-/// The maximum length of a tool's name in a span. Clients can send any name.
+/// The maximum length of a tool's name and of a request's id in a span. Clients can send any of them.
 const MAX_NAME: usize = 128;
 
 /// The span of a call, from its arrival to its answer.
@@ -28,6 +28,8 @@ pub(crate) fn call(request: &CallRequest<'_>, meta: &CallMeta) -> Span {
         otel.status_code = Empty,
         mcp.method.name = "tools/call",
         mcp.protocol.version = request.caller.version,
+        jsonrpc.request.id = Empty,
+        network.transport = Empty,
         gen_ai.operation.name = "execute_tool",
         gen_ai.tool.name = %format_args!("{tool:.MAX_NAME$}"),
         hawsepipe.request_id = Empty,
@@ -36,6 +38,11 @@ pub(crate) fn call(request: &CallRequest<'_>, meta: &CallMeta) -> Span {
     );
     if !span.is_disabled() {
         meta.cause().lead_to(&span);
+        if let Some(id) = request.rpc_id {
+            let id = serde_json::from_str(id).unwrap_or_else(|_| id.to_owned());
+            span.record("jsonrpc.request.id", tracing::field::display(format_args!("{id:.MAX_NAME$}")));
+            span.record("network.transport", "tcp");
+        }
     }
     span
 }

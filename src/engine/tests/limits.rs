@@ -165,6 +165,7 @@ async fn a_tool_that_is_not_there_is_invalid_params() {
         let request = CallRequest {
             endpoint,
             caller: &caller,
+            rpc_id: None,
             name,
             arguments,
             meta,

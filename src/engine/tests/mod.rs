@@ -196,6 +196,7 @@ async fn call_as(engine: &Gateway, caller: &Caller, arguments: &str, meta: Optio
     let request = CallRequest {
         endpoint: Endpoint::All,
         caller,
+        rpc_id: None,
         name: "up__read",
         arguments: Some(&arguments),
         meta: meta.as_deref(),

@@ -23,6 +23,7 @@ async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_
         let request = CallRequest {
             endpoint: Endpoint::All,
             caller: &caller,
+            rpc_id: None,
             name: "up__read",
             arguments: None,
             meta: None,

@@ -4,12 +4,14 @@ use crate::domain::budget::{Account, Category, Reservation};
 use crate::domain::header_text::encode;
 use crate::domain::upstream::{Era, Target, UpstreamError};
 use crate::domain::version::BATCH_VERSION;
+use crate::telemetry::trace_context::members_of;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 
 use super::client::Client;
 use super::params::ParamHeaders;
@@ -95,7 +97,13 @@ impl Connection {
     }
 
     pub(super) async fn post(&self, request: &McpRequest<'_>, id: u64) -> Result<Response<Incoming>, UpstreamError> {
-        let (headers, text) = (self.request_headers(request)?, request.render(self.era, id));
+        let (mut headers, text) = (self.request_headers(request)?, request.render(self.era, id));
+        // Servers and proxies that know nothing of MCP read the context of a trace here. While traces are off there is none.
+        for (name, value) in members_of(&Span::current()) {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        }
         self.endpoint.client.send(Method::POST, &self.uri, headers, text).await
     }
 
