@@ -52,6 +52,9 @@ pub struct OperatorArgs {
     /// When nodes pull the image for the pods of gateways
     #[arg(long, value_name = "POLICY", value_enum, default_value_t, env = "HAWSEPIPE_GATEWAY_IMAGE_PULL_POLICY")]
     pub gateway_image_pull_policy: PullPolicy,
+    /// Leave user and group ids out of the pods of gateways, because the cluster assigns them (OpenShift)
+    #[arg(long, env = "HAWSEPIPE_ASSIGNED_IDS")]
+    pub assigned_ids: bool,
     /// The DNS domain of the cluster
     #[arg(long, value_name = "DOMAIN", value_parser = domain, default_value = "cluster.local",
         env = "HAWSEPIPE_CLUSTER_DOMAIN")]
@@ -134,10 +137,11 @@ fn settings(args: &OperatorArgs, own_namespace: &str) -> Settings {
         lease: lease(args.lease.as_ref(), own_namespace),
         namespaces: args.namespaces.iter().cloned().collect(),
         cluster_domain: args.cluster_domain.clone(),
-        pods: args
-            .gateway_image
-            .clone()
-            .map(|image| PodSettings { image, pull_policy: args.gateway_image_pull_policy.into() }),
+        pods: args.gateway_image.clone().map(|image| PodSettings {
+            image,
+            pull_policy: args.gateway_image_pull_policy.into(),
+            assigned_ids: args.assigned_ids,
+        }),
     }
 }
 

@@ -88,9 +88,11 @@ imagePullSecrets:
 {{- define "hawsepipe.podSecurity" -}}
 securityContext:
   runAsNonRoot: true
+  {{- if not .Values.openshift.enabled }}
   runAsUser: 65532
   runAsGroup: 65532
   fsGroup: 65532
+  {{- end }}
   seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 

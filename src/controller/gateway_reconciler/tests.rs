@@ -53,7 +53,8 @@ fn an_edit_of_something_else_does_not_shorten_the_wait_of_a_gateway_that_fails()
 #[test]
 fn the_workload_follows_the_last_valid_spec_and_stays_as_it_is_where_none_is_known() {
     let settings = || {
-        let pods = PodSettings { image: "image".to_owned(), pull_policy: ImagePullPolicy::IfNotPresent };
+        let pods =
+            PodSettings { image: "image".to_owned(), pull_policy: ImagePullPolicy::IfNotPresent, assigned_ids: false };
         WorkloadSettings { pods, cluster_domain: "cluster.local".into(), operator: "system/operator".into() }
     };
     let replicas = |kept: &mut GatewayReconciler| {

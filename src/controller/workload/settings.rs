@@ -12,6 +12,8 @@ pub struct PodSettings {
     pub image: String,
     /// When nodes pull the image.
     pub pull_policy: ImagePullPolicy,
+    /// Whether the cluster assigns the user and group ids of pods, as OpenShift does.
+    pub assigned_ids: bool,
 }
 
 /// When nodes pull the gateway's image.

@@ -13,7 +13,7 @@ use super::input::WorkloadInput;
 use crate::api::gateway::pods::GatewayPod;
 use crate::controller::{GATEWAY_LABEL, MANAGED_BY};
 
-/// The user id and the group id of the gateway's processes, as in the image.
+/// The user id and the group id of the gateway's processes, as in the image, unless the cluster assigns others.
 const USER: u32 = 65532;
 /// Default number of seconds that a pod has to end.
 const GRACE_SECONDS: u32 = 60;
@@ -62,11 +62,12 @@ fn security(input: &WorkloadInput<'_>) -> Value {
     let ports = input.listeners.iter().map(|listener| listener.port).chain([input.admin_port()]);
     let privileged = ports.into_iter().any(|port| port < UNPRIVILEGED);
     let sysctls = privileged.then(|| json!([{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]));
+    let id = (!input.settings.pods.assigned_ids).then_some(USER);
     json!({
         "runAsNonRoot": true,
-        "runAsUser": USER,
-        "runAsGroup": USER,
-        "fsGroup": USER,
+        "runAsUser": id,
+        "runAsGroup": id,
+        "fsGroup": id,
         "seccompProfile": {"type": "RuntimeDefault"},
         "sysctls": sysctls,
     })

@@ -33,8 +33,11 @@ fn planned(spec: Value, headers: &[(&str, &str)]) -> PlannedGateway {
 }
 
 pub(super) fn settings() -> WorkloadSettings {
-    let pods =
-        PodSettings { image: "registry.example.com/hawsepipe:1".into(), pull_policy: ImagePullPolicy::IfNotPresent };
+    let pods = PodSettings {
+        image: "registry.example.com/hawsepipe:1".into(),
+        pull_policy: ImagePullPolicy::IfNotPresent,
+        assigned_ids: false,
+    };
     WorkloadSettings { pods, cluster_domain: "cluster.test".into(), operator: "system/operator".into() }
 }
 
@@ -231,112 +234,6 @@ fn session_ids_are_sealed_with_the_operators_key_or_the_one_that_the_spec_names(
         let source = &volume["projected"]["sources"][0]["secret"];
         assert_eq!((&source["items"][0]["path"], &source["optional"]), (&json!(secret), &json!(true)));
     }
-}
-
-#[test]
-fn plugins_are_those_of_the_image_or_of_a_volume() {
-    let volume = |from: Value| {
-        let (pod, container) = pod(json!({"plugins": {"pluginDir": "/code", "pluginDirFrom": from}}));
-        let mounted = json!({"name": "plugins", "mountPath": "/code", "readOnly": true});
-        assert!(container["volumeMounts"].as_array().unwrap().contains(&mounted));
-        let mut volume = pod["volumes"].as_array().unwrap().last().unwrap().clone();
-        volume.as_object_mut().unwrap().remove("name");
-        volume
-    };
-    let image = json!({"reference": "registry.example.com/plugins:1", "pullPolicy": "Always"});
-    assert_eq!(volume(json!({"image": image})), json!({"image": image}));
-    assert_eq!(volume(json!({"configMapRef": {"name": "code"}})), json!({"configMap": {"name": "code"}}));
-    let claim = json!({"persistentVolumeClaim": {"claimName": "code", "readOnly": true}});
-    assert_eq!(volume(json!({"claimRef": {"name": "code"}})), claim);
-    let (pod, _) = pod(json!({}));
-    assert!(!pod["volumes"].to_string().contains("plugins"));
-}
-
-#[test]
-fn what_the_spec_says_of_pods_is_in_the_template_and_our_labels_win() {
-    let affinity = json!({"nodeAffinity": {"fieldOfALaterVersion": [{"key": "k"}]}});
-    let tolerations = json!([{"key": "k", "operator": "Exists"}]);
-    let template = deployment(json!({"pod": {
-        "labels": {"team": "a", "hawsepipe.dev/gateway": "other", "app.kubernetes.io/managed-by": "other"},
-        "annotations": {"note": "b"}, "nodeSelector": {"disk": "ssd"}, "tolerations": tolerations,
-        "affinity": affinity, "priorityClassName": "", "runtimeClassName": "gvisor", "topologySpreadConstraints": [],
-        "terminationGracePeriodSeconds": 90, "imagePullSecrets": [{"name": "pull"}],
-        "resources": {"requests": {"cpu": 2}},
-    }}))["spec"]["template"]
-        .clone();
-    let labels = json!({"team": "a", "hawsepipe.dev/gateway": "main", "app.kubernetes.io/managed-by": "hawsepipe"});
-    assert_eq!(template["metadata"], json!({"labels": labels, "annotations": {"note": "b"}}));
-    let pod = &template["spec"];
-    for (member, expected) in [
-        ("nodeSelector", json!({"disk": "ssd"})),
-        ("tolerations", tolerations),
-        ("affinity", affinity),
-        ("priorityClassName", Value::Null),
-        ("runtimeClassName", json!("gvisor")),
-        ("topologySpreadConstraints", Value::Null),
-        ("terminationGracePeriodSeconds", json!(90)),
-        ("imagePullSecrets", json!([{"name": "pull"}])),
-    ] {
-        assert_eq!(pod[member], expected, "{member}");
-    }
-    assert_eq!(pod["containers"][0]["resources"], json!({"requests": {"cpu": "2"}}));
-}
-
-#[test]
-fn pods_are_restricted_spread_and_have_one_token_by_default() {
-    let (pod, container) = pod(json!({}));
-    let security = json!({"runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532,
-        "seccompProfile": {"type": "RuntimeDefault"}});
-    assert_eq!(pod["securityContext"], security);
-    let of_container = ports(&pod["containers"][0]["ports"], ["name", "containerPort"]);
-    let expected =
-        [json!(["low", 80]), json!([null, 8081]), json!([null, 8082]), json!([null, 8083]), json!(["admin", 9090])];
-    assert_eq!(of_container, expected);
-    let sysctls = json!([{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]);
-    assert_eq!(pod["securityContext"]["sysctls"], sysctls, "the user of the image may listen on port 80");
-    let urls = addresses(&planned.owner, &listeners(&planned.plan));
-    assert_eq!(urls[..2], ["http://main-gateway.ns.svc:80/a/mcp", "http://main-gateway.ns.svc:8081/mcp"]);
-}
-
-#[test]
-fn keys_of_secrets_are_mounted_by_name_and_impossible_ones_keep_no_pod_from_starting() {
-    let named = [("b", "two"), ("b", "one"), ("a", "key"), ("a/b", "key"), ("..", "key"), ("c", "../key")];
-    let planned = planned(json!({}), &named);
-    let pod = workload(&planned).deployment.unwrap().body()["spec"]["template"]["spec"].clone();
-    let volume = pod["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == "secrets").unwrap();
-    let secret = |name: &str, keys: &[&str]| {
-        let items: Vec<_> = keys.iter().map(|key| json!({"key": key, "path": format!("{name}/{key}")})).collect();
-        json!({"secret": {"name": name, "optional": true, "items": items}})
-    };
-    assert_eq!(
-        volume["projected"]["sources"],
-        json!([secret("a", &["key"]), secret("b", &["one", "two"]), secret("main-gateway-seal", &["key"])])
-    );
-    let container = &pod["containers"][0];
-    let mounted = json!({"name": "secrets", "mountPath": "/run/secrets/hawsepipe", "readOnly": true});
-    assert!(container["volumeMounts"].as_array().unwrap().contains(&mounted));
-    assert!(container["args"].as_array().unwrap().contains(&json!("--secrets-dir=/run/secrets/hawsepipe")));
-}
-
-#[test]
-fn session_ids_are_sealed_with_the_operators_key_or_the_one_that_the_spec_names() {
-    for (name, key, secret, seals) in [
-        ("own", "keys.txt", "own/keys.txt", false),
-        // Secrets cannot have these.
-        ("a/b", "key", "main-gateway-seal/key", true),
-        ("own", "../key", "main-gateway-seal/key", true),
-    ] {
-        let spec = json!({"sessions": {"sealingKeySecretRef": {"name": name, "key": key}}});
-        let workload = workload(&planned(spec, &[]));
-        assert_eq!(workload.seals, seals, "{name}/{key}");
-        let pod = workload.deployment.unwrap().body()["spec"]["template"]["spec"].clone();
-        let argument = json!(format!("--seal-key-file=/run/secrets/hawsepipe/{secret}"));
-        assert!(pod["containers"][0]["args"].as_array().unwrap().contains(&argument), "{pod:#}");
-        let volume = pod["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == "secrets").unwrap();
-        let source = &volume["projected"]["sources"][0]["secret"];
-        assert_eq!((&source["items"][0]["path"], &source["optional"]), (&json!(secret), &json!(true)));
-    }
-    assert!(workload(&planned(json!({}), &[])).seals);
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub fn cases(own: &str, other: &str) -> Vec<(&'static str, Value)> {
                 "rbac": {"extraRules": [servers()]},
             }),
         ),
+        ("OpenShift", json!({"openshift": {"enabled": true}, "demo": {"enabled": true}})),
         ("everything", everything(other)),
         ("nothing but the operator", nothing()),
         (

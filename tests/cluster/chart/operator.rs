@@ -41,6 +41,8 @@ async fn both_versions_lint_each_case_and_render_the_same() {
             let texts = object["data"].as_object().into_iter().flat_map(|data| data.values());
             assert!(texts.clone().all(|text| !text.as_str().unwrap().trim().is_empty()), "{about}: {id} is empty");
         }
+        let has_ids = objects.values().any(|object| object.to_string().contains("runAsUser"));
+        assert_ne!(has_ids, values["openshift"]["enabled"] == true, "{about}: OpenShift assigns the ids of users");
         let namespaced = !values["watchNamespaces"].is_null();
         let cluster_wide = objects.values().any(|object| object["metadata"]["namespace"].is_null());
         assert!(!(namespaced && cluster_wide), "{about}: {:?}", objects.keys());
