@@ -44,13 +44,16 @@ impl Cause {
     /// Reads the context among members of `_meta`, which `member` returns by name. One that is not valid counts as
     /// missing.
     pub fn of_meta(member: impl Fn(&str) -> Option<String>) -> Self {
+        if !is_on() {
+            return Self::default();
+        }
         let members = MEMBERS.map(member);
         Self::read(members.each_ref().map(Option::as_deref))
     }
 
     /// Reads the values of [`MEMBERS`], unless traces are off.
     fn read(members: [Option<&str>; 2]) -> Self {
-        if members[0].is_none() || !tracing::span_enabled!(target: TARGET, tracing::Level::DEBUG) {
+        if members[0].is_none() || !is_on() {
             return Self::default();
         }
         let members = Members(members.map(|value| value.filter(|value| value.len() <= MAX_MEMBER)));
@@ -74,6 +77,11 @@ impl Cause {
         let context = self.0.map_or_else(Context::new, |cause| Context::new().with_remote_span_context(cause));
         future.with_context(context)
     }
+}
+
+/// Whether spans are exported.
+fn is_on() -> bool {
+    tracing::span_enabled!(target: TARGET, tracing::Level::DEBUG)
 }
 
 /// Returns the members that tell another process of `span`, each as name and value; none if traces are off.
@@ -105,5 +113,19 @@ impl Injector for Told {
     fn set(&mut self, key: &str, value: String) {
         let name = MEMBERS.into_iter().find(|name| *name == key).filter(|_| !value.is_empty());
         self.0.extend(name.map(|name| (name, value)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn while_traces_are_off_nothing_is_allocated_for_a_context() {
+        assert_eq!(members_of(&Span::none()).capacity(), 0);
+        let headers = HeaderMap::from_iter([(http::HeaderName::from_static("traceparent"), "x".parse().unwrap())]);
+        assert!(Cause::of_headers(&headers).0.is_none());
+        let read = Cause::of_meta(|_| panic!("a member is read"));
+        assert!(read.0.is_none());
     }
 }

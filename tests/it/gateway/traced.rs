@@ -1,7 +1,13 @@
 //! Traces of calls, sent by the real exporter.
 
+use std::sync::{Arc, Mutex};
+
+use axum::routing::post;
+use axum::{Json, Router};
+use hyper::{HeaderMap, StatusCode};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use super::collector::{Collector, Receiver, hex, text};
 use super::harness::{Folder, Gateway, run};
@@ -50,6 +56,8 @@ async fn a_call_is_one_trace_of_the_server_and_the_plugins_that_ran() {
     assert_eq!(call.parent_span_id.len(), 0, "{spans:#?}");
     assert_eq!(text(call, "hawsepipe.outcome").as_deref(), Some("ok"), "{call:#?}");
     assert_eq!(text(call, "mcp.protocol.version").as_deref(), Some("2026-07-28"));
+    assert_eq!(text(call, "network.transport").as_deref(), Some("tcp"));
+    assert!(text(call, "jsonrpc.request.id").is_some_and(|id| !id.is_empty()), "{call:#?}");
     let to_server = named(&spans, "tools/call args", 3);
     assert_eq!(to_server.parent_span_id, call.span_id);
     let attributes = [
@@ -116,7 +124,9 @@ async fn headers_tell_the_parent_where_meta_does_not_and_one_that_is_not_sampled
     let folder = Folder::new();
     let tracing = json!({"endpoint": receiver.url, "protocol": "HTTP", "samplePercent": 100});
     folder.write("manifests.yaml", &(gateway(&tracing) + &parts(&folder)));
-    let gateway = Gateway::start_in(&folder, &[], &[SOON_SENT]);
+    // The machine has no root certificates, and plain HTTP needs none.
+    let roots = ("SSL_CERT_FILE", "/nonexistent/roots.pem");
+    let gateway = Gateway::start_in(&folder, &[], &[SOON_SENT, roots]);
     tools_of(&gateway, &["raw"]).await;
     let (http, url) = (Http::new(), gateway.url());
     let call = async |tool: &str, header: &str, meta: &Value| {
@@ -181,4 +191,62 @@ async fn changed_settings_take_effect_without_a_restart_and_lost_spans_are_count
         log.lines().next_back().is_some_and(|line| !line.contains("traceparent"))
     })
     .await;
+}
+
+/// A server of MCP over HTTP without tools but `t`, which keeps the headers of calls of it.
+async fn recording() -> (String, Arc<Mutex<Vec<HeaderMap>>>) {
+    let seen = Arc::<Mutex<Vec<HeaderMap>>>::default();
+    let kept = Arc::clone(&seen);
+    let answer = async move |headers: HeaderMap, Json(request): Json<Value>| {
+        let tool = json!({"name": "t", "inputSchema": {"type": "object"}});
+        let result = match request["method"].as_str() {
+            Some("initialize") => {
+                let info = json!({"name": "recording", "version": "1"});
+                json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info})
+            }
+            Some("tools/list") => json!({"tools": [tool]}),
+            Some("tools/call") => {
+                kept.lock().unwrap().push(headers);
+                json!({"content": []})
+            }
+            Some("ping") => json!({}),
+            _ if request["id"].is_null() => return (StatusCode::ACCEPTED, Json(Value::Null)),
+            _ => {
+                let error = json!({"code": -32601, "message": "Method not found"});
+                return (StatusCode::OK, Json(json!({"jsonrpc": "2.0", "id": request["id"], "error": error})));
+            }
+        };
+        (StatusCode::OK, Json(json!({"jsonrpc": "2.0", "id": request["id"], "result": result})))
+    };
+    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", socket.local_addr().unwrap());
+    let router = Router::new().route("/mcp", post(answer));
+    tokio::spawn(async move { axum::serve(socket, router).await });
+    (url, seen)
+}
+
+#[tokio::test]
+async fn a_server_over_http_has_the_context_in_its_headers_while_traces_are_on() {
+    let (receiver, (server, seen)) = (Receiver::start().await, recording().await);
+    let folder = Folder::new();
+    folder.write("upstream.yaml", &object("MCPUpstream", "rec", &format!("external: {{url: {server:?}}}")));
+    folder.write("gateway.yaml", &object("MCPGateway", "main", "authentication: {anonymous: {}}"));
+    let running = Gateway::start_in(&folder, &[], &[SOON_SENT]);
+    tools_of(&running, &["rec"]).await;
+    let http = Http::new();
+    http.call(&running.url(), "rec__t", &json!({}), &json!({"traceparent": SAMPLED})).await;
+    assert!(!seen.lock().unwrap()[0].contains_key("traceparent"), "traces are off");
+    folder.write("gateway.yaml", &gateway(&json!({"endpoint": receiver.url, "protocol": "HTTP", "samplePercent": 0})));
+    until("a traced call", async || {
+        http.call(&running.url(), "rec__t", &json!({}), &json!({"traceparent": SAMPLED, "tracestate": "vendor=1"}))
+            .await;
+        receiver.spans().iter().any(|span| span.kind == 3)
+    })
+    .await;
+    let spans = receiver.spans();
+    let sent = named(&spans, "tools/call t", 3);
+    let told = format!("00-{TRACE}-{}-01", hex(&sent.span_id));
+    let headers = seen.lock().unwrap().clone();
+    let of_span = headers.iter().find(|headers| headers.get("traceparent").is_some_and(|value| *value == *told));
+    assert_eq!(of_span.expect("it has the span's context")["tracestate"], "vendor=1");
 }
