@@ -9,6 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 
 use super::canonical;
+use super::unimplemented;
 use super::yaml;
 use crate::api::chain::PluginChain;
 use crate::api::gateway::MCPGateway;
@@ -33,6 +34,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         for version in &mut crd.spec.versions {
             if let Some(schema) = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut()) {
                 make_plain(schema);
+                unimplemented::mark(&crd.spec.names.kind, schema);
             }
         }
     }

@@ -17,6 +17,7 @@ pub mod seen;
 pub mod shared;
 pub mod snapshot;
 pub mod status;
+pub mod unimplemented;
 pub mod upstream;
 pub mod values;
 mod yaml;

@@ -2,6 +2,7 @@
 //! not implemented.
 
 use super::place::Place;
+use crate::api::unimplemented::is_listed;
 use crate::domain::ids::ObjectId;
 use crate::domain::plan::Refusal;
 use crate::domain::problem::Problem;
@@ -78,6 +79,9 @@ impl Findings {
 
     /// Returns all Problems, with a single warning for all fields that need a cluster.
     pub(super) fn finish(mut self) -> Vec<Problem> {
+        let mut unimplemented = self.problems.iter().filter(|problem| problem.reason == Reason::NotImplemented);
+        let unlisted = unimplemented.find(|problem| !is_listed(self.object.kind, &problem.field));
+        debug_assert!(unlisted.is_none(), "the reference does not say that it is not implemented: {unlisted:?}");
         if let Some(first) = self.cluster_only.first() {
             let message = format!("only a cluster can serve this: {}", self.cluster_only.join(", "));
             self.problems.push(Problem::warning(Reason::ClusterOnly, self.object, *first, message));

@@ -1,5 +1,7 @@
 //! Tests of lowering: defaults, values, and Problems about fields that are not implemented.
 
+mod unimplemented;
+
 use std::path::Path;
 
 use serde::de::DeserializeOwned;

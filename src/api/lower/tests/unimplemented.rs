@@ -1,0 +1,87 @@
+//! Every field that is accepted without effect, by name: what is warned of is what the reference says.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::api::crds;
+use crate::api::unimplemented::UNIMPLEMENTED;
+
+/// Gateways that set every field that is not implemented.
+fn gateways() -> [Value; 2] {
+    let all = json!({
+        "authentication": {
+            "jwt": [{"issuer": "https://i", "audiences": ["a"]}], "apiKeys": {"secretRefs": [{"name": "s"}]},
+            "tokenReview": {}, "resourceMetadata": {"resource": "https://r"},
+        },
+        "authorization": {"rules": []}, "audit": {"mode": "Required"},
+        "admin": {"authentication": {"tokenReview": {}}, "console": true},
+        "models": [], "pipelines": {}, "sections": {},
+        "history": {"store": {"embedded": {}}, "retentionDays": 1, "payloads": "Redacted", "redact": []},
+        "listeners": [{"name": "a", "port": 1, "legacySSE": true,
+            "tls": {"certificateSecretRef": {"name": "s"}}}],
+        "plugins": {"namespaces": {"from": "All"}, "selector": {}, "discovery": "Directory", "allowedWrappers": []},
+    });
+    [all, json!({"authentication": {"anonymous": {}}, "audit": {"mode": "BestEffort"}})]
+}
+
+/// Upstreams that set every field that is not implemented.
+fn upstreams() -> Vec<Value> {
+    let oauth = json!({"issuer": "https://i", "clientID": "c", "clientSecretRef": {"name": "s", "key": "k"}});
+    let arguments = json!([{"name": "a", "description": "d", "value": 1}, {"name": "b", "hidden": true}]);
+    let tool = json!({"name": "t", "annotations": {"readOnlyHint": true}, "arguments": arguments});
+    let search = json!({"backend": "SQLite", "description": "d", "index": "i"});
+    let assistant = json!({"backend": "Databricks", "description": "d", "endpoint": "e", "baseURL": "https://b",
+        "credentialsSecretRef": {"name": "s", "key": "k"}});
+    vec![
+        json!({
+            "external": {"url": "https://h", "transport": "SSE", "oauth": oauth, "tls": {}},
+            "pinning": {"mode": "Enforce"}, "retry": {"attempts": 1}, "tools": {"overrides": [tool]},
+        }),
+        json!({"process": {"command": "x", "session": "PerSession"}, "pinning": {"mode": "Alert"}}),
+        json!({"serverRef": {"kind": "Service", "name": "n", "transport": "SSE"}}),
+        json!({"managed": {"image": "i"}}),
+        json!({"vectorSearch": search}),
+        json!({"knowledgeAssistant": assistant}),
+    ]
+}
+
+fn plugins() -> Value {
+    json!({"source": {"image": {"reference": "i"}}, "type": "sd-plugin", "wrapper": {"command": "p"},
+        "descriptor": {"version": "1"}})
+}
+
+#[test]
+fn what_is_warned_of_is_what_the_reference_says_is_not_implemented() {
+    let mut problems = Vec::new();
+    for spec in gateways() {
+        problems.extend(gateway(&object(spec), CLUSTER).1);
+    }
+    for spec in upstreams() {
+        for place in [CLUSTER, FILE()] {
+            problems.extend(upstream(&object(spec.clone()), place).1);
+        }
+    }
+    problems.extend(plugin(&object(plugins()), CLUSTER).1);
+    let entries = json!([{"name": "q", "canary": {"name": "r", "percent": 5}}]);
+    problems.extend(chain(&object(json!({"phase": "Request", "methods": ["prompts/get"], "entries": entries}))).1);
+    problems.retain(|problem| problem.reason == Reason::NotImplemented);
+    let found = problems.iter().map(|problem| {
+        let kind = problem.object.as_ref().unwrap().kind;
+        format!("{} {}", kind.as_str(), problem.field)
+    });
+    let found: BTreeSet<_> = found.map(|field| field.replace("[0]", "[]").replace("[1]", "[]")).collect();
+    // Objects of kinds that are not served are refused as a whole.
+    let by_field = UNIMPLEMENTED.iter().filter(|unimplemented| unimplemented.field != "spec");
+    let listed: BTreeSet<_> = by_field.map(|it| format!("{} {}", it.kind.as_str(), it.field)).collect();
+    assert_eq!(found, listed);
+}
+
+#[test]
+fn every_such_field_says_so_where_it_is_described() {
+    let notes = |crd| serde_json::to_string(&crd).unwrap().matches("Not implemented in this version").count();
+    for crd in crds() {
+        let kind = crd.spec.names.kind.clone();
+        let listed = UNIMPLEMENTED.iter().filter(|unimplemented| unimplemented.kind.as_str() == kind).count();
+        assert_eq!(notes(crd), listed, "{kind}");
+    }
+}
