@@ -178,7 +178,7 @@ mod tests {
     async fn a_failure_says_where_to_and_why() {
         // Nobody listens on a port that was just given up.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let client = OtlpClient::new(OtlpProtocol::Http).unwrap();
+        let client = OtlpClient::new(OtlpProtocol::Http, false).unwrap();
         let url = format!("http://127.0.0.1:{port}/v1/traces?key=hunter2");
         let error = client.send_bytes(http::Request::post(url).body(Bytes::new()).unwrap()).await.unwrap_err();
         let said = error.to_string();
