@@ -3,7 +3,6 @@
 //! The exporter makes the same message for both. A unary call of gRPC is that message behind five bytes, in a POST over
 //! HTTP/2 whose trailers hold the status: that is little enough to do here, without a second client and its TLS.
 
-use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +17,7 @@ use opentelemetry_http::{HttpClient, HttpError};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::Handle;
 
+use crate::domain::causes::causes;
 use crate::domain::plan::OtlpProtocol;
 
 /// How long the receiver can take to answer.
@@ -82,9 +82,9 @@ impl HttpClient for OtlpClient {
         let exchange = async move {
             let request = if protocol == OtlpProtocol::Grpc { grpc_request(request) } else { request };
             let answer = client.request(request.map(Full::new));
-            let (head, body) = answer.await.map_err(|error| with_causes(&error))?.into_parts();
+            let (head, body) = answer.await.map_err(|error| causes(&error))?.into_parts();
             let body = Limited::new(body, MAX_ANSWER).collect().await;
-            let body = body.map_err(|error| format!("the answer cannot be read: {}", with_causes(&*error)))?;
+            let body = body.map_err(|error| format!("the answer cannot be read: {}", causes(&*error)))?;
             match protocol {
                 OtlpProtocol::Http => Ok(Response::from_parts(head, body.to_bytes())),
                 OtlpProtocol::Grpc => {
@@ -114,16 +114,6 @@ impl HttpClient for OtlpClient {
 fn receiver(url: &http::Uri) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}{}", url.scheme_str().unwrap_or("http"), url.host().unwrap_or_default(), url.path())
-}
-
-/// Returns the texts of an error and of its causes.
-fn with_causes(error: &(dyn Error + 'static)) -> String {
-    let (mut text, mut cause) = (error.to_string(), error.source());
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }
 
 fn without_roots() -> Result<ClientConfig, String> {

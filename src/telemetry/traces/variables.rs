@@ -2,6 +2,8 @@
 
 use http::{HeaderName, HeaderValue};
 
+use crate::domain::quoted::Quoted;
+
 const SAMPLERS: [&str; 6] = [
     "always_on",
     "always_off",
@@ -17,7 +19,7 @@ pub(super) fn warnings(value: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let mut found = Vec::new();
     let mut one_of = |variable: &str, words: &[&str], instead: &str| {
         if let Some(other) = value(variable).filter(|value| !words.contains(&&**value)) {
-            found.push(format!("{variable} is {other:.64?}, not one of {}: {instead}", words.join(", ")));
+            found.push(format!("{variable} is {}, not one of {}: {instead}", Quoted(&other, 64), words.join(", ")));
         }
     };
     one_of("OTEL_SDK_DISABLED", &["true", "false"], "it counts as false");
