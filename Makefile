@@ -66,7 +66,7 @@ e2e: e2e-up ## Install the charts on a node that runs on this machine, upgrade a
 	@trap 'tests/e2e/node/node.sh down' EXIT; cargo test --locked --test e2e
 
 .PHONY: e2e-up
-e2e-up: cargo-there bridge ## Start the node of `make e2e`, with the image in it, and leave it running
+e2e-up: cargo-there bridge sbom ## Start the node of `make e2e`, with the image in it, and leave it running
 	@.ci/setup.sh npm manifests/quickstart/servers
 	@.ci/setup.sh helm
 	@.ci/setup.sh e2e

@@ -5,8 +5,9 @@
 #
 # The project's image is made by `make image` from the project's Dockerfile, on bases that are made here:
 #   BASE_IMAGE  the packages that distroless/cc-debian12 has, from Debian
-#   NODE_IMAGE  Node.js from npm
-#   RUST_IMAGE  Debian with stand-ins for cargo and rustc, which hand over BINARY and BRIDGE, built on this machine
+#   NODE_IMAGE  Debian with Node.js from npm
+#   RUST_IMAGE  Debian with stand-ins for cargo and rustc, which hand over BINARY, BRIDGE and the list of crates of
+#               `make sbom`, made on this machine
 set -euo pipefail
 binary=$(realpath "${1:?the binary}")
 bridge=$(realpath "${2:?the static bridge}")
@@ -73,7 +74,8 @@ make_node() {
         "node-linux-$machine@$node_major" >/dev/null
     cp "$work/npm/node_modules/node-linux-$machine/bin/node" "$folder/usr/local/bin/node"
     rm -rf "$work/npm"
-    image_of localhost/node "$folder"
+    printf 'FROM localhost/debian\nCOPY . /\n' | buildah build --quiet --tag localhost/node -f - "$folder" >/dev/null
+    rm -rf "$folder"
 }
 
 make_debian() {
@@ -86,21 +88,26 @@ make_debian() {
     image_of localhost/debian "$folder"
 }
 
-# What the Dockerfile's stage `build` is made on: its cargo copies the binaries that were built on this machine.
+# What the Dockerfile's stage `build` is made on: its cargo copies what was made on this machine.
 make_rust() {
     local folder=$work/rust
     rm -rf "$folder" && mkdir -p "$folder"
     cp "$binary" "$folder/hawsepipe"
     cp "$bridge" "$folder/hawsepipe-bridge"
+    cp "$root/.cache/crates.json" "$folder/crates.json"
     printf '#!/bin/sh\necho "host: here"\n' >"$folder/rustc"
     cat >"$folder/cargo" <<'EOF'
 #!/bin/sh
+case $1 in
+    install) exit ;;
+    cyclonedx) exec cp /built/crates.json . ;;
+esac
 mkdir -p target/release target/here/bridge
 cp /built/hawsepipe target/release/hawsepipe
 cp /built/hawsepipe-bridge target/here/bridge/hawsepipe-bridge
 EOF
     chmod +x "$folder/cargo" "$folder/rustc"
-    printf 'FROM localhost/debian\nCOPY hawsepipe hawsepipe-bridge /built/\nCOPY cargo rustc /usr/local/bin/\n' |
+    printf 'FROM localhost/debian\nCOPY hawsepipe hawsepipe-bridge crates.json /built/\nCOPY cargo rustc /usr/local/bin/\n' |
         buildah build --quiet --tag localhost/rust -f - "$folder" >/dev/null
     rm -rf "$folder"
 }
@@ -161,8 +168,8 @@ printf '[storage]\ndriver = "vfs"\ngraphroot = "%s/storage"\nrunroot = "%s/run"\
 make_pause
 make_coredns
 make_base
-make_node
 make_debian
+make_node
 make_rust
 make_hawsepipe
 make_everything
