@@ -125,8 +125,8 @@ async fn headers_tell_the_parent_where_meta_does_not_and_one_that_is_not_sampled
     let tracing = json!({"endpoint": receiver.url, "protocol": "HTTP", "samplePercent": 100});
     folder.write("manifests.yaml", &(gateway(&tracing) + &parts(&folder)));
     // The machine has no root certificates, and plain HTTP needs none.
-    let roots = ("SSL_CERT_FILE", "/nonexistent/roots.pem");
-    let gateway = Gateway::start_in(&folder, &[], &[SOON_SENT, roots]);
+    let (file, folder_of_roots) = (("SSL_CERT_FILE", "/nonexistent/roots.pem"), ("SSL_CERT_DIR", "/nonexistent"));
+    let gateway = Gateway::start_in(&folder, &[], &[SOON_SENT, file, folder_of_roots]);
     tools_of(&gateway, &["raw"]).await;
     let (http, url) = (Http::new(), gateway.url());
     let call = async |tool: &str, header: &str, meta: &Value| {
