@@ -28,15 +28,21 @@ fn spec(object: &Value) -> GatewaySnapshotSpec {
 
 /// The plan that the index of the gateway `main` names.
 pub async fn plan(operated: &Operated<'_>) -> hawsepipe::domain::plan::Plan {
+    stored_plan(operated).await.expect("every shard that the index names is stored")
+}
+
+/// The same, if every shard that the index names is stored.
+pub async fn stored_plan(operated: &Operated<'_>) -> Option<hawsepipe::domain::plan::Plan> {
     let stored = operated.objects("gatewaysnapshots").await;
     let mut of_main = stored.iter().filter(|object| object["metadata"]["name"] == "main");
     let index = of_main.find_map(|object| spec(object).index).unwrap();
     let current = index.revisions.iter().find(|revision| revision.revision == index.current).unwrap();
     assert_eq!(current.revision, revision(&current.shards, &[]));
     let shards: Vec<_> = stored.iter().filter_map(|object| spec(object).shard).collect();
-    let named = |sha256: &str| shards.iter().find(|shard| shard.sha256 == sha256).unwrap();
-    let pieces: Vec<_> = current.shards.iter().map(|shard| unpack(named(&shard.sha256)).unwrap()).collect();
-    join(pieces.iter().map(|(kind, json)| (*kind, json.as_str()))).unwrap()
+    let named = |sha256: &str| shards.iter().find(|shard| shard.sha256 == sha256);
+    let named: Option<Vec<_>> = current.shards.iter().map(|shard| named(&shard.sha256)).collect();
+    let pieces: Vec<_> = named?.into_iter().map(|shard| unpack(shard).unwrap()).collect();
+    Some(join(pieces.iter().map(|(kind, json)| (*kind, json.as_str()))).unwrap())
 }
 
 /// The plan once all of [`objects`] are in it: they are applied one after the other.

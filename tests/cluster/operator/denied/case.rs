@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Cluster, Process};
 use crate::operator::harness::{ACCOUNT, Operated, api, apply_roles, condition, gateway, object};
-use crate::operator::snapshots::plan;
+use crate::operator::snapshots::stored_plan;
 use crate::operator::workload::IMAGE;
 
 const KINDS: [&str; 6] = ["mcpgateways", "mcpupstreams", "plugins", "pluginchains", "toolpipelines", "sectionbindings"];
@@ -175,7 +175,10 @@ impl Case {
         if self.operated.object("gatewaysnapshots", "main").await == Value::Null {
             return wrong("there is no snapshot");
         }
-        if !plan(&self.operated).await.code.values().any(|code| code == last) {
+        let Some(plan) = stored_plan(&self.operated).await else {
+            return wrong("a shard that the index names is missing");
+        };
+        if !plan.code.values().any(|code| code == last) {
             return wrong("the last edit is not in the snapshot");
         }
         for plural in KINDS {
