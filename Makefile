@@ -57,9 +57,7 @@ test: setup ## Set up and run every test
 	@.cache/prometheus/promtool check rules --lint=all --lint-fatal charts/hawsepipe/alerts/*.yaml
 	@.cache/prometheus/promtool test rules tests/alerts/*.yaml
 	@echo "==> cargo test"
-	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked --lib --bins --test tidy --test it
-	@# The tests of the operator wait more than they compute.
-	@RUST_TEST_THREADS=4 cargo test --locked --test cluster
+	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked
 
 .PHONY: e2e
 e2e: e2e-up ## Install the charts on a node that runs on this machine, upgrade and evict under load, uninstall (root, Debian)

@@ -14,7 +14,7 @@ use crate::harness::{Cluster, Request, SOON};
 /// How often what is forbidden may be tried, once the pauses have grown to this.
 const PERIOD: Duration = Duration::from_secs(60);
 /// What a busy machine adds to that before everything works again.
-const SLACK: Duration = Duration::from_secs(30);
+const SLACK: Duration = Duration::from_secs(150);
 /// Operators that are brought up or asked at once.
 const AT_ONCE: usize = 8;
 
