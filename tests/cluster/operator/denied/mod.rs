@@ -36,19 +36,27 @@ async fn until_none(cases: &[Case], within: Duration, ask: impl AsyncFn(&Case) -
     }
 }
 
-/// What was forbidden and tried again earlier than after pauses of 1, 2, 4 .. seconds, up to a minute, by user and what
-/// it was.
+/// How often one thing may be tried in this time: with pauses of 1, 2, 4 .. seconds, up to a minute.
+fn tries_within(milliseconds: i64) -> usize {
+    let longest = i64::try_from(PERIOD.as_millis()).unwrap();
+    let ends = (0..).scan(0, |end, n: u32| {
+        *end += (1000 << n.min(16)).min(longest);
+        Some(*end)
+    });
+    // A busy machine tells times late, and a part of a second makes no storm.
+    1 + ends.take_while(|end| *end <= milliseconds + 500).count()
+}
+
+/// What was forbidden and tried again more often than the growing pauses allow for each of three objects, by user and
+/// what it was. Services are watched twice, and a snapshot has several parts.
 fn too_often(requests: &[Request]) -> Vec<String> {
     let mut times: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for request in requests.iter().filter(|request| request.code == 403 && request.user.ends_with(ACCOUNT)) {
         let Request { user, verb, resource, namespace, selector, .. } = request;
-        // Services have two watches: of all, and of those that the operator created.
-        let what = (user, verb, resource, namespace, selector);
-        times.entry(what).or_default().push(request.received);
+        times.entry((user, verb, resource, namespace, selector)).or_default().push(request.received);
     }
-    let longest = i64::try_from(PERIOD.as_millis()).unwrap();
-    let is_early = |(n, two): (usize, &[i64])| two[1] - two[0] < (1000 << n.min(16)).min(longest) - 500;
-    let is_too_often = |times: &Vec<_>| times.windows(2).enumerate().any(is_early);
+    let lasted = |times: &[i64]| times.iter().max().zip(times.iter().min()).map_or(0, |(last, first)| last - first);
+    let is_too_often = |times: &Vec<i64>| times.len() > 3 * tries_within(lasted(times));
     times.into_iter().filter(|(_, times)| is_too_often(times)).map(|found| format!("{found:?}")).collect()
 }
 
