@@ -172,7 +172,7 @@ mod tests {
         outline(&format!("{path}{{}}"), &schema["additionalProperties"], false, lines);
     }
 
-    /// The expected outline describes definitions that kube-apiserver 1.36 accepts, as it accepts every golden
+    /// The expected outline describes definitions that kube-apiserver accepts, as it accepts every golden
     /// manifest.
     #[test]
     fn schemas_bound_what_they_are_to_bound() {

@@ -8,7 +8,7 @@ use tokio::process::Command;
 use crate::harness::{Cluster, checkout, documents_in};
 
 /// The Kubernetes that charts are rendered for; a Helm that Go installed knows of none.
-const KUBERNETES: &str = "1.36.3";
+const KUBERNETES: &str = "1.37.2";
 
 /// A release and its namespace.
 pub type At<'a> = (&'a str, &'a str);

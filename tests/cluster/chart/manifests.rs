@@ -18,7 +18,7 @@ metadata: {name: hawsepipe-system}
 async fn the_manifest_is_what_the_chart_makes() {
     let [_, helm] = helms();
     let rendered =
-        ["template", "hawsepipe", &chart(CHART), "-n", NAMESPACE, "--skip-tests", "--kube-version", "1.36.3"];
+        ["template", "hawsepipe", &chart(CHART), "-n", NAMESPACE, "--skip-tests", "--kube-version", "1.37.2"];
     let rendered = helm.run(&rendered).await.unwrap();
     // What speaks of Helm is not true there.
     let of_helm = ["# Source: ", "helm.sh/chart: ", "app.kubernetes.io/managed-by: Helm"];

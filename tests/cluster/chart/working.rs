@@ -67,12 +67,7 @@ impl<'c> Release<'c> {
 
     /// What the operator may do in a namespace, a line for each resource.
     async fn rights(&self, namespace: &str) -> Vec<String> {
-        let account = format!("--as=system:serviceaccount:{}:{}", self.namespace, self.operator());
-        let listed = ["auth", "can-i", "--list", "--no-headers", "-n", namespace, &account];
-        let listed = self.cluster.kubectl(&listed, "").await.unwrap();
-        // What every authenticated user may do is reviews of itself, and paths that are no resources.
-        let of_resources = listed.lines().filter(|line| !line.starts_with(' ') && !line.starts_with("self"));
-        of_resources.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+        self.cluster.rights((&self.namespace, &self.operator()), namespace).await
     }
 }
 

@@ -131,6 +131,21 @@ impl Cluster {
         made.status.unwrap().token
     }
 
+    /// What a service account of the first namespace may do in the second one, a line for each resource, beyond what every
+    /// service account may.
+    pub async fn rights(&self, account: (&str, &str), namespace: &str) -> Vec<String> {
+        let of_all = self.all_rights((account.0, "nobody"), namespace).await;
+        let rights = self.all_rights(account, namespace).await;
+        rights.into_iter().filter(|right| !of_all.contains(right)).collect()
+    }
+
+    async fn all_rights(&self, (of, account): (&str, &str), namespace: &str) -> Vec<String> {
+        let account = format!("--as=system:serviceaccount:{of}:{account}");
+        let listed = ["auth", "can-i", "--list", "--no-headers", "-n", namespace, &account];
+        let listed = self.kubectl(&listed, "").await.unwrap();
+        listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
     /// Runs kubectl as the admin, with `input` on its standard input, and gives what it printed.
     ///
     /// # Errors
