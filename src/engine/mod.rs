@@ -9,6 +9,7 @@ pub mod access;
 pub mod calls;
 mod list;
 pub mod plan;
+mod readiness;
 pub mod readings;
 mod request;
 mod shutdown;
@@ -26,6 +27,7 @@ pub use access::seal::SealKeys;
 pub(crate) use calls::outcome::dropped;
 pub use list::ToolPage;
 pub use plan::snapshot::Snapshot;
+pub use readiness::NotReady;
 pub use request::{CallRequest, Caller, CheckMirrored, Endpoint, Reply, Within};
 
 use crate::domain::budget::ByteBudget;

@@ -1,7 +1,8 @@
 //! The state that outlives a snapshot: tool lists, health, sessions, calls in flight.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use dashmap::DashMap;
@@ -35,6 +36,10 @@ pub struct EngineState {
     pub(super) background: Arc<Tracker>,
     /// Cancelled to end calls in flight (`stopMode: Cancel`). Replaced when calls can run again.
     pub(super) cut: ArcSwap<CancellationToken>,
+    /// When the first plan came into force, by the monotonic clock.
+    pub(super) in_force_since: OnceLock<Duration>,
+    /// Whether this process was ready for calls once.
+    pub(super) was_ready: AtomicBool,
     /// Set when the process is shutting down.
     pub(super) draining: AtomicBool,
     /// Cancelled when the shutdown stops waiting: from then on, calls are refused, and running ones are answered with

@@ -203,14 +203,11 @@ async fn explain(
     engine.explain(&tool).await.map(Json).map_err(|why| AdminError(StatusCode::NOT_FOUND, "ToolNotFound", why))
 }
 
-async fn readyz(State(engine): AdminState) -> (StatusCode, &'static str) {
-    if engine.snapshot().plan().revision.is_empty() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "not ready: no plan is in force yet\n");
+async fn readyz(State(engine): AdminState) -> (StatusCode, String) {
+    match engine.readiness() {
+        Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
     }
-    if engine.is_draining() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "not ready: this gateway is about to end\n");
-    }
-    (StatusCode::OK, "ready\n")
 }
 
 async fn metrics(State(engine): AdminState) -> impl IntoResponse {

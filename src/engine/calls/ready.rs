@@ -57,25 +57,26 @@ impl Engine {
 
     /// Waits until every plugin of the plan in force is loaded or has failed to load, and new calls use the result.
     pub async fn wait_for_loads(&self) {
-        while self.is_behind() {
+        while !self.late_plugins().is_empty() {
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Whether a plugin is still being loaded, or new calls do not yet use the result of its load.
-    fn is_behind(&self) -> bool {
+    /// Returns the plugins of the plan in force that are still being loaded, and those for which new calls do not use
+    /// the result of the load yet.
+    pub(crate) fn late_plugins(&self) -> Vec<ObjectKey> {
         let linked = Arc::clone(&self.snapshot().linked);
-        let is_behind = |(key, plugin): (&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)| match plugin
-            .as_ref()
-            .ok()
-            .map(|plugin| self.plugins.loading(plugin))
-        {
-            Some(Loading::Underway | Loading::Unprepared) => true,
-            Some(Loading::Loaded) => linked.stand_ins.contains_key(key),
-            Some(Loading::Failed { .. }) => !linked.not_loaded.iter().any(|lost| lost.plugin == *key),
-            None => false,
+        let is_late = |key: &ObjectKey, plugin: &Arc<LinkedPlugin>| match self.plugins.loading(plugin) {
+            Loading::Underway | Loading::Unprepared => true,
+            Loading::Loaded => linked.stand_ins.contains_key(key),
+            Loading::Failed { .. } => {
+                let older = linked.stand_ins.get(key).map(|form| self.plugins.loading(&form.plugin));
+                older == Some(Loading::Underway) || !linked.not_loaded.iter().any(|lost| lost.plugin == *key)
+            }
         };
-        linked.wanted().into_iter().any(is_behind)
+        let wanted = linked.wanted().into_iter();
+        let late = wanted.filter(|(key, plugin)| plugin.as_ref().is_ok_and(|plugin| is_late(key, plugin)));
+        late.map(|(key, _)| key.clone()).collect()
     }
 
     /// Waits until a plugin is loaded or has failed to load.

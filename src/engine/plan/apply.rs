@@ -31,6 +31,7 @@ impl Engine {
         self.forget_missing(&linked);
         self.let_calls_run(&linked);
         self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems.clone(), &self.state, previous));
+        self.state.in_force_since.get_or_init(|| self.clock.monotonic());
         self.plans.send_replace(());
         self.cut_calls(&linked);
         self.retire_upstreams();

@@ -9,6 +9,7 @@ mod malformed;
 mod names;
 mod outcomes;
 mod proof;
+mod readiness;
 mod refusals;
 mod scrape;
 mod scripts;
@@ -70,7 +71,17 @@ impl Records for Log {
     }
 }
 
-struct Time(Instant);
+/// The time since it was made, and what a test adds to it.
+struct Time {
+    began: Instant,
+    ahead: Mutex<Duration>,
+}
+
+impl Time {
+    fn pass(&self, time: Duration) {
+        *self.ahead.lock().unwrap() += time;
+    }
+}
 
 impl Clock for Time {
     fn unix_millis(&self) -> u64 {
@@ -78,7 +89,7 @@ impl Clock for Time {
     }
 
     fn monotonic(&self) -> Duration {
-        self.0.elapsed()
+        self.began.elapsed() + *self.ahead.lock().unwrap()
     }
 }
 
@@ -101,6 +112,7 @@ struct Gateway {
     plugins: Arc<Scripts>,
     server: Arc<Server>,
     records: Arc<Log>,
+    clock: Arc<Time>,
 }
 
 impl Deref for Gateway {
@@ -157,13 +169,14 @@ fn engine(server: Server) -> Gateway {
 /// Creates a gateway with this budget of bytes.
 fn engine_within(server: Server, budget: Arc<ByteBudget>) -> Gateway {
     let (plugins, server, records) = (Arc::new(Scripts::default()), Arc::new(server), Arc::new(Log::default()));
+    let clock = Arc::new(Time { began: Instant::now(), ahead: Mutex::default() });
     let ports = Ports {
         plugins: Arc::clone(&plugins) as _,
         upstreams: Arc::clone(&server) as _,
         records: Arc::clone(&records) as _,
-        clock: Arc::new(Time(Instant::now())),
+        clock: Arc::clone(&clock) as _,
     };
-    Gateway { engine: Engine::new(ports, Metrics::new().unwrap(), budget), plugins, server, records }
+    Gateway { engine: Engine::new(ports, Metrics::new().unwrap(), budget), plugins, server, records, clock }
 }
 
 async fn start_with(inputs: &Inputs, server: Server) -> Gateway {

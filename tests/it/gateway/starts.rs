@@ -1,4 +1,4 @@
-//! A plugin that stops to start while its gateway runs.
+//! Plugins that take their time to start, or stop to start while their gateway runs.
 
 use serde_json::{Value, json};
 
@@ -55,4 +55,41 @@ async fn its_chain_is_said_to_refuse_until_it_starts_again() {
     until_refusing(&gateway, false).await;
     let passed = call(&gateway, &passes.0).await;
     assert_eq!(passed["content"][0]["text"], passes.1, "{passed}");
+}
+
+/// Does not start before the file `GO` is there.
+const LATE: &str = "import { existsSync } from 'node:fs';
+while (!existsSync(GO)) await new Promise((done) => setTimeout(done, 20));
+export default ({ rawContent: text }) => ({ text, continue: true });";
+
+#[tokio::test]
+async fn a_gateway_is_first_ready_when_its_plugins_have_workers() {
+    let folder = Folder::new();
+    let go = folder.path().join("go");
+    let manifests = |names: &[&str]| {
+        let entries: Vec<_> = names.iter().map(|name| json!({ "name": name })).collect();
+        let code = |name: &str| LATE.replace("GO", &format!("{:?}", folder.path().join(name)));
+        let plugins = names.iter().map(|name| plugin(name, &code(name), &json!({"role": "Observe"})));
+        let rest = [raw_server("up", &[]), chain("c", "Request", "args", &entries)];
+        yaml(&plugins.chain(rest).collect::<Vec<_>>())
+    };
+    folder.write("manifests.yaml", &manifests(&["go"]));
+    let gateway = Gateway::starting(&folder, &[], &[]);
+    let ready = async || Http::new().get(&format!("http://{}/readyz", gateway.admin())).await;
+    until("it waits for the plugin", async || {
+        let ready = ready().await;
+        assert_eq!(ready.status, 503, "{}", ready.body);
+        ready.body.contains("plugins")
+    })
+    .await;
+    std::fs::write(&go, "").unwrap();
+    until("it is ready", async || ready().await.status == 200).await;
+    let workers = Http::new().get(&format!("http://{}/api/v1/workers", gateway.admin())).await.json();
+    assert_eq!(workers["items"][0]["state"], "Available", "{workers}");
+
+    // A plugin of a later plan does not count.
+    folder.write("manifests.yaml", &manifests(&["go", "never"]));
+    let plugins = format!("http://{}/api/v1/plugins", gateway.admin());
+    until("the later plan is in force", async || Http::new().get(&plugins).await.body.contains("default/never")).await;
+    assert_eq!(ready().await.status, 200);
 }

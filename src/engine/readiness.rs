@@ -1,0 +1,53 @@
+//! Whether this process is ready for calls, as `/readyz` of the admin port says.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::Engine;
+
+/// How long the first readiness waits for plugins. A plugin that never loads must not keep a gateway out of its Service:
+/// tools that the plugin does not guard can be called.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Why this process is not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReady {
+    /// Nothing can be called yet.
+    #[error("no plan is in force yet")]
+    NoPlan,
+    /// Calls would wait for workers.
+    #[error("plugins of the first plan are still being loaded")]
+    Loading,
+    /// The shutdown has begun.
+    #[error("this gateway is about to end")]
+    Draining,
+}
+
+impl Engine {
+    /// Checks whether this process is ready for calls. The first time, it is ready once every plugin of the plan has a
+    /// worker or has failed to load, or after 20 seconds. Plugins of later plans do not count, because replicas load
+    /// them at the same time: all of them would leave their Service at once.
+    ///
+    /// # Errors
+    /// Why the process is not ready.
+    pub fn readiness(&self) -> Result<(), NotReady> {
+        let Some(since) = self.state.in_force_since.get() else { return Err(NotReady::NoPlan) };
+        if self.is_draining() {
+            return Err(NotReady::Draining);
+        }
+        if self.state.was_ready.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let late = self.late_plugins();
+        if !late.is_empty() && self.clock.monotonic().saturating_sub(*since) < PATIENCE {
+            return Err(NotReady::Loading);
+        }
+        // Of requests at the same time, only one logs.
+        if !self.state.was_ready.swap(true, Ordering::AcqRel) && !late.is_empty() {
+            let plugins: Vec<_> = late.iter().map(ToString::to_string).collect();
+            let plugins = plugins.join(", ");
+            tracing::warn!(plugins, "ready, although these plugins are not loaded {PATIENCE:?} after the first plan");
+        }
+        Ok(())
+    }
+}

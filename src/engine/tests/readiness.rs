@@ -1,0 +1,64 @@
+//! When this process is ready for calls.
+
+use super::*;
+use crate::engine::NotReady;
+
+/// An engine with a plan whose plugin is being loaded.
+async fn loading() -> (Inputs, Gateway) {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Observe, "put it")]);
+    let engine = engine(Server::default());
+    assert_eq!(engine.readiness(), Err(NotReady::NoPlan));
+    engine.plugins.is("put it", Loading::Underway);
+    apply(&engine, &inputs).await;
+    assert_eq!(engine.readiness(), Err(NotReady::Loading));
+    (inputs, engine)
+}
+
+#[tokio::test]
+async fn the_first_readiness_waits_for_the_plugins_of_the_plan() {
+    let (mut inputs, engine) = loading().await;
+    engine.plugins.is("put it", Loading::Loaded);
+    assert_eq!(engine.readiness(), Ok(()));
+    engine.plugins.is("put more", Loading::Underway);
+    scripts(&mut inputs, "d", Phase::Request, &[(Role::Guard, "put more")]);
+    apply(&engine, &inputs).await;
+    assert_eq!(engine.readiness(), Ok(()), "a later plan takes nothing back");
+    engine.drain();
+    assert_eq!(engine.readiness(), Err(NotReady::Draining));
+}
+
+#[tokio::test]
+async fn a_plugin_that_cannot_be_loaded_is_not_waited_for() {
+    let (_, engine) = loading().await;
+    engine.plugins.cannot_load("put it");
+    tokio::time::timeout(Duration::from_secs(5), engine.wait_for_loads()).await.unwrap();
+    assert_eq!(engine.readiness(), Ok(()));
+}
+
+#[tokio::test]
+async fn the_first_readiness_does_not_wait_for_ever() {
+    let (_, engine) = loading().await;
+    engine.clock.pass(Duration::from_secs(20));
+    assert_eq!(engine.readiness(), Ok(()));
+    assert_eq!(engine.late_plugins(), [ObjectKey::new("default", "c0")]);
+}
+
+#[tokio::test]
+async fn an_older_form_that_is_being_loaded_instead_is_waited_for() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "put old")]);
+    let before = start(&inputs).await;
+    let kept = before.kept_forms();
+    let source = SourceInput::Inline("put new".into());
+    inputs.plugins.last_mut().unwrap().source = source;
+    know(&mut inputs, "put new", "index.js", &["default"]);
+    let engine = engine(Server::default());
+    engine.restore_forms(kept);
+    engine.plugins.cannot_load("put new");
+    engine.plugins.is("put old", Loading::Underway);
+    apply(&engine, &inputs).await;
+    assert_eq!(engine.readiness(), Err(NotReady::Loading));
+    engine.plugins.is("put old", Loading::Loaded);
+    assert_eq!(engine.readiness(), Ok(()));
+}
