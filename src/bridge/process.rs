@@ -4,9 +4,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::calls::Calls;
@@ -16,23 +14,16 @@ use super::stderr;
 use crate::domain::budget::Category;
 use crate::domain::members::{MessageMembers, Whose};
 use crate::domain::rpc::INTERNAL_ERROR;
-use crate::transport::{LinePiece, LineReader, ProcessGroup};
+use crate::transport::{LinePiece, LineReader, ProcessGroup, StdinQueue, stdin_queue};
 
-/// How many messages, and how many bytes of them, may wait to be written to a process. A message that alone has more
-/// waits until no other waits.
-const OUTGOING: usize = 64;
-const OUTGOING_BYTES: usize = 8 << 20;
 /// How long to wait for the last output of a process that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-
-type Line = (Vec<u8>, OwnedSemaphorePermit);
 
 /// A running process. Its tasks keep this value until it has ended.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     pub(super) calls: Calls,
-    outgoing: mpsc::Sender<Line>,
-    room: Arc<Semaphore>,
+    stdin: StdinQueue,
     /// Cancelled to make the process end.
     stop: CancellationToken,
     /// Cancelled when the process has ended.
@@ -51,16 +42,15 @@ impl ServerProcess {
     /// Starts the process. `label` stands before each line of its stderr.
     pub(super) fn start(context: &Arc<Context>, label: Option<String>) -> Result<Arc<Self>, CannotStart> {
         let (process, stdin, stdout) = spawn(context, label)?;
-        let (outgoing, queue) = mpsc::channel(OUTGOING);
+        let (queue, writer) = stdin_queue();
         let (stop, closed) = (CancellationToken::new(), CancellationToken::new());
         let server = Arc::new(Self {
             calls: Calls::default(),
-            outgoing,
-            room: Arc::new(Semaphore::new(OUTGOING_BYTES)),
+            stdin: queue,
             stop: stop.clone(),
             ended: CancellationToken::new(),
         });
-        context.tasks.spawn(write(stdin, queue, stop.clone(), closed.clone()));
+        context.tasks.spawn(writer.run(stdin, stop.clone(), closed.clone()));
         let (reader, of_reader) = (Arc::clone(&server), (Arc::clone(context), closed.clone()));
         let read = context.tasks.spawn(async move {
             let (context, closed) = of_reader;
@@ -90,20 +80,12 @@ impl ServerProcess {
     /// Queues a message, and waits while too much is queued: the server may read slowly. Does nothing if the process no
     /// longer reads; its calls fail then.
     pub(super) async fn send(&self, text: String) {
-        let text = one_line(text);
-        let bytes = u32::try_from(text.len().min(OUTGOING_BYTES)).unwrap_or(u32::MAX);
-        if let Ok(room) = Arc::clone(&self.room).acquire_many_owned(bytes).await {
-            let _ = self.outgoing.send((text, room)).await;
-        }
+        let _ = self.stdin.send(text).await;
     }
 
     /// Queues a small message, or drops it if too much is queued.
     pub(super) fn offer(&self, text: String) {
-        let text = one_line(text);
-        let bytes = u32::try_from(text.len().min(OUTGOING_BYTES)).unwrap_or(u32::MAX);
-        if let Ok(room) = Arc::clone(&self.room).try_acquire_many_owned(bytes) {
-            let _ = self.outgoing.try_send((text, room));
-        }
+        let _ = self.stdin.offer(text);
     }
 
     /// Ends the process in the background.
@@ -186,43 +168,9 @@ fn spawn(
     Ok((process, stdin, stdout))
 }
 
-async fn write(
-    mut stdin: ChildStdin,
-    mut queue: mpsc::Receiver<Line>,
-    stop: CancellationToken,
-    closed: CancellationToken,
-) {
-    loop {
-        let line = tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            line = queue.recv() => line,
-        };
-        let Some((text, _room)) = line else { return };
-        tokio::select! {
-            written = stdin.write_all(&text) => if written.is_err() {
-                // A process that does not read its stdin is useless, even if it still runs.
-                return closed.cancel();
-            },
-            () = stop.cancelled() => return,
-        }
-    }
-}
-
 fn reason(status: Option<ExitStatus>) -> String {
     match status {
         Some(status) => format!("the server's process has ended ({status})"),
         None => "the server's process was stopped".to_owned(),
     }
-}
-
-/// Puts a message on one line and ends it with a newline. In JSON, newlines occur only between tokens, where a space
-/// means the same.
-fn one_line(text: String) -> Vec<u8> {
-    let mut text = text.into_bytes();
-    for byte in text.iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')) {
-        *byte = b' ';
-    }
-    text.push(b'\n');
-    text
 }

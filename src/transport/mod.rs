@@ -1,5 +1,5 @@
 //! What several adapters need of sockets, pipes and processes: connections of an HTTP server, bodies of requests, event
-//! streams, lines of a pipe, and processes that end with all that they started. Knows nothing of MCP.
+//! streams, lines of a pipe to and from a process, and processes that end with all that they started. Knows nothing of MCP.
 
 mod accept;
 mod connections;
@@ -10,6 +10,7 @@ mod process_group;
 mod process_tree;
 mod request_body;
 pub mod sse;
+mod stdin_queue;
 
 pub use self::accept::Accept;
 pub use self::connections::{Peer, serve};
@@ -18,3 +19,4 @@ pub use self::line_reader::{Awaited, LinePiece, LineReader};
 pub use self::process_group::ProcessGroup;
 pub use self::process_tree::{Descendants, zombies_of};
 pub use self::request_body::{BodyError, is_json, read_body};
+pub use self::stdin_queue::{NotSent, StdinQueue, stdin_queue};

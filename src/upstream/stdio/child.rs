@@ -6,19 +6,17 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
-use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::plan::TransportPlan;
 use crate::domain::upstream::{Target, UpstreamError, UpstreamEvent};
 
 use super::open_requests::OpenRequests;
-use super::pipes::{OUTGOING, OUTGOING_BYTES, Outgoing, ProcessPipes};
+use super::pipes::ProcessPipes;
 use super::stderr_log::StderrLog;
 use super::stdout_reader::StdoutReader;
-use crate::transport::{ProcessGroup, find};
+use crate::transport::{ProcessGroup, find, stdin_queue};
 use crate::upstream::context::UpstreamContext;
 
 /// The variables of the gateway's own environment that a process inherits.
@@ -37,13 +35,12 @@ pub(super) fn start(
     let (Some(stdin), Some(stdout), Some(stderr), Some(process)) = pipes else {
         return Err(UpstreamError::Connect("the process has no pipes".into()));
     };
-    let (outgoing, queue) = mpsc::channel(OUTGOING);
+    let (queue, writer) = stdin_queue();
     let (calls, stop, ready) = (Arc::new(OpenRequests::new()), CancellationToken::new(), CancellationToken::new());
     let (ended, last_words) = (CancellationToken::new(), Arc::new(Mutex::default()));
     let wire = ProcessPipes {
         calls: Arc::clone(&calls),
-        outgoing,
-        room: Arc::new(Semaphore::new(OUTGOING_BYTES)),
+        stdin: queue,
         key: target.plan.key.clone(),
         strays: Arc::default(),
         unsent: shared.metrics.unsent(&target.plan.key.name),
@@ -51,7 +48,7 @@ pub(super) fn start(
         stop: stop.clone(),
         ended: ended.clone(),
     };
-    shared.tasks.spawn(write(stdin, queue, stop.clone(), ended.clone()));
+    shared.tasks.spawn(writer.run(stdin, stop.clone(), ended.clone()));
     let logged = shared.tasks.spawn(StderrLog::new(target, shared, Arc::clone(&last_words)).run(stderr));
     shared.tasks.spawn(StdoutReader::new(target, shared, wire.clone()).run(stdout));
     let supervisor = Supervisor { target: Arc::clone(target), shared: Arc::clone(shared), calls, ready: ready.clone() };
@@ -89,30 +86,6 @@ fn spawn(target: &Target, shared: &UpstreamContext) -> Result<Child, UpstreamErr
     // The message is shown to clients, so it does not contain the folder of the command.
     let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy();
     spawned.map_err(|error| UpstreamError::Start(format!("{name}: {error}")))
-}
-
-/// Writes queued messages to the process's stdin until `stop` is cancelled or writing fails, then closes it.
-async fn write(
-    mut stdin: ChildStdin,
-    mut queue: mpsc::Receiver<Outgoing>,
-    stop: CancellationToken,
-    ended: CancellationToken,
-) {
-    loop {
-        let text = tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            text = queue.recv() => text,
-        };
-        let Some((text, _room)) = text else { return };
-        tokio::select! {
-            written = stdin.write_all(&text) => if written.is_err() {
-                // The process no longer reads its stdin, so it is useless even if it is still running.
-                return ended.cancel();
-            },
-            () = stop.cancelled() => return,
-        }
-    }
 }
 
 struct Supervisor {
