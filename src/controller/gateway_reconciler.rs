@@ -8,6 +8,8 @@ use super::apply::{ApplyError, SnapshotStore};
 use super::desired::Desired;
 use super::doubling::Doubling;
 use super::load_reports::LoadReports;
+use super::owned;
+use super::owner::Owner;
 use super::planned_gateway::PlannedGateway;
 use super::pods::Pods;
 use super::reconcile::OwnedObjects;
@@ -50,7 +52,9 @@ pub(super) struct GatewayReconciler {
     owned: OwnedObjects,
     /// Whether the gateway asks for a route although Gateway API is not installed.
     lacks_route_kind: bool,
-    /// Whether that changed since [`Self::note`] was last called.
+    /// Why pods of the gateway's Deployment cannot be created, if they cannot.
+    refused_pods: Option<String>,
+    /// Whether one of these two changed since [`Self::note`] was last called.
     is_news: bool,
     /// The desired objects with a workload, and what they were built from.
     built: Option<Built>,
@@ -91,6 +95,7 @@ impl GatewayReconciler {
             applied: false,
             owned: OwnedObjects::default(),
             lacks_route_kind: false,
+            refused_pods: None,
             is_news: false,
             built: None,
             seal: SealSecret::default(),
@@ -118,6 +123,7 @@ impl GatewayReconciler {
             owned,
             seal: self.seal,
             lacks_route_kind: self.lacks_route_kind,
+            refused_pods: self.refused_pods,
             named,
             names_written,
             retry,
@@ -197,7 +203,9 @@ impl GatewayReconciler {
         let applied = self.owned.apply(writer, watches, &self.planned.owner, &desired).await;
         let wants_route = desired.workload.as_ref().is_some_and(|workload| workload.route.is_some());
         let lacks_route_kind = wants_route && watches.extensions.is_known();
-        self.is_news |= std::mem::replace(&mut self.lacks_route_kind, lacks_route_kind) != lacks_route_kind;
+        let refused_pods = refused_pods(watches, &self.planned.owner);
+        self.is_news |= (lacks_route_kind, &refused_pods) != (self.lacks_route_kind, &self.refused_pods);
+        (self.lacks_route_kind, self.refused_pods) = (lacks_route_kind, refused_pods);
         written.and(sealed).and(applied).and(settings.map(drop))
     }
 
@@ -309,8 +317,16 @@ impl GatewayReconciler {
             revisions: self.stored.revisions.clone(),
             fault: self.fault.clone(),
             lacks_route_kind: self.lacks_route_kind,
+            refused_pods: self.refused_pods.clone(),
         }
     }
+}
+
+/// Returns why pods of the owner's Deployment cannot be created, if they cannot.
+fn refused_pods(watches: &Watches, owner: &Owner) -> Option<String> {
+    let deployment = watches.owned("deployments", &owner.key.namespace, &owner.workload())?;
+    let words = owned::refused_pods(&deployment).filter(|_| owner.owns(&deployment.metadata))?;
+    Some(format!("Deployment {}: {words}", owner.workload()))
 }
 
 #[cfg(test)]

@@ -140,6 +140,8 @@ reasons! {
     Forbidden,
     /// None of the gateway's pods is ready.
     NoReadyPods,
+    /// The API server refuses pods of the gateway.
+    PodsRefused,
     /// A pinned revision runs instead of the newest one.
     Pinned,
     /// The pinned revision is no longer stored.

@@ -105,6 +105,9 @@ fn programmed(set: &mut Conditions, input: &StatusInput, object: &LoweredObject,
             format!("spec.pinnedRevision: revision {pinned} is not kept; {current}, which ran before, runs on");
         return set.no(TYPE, Reason::RevisionNotFound.as_str(), &message);
     }
+    if let Some(message) = &state.refused_pods {
+        return set.no(TYPE, Reason::PodsRefused.as_str(), message);
+    }
     if pods.ready.is_empty() {
         return set.no(TYPE, Reason::NoReadyPods.as_str(), &none_ready(object, pods));
     }

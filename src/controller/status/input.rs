@@ -66,4 +66,6 @@ pub(in crate::controller) struct GatewayState {
     pub(in crate::controller) fault: Option<(Reason, String)>,
     /// Whether the gateway asks for a route although Gateway API is not installed.
     pub(in crate::controller) lacks_route_kind: bool,
+    /// Why pods of the gateway's Deployment cannot be created, if they cannot.
+    pub(in crate::controller) refused_pods: Option<String>,
 }

@@ -93,6 +93,7 @@ fn input(objects: &[LoweredObject], pods: impl FnOnce(&str) -> Pods) -> StatusIn
         revisions: [(revision.to_owned(), Arc::clone(&planned.digests))].into(),
         fault: None,
         lacks_route_kind: false,
+        refused_pods: None,
         planned: Arc::new(planned),
     };
     let key = objects[0].id.key.clone();
@@ -159,6 +160,18 @@ fn a_route_whose_kind_is_not_installed_is_a_reference_that_is_not_resolved() {
     assert_eq!(condition(&input, &objects[0], "Ready").0, "False GatewayAPINotInstalled");
     for works in ["Accepted", "Programmed"] {
         assert_eq!(condition(&input, &objects[0], works).0, format!("True {works}"));
+    }
+}
+
+#[test]
+fn pods_that_the_api_server_refuses_are_told_even_if_others_are_ready() {
+    let objects = chain_for("up");
+    for ready in [&[][..], &[Some("0123456789ab")]] {
+        let mut input = input(&objects, |_| pods(ready));
+        let words = "Deployment main-gateway: FailedCreate: exceeded quota";
+        input.gateways.values_mut().for_each(|state| state.refused_pods = Some(words.to_owned()));
+        let told = condition(&input, &objects[0], "Programmed");
+        assert_eq!(told, ("False PodsRefused".to_owned(), words.to_owned()));
     }
 }
 

@@ -182,17 +182,25 @@ async fn a_change_of_the_spec_reaches_the_objects_and_fields_that_it_no_longer_s
 }
 
 #[tokio::test]
-async fn a_spec_that_the_api_server_refuses_is_told_and_its_correction_is_tried_at_once() {
+async fn a_spec_or_a_pod_that_the_api_server_refuses_is_told_until_it_takes_it() {
     let operated = start().await;
     let with = |value: &str| {
         let pod = json!({"labels": {"team": value}});
         object("MCPGateway", "main", &json!({"authentication": {"anonymous": {}}, "pod": pod}))
     };
-    operated.apply(&[with("not a label's value")]).await;
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"},
+        "spec": {"hard": {"pods": "0"}}});
+    operated.apply(&[quota, with("not a label's value")]).await;
     let message = operated.until_condition("mcpgateways", "main", "Programmed", "False InvalidConfig").await;
     assert!(message.contains("deployments in ") && message.contains("not a label's value"), "{message}");
+    operated.until_made("resourcequota/none", |made| made["status"]["hard"]["pods"] == "0").await;
     operated.apply(&[with("a")]).await;
     operated.until_made("deployment/main-gateway", |made| !made.is_null()).await;
+    let message = operated.until_condition("mcpgateways", "main", "Programmed", "False PodsRefused").await;
+    assert!(message.starts_with("Deployment main-gateway: FailedCreate: "), "{message}");
+    assert!(message.contains("quota: none"), "{message}");
+    operated.delete("resourcequota/none").await;
+    operated.until_condition("mcpgateways", "main", "Programmed", "False NoReadyPods").await;
 }
 
 #[tokio::test]

@@ -51,6 +51,7 @@ impl Namespace {
             revisions,
             fault: None,
             lacks_route_kind: false,
+            refused_pods: None,
         };
         let compiled = Arc::new(CompiledObjects::new(Arc::clone(&objects), own, protocols, code));
         let mut input = StatusInput { compiled, gateways: [(key, state)].into(), ..StatusInput::default() };
