@@ -13,6 +13,7 @@ pub use self::asks::{
 pub use self::source::{OptionArgs, SourceArgs};
 use super::address::Address;
 use super::formats::ListFormat;
+use super::names::label;
 use crate::source::cluster::ServiceAccountName;
 
 /// An MCP gateway that runs your own JavaScript on every tool call.
@@ -131,10 +132,10 @@ Examples:
 HAWSEPIPE_LOG sets the log level, or directives such as info,hawsepipe::node=debug.")]
 pub struct GatewayArgs {
     /// The MCPGateway to run
-    #[arg(long, value_name = "NAME", env = "HAWSEPIPE_GATEWAY_NAME")]
+    #[arg(long, value_name = "NAME", value_parser = label, env = "HAWSEPIPE_GATEWAY_NAME")]
     pub name: String,
     /// The namespace of the MCPGateway
-    #[arg(long, value_name = "NS", env = "HAWSEPIPE_GATEWAY_NAMESPACE")]
+    #[arg(long, value_name = "NS", value_parser = label, env = "HAWSEPIPE_GATEWAY_NAMESPACE")]
     pub namespace: String,
     /// Address for MCP clients: HOST:PORT, or :PORT or PORT on all addresses. Default: the ports of the gateway's listeners,
     /// or 8080 if the gateway declares none

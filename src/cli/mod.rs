@@ -19,6 +19,7 @@ mod greeting;
 mod known;
 mod listeners;
 mod mcp_client;
+mod names;
 mod operator;
 mod ordered_json;
 mod output;

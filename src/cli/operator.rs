@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::address::ADMIN_PORT;
 use super::address::Address;
 use super::listeners::{EVERYWHERE, bind};
+use super::names::is_label;
 use super::signals::EndSignals;
 use crate::controller::{
     self, ControllerMetrics, ImagePullPolicy, LeaseSettings, OperatorHealth, PodSettings, Settings,
@@ -154,13 +155,6 @@ fn domain(written: &str) -> Result<String, String> {
         ));
     }
     Ok(name.to_owned())
-}
-
-/// Whether this is an RFC 1123 label.
-fn is_label(name: &str) -> bool {
-    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let is_bounded = name.len() <= 63 && name.starts_with(is_word) && name.ends_with(is_word);
-    is_bounded && name.chars().all(|c| is_word(c) || c == '-')
 }
 
 /// Name of a Lease, and its namespace if that is not the operator's own.

@@ -56,7 +56,7 @@ pub async fn follow(engine: &Gateway, file: Option<PathBuf>, required: bool) -> 
 }
 
 fn warn(file: &Path, why: &str) {
-    tracing::error!(file = %file.display(), "the keys of session ids stay as they are: {why}");
+    tracing::error!(file = %file.display(), "no keys of session ids are taken from the file: {why}");
 }
 
 fn share(engine: &Gateway, text: &SecretText) -> Result<(), String> {

@@ -1,0 +1,36 @@
+//! Names of objects of Kubernetes on the command line.
+
+/// Parses the name of a namespace or of a gateway, an RFC 1123 label.
+pub fn label(written: &str) -> Result<String, String> {
+    match is_label(written) {
+        true => Ok(written.to_owned()),
+        false => Err(format!("{written:?} is not such a name: lower-case letters, digits and '-', at most 63")),
+    }
+}
+
+/// Whether this is an RFC 1123 label.
+pub fn is_label(name: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_bounded = name.len() <= 63 && name.starts_with(is_word) && name.ends_with(is_word);
+    is_bounded && name.chars().all(|c| is_word(c) || c == '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::cli::args::Args;
+
+    #[test]
+    fn a_gateway_whose_name_no_object_can_have_does_not_start() {
+        let parsed = |name: &str, namespace: &str| {
+            let arguments = ["hawsepipe", "gateway", "--name", name, "--namespace", namespace];
+            Args::try_parse_from(arguments).map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(parsed("main-1", "mcp"), Ok(()));
+        for (name, namespace) in [("Main X", "mcp"), ("", "mcp"), ("main", "m.c"), ("main-", "mcp")] {
+            let error = parsed(name, namespace).unwrap_err();
+            assert!(error.contains("is not such a name"), "{name} {namespace}: {error}");
+        }
+    }
+}
