@@ -81,6 +81,59 @@ fn a_rule_that_cannot_be_evaluated_is_told_in_its_own_words() {
     assert!(messages.contains(&"insertPhases: before and after must name one of agents"), "{found:?}");
 }
 
+/// Returns the rules that a gateway breaks which has this listener and this collector of traces.
+fn broken(listener: &Value, collector: &str) -> Vec<String> {
+    let mut written = json!({"name": "a", "port": 8080});
+    written.as_object_mut().unwrap().extend(listener.as_object().unwrap().clone());
+    let spec = json!({"authentication": {"anonymous": {}}, "listeners": [written],
+        "telemetry": {"tracing": {"endpoint": collector}}});
+    let gateway = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "MCPGateway", "metadata": {"name": "x"},
+        "spec": spec});
+    found(&gateway, None).into_iter().map(|(field, message)| format!("{field}: {message}")).collect()
+}
+
+#[test]
+fn hosts_that_no_request_can_have_are_refused() {
+    let broken = |host: &str| broken(&json!({ "hosts": [host] }), "http://c:4317").len();
+    let fine = ["mcp.example.com", "MCP.example.com:8443", "mcp", "a_b.example", "mcp.example.", "*.example.com"];
+    for host in fine.into_iter().chain(["10.0.0.1", "[::1]", "[fd00::1]:8080", "xn--bcher-kva.example"]) {
+        assert_eq!(broken(host), 0, "{host}");
+    }
+    let wrong =
+        ["http://x", "bad host", "*.*.x", "*", "*x", "x/mcp", "fd00::1", "x:", "x:http", "a..b", "büch.example"];
+    for host in wrong {
+        assert_eq!(broken(host), 1, "{host}");
+    }
+}
+
+#[test]
+fn origins_that_no_browser_sends_are_refused() {
+    let broken = |origin: &str| broken(&json!({ "allowedOrigins": [origin] }), "http://c:4317").len();
+    let web = ["https://app.example.com", "http://localhost:3000", "http://10.0.0.1:8080", "http://[::1]:8080", "null"];
+    let apps = ["chrome-extension://abcdef", "safari-web-extension://0A1B2C3D-AB", "capacitor://localhost", "file://"];
+    for origin in web.into_iter().chain(apps) {
+        assert_eq!(broken(origin), 0, "{origin}");
+    }
+    let wrong = ["x", "*", "https://*.example.com", "https://x/", "https://x/app", "https://App.example", "HTTPS://x"];
+    let other = ["https://x:443", "http://x:80", "https://u@x", "https://", "https:x", "app://x y", "app://x/"];
+    for origin in wrong.into_iter().chain(other) {
+        assert_eq!(broken(origin), 1, "{origin}");
+    }
+    assert_eq!(broken("https://x:80"), 0, "it is not the default port");
+}
+
+#[test]
+fn a_collector_that_could_not_be_reached_as_it_is_written_is_refused() {
+    for endpoint in ["http://c:4317", "https://c/a@b", "http://c?a@b", "http://[::1]:4317/v1"] {
+        assert_eq!(broken(&json!({}), endpoint), [""; 0], "{endpoint}");
+    }
+    for endpoint in ["http://user:hunter2@c", "https://user@c:4317", "http://c:99999", "http://[::1", "c:4317"] {
+        let told = broken(&json!({}), endpoint);
+        assert!(told.len() == 1 && told[0].starts_with("spec.telemetry.tracing"), "{endpoint}: {told:?}");
+        assert!(!told[0].contains("hunter2"), "{told:?}");
+    }
+}
+
 #[test]
 fn metadata_is_checked_as_an_api_server_does() {
     let chain = |metadata: Value| {

@@ -2,15 +2,36 @@
 
 use std::collections::BTreeMap;
 
+use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::shared::{KeyRef, LocalRef};
 use crate::api::values::DNS_LABEL;
 
+/// Rule that refuses hosts which are never the name in a Host header.
+const HOSTS_RULE: &str = concat!(
+    r"!has(self.hosts) || self.hosts.all(h, h.matches(",
+    r"'^((\\*\\.)?[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*\\.?|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?$'))"
+);
+/// Rule that refuses origins which no browser sends (Fetch standard, "origin header"). Browser extensions and apps have
+/// schemes of their own, whose hosts may have upper-case letters.
+const ORIGINS_RULE: &str = concat!(
+    r"!has(self.allowedOrigins) || self.allowedOrigins.all(o, o == 'null' || (o.matches('^https?:') ",
+    r"? o.matches('^https?://([a-z0-9_-]+(\\.[a-z0-9_-]+)*\\.?|\\[[0-9a-f:.]+\\])(:[0-9]{1,5})?$') ",
+    r"&& !o.matches('^(http://.*:80|https://.*:443)$') : o.matches('^[a-z][a-z0-9+.-]*://[^\\s/?#*]*$')))"
+);
+
 /// An address at which clients reach the gateway.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(HOSTS_RULE).message(
+    "hosts: each is a host such as mcp.example.com, *.example.com, 10.0.0.1 or [fd00::1], without scheme, path and blanks"
+))]
+#[x_kube(validation = Rule::new(ORIGINS_RULE).message(
+    "allowedOrigins: each is an origin as browsers send it, such as https://app.example.com or http://localhost:3000: in \
+     lower case, with scheme, without path, wildcard and default port"
+))]
 pub struct Listener {
     /// Name of the listener, unique in the gateway.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
@@ -22,11 +43,12 @@ pub struct Listener {
     /// /mcp}/{upstream}/mcp`. Default: /mcp.
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^/[A-Za-z0-9/_.~-]*$"))]
     pub path: Option<String>,
-    /// Accepted Host headers besides loopback. `*.` stands for one or more labels. Default: in a cluster the names of the
-    /// Service, `route.hostnames` and every IP address; elsewhere none.
+    /// Accepted Host headers besides loopback; their ports do not matter. `*.` stands for one or more labels. Default: in
+    /// a cluster the names of the Service, `route.hostnames` and every IP address; elsewhere none.
     #[schemars(length(max = 32), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub hosts: Option<Vec<String>>,
-    /// Accepted Origin headers. Default: none, so requests from browsers are refused (protection from DNS rebinding).
+    /// Accepted Origin headers, such as https://app.example.com, as browsers send them. Default: none, so requests from
+    /// browsers are refused (protection from DNS rebinding).
     #[schemars(length(max = 64), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub allowed_origins: Option<Vec<String>>,
     /// Whether clients can use the HTTP+SSE transport of MCP 2024-11-05. Default: false.

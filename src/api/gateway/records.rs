@@ -140,10 +140,16 @@ pub enum LogLevel {
 }
 
 /// Where traces are sent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(
+    "!self.endpoint.matches('^https?://[^/?#]*@')"
+).message(
+    "tracing.endpoint: a user or a password in the URL would not be sent: take it out, and send a header with the variable \
+     OTEL_EXPORTER_OTLP_HEADERS"
+))]
 pub struct Tracing {
-    /// URL of an OTLP collector.
+    /// URL of an OTLP collector, without user and password.
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub endpoint: String,
     /// Transport of OTLP: `GRPC` or `HTTP`. Default: GRPC.
