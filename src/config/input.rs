@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::domain::ids::{ObjectId, ObjectKey};
+use crate::domain::method::Method;
 use crate::domain::plan::{GatewayPlan, LabelSelector, PluginLimits, PluginPlan, Refusal, UpstreamPlan};
 pub use crate::domain::plan::{Namespaces, Takes};
 use crate::domain::plugin::{Encoding, FailurePolicy, Mode, Phase, Protocol, Role, View};
@@ -322,7 +323,7 @@ pub struct ChainInput {
     /// Globs over the names of tools to exclude.
     pub exclude: Vec<String>,
     /// MCP methods that the chain covers. Default: `tools/call`.
-    pub methods: Vec<String>,
+    pub methods: Vec<Method>,
     /// Whether `spec.notifications` is `Pass`: the text of progress and log messages then reaches the client even if
     /// the chain has a Guard on the response.
     pub notifications_pass: bool,

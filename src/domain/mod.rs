@@ -17,6 +17,7 @@ pub mod kept_form;
 pub mod limits;
 pub mod log_level;
 pub mod members;
+pub mod method;
 pub mod mirror;
 pub mod plan;
 pub mod plugin;

@@ -15,6 +15,7 @@ use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
 use super::catalog::Catalog;
 use super::scrape_input::{PlannedNames, ScrapeInput};
 use crate::domain::health::ConnectionState;
+use crate::domain::method::Method;
 use crate::domain::ports::{PluginLoad, WorkerInfo};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::record::{CallRecord, PluginExecution};
@@ -225,7 +226,7 @@ impl Metrics {
     pub fn call_ended(&self, gateway: &str, record: &CallRecord, known: bool) {
         self.in_flight.with_label_values::<&str>(&[]).dec();
         let tool = if known { self.tool_label(&record.upstream, &record.tool) } else { "_other" };
-        let (method, outcome) = ("tools/call", record.outcome.as_label());
+        let (method, outcome) = (Method::CallTool.as_str(), record.outcome.as_label());
         self.calls.with_label_values(&[gateway, &record.upstream, tool, method, record.era, outcome]).inc();
         self.call_duration
             .with_label_values(&[record.upstream.as_str(), method, outcome])

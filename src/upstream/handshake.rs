@@ -7,6 +7,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::domain::method::Method;
 use crate::domain::plan::EraSetting;
 use crate::domain::quoted::Quoted;
 use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION};
@@ -93,14 +94,14 @@ impl Handshake {
                     self.last_step = HandshakeStep::Discover;
                     return HandshakeStep::Discover;
                 }
-                HandshakeStep::Failed(refused("initialize", code))
+                HandshakeStep::Failed(refused(Method::Initialize, code))
             }
             Err(error) => HandshakeStep::Failed(error),
         }
     }
 }
 
-fn refused(method: &str, code: Option<i64>) -> UpstreamError {
+fn refused(method: Method, code: Option<i64>) -> UpstreamError {
     let code = code.map_or_else(|| "an unreadable error".to_owned(), |code| format!("error {code}"));
     UpstreamError::Protocol(format!("it answered {method} with {code}"))
 }
@@ -109,9 +110,9 @@ fn refused(method: &str, code: Option<i64>) -> UpstreamError {
 /// version, or `Err` if the error proves that it is a modern server that the gateway cannot use.
 fn judge_error(error: &RawValue) -> Result<UpstreamError, UpstreamError> {
     let Ok(error) = serde_json::from_str::<ErrorFields>(error.get()) else {
-        return Ok(refused("server/discover", None));
+        return Ok(refused(Method::Discover, None));
     };
-    let refusal = refused("server/discover", Some(error.code));
+    let refusal = refused(Method::Discover, Some(error.code));
     match error.code {
         HEADER_MISMATCH | CAPABILITY_REQUIRED => Err(refusal),
         UNSUPPORTED_VERSION => {

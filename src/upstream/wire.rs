@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use serde_json::value::RawValue;
 
 use crate::domain::log_level::LogLevel;
+use crate::domain::method::Method;
 use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure};
 use crate::domain::upstream::{Era, OutCall};
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
@@ -42,13 +43,13 @@ pub(super) enum McpRequest<'a> {
 }
 
 impl McpRequest<'_> {
-    pub(super) fn method(&self) -> &'static str {
+    pub(super) fn method(&self) -> Method {
         match self {
-            Self::Initialize => "initialize",
-            Self::Discover => "server/discover",
-            Self::Ping => "ping",
-            Self::ListTools(_) => "tools/list",
-            Self::CallTool(_) => "tools/call",
+            Self::Initialize => Method::Initialize,
+            Self::Discover => Method::Discover,
+            Self::Ping => Method::Ping,
+            Self::ListTools(_) => Method::ListTools,
+            Self::CallTool(_) => Method::CallTool,
         }
     }
 
@@ -68,7 +69,7 @@ impl McpRequest<'_> {
         text.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         text.extend_from_slice(id.to_string().as_bytes());
         text.extend_from_slice(br#","method":""#);
-        text.extend_from_slice(self.method().as_bytes());
+        text.extend_from_slice(self.method().as_str().as_bytes());
         text.extend_from_slice(br#"","params":{"#);
         match self {
             Self::Initialize => text.extend_from_slice(INITIALIZE_PARAMS.as_bytes()),

@@ -3,9 +3,12 @@
 //! differ from the body.
 
 use axum::http::HeaderMap;
+use serde_json::value::RawValue;
 
 use super::envelope::{Params, text};
 use crate::domain::header_text::decode;
+use crate::domain::method::{ItemParam, Method};
+use crate::domain::mirror::Mirrored;
 use crate::domain::rpc::{HEADER_MISMATCH, RpcError};
 
 /// The header that repeats the body's method.
@@ -32,10 +35,10 @@ pub(super) fn check_routing(
     if is_due(METHOD_HEADER) && header(headers, METHOD_HEADER) != Some(method) {
         return Err(mismatch(format!("the {METHOD_HEADER} header does not match the body's method")));
     }
-    let named = match method {
-        "tools/call" | "prompts/get" => params.name,
-        "resources/read" => params.uri,
-        _ => None,
+    let named = match Method::parse(method).and_then(Method::item) {
+        Some(ItemParam::Name) => params.name,
+        Some(ItemParam::Uri) => params.uri,
+        None => None,
     };
     if let Some(named) = named.and_then(text)
         && is_due(NAME_HEADER)
@@ -44,6 +47,27 @@ pub(super) fn check_routing(
         return Err(mismatch(format!("the {NAME_HEADER} header does not match what the body names")));
     }
     Ok(())
+}
+
+/// Checks that a marked argument and its header are either both present and equal, or both absent.
+pub(super) fn check_mirrored(
+    headers: &HeaderMap,
+    argument: &Mirrored,
+    arguments: Option<&RawValue>,
+) -> Result<(), RpcError> {
+    let mut sent = headers.get_all(&argument.header).iter();
+    let value = arguments.and_then(|arguments| argument.value(arguments));
+    let agrees = match (value, sent.next(), sent.next()) {
+        (None, None, _) => true,
+        (Some(value), Some(sent), None) => {
+            sent.to_str().ok().and_then(decode).is_some_and(|sent| argument.agrees(&value, &sent))
+        }
+        _ => false,
+    };
+    if agrees {
+        return Ok(());
+    }
+    Err(mismatch(format!("the {} header does not match the argument {}", argument.header, argument.path.join("."))))
 }
 
 /// Checks that none of these headers is present twice, because another reader might use the other value.

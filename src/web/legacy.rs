@@ -14,22 +14,22 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::client::{ANONYMOUS, Client};
+use super::dispatch::{ClientRequest, NAME, VERSION};
 use super::envelope::{ClientMessage, Params, object, text};
 use super::exchange::OpenStream;
 use super::gate::{Gate, PathEndpoint};
-use super::headers::VERSION_HEADER;
-use super::headers::{Presence, check_routing};
-use super::methods::{ANONYMOUS, NAME, VERSION, call_tool, list_tools, unknown_method};
-use super::outbox::{Outbox, WantedNotices};
+use super::headers::{Presence, VERSION_HEADER, check_routing};
+use super::outbox::Outbox;
 use super::response::{RpcResponse, SESSION_HEADER, refuse};
-use crate::domain::log_level::LogLevel;
+use crate::domain::method::Method;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
 use crate::domain::upstream::Era;
 use crate::domain::version::LEGACY_VERSIONS;
 use crate::engine::access::seal::SessionScope;
 use crate::engine::access::session::Session;
-use crate::engine::{Caller, Reply, Snapshot};
+use crate::engine::{Reply, Snapshot};
 use crate::transport::Accept;
 use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
 
@@ -38,8 +38,6 @@ use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
 const STREAMS_PER_SESSION: u32 = 2;
 /// The maximum number of open GET streams of one listener.
 const MAX_STREAMS: u32 = 1000;
-/// JSON-RPC code for a request that its client cancelled, as the MCP SDKs use it.
-const REQUEST_CANCELLED: i64 = -32800;
 /// The maximum number of characters that are kept of a client's name and version together.
 const MAX_CLIENT: usize = 128;
 
@@ -54,7 +52,7 @@ pub(super) async fn answer(
         return RpcResponse::error(StatusCode::BAD_REQUEST, id, &error);
     }
     let id = match &incoming {
-        ClientMessage::Request { id, method, params } if method == "initialize" => {
+        ClientMessage::Request { id, method, params } if Method::parse(method) == Some(Method::Initialize) => {
             return initialize(gate, endpoint, id, params);
         }
         ClientMessage::Request { id, .. } => id,
@@ -76,7 +74,9 @@ pub(super) async fn answer(
             RpcResponse::accepted()
         }
         ClientMessage::Request { id, method, params } => {
-            let reply = request(gate, endpoint, &session, id, &method, &params, outbox).await;
+            let client = Client::Legacy(&session);
+            let request = ClientRequest { gate, endpoint, client, id, method: &method, params: &params, outbox };
+            let reply = request.reply().await;
             RpcResponse::reply(id, &reply, Era::Legacy)
         }
     }
@@ -91,64 +91,6 @@ fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a>) -> Resul
         ClientMessage::Answer => return Ok(()),
     };
     check_routing(headers, method, params, Presence::Optional).map_err(|error| (id, error))
-}
-
-async fn request(
-    gate: &Arc<Gate>,
-    endpoint: &PathEndpoint,
-    session: &Arc<Session>,
-    id: &str,
-    method: &str,
-    params: &Params<'_>,
-    outbox: &Outbox,
-) -> Reply {
-    match method {
-        "tools/call" => {
-            let caller = Caller {
-                era: Era::Legacy,
-                version: LEGACY_VERSIONS.into_iter().find(|version| *version == session.version).unwrap_or_default(),
-                principal: ANONYMOUS.to_owned(),
-                session: session.id.clone(),
-                tracker: Arc::clone(&session.tracker),
-                by_address: false,
-            };
-            let progress = params.read_meta().and_then(|meta| meta.progress_token());
-            let wanted = WantedNotices { progress, log_level: Some(session.log_level()) };
-            let cancelled = session.begin(id);
-            let _in_flight = InFlight { session, id };
-            tokio::select! {
-                reply = call_tool(&gate.engine, endpoint.as_engine(), &caller, (id, params), wanted, outbox, None) => reply,
-                // In this era each POST gets an answer, even the POST of a cancelled request.
-                () = cancelled.cancelled() => Reply::Error(RpcError::new(REQUEST_CANCELLED, "Request cancelled")),
-            }
-        }
-        "tools/list" => list_tools(&gate.engine, endpoint.as_engine(), params, None).await,
-        "ping" => Reply::Result(to_raw(&json!({}))),
-        "logging/setLevel" => set_log_level(session, params),
-        _ => unknown_method(method),
-    }
-}
-
-/// `logging/setLevel`: sets the lowest level of log messages for later calls of the session.
-fn set_log_level(session: &Session, params: &Params<'_>) -> Reply {
-    let Some(level) = params.level.and_then(|level| LogLevel::parse(level.get())) else {
-        let message = "`level` must be debug, info, notice, warning, error, critical, alert or emergency";
-        return Reply::Error(RpcError::new(INVALID_PARAMS, message));
-    };
-    session.set_log_level(level);
-    Reply::Result(to_raw(&json!({})))
-}
-
-/// A running call, which the client can cancel by the id of its request.
-struct InFlight<'a> {
-    session: &'a Session,
-    id: &'a str,
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.session.finish(self.id);
-    }
 }
 
 /// `initialize`: begins a session. Its version is the requested one if that is supported, otherwise the newest.

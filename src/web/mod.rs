@@ -5,6 +5,8 @@
 mod access;
 mod admin;
 mod admin_query;
+mod client;
+mod dispatch;
 mod envelope;
 mod exchange;
 mod gate;
@@ -12,7 +14,6 @@ mod guard;
 mod headers;
 mod legacy;
 mod mcp;
-mod methods;
 mod modern;
 mod operator;
 mod outbox;

@@ -2,25 +2,21 @@
 //! response cancels its call.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use serde_json::json;
-use serde_json::value::RawValue;
 
+use super::client::Client;
+use super::dispatch::ClientRequest;
 use super::envelope::{ClientMessage, EnvelopeMeta, Params, text};
 use super::gate::{Gate, PathEndpoint};
 use super::headers::{Presence, VERSION_HEADER, check_routing, check_single, header, mismatch};
-use super::methods::{ANONYMOUS, KEPT, NAME, VERSION, call_tool, list_tools, unknown_method};
-use super::outbox::{Outbox, WantedNotices};
+use super::outbox::Outbox;
 use super::response::{RpcResponse, SESSION_HEADER};
-use crate::domain::header_text::decode;
-use crate::domain::mirror::Mirrored;
-use crate::domain::raw::to_raw;
+use crate::domain::method::Method;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError, UNSUPPORTED_VERSION};
 use crate::domain::upstream::Era;
-use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION, MODERN_VERSIONS, UNSPOKEN_VERSION};
-use crate::engine::{Caller, Reply};
+use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSIONS, UNSPOKEN_VERSION};
 
 /// Whether the headers indicate this era: they name a modern version, or, outside of a session, any version other than
 /// those that use `initialize`.
@@ -40,7 +36,8 @@ pub(super) fn is_of(headers: &HeaderMap, incoming: &ClientMessage<'_>) -> bool {
     let by_body = said && !headers.contains_key(SESSION_HEADER);
     // `initialize` can offer any version, and is answered with one that is supported (MCP 2025-11-25, version
     // negotiation).
-    by_body || if method == "initialize" { names_version(headers) } else { is_meant(headers) }
+    by_body
+        || if Method::parse(method) == Some(Method::Initialize) { names_version(headers) } else { is_meant(headers) }
 }
 
 fn names_version(headers: &HeaderMap) -> bool {
@@ -48,7 +45,7 @@ fn names_version(headers: &HeaderMap) -> bool {
 }
 
 pub(super) async fn answer(
-    gate: &Arc<Gate>,
+    gate: &Gate,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
     peer: IpAddr,
@@ -72,65 +69,13 @@ pub(super) async fn answer(
         ClientMessage::Request { id, method, params } => match check_envelope(headers, &method, &params) {
             Err(error) => RpcResponse::modern_error(id, &error),
             Ok(meta) => {
-                let reply = match &*method {
-                    "tools/call" => call(gate, endpoint, headers, peer, (id, &params), &meta, outbox).await,
-                    "tools/list" => list_tools(&gate.engine, endpoint.as_engine(), &params, Some(KEPT)).await,
-                    "server/discover" => discover(),
-                    _ => unknown_method(&method),
-                };
+                let client = Client::Modern { headers, peer, meta: &meta };
+                let request = ClientRequest { gate, endpoint, client, id, method: &method, params: &params, outbox };
+                let reply = request.reply().await;
                 RpcResponse::reply(id, &reply, Era::Modern)
             }
         },
     }
-}
-
-async fn call(
-    gate: &Arc<Gate>,
-    endpoint: &PathEndpoint,
-    headers: &HeaderMap,
-    peer: IpAddr,
-    (id, params): (&str, &Params<'_>),
-    meta: &EnvelopeMeta<'_>,
-    outbox: &Outbox,
-) -> Reply {
-    let caller = Caller {
-        era: Era::Modern,
-        version: MODERN_VERSION,
-        principal: ANONYMOUS.to_owned(),
-        session: String::new(),
-        tracker: gate.engine.sessions().addresses().of(peer),
-        by_address: true,
-    };
-    let wanted = WantedNotices { progress: meta.progress_token(), log_level: meta.log_level() };
-    let check = |marked: &[Mirrored]| {
-        marked.iter().try_for_each(|argument| check_mirrored(headers, argument, params.arguments))
-    };
-    call_tool(&gate.engine, endpoint.as_engine(), &caller, (id, params), wanted, outbox, Some(&check)).await
-}
-
-fn discover() -> Reply {
-    let mut result = json!(KEPT);
-    result["supportedVersions"] = json!(MODERN_VERSIONS);
-    result["capabilities"] = json!({"logging": {}, "tools": {}});
-    result["_meta"] = json!({"io.modelcontextprotocol/serverInfo": {"name": NAME, "version": VERSION}});
-    Reply::Result(to_raw(&result))
-}
-
-/// Checks that a marked argument and its header are either both present and equal, or both absent.
-fn check_mirrored(headers: &HeaderMap, argument: &Mirrored, arguments: Option<&RawValue>) -> Result<(), RpcError> {
-    let mut sent = headers.get_all(&argument.header).iter();
-    let value = arguments.and_then(|arguments| argument.value(arguments));
-    let agrees = match (value, sent.next(), sent.next()) {
-        (None, None, _) => true,
-        (Some(value), Some(sent), None) => {
-            sent.to_str().ok().and_then(decode).is_some_and(|sent| argument.agrees(&value, &sent))
-        }
-        _ => false,
-    };
-    if agrees {
-        return Ok(());
-    }
-    Err(mismatch(format!("the {} header does not match the argument {}", argument.header, argument.path.join("."))))
 }
 
 /// Checks the envelope in the same order as the specification's reference servers.

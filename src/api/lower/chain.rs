@@ -14,6 +14,7 @@ use crate::api::chain::{
 use crate::api::shared::ObjectRef;
 use crate::config::input::{ChainInput, EntryInput, Labels, UpstreamsInput};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
+use crate::domain::method::Method as PlanMethod;
 use crate::domain::plugin as domain;
 use crate::domain::problem::Problem;
 
@@ -84,7 +85,7 @@ impl WrittenScope {
             upstreams,
             include: tools.include.unwrap_or_default(),
             exclude: tools.exclude.unwrap_or_default(),
-            methods: methods.into_iter().map(|m| method(m).to_owned()).collect(),
+            methods: methods.into_iter().map(method).collect(),
             notifications_pass: false,
             entries: Vec::new(),
             key,
@@ -126,11 +127,11 @@ fn note_later(spec: &PluginChainSpec, findings: &mut Findings) {
     }
 }
 
-fn method(method: Method) -> &'static str {
+fn method(method: Method) -> PlanMethod {
     match method {
-        Method::ToolsCall => "tools/call",
-        Method::PromptsGet => "prompts/get",
-        Method::ResourcesRead => "resources/read",
+        Method::ToolsCall => PlanMethod::CallTool,
+        Method::PromptsGet => PlanMethod::GetPrompt,
+        Method::ResourcesRead => PlanMethod::ReadResource,
     }
 }
 

@@ -325,7 +325,7 @@ fn a_chain_has_its_defaults_and_what_is_written() {
     assert!(problems.is_empty());
     assert_eq!(
         (input.phase, input.order, input.methods.as_slice()),
-        (Phase::Request, 100, ["tools/call".to_owned()].as_slice())
+        (Phase::Request, 100, [crate::domain::method::Method::CallTool].as_slice())
     );
     assert!(input.gateways.is_empty() && input.upstreams.is_none() && !input.notifications_pass);
     let entry = &input.entries[0];

@@ -11,6 +11,7 @@ use super::code::{NAME, is_code, manifest};
 use super::test_input::TestInput;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::json::{Pointer, doubled_key};
+use crate::domain::method::Method;
 use crate::domain::plan::{
     ChainPlan, EntryPlan, EraSetting, HealthPlan, Plan, PluginPlan, TransportPlan, UpstreamPlan, UpstreamScope,
 };
@@ -187,7 +188,7 @@ impl Subject {
             phase,
             order: 0,
             owner: true,
-            methods: vec!["tools/call".to_owned()],
+            methods: vec![Method::CallTool],
             upstreams: UpstreamScope { all: true, ..UpstreamScope::default() },
             include: Vec::new(),
             exclude: Vec::new(),

@@ -8,6 +8,7 @@ use crate::config::expr::Expression;
 use crate::config::input::{ChainInput, EntryInput};
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectKey};
+use crate::domain::method::Method;
 use crate::domain::plan::{ChainPlan, EntryPlan, Refusal, Takes, UpstreamScope};
 use crate::domain::plugin::{FailurePolicy, Phase, Role};
 use crate::domain::problem::Problem;
@@ -187,7 +188,7 @@ impl World<'_> {
             upstreams: None,
             include: Vec::new(),
             exclude: Vec::new(),
-            methods: vec!["tools/call".into()],
+            methods: vec![Method::CallTool],
             notifications_pass: false,
             entries: Vec::new(),
         };

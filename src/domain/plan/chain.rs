@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::Refusal;
 use super::label::LabelSelector;
 use crate::domain::ids::ObjectKey;
+use crate::domain::method::Method;
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
 
 /// A chain in the form that was accepted, with its references resolved.
@@ -23,7 +24,7 @@ pub struct ChainPlan {
     /// Such chains can cover upstreams of any namespace, and run last.
     pub owner: bool,
     /// The MCP methods that the chain covers; by default only `tools/call`.
-    pub methods: Vec<String>,
+    pub methods: Vec<Method>,
     /// The upstreams that the chain covers.
     pub upstreams: UpstreamScope,
     /// Globs that match the servers' own names of the tools that the chain covers. Empty means all tools.

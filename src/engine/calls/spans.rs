@@ -8,6 +8,7 @@ use tracing::{Span, debug_span};
 use super::meta::CallMeta;
 use super::routed_call::Routed;
 use super::tool_result::ResultFacts;
+use crate::domain::method::Method;
 use crate::domain::plan::TransportPlan;
 use crate::domain::record::CallOutcome;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
@@ -15,6 +16,8 @@ use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::engine::request::CallRequest;
 use crate::telemetry::trace_context::TARGET;
 
+/// The method of the requests that spans are made of.
+const METHOD: Method = Method::CallTool;
 /// The maximum length of a tool's name and of a request's id in a span. Clients can send any of them.
 const MAX_NAME: usize = 128;
 
@@ -23,10 +26,10 @@ pub(crate) fn call(request: &CallRequest<'_>, meta: &CallMeta) -> Span {
     let tool = request.name;
     let span = debug_span!(
         target: TARGET, "call",
-        otel.name = %format_args!("tools/call {tool:.MAX_NAME$}"),
+        otel.name = %format_args!("{METHOD} {tool:.MAX_NAME$}"),
         otel.kind = "server",
         otel.status_code = Empty,
-        mcp.method.name = "tools/call",
+        mcp.method.name = METHOD.as_str(),
         mcp.protocol.version = request.caller.version,
         jsonrpc.request.id = Empty,
         network.transport = Empty,
@@ -62,10 +65,10 @@ pub(crate) fn upstream(call: &Routed<'_>, facts: impl FnOnce() -> Option<ServerF
     let (upstream, tool) = (&call.facts.upstream, &call.facts.tool);
     let span = debug_span!(
         target: TARGET, "upstream",
-        otel.name = %format_args!("tools/call {tool:.MAX_NAME$}"),
+        otel.name = %format_args!("{METHOD} {tool:.MAX_NAME$}"),
         otel.kind = "client",
         otel.status_code = Empty,
-        mcp.method.name = "tools/call",
+        mcp.method.name = METHOD.as_str(),
         mcp.protocol.version = Empty,
         gen_ai.operation.name = "execute_tool",
         gen_ai.tool.name = %format_args!("{tool:.MAX_NAME$}"),

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::content::Content;
 use super::routed_call::Routed;
 use crate::config::variables::{self, Variables};
+use crate::domain::method::Method;
 use crate::domain::plugin::ContentType;
 use crate::engine::plan::link::LinkedEntry;
 
@@ -45,7 +46,7 @@ impl WhenInput<'_> {
     fn call(&self, with_arguments: bool) -> variables::CallVariable<'_> {
         let (request, meta) = (self.call.request, self.call.meta);
         variables::CallVariable {
-            method: "tools/call",
+            method: Method::CallTool.as_str(),
             name: request.name,
             arguments: if with_arguments { read(self.arguments) } else { Value::Null },
             user_query: meta.user_query.as_deref().unwrap_or_default(),

@@ -7,6 +7,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde_json::value::RawValue;
 
 use crate::config::expr::Expression;
+use crate::domain::method::Method;
 use crate::domain::plan::{ChainPlan, EntryPlan, UpstreamPlan};
 use crate::domain::plugin::{Failure, FailurePolicy, Mode};
 use crate::domain::ports::LinkedPlugin;
@@ -79,9 +80,9 @@ impl LinkedChain {
     }
 
     /// Whether the chain selects calls of `method` to this tool of this upstream.
-    pub(crate) fn selects(&self, method: &str, upstream: &UpstreamPlan, tool: &str) -> bool {
+    pub(crate) fn selects(&self, method: Method, upstream: &UpstreamPlan, tool: &str) -> bool {
         self.covers(upstream)
-            && self.plan.methods.iter().any(|m| m == method)
+            && self.plan.methods.contains(&method)
             && self.include.admits(tool)
             && !self.exclude.names(tool)
     }

@@ -9,6 +9,7 @@ use crate::config::compile::implicit;
 use crate::config::input::Inputs;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::method::Method;
 use crate::domain::mirror::{Mirrored, marks};
 use crate::domain::plan::{FORMAT_VERSION, Plan, PrefixMode, Refusal};
 use crate::domain::plugin::{Phase, Role};
@@ -170,7 +171,7 @@ impl LinkedTool {
         let select = |phase: Phase| {
             let chains = linked.chains.iter().filter(|chain| chain.plan.phase == phase);
             chains
-                .filter(|chain| chain.selects("tools/call", upstream, &route.tool.name))
+                .filter(|chain| chain.selects(Method::CallTool, upstream, &route.tool.name))
                 .map(|chain| {
                     let admits = |entry: &Arc<LinkedEntry>| entry.admits(&upstream.key.name, &route.tool.name);
                     Selected { filter_admits: chain.entries.iter().map(admits).collect(), chain: Arc::clone(chain) }

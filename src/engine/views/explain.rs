@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::domain::method::Method;
 use crate::domain::plan::{Plan, UpstreamPlan};
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
 use crate::domain::ports::{LinkedPlugin, Secrets};
@@ -72,7 +73,7 @@ fn explain_tool(linked: &Linked, upstream: usize, tool: &str, public: &str) -> E
 }
 
 fn explain_chain(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> ChainExplanation {
-    let selected = chain.selects("tools/call", upstream, tool);
+    let selected = chain.selects(Method::CallTool, upstream, tool);
     let why = match &chain.plan.refusing {
         Some(refusal) if selected => Some(format!("refuses each call: {}", refusal.message)),
         _ if selected => None,
@@ -110,8 +111,9 @@ fn why_not(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> String {
     if let Some(namespace) = scope.namespace.as_ref().filter(|n| **n != upstream.key.namespace) {
         return format!("reaches upstreams of namespace {namespace} only");
     }
-    if !plan.methods.iter().any(|m| m == "tools/call") {
-        return format!("covers {} only (spec.methods)", plan.methods.join(", "));
+    if !plan.methods.contains(&Method::CallTool) {
+        let covered: Vec<_> = plan.methods.iter().map(|method| method.as_str()).collect();
+        return format!("covers {} only (spec.methods)", covered.join(", "));
     }
     if !chain.covers(upstream) {
         return format!("does not cover upstream {} (spec.upstreams)", upstream.key.name);

@@ -92,7 +92,8 @@ fn a_part_that_is_not_valid_selects_everything() {
     let loaded = one(&format!("{chain}  methods: [tools/list]\n"));
     let chain = loaded.invalid[0].chain.as_ref().unwrap();
     assert!(chain.include.is_empty() && chain.exclude.is_empty() && chain.upstreams.is_none());
-    assert_eq!(chain.methods, ["tools/call", "prompts/get", "resources/read"]);
+    let methods: Vec<_> = chain.methods.iter().map(|method| method.as_str()).collect();
+    assert_eq!(methods, ["tools/call", "prompts/get", "resources/read"]);
     assert_eq!(chain.phase, crate::domain::plugin::Phase::Request);
 }
 

@@ -84,7 +84,7 @@ impl Connection {
         if self.era == Era::Legacy {
             return Ok(headers);
         }
-        headers.insert(METHOD, HeaderValue::from_static(request.method()));
+        headers.insert(METHOD, HeaderValue::from_static(request.method().as_str()));
         if let McpRequest::CallTool(call) = request {
             let name = HeaderValue::from_str(&encode(&call.tool));
             headers.insert(

@@ -23,6 +23,7 @@ use crate::config::input::{
 };
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
+use crate::domain::method::Method;
 use crate::domain::plan::{
     ChainPlan, EraSetting, HealthPlan, LabelSelector, Plan, PluginLimits, TransportPlan, UpstreamPlan,
 };
@@ -188,7 +189,7 @@ pub(crate) fn chain(name: &str, plugins: &[&str]) -> ChainInput {
         upstreams: None,
         include: Vec::new(),
         exclude: Vec::new(),
-        methods: vec!["tools/call".into()],
+        methods: vec![Method::CallTool],
         notifications_pass: false,
         entries: plugins.iter().map(|plugin| entry(plugin)).collect(),
     }

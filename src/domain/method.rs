@@ -1,0 +1,122 @@
+//! The methods of the requests that clients and gateways send.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::upstream::Era;
+
+/// A method of a request, from MCP 2025-03-26 to 2026-07-28.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// `initialize`: begins a session.
+    Initialize,
+    /// `server/discover`: asks what the server is and can do.
+    Discover,
+    /// `ping`: asks whether the other side still answers.
+    Ping,
+    /// `logging/setLevel`: sets the lowest level of log messages.
+    SetLogLevel,
+    /// `tools/list`: lists tools.
+    ListTools,
+    /// `tools/call`: calls a tool.
+    CallTool,
+    /// `prompts/get`: fetches a prompt.
+    GetPrompt,
+    /// `resources/read`: reads a resource.
+    ReadResource,
+}
+
+/// The member of `params` that names the item that a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemParam {
+    /// `name`: a tool or a prompt.
+    Name,
+    /// `uri`: a resource.
+    Uri,
+}
+
+impl Method {
+    const ALL: [Self; 8] = [
+        Self::Initialize,
+        Self::Discover,
+        Self::Ping,
+        Self::SetLogLevel,
+        Self::ListTools,
+        Self::CallTool,
+        Self::GetPrompt,
+        Self::ReadResource,
+    ];
+
+    /// Returns the method of this name; `None` if there is none.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|method| method.as_str() == name)
+    }
+
+    /// Returns the name of the method in a message.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Initialize => "initialize",
+            Self::Discover => "server/discover",
+            Self::Ping => "ping",
+            Self::SetLogLevel => "logging/setLevel",
+            Self::ListTools => "tools/list",
+            Self::CallTool => "tools/call",
+            Self::GetPrompt => "prompts/get",
+            Self::ReadResource => "resources/read",
+        }
+    }
+
+    /// Whether the versions of this era have the method.
+    pub const fn is_of(self, era: Era) -> bool {
+        match self {
+            Self::Initialize | Self::Ping | Self::SetLogLevel => matches!(era, Era::Legacy),
+            Self::Discover => matches!(era, Era::Modern),
+            Self::ListTools | Self::CallTool | Self::GetPrompt | Self::ReadResource => true,
+        }
+    }
+
+    /// Returns which parameter names the item of a request; `None` if a request is about no single item.
+    pub const fn item(self) -> Option<ItemParam> {
+        match self {
+            Self::CallTool | Self::GetPrompt => Some(ItemParam::Name),
+            Self::ReadResource => Some(ItemParam::Uri),
+            Self::Initialize | Self::Discover | Self::Ping | Self::SetLogLevel | Self::ListTools => None,
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Method {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Method {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::parse(&name).ok_or_else(|| de::Error::custom(format_args!("{name:.64} is not a method that is known")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_method_is_found_by_its_name() {
+        for method in Method::ALL {
+            assert_eq!(Method::parse(method.as_str()), Some(method));
+            let json = serde_json::to_string(&method).unwrap();
+            assert_eq!(serde_json::from_str::<Method>(&json).unwrap(), method);
+        }
+        assert_eq!(Method::parse("Tools/Call"), None);
+        assert!(serde_json::from_str::<Method>("\"tools/eat\"").is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! The client that sent a request, of either era.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use serde_json::value::RawValue;
+
+use super::envelope::{EnvelopeMeta, Params};
+use super::headers::check_mirrored;
+use super::outbox::WantedNotices;
+use crate::domain::mirror::Mirrored;
+use crate::domain::rpc::RpcError;
+use crate::domain::upstream::Era;
+use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
+use crate::engine::access::session::Session;
+use crate::engine::{Caller, Engine};
+
+/// The principal of calls from clients that are not authenticated.
+pub(super) const ANONYMOUS: &str = "anonymous";
+
+/// The sender of a request, and what only its era has.
+#[derive(Clone, Copy)]
+pub(super) enum Client<'a> {
+    /// A client without a session. Each of its requests carries its own envelope.
+    Modern { headers: &'a HeaderMap, peer: IpAddr, meta: &'a EnvelopeMeta<'a> },
+    /// A client with this session.
+    Legacy(&'a Arc<Session>),
+}
+
+impl<'a> Client<'a> {
+    pub(super) fn era(&self) -> Era {
+        match self {
+            Self::Modern { .. } => Era::Modern,
+            Self::Legacy(_) => Era::Legacy,
+        }
+    }
+
+    pub(super) fn caller(&self, engine: &Engine) -> Caller {
+        match self {
+            Self::Modern { peer, .. } => Caller {
+                era: Era::Modern,
+                version: MODERN_VERSION,
+                principal: ANONYMOUS.to_owned(),
+                session: String::new(),
+                tracker: engine.sessions().addresses().of(*peer),
+                by_address: true,
+            },
+            Self::Legacy(session) => Caller {
+                era: Era::Legacy,
+                version: LEGACY_VERSIONS.into_iter().find(|version| *version == session.version).unwrap_or_default(),
+                principal: ANONYMOUS.to_owned(),
+                session: session.id.clone(),
+                tracker: Arc::clone(&session.tracker),
+                by_address: false,
+            },
+        }
+    }
+
+    /// Returns which notifications the client wants during a request with these parameters.
+    pub(super) fn wanted(&self, params: &Params<'a>) -> WantedNotices<'a> {
+        match self {
+            Self::Modern { meta, .. } => WantedNotices { progress: meta.progress_token(), log_level: meta.log_level() },
+            Self::Legacy(session) => WantedNotices {
+                progress: params.read_meta().and_then(|meta| meta.progress_token()),
+                log_level: Some(session.log_level()),
+            },
+        }
+    }
+
+    /// Checks the headers that repeat arguments of a call. Only the modern era has them.
+    pub(super) fn check_mirrored(&self, marked: &[Mirrored], arguments: Option<&RawValue>) -> Result<(), RpcError> {
+        match self {
+            Self::Modern { headers, .. } => {
+                marked.iter().try_for_each(|argument| check_mirrored(headers, argument, arguments))
+            }
+            Self::Legacy(_) => Ok(()),
+        }
+    }
+}
