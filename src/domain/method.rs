@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::upstream::Era;
+use super::version::Era;
 
 /// A method of a request, from MCP 2025-03-26 to 2026-07-28.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use super::ids::ObjectKey;
 use super::log_level::LogLevel;
 use super::plan::UpstreamPlan;
 use super::secret::{Mask, SecretText};
+use super::version::Era;
 
 /// The time limit of a process's first connection. It is long because `npx` may have to download the program.
 pub const FIRST_START: Duration = Duration::from_secs(60);
@@ -31,25 +32,6 @@ impl UpstreamTarget {
     /// Returns a mask that hides the secret values of this target in what the server sends.
     pub fn mask(&self) -> Mask {
         Mask::of(self.values.iter().map(|(_, value)| value))
-    }
-}
-
-/// A generation of the MCP protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub enum Era {
-    /// Sessions that `initialize` begins: 2025-11-25 and earlier.
-    Legacy,
-    /// No sessions: 2026-07-28.
-    Modern,
-}
-
-impl Era {
-    /// Returns the era as a metric label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Legacy => "legacy",
-            Self::Modern => "modern",
-        }
     }
 }
 

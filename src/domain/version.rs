@@ -1,4 +1,6 @@
-//! The versions of MCP that the gateway uses with clients and servers.
+//! The eras of MCP, and the versions that the gateway uses with clients and servers.
+
+use serde::Serialize;
 
 /// Versions of the modern, stateless era, the newest first.
 pub const MODERN_VERSIONS: [&str; 1] = ["2026-07-28"];
@@ -10,3 +12,22 @@ pub const LEGACY_VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"
 pub const BATCH_VERSION: &str = LEGACY_VERSIONS[2];
 /// A version that the gateway recognises but does not support, because servers of that version use HTTP+SSE.
 pub const UNSPOKEN_VERSION: &str = "2024-11-05";
+
+/// A generation of the MCP protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum Era {
+    /// Sessions that `initialize` begins: 2025-11-25 and earlier.
+    Legacy,
+    /// No sessions: 2026-07-28.
+    Modern,
+}
+
+impl Era {
+    /// Returns the era as a metric label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Legacy => "legacy",
+            Self::Modern => "modern",
+        }
+    }
+}

@@ -11,7 +11,7 @@ use crate::domain::mirror::Mirrored;
 use crate::domain::ports::ToClient;
 use crate::domain::route::ToolRoute;
 use crate::domain::rpc::RpcError;
-use crate::domain::upstream::Era;
+use crate::domain::version::Era;
 use crate::engine::plan::snapshot::Snapshot;
 
 /// The identity of a caller.

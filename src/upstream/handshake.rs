@@ -11,8 +11,8 @@ use crate::domain::method::Method;
 use crate::domain::plan::EraSetting;
 use crate::domain::quoted::Quoted;
 use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION};
-use crate::domain::upstream::{Answer, Era, ServerFacts, UpstreamError};
-use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
+use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
+use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 
 use super::request_failure::{ErrorFields, code_of, is_of_hop};
 

@@ -4,7 +4,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, UNSUPPORTED_VERSION};
-use crate::domain::upstream::{Era, UpstreamError};
+use crate::domain::upstream::UpstreamError;
+use crate::domain::version::Era;
 
 #[derive(Debug)]
 pub(super) enum RequestFailure {

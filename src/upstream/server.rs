@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::plan::TransportPlan;
 use crate::domain::ports::ToClient;
 use crate::domain::tool::Listed;
-use crate::domain::upstream::{Answer, Era, FIRST_START, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{Answer, FIRST_START, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
+use crate::domain::version::Era;
 
 use super::context::UpstreamContext;
 use super::handshake::speaks_still;

@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
 use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure};
-use crate::domain::upstream::{Era, OutCall};
-use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
+use crate::domain::upstream::OutCall;
+use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 
 /// How many bytes a message may have in addition to its result: JSON-RPC members, ids, white space.
 pub(super) const ENVELOPE: u64 = 1024;

@@ -11,8 +11,7 @@ use super::headers::check_mirrored;
 use super::outbox::WantedNotices;
 use crate::domain::mirror::Mirrored;
 use crate::domain::rpc::RpcError;
-use crate::domain::upstream::Era;
-use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
+use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 use crate::engine::access::session::Session;
 use crate::engine::{Caller, Engine};
 

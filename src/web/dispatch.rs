@@ -13,8 +13,7 @@ use crate::domain::method::Method;
 use crate::domain::mirror::Mirrored;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
-use crate::domain::upstream::Era;
-use crate::domain::version::MODERN_VERSIONS;
+use crate::domain::version::{Era, MODERN_VERSIONS};
 use crate::engine::access::session::Session;
 use crate::engine::{CallRequest, Reply};
 

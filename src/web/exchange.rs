@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::gate::Gate;
 use super::outbox::Outbox;
 use super::response::RpcResponse;
-use crate::domain::upstream::Era;
+use crate::domain::version::Era;
 use crate::engine::Engine;
 use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
 

@@ -15,8 +15,7 @@ use super::outbox::Outbox;
 use super::response::{RpcResponse, SESSION_HEADER};
 use crate::domain::method::Method;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError, UNSUPPORTED_VERSION};
-use crate::domain::upstream::Era;
-use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSIONS, UNSPOKEN_VERSION};
+use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSIONS, UNSPOKEN_VERSION};
 
 /// Whether the headers indicate this era: they name a modern version, or, outside of a session, any version other than
 /// those that use `initialize`.

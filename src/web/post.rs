@@ -17,7 +17,7 @@ use super::outbox::Outbox;
 use super::response::{RpcResponse, refuse};
 use super::{legacy, modern};
 use crate::domain::budget::{Category, Reservation};
-use crate::domain::upstream::Era;
+use crate::domain::version::Era;
 use crate::telemetry::trace_context::Cause;
 use crate::transport::{Accept, BodyError, Peer, is_json, read_body};
 

@@ -14,7 +14,7 @@ use crate::domain::rpc::{
     CAPABILITY_REQUIRED, HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND,
     PARSE_ERROR, REFUSED, RpcError, UNSUPPORTED_VERSION, failure, success,
 };
-use crate::domain::upstream::Era;
+use crate::domain::version::Era;
 use crate::engine::{Reply, dropped};
 use crate::transport::sse::{event, written};
 

@@ -14,7 +14,8 @@ use crate::domain::ports::{CallUpstream, Records, ToClient};
 use crate::domain::raw::to_raw;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::tool::{Listed, Tool};
-use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::domain::version::Era;
 
 /// Maximum number of progress notifications that are kept. Further notifications are dropped.
 const MAX_PROGRESS: usize = 1000;

@@ -44,7 +44,8 @@ use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::sandbox::SandboxState;
 use crate::domain::secret::{NoSecret, SecretText};
-use crate::domain::upstream::{Answer, Era, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{Answer, UpstreamError, UpstreamEvent};
+use crate::domain::version::Era;
 use crate::telemetry::metrics::Metrics;
 
 #[derive(Default)]

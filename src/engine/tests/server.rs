@@ -12,7 +12,8 @@ use tokio::sync::Notify;
 use crate::config::compile::tests::raw;
 use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::tool::{Listed, Tool};
-use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::domain::version::Era;
 
 /// One server that acts as every upstream.
 pub(super) struct Server {

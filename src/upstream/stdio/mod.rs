@@ -14,8 +14,9 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::ports::ToClient;
-use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError};
+use crate::domain::upstream::{Answer, ServerFacts, Target, UpstreamError};
 use crate::domain::version::BATCH_VERSION;
+use crate::domain::version::Era;
 
 use self::open_requests::OpenRequest;
 use self::pipes::ProcessPipes;

@@ -2,8 +2,9 @@
 
 use crate::domain::budget::{Account, Category, Reservation};
 use crate::domain::header_text::encode;
-use crate::domain::upstream::{Era, Target, UpstreamError};
+use crate::domain::upstream::{Target, UpstreamError};
 use crate::domain::version::BATCH_VERSION;
+use crate::domain::version::Era;
 use crate::telemetry::trace_context::members_of;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use hyper::body::Incoming;

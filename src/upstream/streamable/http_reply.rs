@@ -12,7 +12,8 @@ use super::connection::{Connection, SESSION_ID, SMALL};
 use super::response_body::{Messages, whole};
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
-use crate::domain::upstream::{Answer, Era, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{Answer, UpstreamError, UpstreamEvent};
+use crate::domain::version::Era;
 use crate::upstream::server_message::{self, Notice, ServerMessage};
 use crate::upstream::wire;
 

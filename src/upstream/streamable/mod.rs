@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::ports::ToClient;
 use crate::domain::tool::Listed;
-use crate::domain::upstream::{Answer, Era, ServerFacts, UpstreamError, UpstreamEvent};
-use crate::domain::version::MODERN_VERSION;
+use crate::domain::upstream::{Answer, ServerFacts, UpstreamError, UpstreamEvent};
+use crate::domain::version::{Era, MODERN_VERSION};
 
 use self::client::same_origin_redirect;
 pub(super) use self::connection::HttpEndpoint;

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::Response;
 use hawsepipe::domain::log_level::LogLevel;
 use hawsepipe::domain::plan::EraSetting;
-use hawsepipe::domain::upstream::Era;
+use hawsepipe::domain::version::Era;
 use serde_json::json;
 
 use super::fake::{Fake, Seen, answer, answer_text, events, legacy_or, status, typed};

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use axum::body::Body;
 use axum::http::Response;
 use hawsepipe::domain::plan::EraSetting;
-use hawsepipe::domain::upstream::{Era, UpstreamEvent};
+use hawsepipe::domain::upstream::UpstreamEvent;
+use hawsepipe::domain::version::Era;
 use serde_json::json;
 
 use super::fake::{Fake, Seen, answer, answer_text, events, legacy_or, status, typed};

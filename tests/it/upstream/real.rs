@@ -1,7 +1,7 @@
 //! Real servers of both eras over both transports.
 
 use hawsepipe::domain::plan::EraSetting;
-use hawsepipe::domain::upstream::Era;
+use hawsepipe::domain::version::Era;
 
 use super::*;
 

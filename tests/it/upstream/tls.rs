@@ -1,6 +1,6 @@
 //! HTTPS against a real TLS server with a certificate of its own making.
 
-use hawsepipe::domain::upstream::Era;
+use hawsepipe::domain::version::Era;
 
 use super::*;
 use crate::gateway::harness::Folder;
