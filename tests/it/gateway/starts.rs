@@ -84,8 +84,9 @@ async fn a_gateway_is_first_ready_when_its_plugins_have_workers() {
     .await;
     std::fs::write(&go, "").unwrap();
     until("it is ready", async || ready().await.status == 200).await;
-    let workers = Http::new().get(&format!("http://{}/api/v1/workers", gateway.admin())).await.json();
-    assert_eq!(workers["items"][0]["state"], "Available", "{workers}");
+    let workers = format!("http://{}/api/v1/workers", gateway.admin());
+    let has_worker = async || Http::new().get(&workers).await.json()["items"][0]["state"] == "Available";
+    until("it has a worker", has_worker).await;
 
     // A plugin of a later plan does not count.
     folder.write("manifests.yaml", &manifests(&["go", "never"]));
