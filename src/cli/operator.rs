@@ -91,7 +91,7 @@ pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let config = infer().await?;
     let server = config.cluster_url.to_string();
     let client = client(config)?;
-    let catalog = Arc::new(Catalog::default());
+    let catalog = Arc::new(Catalog::of_process().context("cannot register metrics of the process")?);
     let metrics = ControllerMetrics::register(&catalog).context("cannot register metrics")?;
     traces.register(&catalog).context("cannot register metrics of traces")?;
     let health = OperatorHealth::default();

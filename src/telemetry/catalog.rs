@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
+use prometheus::process_collector::ProcessCollector;
 use prometheus::proto::MetricType;
 use prometheus::{Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
@@ -35,6 +36,16 @@ pub type IsGone<'a> = &'a dyn Fn(&str, &str) -> bool;
 type Pruner = Box<dyn Fn(IsGone<'_>) + Send + Sync>;
 
 impl Catalog {
+    /// Creates a registry with the metrics of this process: its memory, CPU time, threads and open files.
+    ///
+    /// # Errors
+    /// If a metric of the same name is already registered.
+    pub fn of_process() -> prometheus::Result<Self> {
+        let catalog = Self::default();
+        catalog.keep(ProcessCollector::for_self())?;
+        Ok(catalog)
+    }
+
     /// Registers a metric. [`Catalog::prune`] does not remove its series.
     ///
     /// # Errors

@@ -75,8 +75,7 @@ impl Metrics {
     /// # Errors
     /// If two metrics have the same name. A test makes sure that none do.
     pub fn new() -> prometheus::Result<Self> {
-        let m = Catalog::default();
-        m.keep(prometheus::process_collector::ProcessCollector::for_self())?;
+        let m = Catalog::of_process()?;
         let build = m.gauge("hawsepipe_build_info", "1, with what was built", &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         Ok(Self {
@@ -324,11 +323,16 @@ impl Metrics {
     pub fn plan(&self, revision: &str, problems: &[Problem], took: Duration) {
         self.plan_info.reset();
         self.plan_info.with_label_values(&[revision]).set(1);
+        self.plan_apply.with_label_values::<&str>(&[]).observe(took.as_secs_f64());
+        self.plan_problems(problems);
+    }
+
+    /// Records the problems of the plan that runs, among them those of plugins that could not be loaded.
+    pub fn plan_problems(&self, problems: &[Problem]) {
         for (level, label) in [(Level::Error, "error"), (Level::Warning, "warning")] {
             let count = problems.iter().filter(|p| p.level == level).count();
             self.plan_problems.with_label_values(&[label]).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
-        self.plan_apply.with_label_values::<&str>(&[]).observe(took.as_secs_f64());
     }
 
     /// Removes the series of objects that are not in the plan. This happens at each rendering, because a call that ends

@@ -126,6 +126,7 @@ impl Engine {
             before.log_changes(&choice);
             let linked = Arc::new(newest.linked.with(&choice));
             let problems = newest.problems_with(&choice);
+            self.metrics.plan_problems(&problems);
             self.hold(&linked);
             self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems, &self.state, previous));
             self.plans.send_replace(());
