@@ -187,13 +187,25 @@ dashboards: ## Write the Grafana dashboards of the chart anew from their script
 	@.ci/setup.sh node
 	@node charts/hawsepipe/dashboards/generate.mjs
 
+.PHONY: panels
+panels: cargo-there ## Draw the panels of the dashboards anew for docs/dashboards.md, from what a real Prometheus answers
+	@.ci/setup.sh node
+	@.ci/setup.sh npm tests/fixtures tests/panels
+	@.ci/setup.sh venv tests/fixtures/requirements.txt
+	@.ci/setup.sh k8s
+	@.ci/setup.sh prometheus
+	@rm -rf .cache/panels && mkdir -p .cache/panels
+	@HAWSEPIPE_PANELS="$(CURDIR)/.cache/panels" cargo test --locked --test it gateway::monitored
+	@HAWSEPIPE_PANELS="$(CURDIR)/.cache/panels" cargo test --locked --test cluster monitored
+	@node tests/panels/draw.mjs .cache/panels docs/dashboards
+
 .PHONY: advisories
 advisories: deny-there ## Check dependencies against the RustSec advisories (needs the network)
 	cargo deny --locked check advisories
 
 .PHONY: clean
 clean: ## Remove what was built and installed here
-	rm -rf target .cache {manifests/quickstart/servers,tests/fixtures,plugins/sdk,plugins/curate}/node_modules
+	rm -rf target .cache {manifests/quickstart/servers,tests/fixtures,tests/panels,plugins/sdk,plugins/curate}/node_modules
 
 .PHONY: cargo-there
 cargo-there:

@@ -10,7 +10,11 @@ mod definitions;
 mod examples;
 mod gateway;
 mod grant;
+mod monitored;
 mod objects;
 mod offline;
 mod operator;
+#[allow(dead_code)] // The tests of gateways use the rest.
+#[path = "../panels/prometheus.rs"]
+mod prometheus;
 mod status;

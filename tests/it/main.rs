@@ -8,6 +8,9 @@ mod fixtures;
 mod gateway;
 mod golden;
 mod node;
+#[allow(dead_code)] // The tests of the operator use the rest.
+#[path = "../panels/prometheus.rs"]
+mod prometheus;
 #[cfg(target_os = "linux")]
 mod sandbox;
 mod upstream;

@@ -10,6 +10,9 @@ use super::root;
 /// Labels that a scrape adds.
 const OF_SCRAPE: [&str; 3] = ["namespace", "pod", "instance"];
 
+/// The most bytes of a picture: pages show five of them.
+const MAX_PICTURE: usize = 60 << 10;
+
 fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
@@ -109,6 +112,32 @@ fn dashboards_are_what_their_script_writes_and_ask_for_metrics_that_there_are() 
         assert!(queries.len() > 5, "{file}: too few queries to be all of them");
         for (title, expression) in queries {
             faults.extend(unknown(&expression).into_iter().map(|what| format!("{file}: {title}: no {what}")));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn every_panel_is_drawn_from_its_queries() {
+    let page = read("docs/dashboards.md");
+    let marks = [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;")];
+    let escaped = |text: &str| marks.iter().fold(text.to_owned(), |text, (mark, name)| text.replace(mark, name));
+    let mut faults = Vec::new();
+    for (file, text) in folder("charts/hawsepipe/dashboards", ".json") {
+        let dashboard: Value = serde_json::from_str(&text).unwrap();
+        let name = file.rsplit('/').next().unwrap().trim_end_matches(".json");
+        let title = dashboard["title"].as_str().unwrap().rsplit("/ ").next().unwrap();
+        let shown = page.contains(&format!("\n## {title}\n")) && page.contains(&format!("](dashboards/{name}.svg)"));
+        faults.extend((!shown).then(|| format!("docs/dashboards.md does not show {file}")));
+        let picture = root().join(format!("docs/dashboards/{name}.svg"));
+        let picture = std::fs::read_to_string(picture).unwrap_or_default();
+        faults.extend((picture.len() > MAX_PICTURE).then(|| format!("the picture of {file} is too large")));
+        for (title, expression) in queries(&dashboard) {
+            if !picture.contains(&format!("<title>{}</title>", escaped(&title))) {
+                faults.push(format!("{file}: {title} is not drawn: run `make panels`"));
+            } else if !picture.contains(&escaped(&expression)) {
+                faults.push(format!("{file}: {title} is drawn from other queries: run `make panels`"));
+            }
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
