@@ -1,12 +1,12 @@
 //! The chart of the operator.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use super::cases::{cases, refused, refused_together};
 use super::helm::helms;
-use crate::harness::Cluster;
+use crate::harness::{Cluster, checkout, until};
 
 pub const CHART: &str = "hawsepipe";
 const RELEASE: &str = "pipe-1";
@@ -120,23 +120,59 @@ fn pods(objects: &[Value], namespace: &str) -> Vec<Value> {
     objects.iter().filter_map(spec).enumerate().map(pod).collect()
 }
 
+/// Installs the definitions of the Prometheus Operator's kinds that the chart makes.
+async fn install_monitoring(cluster: &Cluster) {
+    let file = checkout().join("tests/cluster/prometheus-operator/definitions.yaml");
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f", &file.to_string_lossy()];
+    cluster.kubectl(&apply, "").await.unwrap();
+    let get = ["get", "servicemonitors,podmonitors,prometheusrules"];
+    until("the kinds are served", async || cluster.kubectl(&get, "").await.ok()).await;
+}
+
+/// What an API server says to objects if it is asked strictly: it refuses fields that are unknown or given twice, and
+/// besides what schemas show, as kubeconform does, what rules and admission refuse.
+async fn dry_run(cluster: &Cluster, objects: &[Value]) -> Result<String, String> {
+    let text = objects.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+    cluster.kubectl(&["create", "--dry-run=server", "--validate=strict", "-f", "-"], &text).await
+}
+
 #[tokio::test]
 async fn an_api_server_accepts_each_case_and_its_pods_are_restricted() {
     let cluster = Cluster::shared().await;
+    install_monitoring(cluster).await;
     let (own, other) = (cluster.namespace().await, cluster.namespace().await);
     let restricted = restricted(cluster).await;
     let [_, helm] = helms();
+    let mut groups = BTreeSet::new();
     for (about, values) in cases(&own, &other) {
         let mut objects = helm.objects(CHART, (RELEASE, &own), &values).await.unwrap();
         let pods = pods(&objects, &restricted);
         objects.retain(|object| object["kind"] != "Pod");
         assert!(pods.len() >= 2, "{about}: there is a pod of the operator, and one that tests it");
         objects.extend(pods);
-        // The kinds of the Prometheus Operator are not there.
-        objects.retain(|object| !object["apiVersion"].as_str().unwrap().starts_with("monitoring.coreos.com/"));
-        let text = objects.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
-        let create = ["create", "--dry-run=server", "--validate=strict", "-f", "-"];
-        let said = cluster.kubectl(&create, &text).await.unwrap_or_else(|error| panic!("{about}: {error}"));
+        let said = dry_run(cluster, &objects).await.unwrap_or_else(|error| panic!("{about}: {error}"));
         assert_eq!(said.lines().count(), objects.len(), "{about}: {said}");
+        groups.extend(objects.iter().map(|object| object["apiVersion"].as_str().unwrap().to_owned()));
+    }
+    assert!(groups.contains("monitoring.coreos.com/v1"), "{groups:?}");
+}
+
+#[tokio::test]
+async fn an_api_server_that_is_asked_strictly_refuses_a_field_that_a_kind_does_not_have() {
+    let cluster = Cluster::shared().await;
+    install_monitoring(cluster).await;
+    let (own, other) = (cluster.namespace().await, cluster.namespace().await);
+    let [_, helm] = helms();
+    let (_, everything) = cases(&own, &other).into_iter().find(|(about, _)| *about == "everything").unwrap();
+    let mut objects = helm.objects(CHART, (RELEASE, &own), &everything).await.unwrap();
+    objects.retain(|object| object["spec"].is_object());
+    let mut one_of_each: BTreeMap<_, _> =
+        objects.into_iter().map(|object| (object["kind"].as_str().unwrap().to_owned(), object)).collect();
+    let monitoring = ["ServiceMonitor", "PodMonitor", "PrometheusRule"];
+    assert!(monitoring.iter().all(|kind| one_of_each.contains_key(*kind)), "{:?}", one_of_each.keys());
+    for (kind, object) in &mut one_of_each {
+        object["spec"]["notAField"] = json!(true);
+        let refused = dry_run(cluster, std::slice::from_ref(object)).await.unwrap_err();
+        assert!(refused.contains("unknown field \"spec.notAField\""), "{kind}: {refused}");
     }
 }
