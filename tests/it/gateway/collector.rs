@@ -113,6 +113,13 @@ impl Collector {
     }
 }
 
+impl Collector {
+    /// The port where it takes OTLP over gRPC.
+    pub fn port(&self) -> u16 {
+        self.grpc.rsplit(':').next().unwrap().parse().unwrap()
+    }
+}
+
 impl Drop for Collector {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -13,6 +13,7 @@ use super::collector::{Collector, Receiver, hex, text};
 use super::harness::{Folder, Gateway, run};
 use super::http::{Http, call_body, call_headers};
 use super::parts::{ECHO_MODULE, chain, object, plugin, raw_stdio, tools_of, until};
+use crate::upstream::tls;
 
 /// The context of a client's span that is sampled, and of one that is not.
 const SAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -116,6 +117,35 @@ async fn a_collector_gets_the_trace_of_the_client_over_grpc_and_the_server_is_to
     assert_eq!(of_tool("error"), json!({"mine": 2, "traceparent": told, "tracestate": "vendor=1"}));
     let untraced = of_tool("args")["traceparent"].as_str().unwrap().to_owned();
     assert!(untraced.ends_with("-00"), "{untraced}");
+}
+
+#[tokio::test]
+async fn a_collector_gets_traces_over_grpc_with_tls_if_the_machine_trusts_its_certificate() {
+    let collector = Collector::start().await;
+    let (_running, certificate, port) = tls::terminator(collector.port());
+    let tracing = json!({"endpoint": format!("https://127.0.0.1:{port}"), "samplePercent": 100});
+    let manifests = |folder: &Folder| gateway(&tracing) + &parts(folder);
+    let trusted = certificate.path().join("cert.pem").to_string_lossy().into_owned();
+    let folder = Folder::new();
+    folder.write("manifests.yaml", &manifests(&folder));
+    let running = Gateway::start_in(&folder, &[], &[SOON_SENT, ("SSL_CERT_FILE", &trusted)]);
+    tools_of(&running, &["raw"]).await;
+    Http::new().call(&running.url(), "raw__args", &json!({}), &json!({})).await;
+    let spans = collector.receiver.with_call_of("raw__args").await;
+    assert_eq!(text(named(&spans, "tools/call raw__args", 2), "hawsepipe.outcome").as_deref(), Some("ok"));
+
+    let folder = Folder::new();
+    folder.write("manifests.yaml", &manifests(&folder));
+    let distrusting = Gateway::start_in(&folder, &[], &[SOON_SENT]);
+    tools_of(&distrusting, &["raw"]).await;
+    Http::new().call(&distrusting.url(), "raw__exact", &json!({}), &json!({})).await;
+    let said = format!("traces are not taken by https://127.0.0.1:{port}/");
+    until("it is said that traces are not taken", async || {
+        distrusting.log().iter().any(|line| line.contains(&said) && line.contains("certificate"))
+    })
+    .await;
+    let sent = collector.receiver.spans();
+    assert!(sent.iter().all(|span| span.name != "tools/call raw__exact"), "{sent:#?}");
 }
 
 #[tokio::test]

@@ -38,18 +38,42 @@ for path, data in zip(sys.argv[1:], [private, cert.public_bytes(to.Encoding.PEM)
     open(path, "wb").write(data)
 "#;
 
-/// An HTTPS server on 127.0.0.1, the folder that holds its certificate as `cert.pem`, and its port.
-pub fn server() -> (Running, Folder, u16) {
+/// Decrypts what comes over HTTP/2, and sends it on to the port of 127.0.0.1 that its last argument is.
+const TERMINATOR: &str = r#"
+    const fs = require("node:fs"), [key, cert] = process.argv.slice(1, 3).map(f => fs.readFileSync(f));
+    const server = require("node:tls").createServer({ key, cert, ALPNProtocols: ["h2"] }, from => {
+        if (from.alpnProtocol !== "h2") return from.destroy();
+        const to = require("node:net").connect(Number(process.argv[3]), "127.0.0.1");
+        from.pipe(to).pipe(from);
+        from.on("error", () => to.destroy());
+        to.on("error", () => from.destroy());
+    });
+    server.listen(0, "127.0.0.1", () => console.log(server.address().port));
+"#;
+
+/// Runs a script of Node.js with the paths of a new key and of its certificate, then with `more`. Gives the folder that
+/// holds the certificate as `cert.pem`, and the port that the script prints.
+fn serve(script: &str, more: &[String]) -> (Running, Folder, u16) {
     let folder = Folder::new();
     let (private, certificate) = (folder.path().join("key.pem"), folder.path().join("cert.pem"));
     let made = Command::new(fixtures::python()).args(["-c", CERTIFICATE]).args([&private, &certificate]).status();
     assert!(made.unwrap().success());
     let mut command = Command::new("node");
-    command.arg("-e").arg(SERVER).args([&private, &certificate]).stdout(Stdio::piped());
+    command.arg("-e").arg(script).args([&private, &certificate]).args(more).stdout(Stdio::piped());
     let mut running = Running(command.spawn().unwrap());
     let mut port = String::new();
     BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut port).unwrap();
     (running, folder, port.trim().parse().unwrap())
+}
+
+/// An HTTPS server on 127.0.0.1, the folder that holds its certificate as `cert.pem`, and its port.
+pub fn server() -> (Running, Folder, u16) {
+    serve(SERVER, &[])
+}
+
+/// The same in front of a server of HTTP/2 without TLS at `port`.
+pub fn terminator(port: u16) -> (Running, Folder, u16) {
+    serve(TERMINATOR, &[port.to_string()])
 }
 
 /// Runs itself a second time with the certificate among the machine's roots, which are read from the environment.
