@@ -108,6 +108,9 @@ async fn a_gateway_gets_pods_that_a_restricted_namespace_takes() {
     let args = pod["spec"]["containers"][0]["args"].as_array().unwrap();
     let operator = format!("--operator={}/{ACCOUNT}", operated.namespace);
     assert!(args.contains(&json!(operator)), "{args:?}");
+    let volume = pod["spec"]["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == "plugins").unwrap();
+    let image = json!({"reference": "registry.example.com/plugins:1", "pullPolicy": "IfNotPresent"});
+    assert_eq!(volume["image"], image, "no runtime is here that mounts it");
     let service = operated.made("service/main-gateway").await;
     assert_eq!(service["spec"]["ports"].as_array().unwrap().len(), 2);
     let budget = operated.made("poddisruptionbudget/main-gateway").await;
