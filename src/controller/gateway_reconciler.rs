@@ -153,7 +153,8 @@ impl GatewayReconciler {
     /// Returns how long to wait before the stored objects are checked again, even if nothing changes.
     pub(super) fn look_again(&self) -> Duration {
         let wait = if self.damaged { REPAIR_PERIOD } else { LAG + Duration::from_secs(1) };
-        self.names_due().map_or(wait, |due| wait.min(due.saturating_duration_since(Instant::now())))
+        let due = self.names_due().into_iter().chain(self.owned.contests.again(Instant::now())).min();
+        due.map_or(wait, |due| wait.min(due.saturating_duration_since(Instant::now())))
     }
 
     /// Writes the tool names that are still waiting, before this process ends.
@@ -186,7 +187,7 @@ impl GatewayReconciler {
         if repairs {
             (self.repaired, self.damaged) = (Some(Instant::now()), false);
         }
-        if repairs || self.retry.is_some() {
+        if repairs || self.is_unsure() {
             self.refresh(writer).await?;
         }
         let written = self.write(writer, repairs).await;
@@ -237,6 +238,12 @@ impl GatewayReconciler {
             Built { in_force: Arc::clone(in_force), targets, peers, desired }
         });
         Arc::clone(&self.built.insert(built).desired)
+    }
+
+    /// Whether the stored snapshots may differ from what is known of them, because a write failed. A failure of another
+    /// object says nothing of them, and reading all of them takes long.
+    fn is_unsure(&self) -> bool {
+        self.retry.is_some() && !self.applied
     }
 
     /// Reads the stored objects again. Because they can differ from what was written, the next write compares all of

@@ -1,5 +1,7 @@
 //! Brings the objects of one owner in line with the desired ones.
 
+#[cfg(test)]
+mod failing;
 mod scaled;
 
 use std::borrow::Cow;
@@ -29,8 +31,8 @@ use super::writer::Writer;
 pub(super) struct OwnedObjects {
     /// Objects that belong to someone else, by resource.
     taken: HashMap<Cow<'static, str>, ForeignObject>,
-    /// The objects that were written, to notice other clients that change them.
-    contests: Contests,
+    /// The objects that were written, to notice other clients that change or delete them.
+    pub(super) contests: Contests,
 }
 
 /// An object that belongs to someone else, and has the name of an object that the operator should create.
@@ -114,7 +116,8 @@ impl OwnedObjects {
             Err(why) => Err(ApplyError::Unseen(why.clone())),
         });
         // Pods do not start without their rights and their policy. Pods that run are updated nevertheless.
-        let can_start = done.is_ok() || round.seen("deployments", name).is_ok_and(|seen| seen.is_some());
+        let can_start = (done.is_ok() && !self.contests.lacks_one(Instant::now()))
+            || round.seen("deployments", name).is_ok_and(|seen| seen.is_some());
         done = done.and(self.bring(round, name, service.as_ref()).await);
         // Until the watch shows that an autoscaler is deleted, it can still change the number of pods.
         let is_autoscaled = autoscaler.is_some() || round.has_autoscaler(name);
@@ -166,14 +169,14 @@ impl OwnedObjects {
                 self.taken.remove(&plural);
                 return Ok(());
             }
-            _ if self.contests.waits(&plural, desired.digest(), Instant::now()) => return Ok(()),
+            _ if self.contests.waits(&plural, desired.digest(), ours, Instant::now()) => return Ok(()),
             Some(_) => {}
             None => self.check_free(round, &api, name, seen.as_deref()).await?,
         }
         self.taken.remove(&plural);
-        round.writer.apply(&api, &what, name, desired).await.map_err(failed)?;
+        let written = round.writer.apply(&api, &what, name, desired).await.map_err(failed)?;
         let object = format!("{} {namespace}/{name}", K::kind(&()));
-        self.contests.wrote(plural, (&object, desired.digest()), ours, Instant::now());
+        self.contests.wrote(plural, (&object, desired.digest()), (ours, written.uid()), Instant::now());
         Ok(())
     }
 

@@ -148,7 +148,7 @@ reasons! {
     RevisionNotFound,
     /// An object of this name exists and belongs to someone else.
     NameTaken,
-    /// Another client keeps changing an object that the operator manages.
+    /// Another client keeps changing or deleting an object that the operator manages.
     Contested,
     /// The sandbox is required but cannot be set up.
     SandboxUnavailable,

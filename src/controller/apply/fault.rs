@@ -19,13 +19,10 @@ pub(in crate::controller) enum ApplyError {
     /// An object of this name exists and belongs to someone else.
     #[error("there is a {0} that this operator did not make: rename the gateway, or delete that object")]
     Taken(String),
-    /// Another client keeps changing an object that the operator manages.
-    #[error("{message}")]
-    Contested {
-        message: String,
-        /// When to check again.
-        again: Instant,
-    },
+    /// Another client keeps changing or deleting an object that the operator manages. The objects are looked at again
+    /// without a retry: a retry reads the stored snapshots, which have nothing to do with it.
+    #[error("{0}")]
+    Contested(String),
     /// The resource was never listed by its watch, so its objects are unknown; the text says why.
     #[error("what is there is not seen: {0}")]
     Unseen(String),
@@ -40,7 +37,7 @@ impl ApplyError {
     pub(in crate::controller) fn reason(&self) -> Reason {
         match self {
             Self::Taken(_) => Reason::NameTaken,
-            Self::Contested { .. } => Reason::Contested,
+            Self::Contested(_) => Reason::Contested,
             Self::Build(BuildError::NotKept(_)) => Reason::RevisionNotFound,
             Self::Request { error: RequestError::Forbidden(..), .. } => Reason::Forbidden,
             Self::Request { error, .. } if error.is_wrong() && !error.is_not_found() => Reason::InvalidConfig,
@@ -52,9 +49,7 @@ impl ApplyError {
     /// transient failure.
     pub(in crate::controller) fn again(&self, now: Instant, wait: Duration) -> Option<Instant> {
         match self {
-            Self::Contested { again, .. } | Self::Request { error: RequestError::Forbidden(_, again), .. } => {
-                Some(*again)
-            }
+            Self::Request { error: RequestError::Forbidden(_, again), .. } => Some(*again),
             Self::Request { error: RequestError::Conflict | RequestError::Api(_), .. } => Some(now + wait),
             _ => None,
         }
@@ -75,6 +70,7 @@ mod tests {
         for lasts in [
             request(RequestError::NotLeading),
             ApplyError::Taken("Role".into()),
+            ApplyError::Contested("another client".into()),
             BuildError::NotKept("0123456789ab".into()).into(),
         ] {
             assert_eq!(lasts.again(now, wait), None, "{lasts}");

@@ -137,13 +137,29 @@ async fn what_was_read_again_is_compared_with_the_plan() {
         GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), LoadReports::default(), None);
     kept.write(&writer, false).await.unwrap();
     assert!(kept.applied);
+    let wrong = RequestError::Api(Box::new(kube::Error::LinesCodecMaxLineLengthExceeded));
+    kept.note(Err(ApplyError::Request { what: "deployments in mcp".to_owned(), error: wrong }), Instant::now());
+    assert!(kept.retry.is_some() && !kept.is_unsure(), "the snapshots were written");
     let server = tower::service_fn(|_: http::Request<kube::client::Body>| async {
         Err::<http::Response<kube::client::Body>, _>(kube::Error::LinesCodecMaxLineLengthExceeded)
     });
     let silent = kube::Client::new(server, "mcp");
     let silent = Writer::new(silent, crate::controller::lease::Leadership::default(), writer.pulse.clone());
     assert!(kept.refresh(&silent).await.is_err());
-    assert!(!kept.applied, "nobody knows what is stored");
+    assert!(!kept.applied && kept.is_unsure(), "nobody knows what is stored");
+}
+
+#[test]
+fn a_contest_is_looked_at_when_its_object_may_be_written_again_and_is_no_retry() {
+    let mut kept =
+        GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), LoadReports::default(), None);
+    assert!(kept.look_again() > LAG);
+    let now = Instant::now();
+    let of = ("Service ns/main-gateway", "digest");
+    kept.owned.contests.wrote("services".into(), of, (None, Some("uid".to_owned())), now);
+    assert!(kept.look_again() <= Duration::from_secs(1));
+    kept.note(Err(ApplyError::Contested("another client".to_owned())), now);
+    assert!(kept.fault.is_some() && kept.waits_until().is_none());
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl OwnedObjects {
             self.taken.remove(&Deployment::plural(&()));
             return Ok(());
         }
-        if self.contests.waits(&resource.plural, wanted.digest(), Instant::now()) {
+        if self.contests.waits(&resource.plural, wanted.digest(), ours, Instant::now()) {
             return Ok(());
         }
         let typed: Api<Deployment> = Api::namespaced(round.writer.client.clone(), namespace);
@@ -54,14 +54,15 @@ impl OwnedObjects {
             let live = stored.as_ref().and_then(Scale::of);
             let version = stored.as_ref().and_then(ResourceExt::resource_version);
             let scaled = with_live_count(desired, live, wants_autoscaler).at_version(version);
-            written = round.writer.apply(&api, &what, name, &scaled).await.map(drop);
+            written = round.writer.apply(&api, &what, name, &scaled).await;
             if !matches!(written, Err(RequestError::Conflict)) {
                 break;
             }
         }
-        written.map_err(failed)?;
+        let written = written.map_err(failed)?;
         let object = format!("Deployment {namespace}/{name}");
-        self.contests.wrote(Deployment::plural(&()), (&object, wanted.digest()), ours, Instant::now());
+        let of = (&*object, wanted.digest());
+        self.contests.wrote(Deployment::plural(&()), of, (ours, written.uid()), Instant::now());
         Ok(())
     }
 }
