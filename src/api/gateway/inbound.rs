@@ -114,7 +114,9 @@ pub struct Route {
     /// Gateways (of the Gateway API) to which the route attaches.
     #[schemars(length(min = 1, max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub parent_refs: Vec<ParentRef>,
-    /// Host names that the route matches. Default: the host names of the Gateway's listeners.
+    /// Host names that the route matches. Listeners without `hosts` accept requests with these names. Default: the route
+    /// matches the host names of the Gateway's listeners; the gateway refuses those that are not in `hosts` of a
+    /// listener.
     #[schemars(length(max = 16), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub hostnames: Option<Vec<String>>,
 }

@@ -57,6 +57,11 @@ impl Findings {
         }
     }
 
+    /// Warns that `field` has less effect than it seems to have, because of other settings.
+    pub(super) fn ineffective(&mut self, field: &str, message: String) {
+        self.problems.push(Problem::warning(Reason::InvalidConfig, self.object.clone(), field, message));
+    }
+
     /// Reports, as an error, a setting that cannot be served in the place that the object comes from (a file or a
     /// cluster).
     pub(super) fn wrong(&mut self, reason: Reason, field: &str, message: &str) {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::findings::Findings;
 use super::place::Place;
+use super::route_hosts;
 use super::shared::{below, key, namespaces, object_ref, program, selector, size};
 use crate::api::gateway::access::Authentication;
 use crate::api::gateway::inbound::Listener;
@@ -58,7 +59,7 @@ pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Prob
         refusing,
         key,
     };
-    note_cluster(spec, &mut findings);
+    note_cluster(spec, &plan.listeners, place, &mut findings);
     note_later(spec, &mut findings);
     let upstreams = spec.upstreams.as_ref().map(|u| takes(u.namespaces.as_ref(), u.selector.as_ref()));
     let chains = spec.chains.as_ref().map(|c| takes(c.namespaces.as_ref(), c.selector.as_ref()));
@@ -209,7 +210,10 @@ fn takes(from: Option<&FromNamespaces>, labels: Option<&Selector>) -> Takes {
     Takes { namespaces: from.map(namespaces).unwrap_or_default(), selector: labels.map(selector).unwrap_or_default() }
 }
 
-fn note_cluster(spec: &MCPGatewaySpec, findings: &mut Findings) {
+fn note_cluster(spec: &MCPGatewaySpec, listeners: &[ListenerPlan], place: Place<'_>, findings: &mut Findings) {
+    if let (Some(route), Place::Cluster { .. }) = (&spec.route, place) {
+        route_hosts::check(route, listeners, findings);
+    }
     findings.served_in_cluster(spec.pinned_revision.is_some(), "spec.pinnedRevision");
     findings.served_in_cluster(spec.replicas.is_some(), "spec.replicas");
     findings.served_in_cluster(spec.autoscaling.is_some(), "spec.autoscaling");

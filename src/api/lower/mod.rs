@@ -10,6 +10,7 @@ mod findings;
 mod gateway;
 mod place;
 mod plugin;
+mod route_hosts;
 mod shared;
 #[cfg(test)]
 mod tests;
