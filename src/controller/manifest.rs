@@ -52,11 +52,18 @@ impl<K> Manifest<K> {
 
     /// Returns this object with another `spec.replicas`; `None` leaves the field to other clients.
     pub(super) fn with_replicas(&self, replicas: Option<u32>) -> Self {
+        self.edited(|body| {
+            if let Some(Value::Object(spec)) = body.get_mut("spec") {
+                spec.insert("replicas".to_owned(), replicas.into());
+            }
+        })
+    }
+
+    /// Returns this object after an edit.
+    pub(super) fn edited(&self, edit: impl FnOnce(&mut Value)) -> Self {
         let mut body = self.body.clone();
         remove_digest(&mut body);
-        if let Some(Value::Object(spec)) = body.get_mut("spec") {
-            spec.insert("replicas".to_owned(), replicas.into());
-        }
+        edit(&mut body);
         Self::from_json(body)
     }
 

@@ -23,7 +23,7 @@ use super::manifest::Manifest;
 use super::owned::is_as_desired;
 use super::owner::Owner;
 use super::watches::{Watches, watch_of_owned};
-use super::workload::{HTTPRoute, Workload};
+use super::workload::{HTTPRoute, Workload, without_timeouts};
 use super::writer::Writer;
 
 /// The state of an owner's objects that is remembered between two rounds.
@@ -33,6 +33,8 @@ pub(super) struct OwnedObjects {
     taken: HashMap<Cow<'static, str>, ForeignObject>,
     /// The objects that were written, to notice other clients that change or delete them.
     pub(super) contests: Contests,
+    /// Whether the installed HTTPRoutes have no timeouts, as far as this is known.
+    no_timeouts: bool,
 }
 
 /// An object that belongs to someone else, and has the name of an object that the operator should create.
@@ -141,7 +143,20 @@ impl OwnedObjects {
         if round.watches.extensions.is_known() {
             return Ok(());
         }
-        match self.bring(round, name, desired).await {
+        let mut done = match desired {
+            Some(desired) if self.no_timeouts => self.bring(round, name, Some(&without_timeouts(desired))).await,
+            desired => self.bring(round, name, desired).await,
+        };
+        if let (Err(ApplyError::Request { error, .. }), Some(desired)) = (&done, desired)
+            && error.is_of_unknown_field()
+            && !self.no_timeouts
+        {
+            let gateway = &round.owner.key;
+            tracing::warn!(%gateway, "{error}: the route is written without it; Gateway API 1.2 or newer has the field");
+            self.no_timeouts = true;
+            done = self.bring(round, name, Some(&without_timeouts(desired))).await;
+        }
+        match done {
             // The kind was removed just now, which its watch will show.
             Err(ApplyError::Request { error, .. }) if error.is_not_found() => Ok(()),
             done => done,
@@ -180,9 +195,11 @@ impl OwnedObjects {
         Ok(())
     }
 
-    /// Forgets which objects belong to someone else, so that they are read again.
+    /// Forgets which objects belong to someone else, so that they are read again, and which fields the cluster does not
+    /// have.
     pub(super) fn forget_taken(&mut self) {
         self.taken.clear();
+        self.no_timeouts = false;
     }
 
     /// Checks that no object of someone else has the name of an object to write. The object is read for this purpose,

@@ -146,3 +146,35 @@ async fn a_client_that_keeps_deleting_an_object_is_told() {
     let told = "another client keeps deleting NetworkPolicy mcp/main-gateway, which";
     assert!(error.reason() == Reason::Contested && error.to_string().starts_with(told), "{error}");
 }
+
+/// Returns a route with a timeout.
+fn route() -> Manifest<HTTPRoute> {
+    let rule = json!({"backendRefs": [{"name": "main-gateway", "port": 8080}], "timeouts": {"request": "0s"}});
+    Manifest::from_json(json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+        "metadata": {"name": "main-gateway"}, "spec": {"rules": [rule]}}))
+}
+
+#[tokio::test]
+async fn a_route_has_no_timeouts_where_gateway_api_does_not_have_them() {
+    let fixture = Fixture::start(|_, body, count| {
+        let unknown = "failed to create typed patch object (mcp/main-gateway; gateway.networking.k8s.io/v1, \
+             Kind=HTTPRoute): .spec.rules[0].timeouts: field not declared in schema";
+        if body["spec"]["rules"][0]["timeouts"].is_null() { created(body, count) } else { failure(500, unknown) }
+    })
+    .await;
+    let Fixture { writer, watches, owner, .. } = &fixture;
+    let (mut owned, round) = (OwnedObjects::default(), Round { writer, watches, owner });
+    let timeouts = || {
+        let written = fixture.written("httproutes");
+        written.iter().map(|route| !route["spec"]["rules"][0]["timeouts"].is_null()).collect::<Vec<_>>()
+    };
+    owned.bring_route(&round, "main-gateway", Some(&route())).await.unwrap();
+    assert_eq!(timeouts(), [true, false]);
+    owned.contests.elapse();
+    owned.bring_route(&round, "main-gateway", Some(&route())).await.unwrap();
+    assert_eq!(timeouts(), [false], "it is known");
+    owned.forget_taken();
+    owned.contests.elapse();
+    owned.bring_route(&round, "main-gateway", Some(&route())).await.unwrap();
+    assert_eq!(timeouts(), [true, false], "the gateway was edited: Gateway API may be newer now");
+}

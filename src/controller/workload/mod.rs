@@ -21,7 +21,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 pub(super) use self::input::{WorkloadInput, listeners};
 pub(super) use self::network_policy::{FindService, Peers, Resolver, Target, targets};
-pub(super) use self::route::HTTPRoute;
+pub(super) use self::route::{HTTPRoute, without_timeouts};
 pub(super) use self::service::addresses;
 pub use self::settings::{ImagePullPolicy, PodSettings};
 pub(super) use self::settings::{WorkloadSettings, Workloads};

@@ -9,6 +9,9 @@ use crate::api::gateway::inbound::ParentRef;
 use crate::controller::manifest::Manifest;
 use crate::domain::plan::ListenerPlan;
 
+/// The member of a rule that bounds how long its requests may take.
+const TIMEOUTS: &str = "timeouts";
+
 /// The spec of an HTTPRoute. It declares no fields, because routes are built as JSON and never read.
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize)]
 #[kube(group = "gateway.networking.k8s.io", version = "v1", kind = "HTTPRoute", namespaced, schema = "disabled")]
@@ -32,12 +35,21 @@ pub(super) fn route(input: &WorkloadInput<'_>) -> Option<Manifest<HTTPRoute>> {
     })))
 }
 
+/// Returns the route without timeouts, for Gateway API before 1.2, whose standard channel does not have the field. How
+/// long requests may take is then the default of the Gateway.
+pub(in crate::controller) fn without_timeouts(route: &Manifest<HTTPRoute>) -> Manifest<HTTPRoute> {
+    route.edited(|body| {
+        let rules = body.pointer_mut("/spec/rules").and_then(Value::as_array_mut).into_iter().flatten();
+        rules.filter_map(Value::as_object_mut).for_each(|rule| drop(rule.remove(TIMEOUTS)));
+    })
+}
+
 fn rule(service: &str, (prefix, port): (&str, u16)) -> Value {
     json!({
         "matches": [{"path": {"type": "PathPrefix", "value": prefix}}],
         "backendRefs": [{"name": service, "port": port}],
         // No timeout: streams last as long as the client and the gateway want.
-        "timeouts": {"request": "0s"},
+        TIMEOUTS: {"request": "0s"},
     })
 }
 

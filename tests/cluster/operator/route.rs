@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Operated, object};
 use super::workload::IMAGE;
-use crate::harness::{Cluster, checkout, until};
+use crate::harness::{Cluster, checkout, documents, until};
 
 const ROUTE: &str = "httproute/main-gateway";
 const KIND: &str = "crd/httproutes.gateway.networking.k8s.io";
@@ -18,9 +18,14 @@ fn gateway(replicas: u32, route: &Value) -> Value {
     object("MCPGateway", "main", &spec)
 }
 
-async fn install(operated: &Operated<'_>) {
-    let file = checkout().join("tests/cluster/gateway-api/httproutes.yaml");
-    operated.cluster.kubectl(&["apply", "--server-side", "-f", &file.to_string_lossy()], "").await.unwrap();
+/// Installs the kind of Gateway API 1.7, or as it was before 1.2: rules had no timeouts in the standard channel.
+async fn install(operated: &Operated<'_>, has_timeouts: bool) {
+    let mut kind = documents(&checkout().join("tests/cluster/gateway-api/httproutes.yaml")).remove(0);
+    if !has_timeouts {
+        let rule = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/rules/items/properties";
+        kind.pointer_mut(rule).unwrap().as_object_mut().unwrap().remove("timeouts").unwrap();
+    }
+    operated.cluster.kubectl(&["apply", "--server-side", "-f", "-"], &kind.to_string()).await.unwrap();
     let get = ["get", "-n", &operated.namespace, "httproutes"];
     until("the kind is served", async || operated.cluster.kubectl(&get, "").await.ok()).await;
 }
@@ -30,10 +35,21 @@ async fn until_not_installed(operated: &Operated<'_>) {
     assert!(message.starts_with("spec.route: "), "{message}");
 }
 
-/// Checks the route that the operator makes once its kind is installed.
-async fn is_made(operated: &Operated<'_>) {
-    install(operated).await;
-    let made = operated.until_made(ROUTE, |made| !made.is_null()).await;
+/// Checks the route that the operator makes once its kind is installed, and once that has timeouts too.
+async fn is_made(operated: &Operated<'_>, route: &Value) {
+    install(operated, false).await;
+    let timeouts = |made: &Value| made["spec"]["rules"][0]["timeouts"].clone();
+    let older = operated.until_made(ROUTE, |made| !made.is_null()).await;
+    assert_eq!(timeouts(&older), Value::Null);
+    install(operated, true).await;
+    let mut edits = 0;
+    let made = until("the route has timeouts after an edit of the gateway", async || {
+        edits += 1;
+        operated.apply(&[gateway(edits % 2 + 1, route)]).await;
+        let made = operated.made(ROUTE).await;
+        (timeouts(&made) == json!({"request": "0s"})).then_some(made)
+    })
+    .await;
     assert_eq!(made["spec"]["hostnames"], json!(["mcp.example.com"]));
     assert_eq!(made["spec"]["parentRefs"][0]["sectionName"], "https");
     let rule = &made["spec"]["rules"][0];
@@ -79,7 +95,7 @@ async fn a_route_is_made_once_its_kind_is_installed_and_nothing_else_needs_it() 
     let of_routes = requests.iter().filter(|request| request.resource.starts_with("httproutes")).count();
     assert_eq!(of_routes, 0, "the kind is watched only if it is installed");
 
-    is_made(&operated).await;
+    is_made(&operated, &route).await;
     follows_the_spec(&operated, &route).await;
     operated.delete(KIND).await;
     until_not_installed(&operated).await;
