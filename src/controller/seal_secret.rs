@@ -23,12 +23,19 @@ use crate::domain::report::OWN_SEAL_KEY;
 const KEY_BYTES: usize = 32;
 /// How long pods have to read a Secret that was created, before it is created again. A kubelet takes up to two minutes.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// When to create a Secret again that was found to exist, each after the time before. It can be the one of an earlier
+/// gateway of the same name, which Kubernetes is about to delete.
+const LOOKS: [Duration; 3] = [Duration::from_secs(10), Duration::from_secs(30), Duration::from_secs(90)];
 
 /// What is known about the Secret of one gateway.
 #[derive(Default)]
 pub(super) struct SealSecret {
     /// When the Secret was created or found to exist.
     there: Option<Instant>,
+    /// How often it was found to exist.
+    found: usize,
+    /// When to create it again, in case that the one that was found is gone.
+    again: Option<Instant>,
 }
 
 impl SealSecret {
@@ -40,7 +47,7 @@ impl SealSecret {
 
     /// Creates the Secret, unless it is known to exist. One that exists stays as it is.
     pub(super) async fn create(&mut self, writer: &Writer, owner: &Owner) -> Result<(), ApplyError> {
-        if self.there.is_some() {
+        if self.there.is_some() && self.again.is_none_or(|again| Instant::now() < again) {
             return Ok(());
         }
         let namespace = &owner.key.namespace;
@@ -50,8 +57,14 @@ impl SealSecret {
         let params = PostParams::default();
         let created = api.create(&params, &secret);
         match writer.attempt(&format!("create {what}"), &secret.name_any(), created).await {
-            Ok(_) | Err(RequestError::Conflict) => {
-                self.there = Some(Instant::now());
+            Ok(_) => {
+                (self.there, self.again) = (Some(Instant::now()), None);
+                Ok(())
+            }
+            Err(RequestError::Conflict) => {
+                let now = Instant::now();
+                (self.there, self.again) = (Some(now), LOOKS.get(self.found).map(|pause| now + *pause));
+                self.found += 1;
                 Ok(())
             }
             Err(error) => Err(ApplyError::Request { what, error }),
@@ -88,8 +101,9 @@ mod tests {
     use crate::domain::ids::ObjectKey;
     use crate::domain::report::Report;
 
-    /// An API server that stores one Secret, and what it was sent.
-    fn api_server() -> (Writer, Arc<Mutex<Vec<Value>>>) {
+    /// An API server to which only this request, counted from 1, is of a Secret that does not exist; and what it was
+    /// sent.
+    fn api_server(created: usize) -> (Writer, Arc<Mutex<Vec<Value>>>) {
         let sent = Arc::<Mutex<Vec<Value>>>::default();
         let received = Arc::clone(&sent);
         let server = tower::service_fn(move |request: Request<Body>| {
@@ -101,7 +115,7 @@ mod tests {
                 received.push(serde_json::from_slice(&body).unwrap());
                 let exists = json!({"kind": "Status", "status": "Failure", "code": 409, "reason": "AlreadyExists"});
                 let (code, body) =
-                    if received.len() == 1 { (201, body.to_vec()) } else { (409, exists.to_string().into_bytes()) };
+                    if received.len() == created { (201, body.to_vec()) } else { (409, exists.to_string().into_bytes()) };
                 Ok::<_, kube::Error>(Response::builder().status(code).body(Body::from(body)).unwrap())
             }
         });
@@ -118,7 +132,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_secret_is_created_once_and_again_when_pods_do_not_have_it() {
-        let ((writer, sent), owner) = (api_server(), Owner::gateway(ObjectKey::new("mcp", "main"), "u"));
+        let ((writer, sent), owner) = (api_server(1), Owner::gateway(ObjectKey::new("mcp", "main"), "u"));
         let (mut secret, count) = (SealSecret::default(), || sent.lock().unwrap().len());
         for _ in 0..2 {
             secret.create(&writer, &owner).await.unwrap();
@@ -140,5 +154,28 @@ mod tests {
         let text = |secret: &Value| STANDARD.decode(secret["data"]["key"].as_str().unwrap()).unwrap();
         let keys: HashSet<_> = sent.iter().map(|secret| STANDARD.decode(text(secret)).unwrap()).collect();
         assert!(keys.len() == 2 && keys.iter().all(|key| key.len() == KEY_BYTES), "each key is a new one");
+    }
+
+    #[tokio::test]
+    async fn the_secret_of_an_earlier_gateway_that_is_about_to_be_deleted_is_replaced_soon() {
+        let owner = Owner::gateway(ObjectKey::new("mcp", "main"), "u");
+        // Creates it as often as it is due, and returns the pauses in seconds.
+        let pauses = async |created: usize| {
+            let (writer, sent) = api_server(created);
+            let (mut secret, mut pauses) = (SealSecret::default(), Vec::new());
+            loop {
+                secret.create(&writer, &owner).await.unwrap();
+                let before = sent.lock().unwrap().len();
+                assert_eq!(before, pauses.len() + 1);
+                secret.create(&writer, &owner).await.unwrap();
+                assert_eq!(sent.lock().unwrap().len(), before, "not so soon");
+                let Some(again) = secret.again else { return pauses };
+                pauses.push(again.duration_since(secret.there.unwrap()).as_secs());
+                secret.again = Some(Instant::now());
+            }
+        };
+        assert_eq!(pauses(1).await, [0; 0]);
+        assert_eq!(pauses(2).await, [10], "it was gone, and is there again");
+        assert_eq!(pauses(9).await, [10, 30, 90], "it stays");
     }
 }
