@@ -1,8 +1,9 @@
-//! The operator's metrics. All label values come from closed lists.
+//! The operator's metrics. All label values come from closed lists, or from the operator's own settings.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use prometheus::{HistogramVec, IntCounterVec, IntGauge};
+use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec};
 
 use crate::telemetry::catalog::Catalog;
 
@@ -17,6 +18,7 @@ pub struct ControllerMetrics {
     durations: HistogramVec,
     errors: IntCounterVec,
     leader: IntGauge,
+    watched: IntGaugeVec,
 }
 
 impl ControllerMetrics {
@@ -45,11 +47,21 @@ impl ControllerMetrics {
                 &["kind", "result"],
             )?,
             leader,
+            watched: catalog.gauge(
+                "hawsepipe_watched_namespaces",
+                "1 for each namespace that the operator that leads watches, * for all namespaces",
+                &["watched"],
+            )?,
         })
     }
 
-    pub(super) fn leader(&self, leads: bool) {
+    /// Notes whether this operator leads. `watched` are the namespaces that it watches; all if the set is empty.
+    pub(super) fn leader(&self, leads: bool, watched: &BTreeSet<String>) {
         self.leader.set(i64::from(leads));
+        let all = watched.is_empty().then_some("*");
+        for namespace in watched.iter().map(String::as_str).chain(all) {
+            self.watched.with_label_values(&[namespace]).set(i64::from(leads));
+        }
     }
 
     pub(super) fn reconciled(&self, kind: &str, took: Duration) {
@@ -63,5 +75,28 @@ impl ControllerMetrics {
 
     pub(super) fn failed(&self, kind: &str, result: &str) {
         self.errors.with_label_values(&[kind, result]).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_leader_says_what_it_watches() {
+        let catalog = Catalog::default();
+        let metrics = ControllerMetrics::register(&catalog).unwrap();
+        let shown = || {
+            let text = catalog.render();
+            let of_watched = text.lines().filter(|line| line.starts_with("hawsepipe_watched_namespaces{"));
+            of_watched.map(str::to_owned).collect::<Vec<_>>()
+        };
+        metrics.leader(true, &["a", "b"].map(str::to_owned).into());
+        let each = ["a", "b"].map(|name| format!("hawsepipe_watched_namespaces{{watched=\"{name}\"}} 1"));
+        assert_eq!(shown(), each);
+        metrics.leader(false, &["a", "b"].map(str::to_owned).into());
+        assert!(shown().iter().all(|line| line.ends_with(" 0")), "{:?}", shown());
+        metrics.leader(true, &BTreeSet::new());
+        assert!(shown().contains(&"hawsepipe_watched_namespaces{watched=\"*\"} 1".to_owned()));
     }
 }

@@ -208,7 +208,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             self.gateways.clear();
             self.led = false;
         }
-        self.metrics.leader(term.is_some());
+        self.metrics.leader(term.is_some(), &self.watches.scope);
         term.is_some()
     }
 
