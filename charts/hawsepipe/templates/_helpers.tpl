@@ -88,7 +88,7 @@ imagePullSecrets:
 {{- define "hawsepipe.podSecurity" -}}
 securityContext:
   runAsNonRoot: true
-  {{- if not .Values.openshift.enabled }}
+  {{- if not (.Values.openshift).enabled }}
   runAsUser: 65532
   runAsGroup: 65532
   fsGroup: 65532

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::harness::{checkout, documents};
+
 /// What each is about, and values for a release in `own`; `other` is another namespace.
 pub fn cases(own: &str, other: &str) -> Vec<(&'static str, Value)> {
     let open = json!({"authentication": {"anonymous": {}}});
@@ -44,6 +46,28 @@ pub fn cases(own: &str, other: &str) -> Vec<(&'static str, Value)> {
             }),
         ),
     ]
+}
+
+/// Values in which one is null, as if it came from a chart that does not have it yet (`--reuse-values`): each of
+/// `values.yaml`, and each member of two of them. Each comes with the name of that one.
+pub fn one_missing() -> Vec<(String, Value)> {
+    let chart = documents(&checkout().join("charts").join("hawsepipe").join("values.yaml")).remove(0);
+    let mut everything = everything("other");
+    // The dashboards take long to render, and the demo's gateway would be tested instead of the other one.
+    everything["dashboards"]["enabled"] = json!(false);
+    everything["demo"]["enabled"] = json!(false);
+    let without = |names: &[&str]| {
+        let mut values = everything.clone();
+        *names.iter().fold(&mut values, |value, name| &mut value[*name]) = Value::Null;
+        (names[names.len() - 1].to_owned(), values)
+    };
+    let parts = ["gateway", "rbac"].into_iter().flat_map(|name| {
+        let parts = chart[name].as_object().unwrap().keys();
+        parts.map(move |part| [name, part.as_str()])
+    });
+    let parts: Vec<_> = parts.collect();
+    let names = chart.as_object().unwrap().keys().map(String::as_str);
+    names.map(|name| without(&[name])).chain(parts.iter().map(|names| without(names))).collect()
 }
 
 fn servers() -> Value {
@@ -168,27 +192,6 @@ pub fn refused_together() -> Vec<(Value, &'static [&'static str])> {
             }),
             &["registry", "repository", "extraArgs", "logLevel", "maxUnavailable"],
         ),
-        (NULLS.iter().map(|name| ((*name).to_owned(), Value::Null)).collect(), &NULLS),
         (json!({"rbac": {"extraRules": null}}), &["extraRules"]),
     ]
 }
-
-/// Values that templates read parts of: without them they would fail with a stack.
-const NULLS: [&str; 16] = [
-    "commonAnnotations",
-    "image",
-    "imagePullSecrets",
-    "gatewayImage",
-    "logLevel",
-    "serviceAccount",
-    "rbac",
-    "podLabels",
-    "podDisruptionBudget",
-    "networkPolicy",
-    "metrics",
-    "alerts",
-    "dashboards",
-    "gateway",
-    "demo",
-    "test",
-];

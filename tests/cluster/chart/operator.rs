@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use super::cases::{cases, refused, refused_together};
+use super::cases::{cases, one_missing, refused, refused_together};
 use super::helm::helms;
 use crate::harness::{Cluster, checkout, until};
 
@@ -69,6 +70,25 @@ async fn what_would_fail_later_is_refused_by_the_schema() {
             assert!(missing.is_empty(), "{values}: {missing:?} are not refused: {error}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_value_that_is_missing_is_not_needed_or_refused_by_name() {
+    let [_, helm] = helms();
+    let cases = one_missing();
+    assert!(cases.len() > 40, "too few values to be all of them");
+    let rendered = cases.into_iter().map(|(name, values)| {
+        let helm = &helm;
+        async move { (helm.template(CHART, (RELEASE, "own"), &values).await, name) }
+    });
+    let mut refused = 0;
+    for (result, name) in stream::iter(rendered).buffer_unordered(4).collect::<Vec<_>>().await {
+        let Err(error) = result else { continue };
+        let is_named = error.contains("the schema") && error.contains(&format!("'{name}'"));
+        assert!(is_named || error.contains(&format!("gateway.{name}.authentication is required")), "{name}: {error}");
+        refused += 1;
+    }
+    assert!(refused > 10, "values that templates read parts of are required: {refused}");
 }
 
 #[tokio::test]
