@@ -6,6 +6,7 @@ mod circles;
 mod conditions;
 mod links;
 mod monitoring;
+mod rights;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
