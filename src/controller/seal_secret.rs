@@ -114,8 +114,11 @@ mod tests {
                 let mut received = received.lock().unwrap();
                 received.push(serde_json::from_slice(&body).unwrap());
                 let exists = json!({"kind": "Status", "status": "Failure", "code": 409, "reason": "AlreadyExists"});
-                let (code, body) =
-                    if received.len() == created { (201, body.to_vec()) } else { (409, exists.to_string().into_bytes()) };
+                let (code, body) = if received.len() == created {
+                    (201, body.to_vec())
+                } else {
+                    (409, exists.to_string().into_bytes())
+                };
                 Ok::<_, kube::Error>(Response::builder().status(code).body(Body::from(body)).unwrap())
             }
         });
