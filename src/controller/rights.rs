@@ -50,11 +50,13 @@ impl RequestError {
         matches!(&**error, kube::Error::Api(status) if status.code == 404)
     }
 
-    /// Whether the API server rejected the request as wrong, so that a retry does not help.
+    /// Whether the API server rejected the request as wrong, so that a retry does not help. An object that server-side
+    /// apply cannot read, with an unknown field or two items of one key, is rejected with 500.
     pub(super) fn is_wrong(&self) -> bool {
         let Self::Api(error) = self else { return false };
-        matches!(&**error, kube::Error::Api(status)
-            if matches!(status.code, 400..=499) && status.code != 429 && !is_ending(status))
+        let kube::Error::Api(status) = &**error else { return false };
+        let is_of_client = matches!(status.code, 400..=499) && !matches!(status.code, 401 | 429);
+        (is_of_client && !is_ending(status)) || status.message.contains("failed to create typed patch object")
     }
 }
 

@@ -69,3 +69,31 @@ fn each_condition_and_each_reason_is_explained() {
         "not explained: {missing:?}; explained, and not there: {unknown:?}"
     );
 }
+
+/// The reasons that a function of a file names.
+fn named_by(path: &str, function: &str) -> BTreeSet<String> {
+    let code = code(path);
+    let body = code.split(&format!("fn {function}(")).nth(1).unwrap_or_else(|| panic!("{path} has no {function}"));
+    // A method ends with the first indented brace, a function with the first one that is not.
+    let body = body.split(if body.starts_with('&') { "\n    }\n" } else { "\n}\n" }).next().unwrap();
+    reasons().into_iter().filter(|reason| names(body, reason) && reason != ANY).collect()
+}
+
+/// The reasons in the table of a condition.
+fn table_of(condition: &str) -> BTreeSet<String> {
+    let page = std::fs::read_to_string(super::root().join("docs/operations.md")).unwrap();
+    let section = page.split(&format!("\n### {condition}\n")).nth(1).unwrap().split("\n##").next().unwrap().to_owned();
+    let first = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    first.map(|(word, _)| word.to_owned()).collect()
+}
+
+#[test]
+fn each_reason_is_in_the_table_of_its_condition() {
+    const CONDITIONS: &str = "src/controller/status/conditions.rs";
+    assert_eq!(table_of("Accepted"), named_by(CONDITIONS, "is_of_itself"));
+    assert_eq!(table_of("ResolvedRefs"), named_by(CONDITIONS, "is_of_references"));
+    let (told, faults) = (table_of("Programmed"), named_by("src/controller/apply/fault.rs", "reason"));
+    assert!(faults.len() > 3, "too few reasons to be all of them: {faults:?}");
+    let missing: Vec<_> = faults.difference(&told).collect();
+    assert!(missing.is_empty(), "the table of Programmed does not have {missing:?}");
+}

@@ -58,7 +58,31 @@ impl ApplyError {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::Status;
+
     use super::*;
+
+    #[test]
+    fn what_the_api_server_refuses_as_wrong_is_not_waited_for() {
+        let object = "failed to create typed patch object (mcp/main-gateway; apps/v1, Kind=Deployment):";
+        let unknown = format!("{object} .spec.template.spec.affinity.x: field not declared in schema");
+        let twice = format!("{object} .spec.template.spec.imagePullSecrets: duplicate entries for key [name=\"a\"]");
+        for (code, message, reason) in [
+            (422, "Deployment.apps is invalid", Reason::InvalidConfig),
+            (400, "bad request", Reason::InvalidConfig),
+            (500, &unknown, Reason::InvalidConfig),
+            (500, &twice, Reason::InvalidConfig),
+            (500, "etcdserver: request timed out", Reason::Pending),
+            (401, "Unauthorized", Reason::Pending),
+            (404, "namespaces \"mcp\" not found", Reason::Pending),
+            (429, "try again later", Reason::Pending),
+        ] {
+            let status = Status { code, message: message.to_owned(), ..Status::default() };
+            let error = RequestError::from(kube::Error::Api(status.boxed()));
+            let failed = ApplyError::Request { what: "deployments in mcp".to_owned(), error };
+            assert_eq!(failed.reason(), reason, "{code} {message}");
+        }
+    }
 
     #[test]
     fn what_may_pass_is_tried_again_and_what_is_forbidden_when_the_right_is_asked_for_again() {
