@@ -1,15 +1,17 @@
-//! The watch of a kind that the cluster does not have to have. Until the kind is installed, nothing is asked of the API
-//! server but whether it is there, and the watch counts as a list without objects.
+//! The watches of a kind that the cluster does not have to have, one for each watched namespace. Until the kind is
+//! installed, nothing is asked of the API server but whether it is there, by one of them for all, and the watches count as
+//! lists without objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::{BoxStream, iter, unfold};
 use futures_util::{Stream, StreamExt};
 use kube::Client;
 use kube::api::ApiResource;
 use kube::runtime::watcher::{self, Event};
+use tokio::sync::Mutex;
 
 use super::backoff::is_absent;
 
@@ -30,11 +32,14 @@ impl Absence {
     }
 }
 
-/// A kind that may not be installed.
+/// A kind that may not be installed. Clones share what is known of it.
+#[derive(Clone)]
 pub(super) struct OptionalKind {
-    pub(super) client: Client,
-    pub(super) resource: ApiResource,
-    pub(super) absence: Absence,
+    client: Client,
+    resource: ApiResource,
+    absence: Absence,
+    /// When the API server was last asked whether it serves the kind, and its answer.
+    asked: Arc<Mutex<Option<(Instant, bool)>>>,
 }
 
 /// The state of a watch of an optional kind.
@@ -49,6 +54,8 @@ struct Optional<K, W> {
     told: bool,
     /// Whether to wait before the next look for the kind.
     waits: bool,
+    /// When this watch last learned whether the kind is installed.
+    known: Option<Instant>,
 }
 
 /// Returns the events of the watch that `watch` starts whenever the kind is installed. If it is not, or is removed, the
@@ -62,7 +69,7 @@ where
     S: Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
 {
     let watch = move || watch().boxed();
-    let optional = Optional { kind, watch, events: None, listed: false, told: false, waits: false };
+    let optional = Optional { kind, watch, events: None, listed: false, told: false, waits: false, known: None };
     unfold(optional, async |mut optional| {
         let events = optional.next().await?;
         Some((iter(events), optional))
@@ -85,7 +92,7 @@ where
                     return Some(vec![event]);
                 }
                 // A kind that is found but cannot be listed is on its way in or out.
-                (self.events, self.waits) = (None, !self.listed);
+                (self.events, self.waits, self.known) = (None, !self.listed, Some(Instant::now()));
             } else if let Some(events) = self.look().await {
                 return Some(events);
             }
@@ -97,7 +104,9 @@ where
         if std::mem::replace(&mut self.waits, false) {
             tokio::time::sleep(PERIOD).await;
         }
-        match self.kind.is_installed().await {
+        let installed = self.kind.is_installed(self.known).await;
+        self.known = installed.is_ok().then(Instant::now).or(self.known);
+        match installed {
             Ok(true) => {
                 self.kind.absence.set(false);
                 (self.events, self.listed, self.told) = (Some((self.watch)()), false, false);
@@ -114,20 +123,33 @@ where
 }
 
 impl OptionalKind {
-    /// Asks the API server whether it serves the kind in the version that the operator writes.
-    async fn is_installed(&self) -> kube::Result<bool> {
-        let ApiResource { api_version, plural, .. } = &self.resource;
-        match self.client.list_api_group_resources(api_version).await {
-            Ok(served) => Ok(served.resources.iter().any(|served| served.name == *plural)),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
-            Err(error) => Err(error),
+    /// Creates a kind of which nothing is known yet. `absence` is set to whether it is missing.
+    pub(super) fn new(client: Client, resource: ApiResource, absence: Absence) -> Self {
+        Self { client, resource, absence, asked: Arc::default() }
+    }
+
+    /// Asks the API server whether it serves the kind in the version that the operator writes, unless another watch has
+    /// asked after `known`.
+    async fn is_installed(&self, known: Option<Instant>) -> kube::Result<bool> {
+        let mut asked = self.asked.lock().await;
+        if let Some((_, answer)) = asked.filter(|(when, _)| known.is_none_or(|known| known <= *when)) {
+            return Ok(answer);
         }
+        let (ApiResource { api_version, plural, .. }, now) = (&self.resource, Instant::now());
+        let answer = match self.client.list_api_group_resources(api_version).await {
+            Ok(served) => served.resources.iter().any(|served| served.name == *plural),
+            Err(kube::Error::Api(status)) if status.code == 404 => false,
+            Err(error) => return Err(error),
+        };
+        *asked = Some((now, answer));
+        Ok(answer)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::ready;
+    use std::sync::atomic::AtomicUsize;
 
     use futures_util::stream;
     use http::{Request, Response};
@@ -143,9 +165,16 @@ mod tests {
     /// Returns a kind of which the API server says that it is installed as often as `installed` says, and the answer to
     /// all later questions has this status code.
     fn kind(installed: usize, code: u16) -> OptionalKind {
-        let left = AtomicBool::new(installed > 0);
+        counted(installed, code).0
+    }
+
+    /// The same with the number of questions.
+    fn counted(installed: usize, code: u16) -> (OptionalKind, Arc<AtomicUsize>) {
+        let (left, count) = (AtomicBool::new(installed > 0), Arc::<AtomicUsize>::default());
+        let asked = Arc::clone(&count);
         let served = move |request: Request<Body>| {
             assert_eq!(request.uri().path(), "/apis/example.org/v1");
+            asked.fetch_add(1, Ordering::Relaxed);
             let is_there = left.swap(false, Ordering::AcqRel);
             let resource =
                 json!({"name": "things", "kind": "Thing", "namespaced": true, "singularName": "", "verbs": []});
@@ -166,7 +195,7 @@ mod tests {
             plural: "things".into(),
         };
         let client = Client::new(tower::service_fn(served), "default");
-        OptionalKind { client, resource, absence: Absence::default() }
+        (OptionalKind::new(client, resource, Absence::default()), count)
     }
 
     fn gone() -> watcher::Error {
@@ -203,6 +232,24 @@ mod tests {
             panic!("{events:?}")
         };
         assert!(absence.is_known());
+    }
+
+    #[tokio::test]
+    async fn one_watch_asks_for_all_namespaces() {
+        let (kind, count) = counted(0, 404);
+        let watches = (0..20).map(|_| {
+            let none = || -> stream::Empty<watcher::Result<Event<u8>>> { panic!("it is not installed") };
+            if_installed(kind.clone(), none).take(2).collect::<Events>()
+        });
+        for events in futures_util::future::join_all(watches).await {
+            assert!(matches!(events[..], [Ok(Event::Init), Ok(Event::InitDone)]), "{events:?}");
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+        let known = Some(Instant::now());
+        for _ in 0..20 {
+            assert!(!kind.is_installed(known).await.unwrap());
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 2, "the next look is one for all of them too");
     }
 
     #[tokio::test]

@@ -208,14 +208,13 @@ impl Starting<'_> {
             };
             parts(before) == parts(now) && before.data == now.data
         };
+        let optional =
+            extension.map(|absence| OptionalKind::new(self.client.clone(), resource.clone(), absence.clone()));
         let follow = |(namespace, api): (String, Api<Item<DynamicObject>>)| {
             let config = config.clone();
             let watch = move || watch(api.clone(), config.clone());
-            let stream = match extension {
-                Some(absence) => {
-                    let (client, absence) = (self.client.clone(), absence.clone());
-                    if_installed(OptionalKind { client, resource: resource.clone(), absence }, watch)
-                }
+            let stream = match &optional {
+                Some(kind) => if_installed(kind.clone(), watch),
                 None => watch().boxed(),
             };
             let watched = (watch_of_owned(&resource.plural), namespace);
