@@ -146,6 +146,24 @@ impl Cluster {
         listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
 
+    /// Runs commands in bash, with this kubectl and against this cluster.
+    ///
+    /// # Errors
+    /// If one of them fails: what it said.
+    pub async fn bash(&self, commands: &str) -> Result<String, String> {
+        let script = format!("kubectl() {{ command \"$KUBECTL\" \"$@\"; }}\n{commands}");
+        let output = Command::new("bash")
+            .args(["-euo", "pipefail", "-c", &script])
+            .env("KUBECTL", &self.kubectl)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .kill_on_drop(true)
+            .output()
+            .await
+            .map_err(|error| error.to_string())?;
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
+    }
+
     /// Runs kubectl as the admin, with `input` on its standard input, and gives what it printed.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::harness::{ACCOUNT, Operated, gateway, object};
-use crate::harness::{Cluster, Request, until};
+use crate::harness::{Cluster, Request, checkout, until};
 
 /// Has the operator create pods.
 pub const IMAGE: (&str, &str) = ("HAWSEPIPE_GATEWAY_IMAGE", "registry.example.com/hawsepipe:1");
@@ -40,6 +40,16 @@ impl Operated<'_> {
 
     async fn kubectl(&self, arguments: &[&str]) -> String {
         self.cluster.kubectl(&[&["-n", &self.namespace], arguments].concat(), "").await.unwrap()
+    }
+
+    /// Adds a key to the Secret of sealing keys, with the commands of the documentation.
+    async fn rotate(&self) {
+        let page = std::fs::read_to_string(checkout().join("docs/cluster.md")).unwrap();
+        let mut blocks = page.split("```console\n").map(|block| block.split("```").next().unwrap());
+        let commands = blocks.find(|block| block.contains("get secret main-gateway-seal")).unwrap();
+        let commands = commands.replace("  $ ", "").replace("-n mcp", &format!("-n {}", self.namespace));
+        let random = "openssl() { head -c 32 /dev/urandom | base64; }";
+        self.cluster.bash(&format!("{random}\n{commands}")).await.unwrap();
     }
 
     /// Waits until an edit of something else does not make the operator apply this resource. It may do so after the first
@@ -300,6 +310,12 @@ async fn pods_share_a_key_that_the_operator_makes_once_and_cannot_read() {
     .await;
     assert_eq!(operated.made(name).await["data"], made["data"]);
     drop(next);
+
+    operated.rotate().await;
+    let rotated = operated.made(name).await;
+    assert_ne!(rotated["data"]["key"], made["data"]["key"]);
+    assert_eq!(rotated["metadata"]["ownerReferences"], made["metadata"]["ownerReferences"]);
+    assert_eq!(rotated["metadata"]["labels"], made["metadata"]["labels"]);
 }
 
 #[tokio::test]
