@@ -19,7 +19,8 @@ use crate::api::values::{DNS_LABEL, Quantity};
 #[x_kube(validation = Rule::new(
     "!has(self.pluginDirFrom) || !has(self.pluginDir) || (self.pluginDir.matches('^(/[^/:]+)+$') && \
      !self.pluginDir.matches('/[.][.]?(/|$)') && \
-     !self.pluginDir.matches('^/(bin|dev|etc|lib|lib64|proc|run|sbin|sys|tmp|usr|var/lib/hawsepipe|var/run)(/|$)'))"
+     !self.pluginDir.matches('^/(bin|dev|etc|lib|lib64|proc|run|sbin|sys|tmp|usr|var/lib/hawsepipe|var/run)(/|$)') && \
+     !self.pluginDir.matches('^/var(/lib)?$'))"
 ).message(
     "plugins.pluginDir: what pluginDirFrom mounts needs an absolute path without . and .. and :, outside the folders \
      of the system and of the gateway"
