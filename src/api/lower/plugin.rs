@@ -44,7 +44,7 @@ pub fn plugin(object: &Plugin, place: Place<'_>) -> (PluginInput, Vec<Problem>) 
         config: spec.config.as_ref().map(canonical_text),
         config_schema: spec.config_schema.as_ref().map(|schema| Value::Object(schema.0.clone())),
         env: env(spec.env.as_ref(), "spec.env"),
-        egress: spec.egress.clone().unwrap_or_default(),
+        egress: egress(spec, place),
         reuse: spec.reuse.unwrap_or(false),
         encoding: encoding(spec.encoding),
         concurrency: pool.concurrency.unwrap_or(1),
@@ -76,13 +76,24 @@ fn refusing(spec: &PluginSpec, findings: &mut Findings) -> Option<Refusal> {
 /// and the records of every namespace.
 fn reaching_in(spec: &PluginSpec, place: Place<'_>, findings: &mut Findings) -> Option<Refusal> {
     let Place::Cluster { .. } = place else { return None };
-    let is_own = |entry: &&String| EgressRule::parse(entry).is_ok_and(|rule| is_own_machine(rule.host()));
-    let entry = spec.egress.iter().flatten().find(is_own)?;
+    let entry = spec.egress.iter().flatten().find(|entry| is_of_own_machine(entry))?;
     let (reason, field) = (Reason::InvalidConfig, "spec.egress");
     let message =
         format!("{entry} is an address of the gateway's own pod, which no plugin can reach: name another host");
     findings.wrong(reason, field, &message);
     Some(Refusal { reason, message: format!("{field}: {message}") })
+}
+
+/// Returns the hosts that the plugin may connect to. In a cluster, addresses of the gateway's own machine are left out, so
+/// that an older form which has them does not keep its rights, and runs no longer.
+fn egress(spec: &PluginSpec, place: Place<'_>) -> Vec<String> {
+    let in_cluster = matches!(place, Place::Cluster { .. });
+    let may = |entry: &&String| !(in_cluster && is_of_own_machine(entry));
+    spec.egress.iter().flatten().filter(may).cloned().collect()
+}
+
+fn is_of_own_machine(entry: &str) -> bool {
+    EgressRule::parse(entry).is_ok_and(|rule| is_own_machine(rule.host()))
 }
 
 /// Whether a host is an address at which a machine reaches itself: loopback, or no address at all.
@@ -156,13 +167,14 @@ mod tests {
 
     use super::*;
 
-    /// Why a plugin with this entry in its `egress` cannot run, and the fields with errors.
-    fn told(egress: &str, place: Place<'_>) -> (Option<Reason>, Vec<String>) {
+    /// Why a plugin with this entry in its `egress` cannot run, the fields with errors, and whether the entry is left.
+    fn told(egress: &str, place: Place<'_>) -> (Option<Reason>, Vec<String>, bool) {
         let spec = json!({"source": {"inline": "x"}, "egress": ["a.example:1", egress]});
         let object = json!({"metadata": {"name": "x", "namespace": "ns"}, "spec": spec});
         let (input, problems) = plugin(&serde_json::from_value(object).unwrap(), place);
         let errors = problems.into_iter().filter(Problem::is_error).map(|problem| problem.field);
-        (input.refusing.map(|refusal| refusal.reason), errors.collect())
+        assert!(input.egress.contains(&"a.example:1".to_owned()));
+        (input.refusing.map(|refusal| refusal.reason), errors.collect(), input.egress.iter().any(|host| host == egress))
     }
 
     #[test]
@@ -171,11 +183,11 @@ mod tests {
         let file = Place::File { folder: Path::new("/m"), plugin_dir: Path::new("/p") };
         for egress in ["127.0.0.1:9090", "127.9.9.9:1", "0.0.0.0:9090", "::1:9090", "::ffff:127.0.0.1:9090", ":::9090"]
         {
-            assert_eq!(told(egress, cluster), (Some(Reason::InvalidConfig), vec!["spec.egress".into()]), "{egress}");
-            assert_eq!(told(egress, file), (None, Vec::new()), "{egress}: a machine of one's own");
+            assert_eq!(told(egress, cluster), (Some(Reason::InvalidConfig), vec!["spec.egress".into()], false), "{egress}");
+            assert_eq!(told(egress, file), (None, Vec::new(), true), "{egress}: a machine of one's own");
         }
         for egress in ["10.0.0.5:9090", "localhost:9090", "*:9090"] {
-            assert_eq!(told(egress, cluster), (None, Vec::new()), "{egress}");
+            assert_eq!(told(egress, cluster), (None, Vec::new(), true), "{egress}");
         }
     }
 }
