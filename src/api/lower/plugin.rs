@@ -183,7 +183,11 @@ mod tests {
         let file = Place::File { folder: Path::new("/m"), plugin_dir: Path::new("/p") };
         for egress in ["127.0.0.1:9090", "127.9.9.9:1", "0.0.0.0:9090", "::1:9090", "::ffff:127.0.0.1:9090", ":::9090"]
         {
-            assert_eq!(told(egress, cluster), (Some(Reason::InvalidConfig), vec!["spec.egress".into()], false), "{egress}");
+            assert_eq!(
+                told(egress, cluster),
+                (Some(Reason::InvalidConfig), vec!["spec.egress".into()], false),
+                "{egress}"
+            );
             assert_eq!(told(egress, file), (None, Vec::new(), true), "{egress}: a machine of one's own");
         }
         for egress in ["10.0.0.5:9090", "localhost:9090", "*:9090"] {

@@ -119,10 +119,10 @@ async fn a_pod_that_misses_a_poll_flips_no_condition() {
     operated.until_row("mcpgw", "main", &["2/2", "2/2", "1", "1", "1", "0", "True", "Ready"]).await;
     let told = async || conditions(&operated).await;
     let before = told().await;
-    let mut misses = 0;
-    // On a machine that is too busy for that, the pod misses more than a poll: a turn in which something flips is
-    // tried again.
-    for _ in 0..20 {
+    let (mut turns, mut steady, mut flipped) = (0, 0, 0);
+    while steady < 3 + 3 * flipped {
+        turns += 1;
+        assert!(turns <= 20, "in {turns} turns conditions flipped {flipped} times, and did not {steady} times");
         other.gateway.signal("STOP");
         let stopped = Instant::now();
         let mut seen = BTreeSet::new();
@@ -131,16 +131,17 @@ async fn a_pod_that_misses_a_poll_flips_no_condition() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         other.gateway.signal("CONT");
+        let is_one_poll = stopped.elapsed() < 2 * ONE_POLL;
         other.gateway.report().await;
-        if seen == BTreeSet::from([before.clone()]) {
-            misses += 1;
+        match seen == BTreeSet::from([before.clone()]) {
+            true => steady += 1,
+            // The operator itself can be late now and then.
+            false if is_one_poll => flipped += 1,
+            // The machine is busy, and the pod was stopped for more than a poll.
+            false => {}
         }
         until("the pod is known to run everything again", async || (told().await == before).then_some(())).await;
-        if misses == 3 {
-            break;
-        }
     }
-    assert!(misses > 0, "a condition flipped each time");
     // One that stays silent is not known to run anything.
     other.gateway.signal("STOP");
     for (plural, name) in TOLD {

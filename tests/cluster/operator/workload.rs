@@ -5,13 +5,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::harness::{ACCOUNT, Operated, gateway, object};
+use super::harness::{ACCOUNT, Operated, condition, gateway, object};
 use crate::harness::{Cluster, Request, checkout, until};
 
 /// Has the operator create pods.
 pub const IMAGE: (&str, &str) = ("HAWSEPIPE_GATEWAY_IMAGE", "registry.example.com/hawsepipe:1");
+/// More edits than an operator can miss that applies an object in every second round.
+const IN_A_ROW: u32 = 3;
 /// Longer than the operator waits before it looks at a gateway again.
 const CALM: Duration = Duration::from_secs(8);
+
+/// The resources around a gateway's pods.
+const WORKLOAD: [&str; 6] =
+    ["deployments", "services", "poddisruptionbudgets", "networkpolicies", "horizontalpodautoscalers", "httproutes"];
 
 async fn start() -> Operated<'static> {
     Operated::with(Cluster::shared().await, &[], &[IMAGE]).await
@@ -52,17 +58,18 @@ impl Operated<'_> {
         self.cluster.bash(&format!("{random}\n{commands}")).await.unwrap();
     }
 
-    /// Waits until an edit of something else does not make the operator apply this resource. It may do so after the first
-    /// ones, while its watch does not show yet what it applied last.
+    /// Waits until several edits of something else in a row do not make the operator apply this resource. It may do so
+    /// after the first ones, while its watch does not show yet what it applied last.
     pub async fn until_left_alone(&self, resource: &str, edit: impl AsyncFn(u32)) {
-        let mut edits = 0;
+        let (mut edits, mut left) = (0, 0);
         until(&format!("{resource} is as desired"), async || {
             edits += 1;
             let mark = self.cluster.mark().await;
             edit(edits).await;
             let requests = self.cluster.requests_since(mark).await;
             let is_patch = |r: &Request| r.namespace == self.namespace && r.verb == "patch" && r.resource == resource;
-            (!requests.iter().any(is_patch)).then_some(())
+            left = if requests.iter().any(is_patch) { 0 } else { left + 1 };
+            (left == IN_A_ROW).then_some(())
         })
         .await;
     }
@@ -74,11 +81,7 @@ impl Operated<'_> {
         let requests = self.cluster.requests_since(mark).await;
         let reads = |verb: &str| matches!(verb, "get" | "list" | "watch");
         let ours = requests.iter().filter(|request| request.user == user && !reads(&request.verb));
-        let of_workload = ours.filter(|request| {
-            ["deployments", "services", "poddisruptionbudgets", "networkpolicies", "horizontalpodautoscalers"]
-                .iter()
-                .any(|plural| request.resource.starts_with(plural))
-        });
+        let of_workload = ours.filter(|request| WORKLOAD.iter().any(|plural| request.resource.starts_with(plural)));
         of_workload.map(|request| format!("{} {}", request.verb, request.resource)).collect()
     }
 }
@@ -160,11 +163,24 @@ async fn what_others_change_of_ours_comes_back_and_what_is_theirs_stays() {
     assert_eq!(made["metadata"]["uid"], first["metadata"]["uid"]);
     assert_eq!(operated.writes_in_calm().await, [""; 0]);
 
+    is_contested(&operated).await;
     for what in [deployment, "service/main-gateway", "poddisruptionbudget/main-gateway", "networkpolicy/main-gateway"] {
         let before = operated.made(what).await["metadata"]["uid"].clone();
         operated.delete(what).await;
         operated.until_made(what, |made| !made.is_null() && made["metadata"]["uid"] != before).await;
     }
+}
+
+/// Changes the Role until the gateway's status names the client that does so.
+async fn is_contested(operated: &Operated<'_>) {
+    let change = ["patch", "role/main-gateway", "--type=merge", "-p", r#"{"rules": []}"#];
+    let message = until("the client that changes the Role again and again is told", async || {
+        operated.kubectl(&change).await;
+        let status = operated.object("mcpgateways", "main").await["status"].clone();
+        condition(&status, "Programmed").filter(|(told, _)| told == "False Contested").map(|(_, message)| message)
+    })
+    .await;
+    assert!(message.contains("\"kubectl-patch\"") && message.contains("/main-gateway"), "{message}");
 }
 
 #[tokio::test]
