@@ -1,49 +1,16 @@
-//! What is under way between the clients and one process of the server: which call has which id, and which client is
-//! asked what. Decides to whom each message of the server goes. Does no IO.
+//! What is under way between the clients and one process of the server: each call from its id to its one end (answered,
+//! cancelled, abandoned, or failed), and to whom each message of the server goes. Does no IO.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::json;
-
+use super::call_state::{CallState, OpenCall, SessionKey, refusal};
 use super::message::{self, About, ClientRequest, ServerMessage};
 use super::outbox::{Kind, Outbox};
-use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, REFUSED, RpcError, failure};
-
-/// The maximum number of calls of one process that are under way.
-const MAX_CALLS: usize = 1024;
-/// The maximum number of requests of one process that clients have not answered yet.
-const MAX_ASKED: usize = 256;
-
-/// The number of a session within the bridge. It is no secret, unlike the session's id.
-pub(super) type SessionKey = u64;
+use crate::domain::raw::RawObject;
+use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, REFUSED, REQUEST_CANCELLED, RpcError};
 
 #[derive(Debug, Default)]
-pub(super) struct Calls(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    last_id: u64,
-    open: HashMap<u64, OpenCall>,
-    /// The server's requests that wait for an answer, by their raw ids, and the sessions that are asked.
-    asked: HashMap<String, SessionKey>,
-    /// The streams of the sessions that share the process.
-    sessions: HashMap<SessionKey, Arc<Outbox>>,
-    /// Why there will be no answers any more.
-    closed: Option<String>,
-}
-
-#[derive(Debug)]
-struct OpenCall {
-    /// The client's own id and progress token, as raw JSON.
-    id: String,
-    token: Option<String>,
-    session: Option<SessionKey>,
-    to: Arc<Outbox>,
-    /// Whether the client reads messages before the answer.
-    takes_events: bool,
-}
+pub(super) struct Calls(Mutex<CallState>);
 
 /// Where the messages of a call go.
 #[derive(Debug)]
@@ -63,9 +30,8 @@ impl Calls {
         if let Some(reason) = &state.closed {
             return Err(RpcError::new(INTERNAL_ERROR, reason.clone()));
         }
-        if state.open.len() >= MAX_CALLS {
-            let message = format!("{MAX_CALLS} calls of this server are under way: try again later");
-            return Err(RpcError::new(REFUSED, message));
+        if !state.has_room_for(caller.session) {
+            return Err(RpcError::new(REFUSED, "too many calls of this server are under way: try again later"));
         }
         state.last_id += 1;
         let own = state.last_id;
@@ -80,15 +46,29 @@ impl Calls {
         Ok(own)
     }
 
-    /// Returns the id at the server of the call that a session's client knows by this raw id.
-    pub(super) fn id_of(&self, session: SessionKey, id: &str) -> Option<u64> {
-        let state = self.lock();
-        state.open.iter().find(|(_, call)| call.session == Some(session) && call.id == id).map(|(own, _)| *own)
+    /// Cancels the call that a session's client knows by this raw id: answers its POST, because the server need not
+    /// answer any more. Returns the id of the call at the server, unless the server has answered it.
+    pub(super) fn cancel(&self, session: SessionKey, id: &str) -> Option<u64> {
+        let mut state = self.lock();
+        let is_it = |of: Option<SessionKey>, known: &str| of == Some(session) && known == id;
+        let open = state.open.iter().find(|(_, call)| is_it(call.session, &call.id)).map(|(own, _)| *own);
+        if let Some(own) = open {
+            state.refuse(own, REQUEST_CANCELLED, "Request cancelled");
+            return Some(own);
+        }
+        state.abandoned.iter().rev().find(|(_, call)| is_it(call.session, &call.id)).map(|(own, _)| *own)
     }
 
-    /// Forgets a call whose client is gone. Returns whether it was still under way.
-    pub(super) fn forget(&self, own: u64) -> bool {
-        self.lock().open.remove(&own).is_some()
+    /// Abandons a call whose client is gone. Returns whether the server has not answered it yet.
+    pub(super) fn abandon(&self, own: u64) -> bool {
+        self.lock().abandon(own).is_some()
+    }
+
+    /// Forgets a call that was not sent to the server.
+    pub(super) fn forget(&self, own: u64) {
+        let mut state = self.lock();
+        state.open.remove(&own);
+        state.abandoned.remove(&own);
     }
 
     /// Whether the server asked this session by this raw id. It is then answered, and a second answer is not one.
@@ -101,10 +81,12 @@ impl Calls {
     /// Adds a session with its own stream. Returns false if the process has ended.
     pub(super) fn join(&self, session: SessionKey, stream: &Arc<Outbox>) -> bool {
         let mut state = self.lock();
-        if state.closed.is_none() {
-            state.sessions.insert(session, Arc::clone(stream));
+        if state.closed.is_some() {
+            return false;
         }
-        state.closed.is_none()
+        state.sessions.insert(session, Arc::clone(stream));
+        state.joined += 1;
+        true
     }
 
     /// Removes a session that has ended, and answers its calls. Returns what the server must be told: that the session's
@@ -119,9 +101,7 @@ impl Calls {
         let gone = |id: &String| refusal(id, INTERNAL_ERROR, "the client's session has ended");
         let tell = calls.iter().map(|own| message::cancelled(*own)).chain(asked.iter().map(gone)).collect();
         for own in calls {
-            if let Some(call) = state.open.remove(&own) {
-                call.to.answer(refusal(&call.id, INTERNAL_ERROR, "the session has ended"), Kind::Error);
-            }
+            state.refuse(own, INTERNAL_ERROR, "the session has ended");
         }
         state.asked.retain(|_, key| *key != session);
         tell
@@ -137,6 +117,7 @@ impl Calls {
         let open = std::mem::take(&mut state.open);
         let sessions = std::mem::take(&mut state.sessions);
         state.asked.clear();
+        state.abandoned.clear();
         drop(state);
         for call in open.into_values() {
             call.to.answer(refusal(&call.id, INTERNAL_ERROR, reason), Kind::Error);
@@ -144,11 +125,19 @@ impl Calls {
         sessions.into_values().for_each(|stream| stream.close());
     }
 
-    /// Answers a call with an error in the server's place. Does nothing if it was answered.
-    pub(super) fn fail(&self, own: u64, code: i64, message: &str) {
-        if let Some(call) = self.lock().open.remove(&own) {
-            call.to.answer(refusal(&call.id, code, message), Kind::Error);
-        }
+    /// Answers a call with an error because the server's answer to it cannot be used.
+    pub(super) fn fail(&self, own: u64, message: &str) {
+        let mut state = self.lock();
+        state.refuse(own, INTERNAL_ERROR, message);
+        state.abandoned.remove(&own);
+    }
+
+    /// Does the same with all calls: the answer to one of them, it is not known to which, cannot be used. None of them
+    /// may wait for ever.
+    pub(super) fn fail_all(&self, message: &str) {
+        let mut state = self.lock();
+        let open: Vec<u64> = state.open.keys().copied().collect();
+        open.into_iter().for_each(|own| state.refuse(own, INTERNAL_ERROR, message));
     }
 
     /// Passes a message of the server on. `text` is the whole message. Returns what must be answered to the server in the clients' place.
@@ -170,7 +159,7 @@ impl Calls {
     }
 
     fn answer(&self, own: u64, is_error: bool, object: RawObject) {
-        let Some(call) = self.lock().open.remove(&own) else { return };
+        let Some(call) = self.lock().answered(own) else { return };
         let kind = if is_error { Kind::Error } else { Kind::Result };
         if !call.to.answer(message::with_id(object, &call.id), kind) {
             let full = "the answer was dropped: the bridge holds as many bytes as it may; what was asked may be done";
@@ -178,19 +167,14 @@ impl Calls {
         }
     }
 
-    /// Passes a request of the server on to the client whose call is under way, or to the only session there is.
-    /// Returns the server's answer if it is not clear whom it asks, or if the client does not take it.
+    /// Passes a request of the server on to the only client that it can mean. Returns the server's answer if it is not
+    /// clear whom it asks, or if the client does not take it.
     fn ask(&self, id: &str, text: &str) -> Option<String> {
         let mut state = self.lock();
-        let sole = state.sole_call().and_then(|call| Some((call.session?, Arc::clone(&call.to))));
-        let only = || match state.sessions.len() {
-            1 => state.sessions.iter().next().map(|(key, stream)| (*key, Arc::clone(stream))),
-            _ => None,
-        };
-        let Some((session, to)) = sole.or_else(only) else {
+        let Some((session, to)) = state.addressee().and_then(|(session, to)| Some((session?, Arc::clone(to)))) else {
             return Some(refusal(id, METHOD_NOT_FOUND, "it is not clear which of the clients is asked"));
         };
-        if state.asked.len() >= MAX_ASKED || !to.offer(text) {
+        if !state.may_ask(session) || !to.offer(text) {
             return Some(refusal(id, INTERNAL_ERROR, "the client takes no more requests"));
         }
         state.asked.insert(id.to_owned(), session);
@@ -221,33 +205,10 @@ impl Calls {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CallState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    /// The only call that is under way, if its client reads messages before the answer.
-    fn sole_call(&self) -> Option<&OpenCall> {
-        let mut calls = self.open.values();
-        calls.next().filter(|call| call.takes_events && calls.next().is_none())
-    }
-
-    /// Passes on a notification that names no call. A log message may contain what one client sent, so it goes to the
-    /// call under way or to the only session; others, such as of changed lists, go to all sessions.
-    fn publish(&self, method: &str, text: &str) {
-        let is_log = method == "notifications/message";
-        if let Some(call) = self.sole_call().filter(|_| is_log) {
-            call.to.offer(text);
-        } else if !is_log || self.sessions.len() == 1 {
-            for stream in self.sessions.values() {
-                stream.offer(text);
-            }
-        }
-    }
-}
-
-/// An error answer. `id` is raw JSON.
-pub(super) fn refusal(id: &str, code: i64, message: &str) -> String {
-    failure(id, &to_raw(&json!({"code": code, "message": message})))
-}
+#[cfg(test)]
+mod tests;

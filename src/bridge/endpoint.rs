@@ -175,7 +175,7 @@ async fn pass_on(bridge: &Bridge, session: &Session, message: ClientMessage) {
     let text = match message {
         ClientMessage::Answer { id, object } if calls.take_asked(session.key, &id) => object.to_raw().get().to_owned(),
         ClientMessage::Notification { method, object } if method == "notifications/cancelled" => {
-            let own = message::cancelled_id(&object).and_then(|id| calls.id_of(session.key, &id));
+            let own = message::cancelled_id(&object).and_then(|id| calls.cancel(session.key, &id));
             let Some(own) = own else { return };
             message::with_cancelled(object, own)
         }

@@ -11,7 +11,8 @@ use futures_util::stream;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::calls::{Caller, SessionKey};
+use super::call_state::SessionKey;
+use super::calls::Caller;
 use super::message::{self, ClientRequest};
 use super::outbox::{Kind, Outbox, Outgoing};
 use super::process::ServerProcess;
@@ -36,12 +37,12 @@ pub(super) struct Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.outbox.close();
-        for own in self.calls.iter().filter(|_| self.is_modern) {
-            if self.process.calls.forget(*own) {
+        for own in &self.calls {
+            if self.process.calls.abandon(*own) && self.is_modern {
                 self.process.offer(message::cancelled(*own));
             }
         }
+        self.outbox.close();
     }
 }
 

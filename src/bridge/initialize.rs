@@ -115,7 +115,7 @@ async fn initialized(
     }
     let answer = match ask(&bridge, &shared.process, &request).await {
         Ok(answer) => answer,
-        Err(error) => return Err(super::calls::refusal(&request.id, error.code, &error.message)),
+        Err(error) => return Err(super::call_state::refusal(&request.id, error.code, &error.message)),
     };
     let result =
         version_of(&answer).and_then(|_| RawObject::parse(&answer.text).ok()?.get("result").map(ToOwned::to_owned));

@@ -147,7 +147,13 @@ impl ClientRequest {
 impl ServerMessage {
     /// Reads one message; `None` if the line is not one.
     pub(super) fn parse(line: &str) -> Option<Self> {
-        let object = RawObject::parse(line).ok().filter(|object| !has_twice(object))?;
+        let mut object = RawObject::parse(line).ok().filter(|object| !has_twice(object))?;
+        for key in ["result", "error"] {
+            // A null beside the answer is as if it was not there.
+            if object.get(key).is_some_and(|value| value.get() == "null") {
+                object.remove(key);
+            }
+        }
         if object.get_str("jsonrpc").as_deref() != Some("2.0") {
             return None;
         }

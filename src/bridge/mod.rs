@@ -4,6 +4,7 @@
 //! program is linked statically and runs in images that have no C library.
 
 mod args;
+mod call_state;
 mod calls;
 mod context;
 mod endpoint;
@@ -20,6 +21,7 @@ mod serve;
 mod session;
 mod state;
 mod stderr;
+mod stdout;
 mod usage;
 
 use std::ffi::OsString;

@@ -9,12 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::Calls;
 use super::context::Context;
-use super::message::ServerMessage;
 use super::stderr;
-use crate::domain::budget::Category;
-use crate::domain::members::{MessageMembers, Whose};
-use crate::domain::rpc::INTERNAL_ERROR;
-use crate::transport::{LinePiece, LineReader, ProcessGroup, StdinQueue, stdin_queue};
+use super::stdout::StdoutReader;
+use crate::transport::{ProcessGroup, StdinQueue, stdin_queue};
 
 /// How long to wait for the last output of a process that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -54,7 +51,8 @@ impl ServerProcess {
         let (reader, of_reader) = (Arc::clone(&server), (Arc::clone(context), closed.clone()));
         let read = context.tasks.spawn(async move {
             let (context, closed) = of_reader;
-            reader.read(&context, stdout).await;
+            let replies = |reply| reader.offer(reply);
+            StdoutReader::new(&reader.calls, replies, context.max_message).run(stdout, &context.budget).await;
             closed.cancel();
         });
         let (told, ending) = (Arc::clone(&server), context.ending.clone());
@@ -101,43 +99,6 @@ impl ServerProcess {
     /// Completes when the process has ended.
     pub(super) async fn ended(&self) {
         self.ended.cancelled().await;
-    }
-
-    async fn read(&self, context: &Context, stdout: ChildStdout) {
-        let reservation = context.budget.reservation(Category::Answer);
-        let mut lines = LineReader::new(stdout, context.max_message, Some(reservation));
-        while let Ok(Some(piece)) = lines.next().await {
-            match piece {
-                LinePiece::Line(line) | LinePiece::Last(line) => self.take(line),
-                LinePiece::Cut(beginning) => {
-                    let most = context.max_message;
-                    self.fail_of(beginning, &format!("the server's answer is larger than {most} bytes"));
-                }
-                LinePiece::NoRoom(beginning) | LinePiece::Unasked(beginning) => {
-                    self.fail_of(beginning, "the bridge holds as many bytes as it may");
-                }
-                LinePiece::Rest(_) => {}
-            }
-        }
-    }
-
-    fn take(&self, line: &[u8]) {
-        // A line that is not a message is passed over: servers log to stdout by mistake.
-        let Some((text, message)) =
-            std::str::from_utf8(line).ok().and_then(|text| Some((text, ServerMessage::parse(text)?)))
-        else {
-            return;
-        };
-        if let Some(reply) = self.calls.take(message, text) {
-            self.offer(reply);
-        }
-    }
-
-    /// Fails the calls that a line answers of which only the beginning could be read.
-    fn fail_of(&self, beginning: &[u8], why: &str) {
-        if let Whose::Calls(ids) = MessageMembers::read(beginning).whose() {
-            ids.into_iter().for_each(|own| self.calls.fail(own, INTERNAL_ERROR, why));
-        }
     }
 }
 

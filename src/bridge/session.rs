@@ -8,7 +8,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::calls::SessionKey;
+use super::call_state::SessionKey;
 use super::context::Context;
 use super::outbox::Outbox;
 use super::process::ServerProcess;

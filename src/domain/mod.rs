@@ -12,6 +12,7 @@ pub mod header_text;
 pub mod health;
 pub mod ids;
 pub mod instance;
+pub mod invalid_message;
 pub mod json;
 pub mod kept_form;
 pub mod limits;

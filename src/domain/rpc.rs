@@ -16,6 +16,8 @@ pub const INVALID_PARAMS: i64 = -32602;
 pub const INTERNAL_ERROR: i64 = -32603;
 /// The gateway refuses the request. Usually `data` contains the reason.
 pub const REFUSED: i64 = -32000;
+/// The client cancelled the request. MCP does not define a code for this; its SDKs use this one.
+pub const REQUEST_CANCELLED: i64 = -32800;
 /// MCP 2026-07-28: a header is missing or does not match the body.
 pub const HEADER_MISMATCH: i64 = -32020;
 /// MCP 2026-07-28: the request needs a client capability that was not declared.

@@ -61,19 +61,18 @@ pub enum LinePiece<'a> {
     NoRoom(&'a [u8]),
     /// The beginning of a long line that arrives while no request waits for an answer.
     Unasked(&'a [u8]),
-    /// The number of further bytes that were skipped, of a line whose beginning was returned as `Cut`, `NoRoom` or
-    /// `Unasked`.
-    Rest(usize),
+    /// Further bytes of a line whose beginning was returned as `Cut`, `NoRoom` or `Unasked`.
+    Rest(&'a [u8]),
+    /// The last bytes of such a line, before its newline.
+    End(&'a [u8]),
 }
 
 impl LinePiece<'_> {
     /// How much this piece counts towards the rate limit.
     pub fn cost(&self) -> u64 {
         let size = match self {
-            Self::Line(bytes) | Self::Last(bytes) | Self::Cut(bytes) | Self::NoRoom(bytes) | Self::Unasked(bytes) => {
-                bytes.len()
-            }
-            Self::Rest(size) => *size,
+            Self::Line(bytes) | Self::Last(bytes) | Self::Cut(bytes) | Self::NoRoom(bytes) => bytes.len(),
+            Self::Unasked(bytes) | Self::Rest(bytes) | Self::End(bytes) => bytes.len(),
         };
         size as u64 + EACH
     }
@@ -95,25 +94,24 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Returns the next line or a part of one, or `None` at the end. The future must not be dropped before it
     /// completes.
     pub async fn next(&mut self) -> std::io::Result<Option<LinePiece<'_>>> {
-        let (start, end, cut) = loop {
-            if let Some(found) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
-                let (start, end) = (self.start, self.searched + found);
-                (self.start, self.searched) = (end + 1, end + 1);
-                if std::mem::take(&mut self.skipping) {
-                    continue;
-                }
-                break (start, end, end - start > self.limit);
-            }
-            self.searched = self.buffer.len();
-            if self.skipping {
-                let rest = self.searched - std::mem::replace(&mut self.start, self.searched);
-                if rest > 0 {
-                    return Ok(Some(LinePiece::Rest(rest)));
-                }
-            } else if self.searched - self.start > self.limit {
-                let start = std::mem::replace(&mut self.start, self.searched);
+        loop {
+            let newline = memchr::memchr(b'\n', &self.buffer[self.searched..]);
+            let (start, end) = (self.start, newline.map_or(self.buffer.len(), |found| self.searched + found));
+            if !self.skipping && end - start > self.limit {
+                (self.start, self.searched) = (start + self.limit, start + self.limit);
                 self.skipping = true;
-                break (start, self.searched, true);
+                return Ok(Some(LinePiece::Cut(&self.buffer[start..self.start])));
+            }
+            self.searched = end;
+            if newline.is_some() {
+                (self.start, self.searched) = (end + 1, end + 1);
+                let line = &self.buffer[start..end];
+                let was_cut = std::mem::take(&mut self.skipping);
+                return Ok(Some(if was_cut { LinePiece::End(line) } else { LinePiece::Line(line) }));
+            }
+            if self.skipping && start < end {
+                self.start = end;
+                return Ok(Some(LinePiece::Rest(&self.buffer[start..end])));
             }
             let filled = self.fill().await?;
             if filled == Filled::More {
@@ -127,11 +125,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 Filled::Unasked => Some(LinePiece::Unasked(beginning)),
                 _ => (start < end).then_some(LinePiece::Last(beginning)),
             });
-        };
-        Ok(Some(match cut {
-            true => LinePiece::Cut(&self.buffer[start..start + self.limit]),
-            false => LinePiece::Line(&self.buffer[start..end]),
-        }))
+        }
     }
 
     async fn fill(&mut self) -> std::io::Result<Filled> {
@@ -213,7 +207,7 @@ mod tests {
                 LinePiece::Line(bytes) | LinePiece::Last(bytes) => (bytes, false),
                 LinePiece::Cut(bytes) => (bytes, true),
                 LinePiece::NoRoom(_) | LinePiece::Unasked(_) => panic!("there is room"),
-                LinePiece::Rest(_) => continue,
+                LinePiece::Rest(_) | LinePiece::End(_) => continue,
             };
             seen.push((String::from_utf8_lossy(bytes).into_owned(), cut));
         }
@@ -236,6 +230,17 @@ mod tests {
         let long = [b"x".repeat(50).as_slice(), b"\nafter\n"].concat();
         assert_eq!(read(&[&long], 8).await, [("x".repeat(8), true), ("after".to_owned(), false)]);
         assert_eq!(read(&[b"12345678\n"], 8).await, whole(&["12345678"]));
+        let mut lines = LineReader::new(&long[..], 8, None);
+        let mut rest = Vec::new();
+        let end = loop {
+            match lines.next().await.unwrap().unwrap() {
+                LinePiece::Cut(beginning) => assert_eq!(beginning, b"xxxxxxxx"),
+                LinePiece::Rest(more) => rest.extend_from_slice(more),
+                LinePiece::End(end) => break [&rest, end].concat(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(end, b"x".repeat(42));
         let endless = b"y".repeat(10_000);
         assert_eq!(read(&[&endless], 8).await, [("y".repeat(8), true)]);
     }
@@ -261,7 +266,7 @@ mod tests {
         let end = tokio::spawn(async move { tokio::io::AsyncWriteExt::write_all(&mut far, b"x\nafter\n").await });
         let after = loop {
             match lines.next().await.unwrap().unwrap() {
-                LinePiece::Rest(_) => assert_eq!(budget.held(Category::Answer), 0),
+                LinePiece::Rest(_) | LinePiece::End(_) => assert_eq!(budget.held(Category::Answer), 0),
                 LinePiece::Line(line) => break line.to_owned(),
                 other => panic!("{other:?}"),
             }
@@ -290,7 +295,7 @@ mod tests {
             assert!((1..=most).contains(&(budget.held(Category::Answer) - before)), "{no_room}");
             let after = loop {
                 match lines.next().await.unwrap().unwrap() {
-                    LinePiece::Rest(_) => {}
+                    LinePiece::Rest(_) | LinePiece::End(_) => {}
                     LinePiece::Line(line) => break line.to_owned(),
                     other => panic!("{other:?}"),
                 }

@@ -1,12 +1,11 @@
 //! Parses the messages of a server, and reports what is wrong with text that is not a message. Does no I/O.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::domain::members::{JsonString, MOST, MessageMembers, Whose};
+use crate::domain::invalid_message::InvalidMessage;
+use crate::domain::members::{JsonString, MessageMembers, Whose};
 use crate::domain::raw::RawObject;
 use crate::domain::upstream::{Answer, UpstreamError};
 
@@ -52,23 +51,6 @@ impl Notice {
     }
 }
 
-/// Why a message is not valid, and which requests it answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct InvalidMessage {
-    /// A description of the error. It contains nothing from the message.
-    pub(super) message: &'static str,
-    /// The requests that the message answers.
-    pub(super) whose: Whose,
-    /// True if the text may also be a log line that quotes an answer.
-    pub(super) quoted: bool,
-}
-
-impl InvalidMessage {
-    fn new(message: &'static str, whose: Whose) -> Self {
-        Self { message, whose, quoted: false }
-    }
-}
-
 impl From<InvalidMessage> for UpstreamError {
     fn from(fault: InvalidMessage) -> Self {
         Self::Protocol(fault.message.into())
@@ -77,40 +59,13 @@ impl From<InvalidMessage> for UpstreamError {
 
 /// Parses one message from a server.
 pub(super) fn read(text: &[u8]) -> Result<ServerMessage<'_>, InvalidMessage> {
-    if text.trim_ascii_start().first() != Some(&b'{') {
-        return Err(misplaced(text));
-    }
-    let members = MessageMembers::read(text);
-    understood(&members).map_err(|message| match members.whole {
-        true => InvalidMessage::new(message, members.whose()),
-        false => InvalidMessage::new(message, whose_of(text)),
-    })
+    understood(&MessageMembers::read(text)).map_err(|message| InvalidMessage::of(text, message))
 }
 
 /// Whether the beginning of an invalid text may be logged. It must not be if the text answers a request or may contain
 /// a part of a result.
 pub(super) fn may_be_shown(fault: &InvalidMessage, text: &[u8]) -> bool {
     fault.whose == Whose::Nobody && memchr::memmem::find(text, b"result").is_none()
-}
-
-/// Finds the requests that `text` answers. Used if `text` is not one complete object: it may then hold several
-/// messages, and the last of them may be cut off.
-fn whose_of(text: &[u8]) -> Whose {
-    let mut objects = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>();
-    let mut calls = Vec::new();
-    while calls.len() < MOST
-        && let Some(Ok(object)) = objects.next()
-    {
-        if let Whose::Calls(ids) = MessageMembers::read(object.get().as_bytes()).whose() {
-            calls.extend(ids);
-        }
-    }
-    match MessageMembers::read(&text[objects.byte_offset()..]).whose() {
-        Whose::Calls(ids) => calls.extend(ids),
-        whose if calls.is_empty() => return whose,
-        _ => {}
-    }
-    Whose::Calls(calls)
 }
 
 fn understood<'a>(members: &MessageMembers<'a>) -> Result<ServerMessage<'a>, &'static str> {
@@ -143,65 +98,6 @@ fn understood<'a>(members: &MessageMembers<'a>) -> Result<ServerMessage<'a>, &'s
         (None, None) => return Err("a message is neither request nor answer"),
     };
     Ok(ServerMessage::Answer { id: id.value, answer })
-}
-
-/// Reports what is wrong with a text that does not begin with an object.
-fn misplaced(text: &[u8]) -> InvalidMessage {
-    if let Some(marked) = text.strip_prefix(b"\xef\xbb\xbf") {
-        return InvalidMessage::new("a byte order mark stands before a message", MessageMembers::read(marked).whose());
-    }
-    if let Some(batch) = batch(text) {
-        let whose = batch.into_iter().map(|message| MessageMembers::read(message.get().as_bytes()).whose());
-        let ids = whose.flat_map(|whose| if let Whose::Calls(ids) = whose { ids } else { Vec::new() });
-        let message = "it sent a batch, which this version of the protocol does not have";
-        return InvalidMessage::new(message, Whose::Calls(ids.collect()));
-    }
-    let quoted = memchr::memchr(b'{', text).map(|at| MessageMembers::read(&text[at..]));
-    match quoted.filter(MessageMembers::carries_answer).map(MessageMembers::whose) {
-        Some(whose @ Whose::Calls(_)) => {
-            InvalidMessage { quoted: true, ..InvalidMessage::new("text stands before a message on its line", whose) }
-        }
-        _ => InvalidMessage::new("a message is not a JSON object", Whose::Nobody),
-    }
-}
-
-/// Returns the elements of an array if all of them are objects. An array with more than [`MOST`] elements does not
-/// count as a batch, because each element takes memory that no budget counts.
-fn batch(text: &[u8]) -> Option<Vec<&RawValue>> {
-    if text.trim_ascii_start().first() != Some(&b'[') {
-        return None;
-    }
-    let mut objects = Vec::new();
-    let mut json = serde_json::Deserializer::from_slice(text);
-    let read = json.deserialize_seq(BatchVisitor(&mut objects)).and_then(|()| json.end());
-    read.is_ok().then_some(objects)
-}
-
-struct BatchVisitor<'m, 'a>(&'m mut Vec<&'a RawValue>);
-
-impl<'a> Visitor<'a> for BatchVisitor<'_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at most {MOST} objects")
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut array: A) -> Result<(), A::Error> {
-        while let Some(element) = array.next_element::<&RawValue>()? {
-            if self.0.len() == MOST || !element.get().starts_with('{') {
-                return Err(serde::de::Error::invalid_length(self.0.len() + 1, &self));
-            }
-            self.0.push(element);
-        }
-        Ok(())
-    }
-}
-
-/// Splits a text into messages. If `batches` is set and the text is a batch, the messages are its elements; otherwise
-/// the text is the only message.
-pub(super) fn messages(text: &[u8], batches: bool) -> Vec<&[u8]> {
-    let batch = batches.then(|| batch(text)).flatten();
-    batch.map_or_else(|| vec![text], |batch| batch.into_iter().map(|message| message.get().as_bytes()).collect())
 }
 
 /// Splits the parameters of `notifications/progress` into the token and an object of the other members. Returns `None`
@@ -298,24 +194,6 @@ mod tests {
         ] {
             let Ok(ServerMessage::Answer { answer, .. }) = read(text.as_bytes()) else { panic!("{text}") };
             assert_eq!(matches!(answer, Answer::Result(_)), ok, "{text}");
-        }
-    }
-
-    #[test]
-    fn only_a_version_that_has_batches_gets_them_apart() {
-        let text = br#" [{"a":1}, {} ]"#;
-        assert_eq!(messages(text, true), [br#"{"a":1}"#.as_slice(), b"{}"]);
-        assert_eq!(messages(text, false), [text]);
-        assert_eq!(messages(b"{}", true), [b"{}"]);
-    }
-
-    #[test]
-    fn an_array_of_too_many_elements_or_of_other_than_objects_is_one_fault() {
-        let array = |elements: usize| format!("[{}]", vec!["{}"; elements].join(","));
-        assert_eq!(messages(array(MOST).as_bytes(), true).len(), MOST);
-        for text in [array(MOST + 1), format!("[{}0]", "0,".repeat(1 << 20)), "[{},2]".into()] {
-            assert_eq!(messages(text.as_bytes(), true), [text.as_bytes()], "{text:.20}");
-            assert_eq!(read(text.as_bytes()).unwrap_err().whose, Whose::Nobody, "{text:.20}");
         }
     }
 

@@ -12,7 +12,7 @@ use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
 use crate::domain::mirror::Mirrored;
 use crate::domain::raw::to_raw;
-use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
+use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, RpcError};
 use crate::domain::version::{Era, MODERN_VERSIONS};
 use crate::engine::access::session::Session;
 use crate::engine::{CallRequest, Reply};
@@ -21,8 +21,6 @@ use crate::engine::{CallRequest, Reply};
 pub(super) const NAME: &str = env!("CARGO_PKG_NAME");
 /// The version that the gateway reports to clients.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// JSON-RPC code for a request that its client cancelled, as the MCP SDKs use it.
-const REQUEST_CANCELLED: i64 = -32800;
 
 /// A client's request, whose envelope was checked by the rules of its era.
 pub(super) struct ClientRequest<'a> {

@@ -9,13 +9,14 @@ use tokio::process::ChildStdout;
 use super::pipes::ProcessPipes;
 use super::stderr_log::printable;
 use crate::domain::budget::Category;
+use crate::domain::invalid_message::{self, InvalidMessage};
 use crate::domain::members::{MessageMembers, Whose, number};
 use crate::domain::upstream::{Answer, Target, UpstreamError, UpstreamEvent};
 use crate::transport::flow::{Flow, UNASKED};
 use crate::transport::{LinePiece, LineReader};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::metrics::Dropped;
-use crate::upstream::server_message::{self, InvalidMessage, Notice, ServerMessage};
+use crate::upstream::server_message::{self, Notice, ServerMessage};
 use crate::upstream::wire::{self, ENVELOPE};
 
 /// The maximum number of bytes of one line that are skipped. If more would have to be skipped, the connection is
@@ -67,7 +68,7 @@ impl StdoutReader {
                 }
                 LinePiece::Unasked(beginning) => Ok(self.take_cut(beginning, &UpstreamError::TooLarge(UNASKED))),
                 LinePiece::NoRoom(beginning) => Ok(self.take_cut(beginning, &UpstreamError::NoRoom)),
-                LinePiece::Rest(size) => self.pass_over(size as u64),
+                LinePiece::Rest(bytes) | LinePiece::End(bytes) => self.pass_over(bytes.len() as u64),
             };
             match read {
                 Ok(LineOrigin::Awaited) => {}
@@ -122,7 +123,7 @@ impl StdoutReader {
 
     fn take(&mut self, line: &[u8]) -> LineOrigin {
         let mut awaited = false;
-        for message in server_message::messages(line, self.wire.batches.load(Ordering::Acquire)) {
+        for message in invalid_message::messages(line, self.wire.batches.load(Ordering::Acquire)) {
             awaited |= match server_message::read(message) {
                 Ok(message) => self.handle(message),
                 Err(fault) => self.take_broken(message, fault),

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::connection::{Connection, SESSION_ID, SMALL};
 use super::response_body::{Messages, whole};
+use crate::domain::invalid_message;
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
 use crate::domain::upstream::{Answer, UpstreamError, UpstreamEvent};
@@ -123,7 +124,7 @@ fn take(
     to: Option<&dyn ToClient>,
 ) -> Result<Option<HttpReply>, UpstreamError> {
     let mut reply = None;
-    for message in server_message::messages(text, connection.has_batches()) {
+    for message in invalid_message::messages(text, connection.has_batches()) {
         match server_message::read(message)? {
             ServerMessage::Answer { .. } if reply.is_some() => {
                 return Err(UpstreamError::Protocol("a batch answers the request twice".into()));

@@ -10,6 +10,7 @@ use http::{HeaderValue, Method, StatusCode};
 use super::connection::Connection;
 use super::http_reply::{encoding, handle};
 use super::response_body::Messages;
+use crate::domain::invalid_message;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};
 use crate::transport::flow::UNASKED;
 use crate::upstream::server_message;
@@ -47,7 +48,7 @@ async fn keep_listening(connection: &Arc<Connection>) {
                 told = true;
                 let opened = Instant::now();
                 while let Ok(Some(text)) = messages.next().await {
-                    let messages = server_message::messages(text.as_bytes(), connection.has_batches());
+                    let messages = invalid_message::messages(text.as_bytes(), connection.has_batches());
                     messages
                         .into_iter()
                         .filter_map(|text| server_message::read(text).ok())

@@ -74,6 +74,38 @@ async fn messages_are_bounded_in_both_directions() {
 }
 
 #[tokio::test]
+async fn an_answer_that_cannot_be_read_fails_its_call_and_no_other() {
+    let bridge = Bridge::raw(&["--max-message-bytes=100000"], &[]);
+    let session = Http::new().initialize(&bridge.url()).await;
+    let odd = async |kind: &str| {
+        let arguments = json!({"kind": kind, "size": 200_000}).to_string();
+        let answer = tokio::time::timeout(SOON, session.call_raw(1, "odd", &arguments)).await;
+        answer.unwrap_or_else(|_| panic!("{kind}: the call waits")).json()
+    };
+    for kind in ["null beside it", "batch"] {
+        let answer = odd(kind).await;
+        assert_eq!(answer["result"]["content"][0]["text"], "odd", "{answer}");
+        assert!(answer.get("error").is_none(), "{answer}");
+    }
+    let mut other = open_call(&session, 2, "silent", json!({})).await;
+    for (kind, says) in [
+        ("id behind", "larger than 100000 bytes"),
+        ("twice", "not a valid message"),
+        ("no version", "not a valid message"),
+        ("two on a line", "not a valid message"),
+        ("not UTF-8", "not a valid message"),
+        ("many members", "not a valid message"),
+    ] {
+        let answer = odd(kind).await;
+        assert!(answer["error"]["message"].as_str().unwrap_or_default().contains(says), "{kind}: {answer}");
+        assert_eq!(answer["id"], 1);
+    }
+    // An answer that names no call may be that to any of them.
+    assert!(odd("no id").await["error"].is_object());
+    assert!(other.next().await.unwrap()["error"]["message"].as_str().unwrap().contains("100000"));
+}
+
+#[tokio::test]
 async fn a_server_that_does_not_read_holds_up_nobody_else() {
     let bridge = Bridge::asking(&[], "deaf");
     let http = Http::new();

@@ -79,7 +79,7 @@ async fn a_server_asks_its_client_on_the_stream_of_the_call() {
 }
 
 #[tokio::test]
-async fn calls_are_taken_back_under_the_server_s_own_ids() {
+async fn cancelled_calls_are_answered_and_taken_back_under_the_server_s_own_ids() {
     let folder = crate::gateway::harness::Folder::new();
     let log = folder.path().join("log");
     let bridge = Bridge::raw(&[], &["--log", log.to_str().unwrap()]);
@@ -97,7 +97,8 @@ async fn calls_are_taken_back_under_the_server_s_own_ids() {
         serde_json::from_str::<Value>(line).unwrap().pointer(pointer).unwrap().clone()
     };
     assert_eq!(of("notifications/cancelled", "/params/requestId"), of(r#""silent""#, "/id"));
-    waiting.abort();
+    let answer = tokio::time::timeout(SOON, waiting).await.expect("its POST is not answered").unwrap().json();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(41), &json!(-32800)), "{answer}");
 }
 
 #[tokio::test]

@@ -1,0 +1,138 @@
+//! Texts of a server that are not one valid message: which requests they answer nevertheless, and batches. Does no I/O.
+
+use std::fmt;
+
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::members::{MOST, MessageMembers, Whose};
+
+/// Why a message is not valid, and which requests it answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidMessage {
+    /// A description of the error. It contains nothing from the message.
+    pub message: &'static str,
+    /// The requests that the message answers.
+    pub whose: Whose,
+    /// True if the text may also be a log line that quotes an answer.
+    pub quoted: bool,
+}
+
+impl InvalidMessage {
+    /// Finds which requests `text` answers, which is not a valid message. `message` describes the error of an object;
+    /// other texts have their own descriptions.
+    pub fn of(text: &[u8], message: &'static str) -> Self {
+        if text.trim_ascii_start().first() != Some(&b'{') {
+            return misplaced(text);
+        }
+        let members = MessageMembers::read(text);
+        let whose = if members.whole { members.whose() } else { whose_of(text) };
+        Self::new(message, whose)
+    }
+
+    fn new(message: &'static str, whose: Whose) -> Self {
+        Self { message, whose, quoted: false }
+    }
+}
+
+/// Finds the requests that `text` answers. Used if `text` is not one complete object: it may then hold several
+/// messages, and the last of them may be cut off.
+fn whose_of(text: &[u8]) -> Whose {
+    let mut objects = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>();
+    let mut calls = Vec::new();
+    while calls.len() < MOST
+        && let Some(Ok(object)) = objects.next()
+    {
+        if let Whose::Calls(ids) = MessageMembers::read(object.get().as_bytes()).whose() {
+            calls.extend(ids);
+        }
+    }
+    match MessageMembers::read(&text[objects.byte_offset()..]).whose() {
+        Whose::Calls(ids) => calls.extend(ids),
+        whose if calls.is_empty() => return whose,
+        _ => {}
+    }
+    Whose::Calls(calls)
+}
+
+/// Reports what is wrong with a text that does not begin with an object.
+fn misplaced(text: &[u8]) -> InvalidMessage {
+    if let Some(marked) = text.strip_prefix(b"\xef\xbb\xbf") {
+        return InvalidMessage::new("a byte order mark stands before a message", MessageMembers::read(marked).whose());
+    }
+    if let Some(batch) = batch(text) {
+        let whose = batch.into_iter().map(|message| MessageMembers::read(message.get().as_bytes()).whose());
+        let ids = whose.flat_map(|whose| if let Whose::Calls(ids) = whose { ids } else { Vec::new() });
+        let message = "it sent a batch, which this version of the protocol does not have";
+        return InvalidMessage::new(message, Whose::Calls(ids.collect()));
+    }
+    let quoted = memchr::memchr(b'{', text).map(|at| MessageMembers::read(&text[at..]));
+    match quoted.filter(MessageMembers::carries_answer).map(MessageMembers::whose) {
+        Some(whose @ Whose::Calls(_)) => {
+            InvalidMessage { quoted: true, ..InvalidMessage::new("text stands before a message on its line", whose) }
+        }
+        _ => InvalidMessage::new("a message is not a JSON object", Whose::Nobody),
+    }
+}
+
+/// Returns the elements of an array if all of them are objects. An array with more than [`MOST`] elements does not
+/// count as a batch, because each element takes memory that no budget counts.
+fn batch(text: &[u8]) -> Option<Vec<&RawValue>> {
+    if text.trim_ascii_start().first() != Some(&b'[') {
+        return None;
+    }
+    let mut objects = Vec::new();
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let read = json.deserialize_seq(BatchVisitor(&mut objects)).and_then(|()| json.end());
+    read.is_ok().then_some(objects)
+}
+
+struct BatchVisitor<'m, 'a>(&'m mut Vec<&'a RawValue>);
+
+impl<'a> Visitor<'a> for BatchVisitor<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at most {MOST} objects")
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut array: A) -> Result<(), A::Error> {
+        while let Some(element) = array.next_element::<&RawValue>()? {
+            if self.0.len() == MOST || !element.get().starts_with('{') {
+                return Err(serde::de::Error::invalid_length(self.0.len() + 1, &self));
+            }
+            self.0.push(element);
+        }
+        Ok(())
+    }
+}
+
+/// Splits a text into messages. If `batches` is set and the text is a batch, the messages are its elements; otherwise
+/// the text is the only message.
+pub fn messages(text: &[u8], batches: bool) -> Vec<&[u8]> {
+    let batch = batches.then(|| batch(text)).flatten();
+    batch.map_or_else(|| vec![text], |batch| batch.into_iter().map(|message| message.get().as_bytes()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_version_that_has_batches_gets_them_apart() {
+        let text = br#" [{"a":1}, {} ]"#;
+        assert_eq!(messages(text, true), [br#"{"a":1}"#.as_slice(), b"{}"]);
+        assert_eq!(messages(text, false), [text]);
+        assert_eq!(messages(b"{}", true), [b"{}"]);
+    }
+
+    #[test]
+    fn an_array_of_too_many_elements_or_of_other_than_objects_is_one_fault() {
+        let array = |elements: usize| format!("[{}]", vec!["{}"; elements].join(","));
+        assert_eq!(messages(array(MOST).as_bytes(), true).len(), MOST);
+        for text in [array(MOST + 1), format!("[{}0]", "0,".repeat(1 << 20)), "[{},2]".into()] {
+            assert_eq!(messages(text.as_bytes(), true), [text.as_bytes()], "{text:.20}");
+            assert_eq!(InvalidMessage::of(text.as_bytes(), "").whose, Whose::Nobody, "{text:.20}");
+        }
+    }
+}
