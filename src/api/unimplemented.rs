@@ -44,7 +44,7 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::MCPUpstream, "spec.external.tls"),
     values(Kind::MCPUpstream, "spec.external.transport", &["SSE"]),
     whole(Kind::MCPUpstream, "spec.knowledgeAssistant"),
-    whole(Kind::MCPUpstream, "spec.managed"),
+    values(Kind::MCPUpstream, "spec.managed.transport", &["SSE"]),
     values(Kind::MCPUpstream, "spec.pinning.mode", &["Alert", "Enforce"]),
     values(Kind::MCPUpstream, "spec.process.session", &["PerSession"]),
     whole(Kind::MCPUpstream, "spec.retry"),

@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_read_as_pods_have_it() {
-        let line = "b --listen=0.0.0.0:8080 --path=/mcp --session=Shared --idle-seconds=60 -- server --session=x";
+        let line = "b --path=/mcp --session=Shared --idle-seconds=60 -- server --session=x";
         let program = Program::try_parse_from(line.split(' ')).unwrap();
         let args = program.bridge.unwrap();
         assert_eq!(

@@ -31,6 +31,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 pub use self::args::{BridgeArgs, SessionMode};
+pub use self::serve::PORT;
 
 /// The number of threads. A bridge serves one server.
 const THREADS: usize = 2;

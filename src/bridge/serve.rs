@@ -22,7 +22,8 @@ use super::stderr::say;
 use crate::domain::budget::{ByteBudget, LIMIT};
 use crate::transport::{ServerLauncher, serve};
 
-const PORT: u16 = 8080;
+/// The default port.
+pub const PORT: u16 = 8080;
 /// How many messages of the maximum size the memory of all messages holds at least. A quarter of it is for requests,
 /// each of which takes up three times its size.
 const MESSAGES: u64 = 16;

@@ -203,6 +203,11 @@ mod tests {
     }
 
     #[test]
+    fn pods_of_servers_are_reached_where_the_bridge_listens_by_default() {
+        assert_eq!(crate::api::upstream::managed::BRIDGE_PORT, crate::bridge::PORT);
+    }
+
+    #[test]
     fn the_domain_of_the_cluster_must_be_one() {
         let domain = |written| Ok::<_, String>(parsed(&["--cluster-domain", written])?.cluster_domain);
         assert_eq!(parsed(&[]).unwrap().cluster_domain, "cluster.local");

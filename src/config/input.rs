@@ -41,6 +41,8 @@ pub struct Inputs {
     /// URL of each server that an upstream refers to, or the reason why there is none. A key consists of the upstream's
     /// namespace and the reference.
     pub servers: BTreeMap<(String, ServerInput), Result<String, (Reason, String)>>,
+    /// URL of each managed upstream's server, or the reason why there is none.
+    pub managed: BTreeMap<ObjectKey, Result<String, (Reason, String)>>,
     /// Labels of each namespace. For a namespace that is missing here, only the label `kubernetes.io/metadata.name` is
     /// known.
     pub namespaces: BTreeMap<String, Labels>,
@@ -144,8 +146,21 @@ pub struct UpstreamInput {
     pub values: Vec<NamedInput>,
     /// Object that publishes the server's address, if the upstream refers to one.
     pub server: Option<ServerInput>,
+    /// Server that the operator runs for the upstream, if there is one.
+    pub managed: Option<ManagedInput>,
     /// Other namespaces whose gateways can take the upstream; `None` permits none.
     pub share_with: Option<Namespaces>,
+}
+
+/// A server that the operator runs for an upstream.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ManagedInput {
+    /// Port of the MCP endpoint.
+    pub port: u16,
+    /// Path of the MCP endpoint.
+    pub path: String,
+    /// Field of the upstream that contradicts another one, with a message. The server then stays as it is.
+    pub fault: Option<(String, String)>,
 }
 
 /// An object in the cluster that publishes the address of an MCP server: a Service, or an object with

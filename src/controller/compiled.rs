@@ -93,6 +93,7 @@ pub(super) fn inputs(objects: &[LoweredObject], found: &Dereferenced) -> Inputs 
     let mut inputs = Inputs {
         config_maps: found.config_maps.clone(),
         servers: found.servers.clone(),
+        managed: found.managed.clone(),
         namespaces: found.namespaces.clone(),
         files_elsewhere: true,
         ..Inputs::default()

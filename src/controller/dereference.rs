@@ -6,23 +6,31 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::{Api, ResourceExt};
+use tokio::sync::watch;
 
+use super::managed_state::ManagedServers;
 use super::references::References;
 use super::rights::RequestError;
 use super::servers::Servers;
 use super::watches::{Watches, all, by_key};
 use super::writer::Writer;
-use crate::config::input::{ConfigMapData, Labels, ServerInput};
+use crate::api::upstream::managed::workload;
+use crate::config::input::{ConfigMapData, Labels, ManagedInput, ServerInput};
 use crate::domain::ids::ObjectKey;
 use crate::domain::reason::Reason;
 
 /// How long to wait after a transient failure before a ConfigMap is read again.
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// Why a managed upstream has no server if the operator creates no pods.
+const NO_IMAGE: &str = "the operator runs no servers: start it with --gateway-image";
+
 /// Resolves references, and remembers the ConfigMaps that it read.
 pub(super) struct Dereferencing {
     writer: Writer,
     servers: Servers,
+    /// The servers that the operator runs; `None` if it runs none.
+    managed: Option<watch::Receiver<ManagedServers>>,
     config_maps: BTreeMap<ObjectKey, Known>,
 }
 
@@ -40,13 +48,15 @@ struct Known {
 pub(super) struct Dereferenced {
     pub(super) config_maps: BTreeMap<ObjectKey, ConfigMapData>,
     pub(super) servers: BTreeMap<(String, ServerInput), Result<String, (Reason, String)>>,
+    pub(super) managed: BTreeMap<ObjectKey, Result<String, (Reason, String)>>,
     pub(super) namespaces: BTreeMap<String, Labels>,
 }
 
 impl Dereferencing {
-    pub(super) fn new(writer: Writer, watches: &Watches) -> Self {
+    /// `managed` are the servers that the operator runs; `None` if it runs none.
+    pub(super) fn new(writer: Writer, watches: &Watches, managed: Option<watch::Receiver<ManagedServers>>) -> Self {
         let servers = Servers::new(writer.client.clone(), watches.changed.clone(), !watches.scope.is_empty());
-        Self { writer, servers, config_maps: BTreeMap::new() }
+        Self { writer, servers, managed, config_maps: BTreeMap::new() }
     }
 
     /// Resolves `references`. While a ConfigMap cannot be read because of a transient failure, its last data stays in
@@ -71,8 +81,32 @@ impl Dereferencing {
         Dereferenced {
             config_maps: self.config_maps.iter().map(|(key, known)| (key.clone(), known.data.clone())).collect(),
             servers,
+            managed: self.managed_urls(references),
             namespaces: namespaces.collect(),
         }
+    }
+
+    /// Returns the URL of each managed server, unless an object of somebody else has its name.
+    fn managed_urls(&self, references: &References) -> BTreeMap<ObjectKey, Result<String, (Reason, String)>> {
+        let known = self.managed.as_ref().map(|managed| ManagedServers::clone(&managed.borrow()));
+        let url = |(key, server): (&ObjectKey, &ManagedInput)| {
+            let url = match &known {
+                None => Err((Reason::ServerNotFound, NO_IMAGE.to_owned())),
+                Some(known) => match known.get(key).map(|server| server.fault.clone()) {
+                    None => Err((Reason::Pending, "its server was not looked at yet".to_owned())),
+                    Some(Some((Reason::NameTaken, why))) => Err((Reason::NameTaken, why)),
+                    _ => Ok(format!(
+                        "http://{}.{}.svc:{}{}",
+                        workload(&key.name),
+                        key.namespace,
+                        server.port,
+                        server.path
+                    )),
+                },
+            };
+            (key.clone(), url)
+        };
+        references.managed.iter().map(url).collect()
     }
 
     /// Forgets the ConfigMaps that were read in a deleted namespace.
@@ -205,7 +239,7 @@ mod tests {
         let watches = Watches::start(&client, BTreeSet::new(), false);
         watches.cache_sync.settled().await;
         let writer = Writer::new(client, Leadership::default(), Liveness::default().pulse("plans"));
-        let mut dereferencing = Dereferencing::new(writer, &watches);
+        let mut dereferencing = Dereferencing::new(writer, &watches, None);
         let key = |name: &str| ObjectKey::new("ns", name);
         let references = References { config_maps: [key("code"), key("none")].into(), ..References::default() };
         for _ in 0..2 {

@@ -18,9 +18,9 @@ pub(super) enum Use {
     Referred,
     /// Gateways' pods, which report what they run.
     Reporting,
-    /// Created for each gateway: the service account of its pods, with its rights.
+    /// Created for each gateway and each managed upstream: the service account of its pods. A gateway's has rights.
     Account,
-    /// Created for each gateway: its pods and what belongs to them.
+    /// Created for each gateway and each managed upstream: its pods and what belongs to them.
     Workload,
     /// Created for each gateway that asks for it, if the cluster has the kind: its route.
     Route,
@@ -70,11 +70,11 @@ const READ: &[&str] = &["get", "list", "watch"];
 /// These include `get`, because an object of the same name can exist without the operator's label.
 const CREATED: &[&str] = &["get", "list", "watch", "create", "patch"];
 
-/// Created for some gateways only.
+/// Created for some objects only, and deleted where an edit makes it superfluous.
 const OPTIONAL: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
 /// All resources that the operator uses.
-pub(super) const TABLE: [Row; 31] = [
+pub(super) const TABLE: [Row; 32] = [
     written(Kind::MCPGateway, "mcpgateways").planned(),
     written(Kind::MCPUpstream, "mcpupstreams").planned(),
     written(Kind::Plugin, "plugins").planned(),
@@ -93,11 +93,12 @@ pub(super) const TABLE: [Row; 31] = [
     // A Role in a namespace can allow no more than `get` on that namespace.
     row("", "v1", "Namespace", "namespaces", READ, Use::Referred).planned(),
     row("", "v1", "Pod", "pods", SEEN, Use::Reporting),
-    row("", "v1", "ServiceAccount", "serviceaccounts", CREATED, Use::Account),
+    row("", "v1", "ServiceAccount", "serviceaccounts", OPTIONAL, Use::Account),
     row(RBAC, "v1", "Role", "roles", CREATED, Use::Account),
     row(RBAC, "v1", "RoleBinding", "rolebindings", CREATED, Use::Account),
-    row("", "v1", "Service", "services", CREATED, Use::Workload),
-    row("apps", "v1", "Deployment", "deployments", CREATED, Use::Workload),
+    row("", "v1", "Service", "services", OPTIONAL, Use::Workload),
+    row("apps", "v1", "Deployment", "deployments", OPTIONAL, Use::Workload),
+    row("apps", "v1", "StatefulSet", "statefulsets", OPTIONAL, Use::Workload),
     row("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", CREATED, Use::Workload),
     row("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", OPTIONAL, Use::Workload),
     row("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", OPTIONAL, Use::Workload),
@@ -176,8 +177,8 @@ pub(super) fn planned_from() -> Vec<&'static str> {
     TABLE.iter().filter(|row| row.planned).map(|row| row.resource).collect()
 }
 
-/// Returns the kinds that the operator creates besides snapshots. `runs_pods` is true if the operator creates gateways'
-/// pods; the kinds of workloads are then included.
+/// Returns the kinds that the operator creates besides snapshots. `runs_pods` is true if the operator creates pods; the
+/// kinds of workloads are then included.
 pub(super) fn owned_kinds(runs_pods: bool) -> impl Iterator<Item = &'static Row> {
     TABLE.iter().filter(move |row| match row.what_for {
         Use::Account => true,
@@ -188,7 +189,7 @@ pub(super) fn owned_kinds(runs_pods: bool) -> impl Iterator<Item = &'static Row>
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::apps::v1::Deployment;
+    use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
     use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
     use k8s_openapi::api::core::v1::{Service, ServiceAccount};
     use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -210,6 +211,7 @@ mod tests {
         let pods = [
             ApiResource::erase::<Service>(&()),
             ApiResource::erase::<Deployment>(&()),
+            ApiResource::erase::<StatefulSet>(&()),
             ApiResource::erase::<PodDisruptionBudget>(&()),
             ApiResource::erase::<NetworkPolicy>(&()),
             ApiResource::erase::<HorizontalPodAutoscaler>(&()),

@@ -1,5 +1,5 @@
-//! The operator's two loops and what they share: one writes snapshots (`planning_loop`), the other writes statuses
-//! (`status_loop`). Meanwhile, pods are polled and the lease is renewed.
+//! The operator's loops and what they share: one writes snapshots (`planning_loop`), one the objects of managed servers
+//! (`managed_loop`), one statuses (`status_loop`). Meanwhile, pods are polled and the lease is renewed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::lease::{self, Leadership, LeaseSettings};
 use super::liveness::Liveness;
 use super::lowered::Lowering;
+use super::managed_loop::ManagedLoop;
+use super::managed_state::ManagedServers;
 use super::metrics::ControllerMetrics;
 use super::planning_loop::PlanningLoop;
 use super::planning_state::PlanningState;
@@ -90,6 +92,13 @@ pub async fn run(
     let (planning, plans) = watch::channel(PlanningState::default());
     let (reports, reported) = watch::channel(ByGateway::new());
     let status_changed = Arc::new(Notify::new());
+    let (servers, managed) = watch::channel(ManagedServers::default());
+    let told = settings.pods.as_ref().map(|_| managed.clone());
+    if let Some(pods) = settings.pods.clone() {
+        let (writer, placed) = (writer.for_loop(liveness.pulse("servers")), (pods, settings.cluster_domain.clone()));
+        let servers = ManagedLoop::new(writer, Arc::clone(&watches), placed, plans.clone(), servers);
+        tasks.spawn(servers.run(Arc::clone(&status_changed)));
+    }
     let asking = PodPoller::new(writer.for_loop(liveness.pulse("pods")));
     let planning = PlanningLoop::new(
         Arc::clone(&watches),
@@ -97,11 +106,11 @@ pub async fn run(
         Workloads::new(settings.pods, &settings.cluster_domain, writer.clone()),
         (Lowering::new(&settings.cluster_domain), inspect),
         metrics.clone(),
-        (planning, reported.clone()),
+        (planning, reported.clone(), managed),
         Arc::clone(&status_changed),
     );
     let writer = writer.for_loop(liveness.pulse("statuses"));
-    let statuses = StatusLoop::new(writer, Arc::clone(&watches), plans, reported, metrics);
+    let statuses = StatusLoop::new(writer, Arc::clone(&watches), plans, reported, told, metrics);
     // A task of its own, because thousands of statuses must not delay the next edit.
     let changed = Arc::clone(&status_changed);
     tasks.spawn(async move { statuses.run(&changed).await });

@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 pub(super) use crate::api::gateway::pods::workload;
+use crate::api::upstream::managed::{self, UPSTREAM_LABEL};
 use crate::domain::ids::{Kind, ObjectKey};
 
 /// The custom resource that owns what the operator creates for it.
@@ -19,9 +20,24 @@ impl Owner {
         Self { kind: Kind::MCPGateway, key, uid: uid.into() }
     }
 
+    pub(super) fn upstream(key: ObjectKey, uid: impl Into<String>) -> Self {
+        Self { kind: Kind::MCPUpstream, key, uid: uid.into() }
+    }
+
     /// Returns the name of the objects that exist for the owner's pods.
     pub(super) fn workload(&self) -> String {
-        workload(&self.key.name)
+        match self.kind {
+            Kind::MCPUpstream => managed::workload(&self.key.name),
+            _ => workload(&self.key.name),
+        }
+    }
+
+    /// Returns the label by which the owner's objects and pods are found. Its value is the owner's name.
+    pub(super) fn label(&self) -> &'static str {
+        match self.kind {
+            Kind::MCPUpstream => UPSTREAM_LABEL,
+            _ => GATEWAY_LABEL,
+        }
     }
 
     /// Whether this owner owns the object with this metadata.
@@ -39,7 +55,7 @@ impl Owner {
     /// object holds, if any.
     pub(super) fn metadata(&self, name: &str, part: Option<&str>) -> ObjectMeta {
         let part = part.map(|part| (PART_LABEL.to_owned(), part.to_owned()));
-        let labels = [(GATEWAY_LABEL, self.key.name.as_str()), MANAGED_BY].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let labels = [(self.label(), self.key.name.as_str()), MANAGED_BY].map(|(k, v)| (k.to_owned(), v.to_owned()));
         let owner = OwnerReference {
             api_version: "hawsepipe.dev/v1alpha1".into(),
             kind: self.kind.as_str().into(),

@@ -1,6 +1,10 @@
 //! The loop that writes the snapshots that result from the custom resources. It runs a round after each change, and at
 //! least once a minute.
 
+mod step;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span, instrument};
 
+use self::step::{Step, step};
 use super::apply::SnapshotStore;
 use super::compiled::{self, CompiledObjects, RunningPlan};
 use super::dereference::{Dereferenced, Dereferencing};
@@ -18,6 +23,7 @@ use super::gateway_reconciler::{GatewayReconciler, LONGEST_RETRY};
 use super::kinds::planned_from;
 use super::load_reports::LoadReports;
 use super::lowered::{LoweredObject, Lowering, Objects};
+use super::managed_state::ManagedServers;
 use super::metrics::ControllerMetrics;
 use super::namespaces::NamespaceTracker;
 use super::owner::Owner;
@@ -41,33 +47,6 @@ const MAX_NAMED: usize = 8;
 fn traced(objects: usize, edited: &[ObjectId]) -> Span {
     let names: Vec<_> = edited.iter().take(MAX_NAMED).map(ToString::to_string).collect();
     debug_span!(target: TARGET, "reconcile", objects, changed = edited.len(), names = names.join(", "))
-}
-
-/// The work of a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// Nothing: another process leads.
-    StandBy,
-    /// Nothing: a kind that plans depend on was never listed.
-    Hold,
-    /// Write what was compiled, as far as it is not written yet.
-    Apply,
-    /// Compile everything again, and write it.
-    Compile,
-}
-
-/// Decides what a round does. `led` is true if the previous round applied plans, `changed` if anything has changed
-/// since then.
-fn step(leads: bool, led: bool, changed: bool, is_held: impl FnOnce() -> bool) -> Step {
-    if !leads {
-        Step::StandBy
-    } else if is_held() {
-        Step::Hold
-    } else if led && !changed {
-        Step::Apply
-    } else {
-        Step::Compile
-    }
 }
 
 /// The planning loop, and what it remembers between rounds.
@@ -108,11 +87,15 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         workloads: Workloads,
         (lowering, inspect): (Lowering, I),
         metrics: ControllerMetrics,
-        (planning, reported): (watch::Sender<PlanningState>, watch::Receiver<ByGateway>),
+        (planning, reported, managed): (
+            watch::Sender<PlanningState>,
+            watch::Receiver<ByGateway>,
+            watch::Receiver<ManagedServers>,
+        ),
         status_changed: Arc<Notify>,
     ) -> Self {
         Self {
-            dereferencing: Dereferencing::new(writer.clone(), &watches),
+            dereferencing: Dereferencing::new(writer.clone(), &watches, workloads.runs_pods().then_some(managed)),
             parsing: Parsing::new(inspect, Arc::clone(&watches.changed)),
             watches,
             writer,
@@ -385,6 +368,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             gateways,
             unread: self.unread.clone(),
             held: None,
+            term: self.term,
             cause: self.cause.clone(),
         });
         self.status_changed.notify_one();
@@ -394,6 +378,3 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
 fn owner_of(gateway: &LoweredObject) -> Owner {
     Owner::gateway(gateway.id.key.clone(), gateway.uid())
 }
-
-#[cfg(test)]
-mod tests;

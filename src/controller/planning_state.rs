@@ -17,6 +17,8 @@ pub(super) struct PlanningState {
     pub(super) unread: BTreeMap<ObjectKey, String>,
     /// If nothing can be planned because a kind was never listed: which kind that is, and why.
     pub(super) held: Option<String>,
+    /// The term of leadership in which the round took place.
+    pub(super) term: Option<u64>,
     /// The trace of the round that led to this state.
     pub(super) cause: Cause,
 }

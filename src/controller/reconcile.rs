@@ -48,10 +48,10 @@ struct ForeignObject {
 }
 
 /// The context that all objects of one round share.
-struct Round<'a> {
-    writer: &'a Writer,
-    watches: &'a Watches,
-    owner: &'a Owner,
+pub(super) struct Round<'a> {
+    pub(super) writer: &'a Writer,
+    pub(super) watches: &'a Watches,
+    pub(super) owner: &'a Owner,
 }
 
 impl Round<'_> {
@@ -164,7 +164,12 @@ impl OwnedObjects {
     }
 
     /// Writes or deletes one object, if it is not as desired.
-    async fn bring<K>(&mut self, round: &Round<'_>, name: &str, desired: Option<&Manifest<K>>) -> Result<(), ApplyError>
+    pub(super) async fn bring<K>(
+        &mut self,
+        round: &Round<'_>,
+        name: &str,
+        desired: Option<&Manifest<K>>,
+    ) -> Result<(), ApplyError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
     {

@@ -1,10 +1,12 @@
 //! Collects the ConfigMaps and servers that objects refer to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::lowered::LoweredObject;
 use crate::api::lower::Lowered;
-use crate::config::input::{InputValue, NamedInput, PluginInput, ServerInput, SourceInput, UpstreamInput};
+use crate::config::input::{
+    InputValue, ManagedInput, NamedInput, PluginInput, ServerInput, SourceInput, UpstreamInput,
+};
 use crate::domain::ids::ObjectKey;
 
 /// The ConfigMaps and servers that objects refer to.
@@ -13,6 +15,8 @@ pub(super) struct References {
     pub(super) config_maps: BTreeSet<ObjectKey>,
     /// Servers, each with the namespace of the upstream that refers to it.
     pub(super) servers: BTreeSet<(String, ServerInput)>,
+    /// Servers that the operator runs, by the upstream.
+    pub(super) managed: BTreeMap<ObjectKey, ManagedInput>,
 }
 
 pub(super) fn references(objects: &[LoweredObject]) -> References {
@@ -38,6 +42,7 @@ fn of_plugin(plugin: &PluginInput, found: &mut References) {
 fn of_upstream(upstream: &UpstreamInput, found: &mut References) {
     let namespace = &upstream.plan.key.namespace;
     of_values(namespace, &upstream.values, found);
+    found.managed.extend(upstream.managed.iter().map(|managed| (upstream.plan.key.clone(), managed.clone())));
     found.servers.extend(upstream.server.iter().map(|server| (namespace.clone(), server.clone())));
 }
 

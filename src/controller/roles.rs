@@ -101,8 +101,12 @@ fn purpose(what_for: Use) -> &'static str {
         Use::Snapshot => "What gateways run. Their pods' right to read it is granted from this one",
         Use::Referred => "What objects refer to",
         Use::Reporting => "Gateways' pods, which report what they run",
-        Use::Account => "Created for each gateway: the service account of its pods, with its rights",
-        Use::Workload => "Created for each gateway if --gateway-image is set: its pods and what belongs to them",
+        Use::Account => {
+            "Created for each gateway and each managed upstream: the service account of its pods. A gateway's has rights"
+        }
+        Use::Workload => {
+            "Created for each gateway and each managed upstream if --gateway-image is set: its pods and what belongs to them"
+        }
         Use::Route => {
             "Created for each gateway with spec.route if --gateway-image is set and the cluster has Gateway API"
         }

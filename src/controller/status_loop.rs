@@ -17,15 +17,16 @@ use super::doubling::Doubling;
 use super::events::Events;
 use super::kinds::resource;
 use super::lowered::LoweredObject;
+use super::managed_state::{ManagedServer, ManagedServers};
 use super::metrics::ControllerMetrics;
 use super::planning_state::PlanningState;
 use super::pods::ByGateway;
 use super::rights::RequestError;
 use super::status::{self, StatusInput};
-use super::watches::Watches;
+use super::watches::{MANAGED_PODS, Watches};
 use super::writer::Writer;
 use crate::api::item::Item;
-use crate::domain::ids::{ObjectId, ObjectKey};
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::telemetry::trace_context::{Cause, TARGET};
@@ -47,6 +48,8 @@ pub(super) struct StatusLoop {
     watches: Arc<Watches>,
     plans: watch::Receiver<PlanningState>,
     reported: watch::Receiver<ByGateway>,
+    /// The servers that the operator runs for upstreams; `None` if it runs none.
+    managed: Option<watch::Receiver<ManagedServers>>,
     metrics: ControllerMetrics,
     events: Events,
     /// The last statuses that were written, and when, by the uids of their objects.
@@ -81,6 +84,7 @@ impl StatusLoop {
         watches: Arc<Watches>,
         plans: watch::Receiver<PlanningState>,
         reported: watch::Receiver<ByGateway>,
+        managed: Option<watch::Receiver<ManagedServers>>,
         metrics: ControllerMetrics,
     ) -> Self {
         let events = Events::new(writer.clone());
@@ -89,6 +93,7 @@ impl StatusLoop {
             watches,
             plans,
             reported,
+            managed,
             metrics,
             events,
             written: HashMap::new(),
@@ -206,15 +211,21 @@ impl StatusLoop {
         Some(again)
     }
 
+    /// Returns the newest input of every status.
+    fn input(&mut self) -> StatusInput {
+        let PlanningState { compiled, gateways, unread, held, .. } = self.plans.borrow_and_update().clone();
+        let pods = self.reported.borrow_and_update().clone();
+        let managed = self.managed.as_ref().map(|managed| ManagedServers::clone(&managed.borrow())).unwrap_or_default();
+        let cache_sync = &self.watches.cache_sync;
+        let (blind, no_pods) = (cache_sync.faults(), cache_sync.unseen(&["pods", MANAGED_PODS]));
+        let refused = self.refused.clone();
+        StatusInput { compiled, gateways, pods, managed, blind, unread, held, no_pods, refused }
+    }
+
     /// Returns the statuses that must be written. A status that was written but that the watch does not show yet
     /// counts as stored.
     fn wanted(&mut self) -> Vec<WantedStatus> {
-        let PlanningState { compiled, gateways, unread, held, .. } = self.plans.borrow_and_update().clone();
-        let pods = self.reported.borrow_and_update().clone();
-        let cache_sync = &self.watches.cache_sync;
-        let (blind, no_pods) = (cache_sync.faults(), cache_sync.unseen(&["pods"]));
-        let input =
-            StatusInput { compiled, gateways, pods, blind, unread, held, no_pods, refused: self.refused.clone() };
+        let input = self.input();
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let known: HashMap<_, _> = input.compiled.objects.iter().map(|object| (&object.id, object)).collect();
         self.written.retain(|_, (_, when)| when.elapsed() < LAG);
@@ -227,6 +238,9 @@ impl StatusLoop {
             let id = ObjectId::new(kind, ObjectKey::new(namespace.unwrap_or_default(), name.unwrap_or_default()));
             // An object that has changed since is compiled first, and gets its status afterwards.
             let Some(object) = known.get(&id).filter(|object| is_same(object, &seen)) else { continue };
+            if self.managed.is_some() && input.held.is_none() && !is_looked_after(&input.managed, object) {
+                continue;
+            }
             let before = match self.written.get(object.uid()) {
                 Some((written, _)) => Arc::clone(written),
                 None if object.metadata.resource_version == seen.metadata.resource_version => {
@@ -249,6 +263,13 @@ impl StatusLoop {
 /// Whether the object that was compiled is the one that the watch shows now.
 fn is_same(object: &LoweredObject, seen: &DynamicObject) -> bool {
     object.metadata.uid == seen.metadata.uid && object.metadata.generation == seen.metadata.generation
+}
+
+/// Whether the state of the upstream's server is known, if it is to have one. Its status would otherwise be written twice.
+fn is_looked_after(servers: &ManagedServers, object: &LoweredObject) -> bool {
+    let is_managed = object.id.kind == Kind::MCPUpstream && object.spec.get("managed").is_some_and(Value::is_object);
+    let is_current = |server: &ManagedServer| server.uid == object.uid() && server.generation == object.generation();
+    !is_managed || servers.get(&object.id.key).is_some_and(is_current)
 }
 
 async fn write(writer: &Writer, wanted: &WantedStatus) -> Result<(), RequestError> {

@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use super::cache_sync::{CacheSync, WatchKey};
 use super::kinds::{owned_kinds, resource, written_kinds};
 use super::lowered::Origin;
+use super::managed::{has_same_health, keep_health};
 use super::named_namespaces::or_named;
 use super::optional_kind::{Absence, OptionalKind, if_installed};
 use super::owned::{keep_own, keep_own_status};
@@ -27,7 +28,11 @@ use super::watch::{is_news, keep, slim};
 use super::{GATEWAY_LABEL, MANAGED_BY};
 use crate::api::item::{Item, watch, watch_config};
 use crate::api::snapshot::GatewaySnapshot;
+use crate::api::upstream::managed::UPSTREAM_LABEL;
 use crate::domain::ids::{Kind, ObjectKey};
+
+/// The name of the watch of managed upstreams' pods.
+pub(super) const MANAGED_PODS: &str = "pods of servers";
 
 /// The stores of one kind: one for each watched namespace, or a single one for all namespaces.
 type Stores<K> = Vec<Store<K>>;
@@ -40,7 +45,10 @@ pub(super) struct Watches {
     pub(super) namespaces: Stores<PartialObjectMeta<Namespace>>,
     pub(super) config_maps: Stores<PartialObjectMeta<ConfigMap>>,
     pub(super) services: Stores<Service>,
+    /// Gateways' pods.
     pub(super) pods: Stores<Pod>,
+    /// Pods of managed upstreams, reduced by [`keep_health`]; none if the operator creates no pods.
+    pub(super) managed_pods: Stores<Pod>,
     /// GatewaySnapshots, each of which holds an index or a shard.
     pub(super) snapshots: Stores<PartialObjectMeta<GatewaySnapshot>>,
     /// Objects other than snapshots that this operator created, by kind, reduced by [`keep_own`].
@@ -51,6 +59,8 @@ pub(super) struct Watches {
     pub(super) cache_sync: Arc<CacheSync>,
     /// Notified when a change requires a round of the planning loop.
     pub(super) changed: Arc<Notify>,
+    /// Notified when something changes that belongs to a managed upstream.
+    pub(super) managed_changed: Arc<Notify>,
     _tasks: JoinSet<()>,
 }
 
@@ -58,12 +68,13 @@ impl Watches {
     /// Starts to watch these namespaces, or all namespaces if the set is empty. `runs_pods` is true if the operator
     /// creates workloads.
     pub(super) fn start(client: &Client, namespaces: BTreeSet<String>, runs_pods: bool) -> Self {
-        let changed = Arc::new(Notify::new());
+        let (changed, managed_changed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (cache_sync, extensions) = (Arc::default(), Absence::default());
         let mut starting = Starting {
             client,
             namespaces: &namespaces,
             changed: &changed,
+            managed_changed: &managed_changed,
             cache_sync: &cache_sync,
             tasks: JoinSet::new(),
         };
@@ -77,6 +88,7 @@ impl Watches {
             services: starting.typed_with(&watch_config(), |before: &Service, now| before.spec == now.spec),
             // Plans do not depend on pods, and the pod poller reads this store periodically.
             pods: starting.typed_with(&with(GATEWAY_LABEL), |_, _| true),
+            managed_pods: if runs_pods { starting.managed_pods() } else { Vec::new() },
             snapshots: starting.metadata(&with(&managed)),
             owned: owned_kinds(runs_pods)
                 .map(|row| {
@@ -89,6 +101,7 @@ impl Watches {
             scope: namespaces,
             cache_sync,
             changed,
+            managed_changed,
         }
     }
 
@@ -166,6 +179,7 @@ struct Starting<'a> {
     client: &'a Client,
     namespaces: &'a BTreeSet<String>,
     changed: &'a Arc<Notify>,
+    managed_changed: &'a Arc<Notify>,
     cache_sync: &'a Arc<CacheSync>,
     tasks: JoinSet<()>,
 }
@@ -183,7 +197,7 @@ impl Starting<'_> {
             |before: &DynamicObject, now: &DynamicObject| Origin::of(&before.metadata) == Origin::of(&now.metadata);
         let follow = |(namespace, api): (String, Api<Item<DynamicObject>>)| {
             let stream = watch(api, watch_config()).modify(keep_own_status);
-            self.follow((resource.plural.clone(), namespace), resource.clone(), stream, same)
+            self.follow((resource.plural.clone(), namespace), resource.clone(), stream, (same, |_: &_| false))
         };
         scopes.into_iter().map(follow).collect()
     }
@@ -218,7 +232,7 @@ impl Starting<'_> {
                 None => watch().boxed(),
             };
             let watched = (watch_of_owned(&resource.plural), namespace);
-            self.follow(watched, resource.clone(), stream.modify(keep_own), same)
+            self.follow(watched, resource.clone(), stream.modify(keep_own), (same, is_of_managed))
         };
         scopes.into_iter().map(follow).collect()
     }
@@ -235,7 +249,18 @@ impl Starting<'_> {
     {
         let scopes = self.scopes(scoped::<Item<K>>);
         let follow = |(namespace, api)| {
-            self.follow((K::plural(&()).into_owned(), namespace), (), watch(api, config.clone()), same)
+            let name = K::plural(&()).into_owned();
+            self.follow((name, namespace), (), watch(api, config.clone()), (same, |_: &K| false))
+        };
+        scopes.into_iter().map(follow).collect()
+    }
+
+    /// Starts the watch of the pods of managed upstreams.
+    fn managed_pods(&mut self) -> Stores<Pod> {
+        let scopes = self.scopes(scoped::<Item<Pod>>);
+        let follow = |(namespace, api)| {
+            let stream = watch(api, watch_config().labels(UPSTREAM_LABEL)).modify(keep_health);
+            self.follow((MANAGED_PODS.to_owned(), namespace), (), stream, (has_same_health, |_: &Pod| true))
         };
         scopes.into_iter().map(follow).collect()
     }
@@ -247,7 +272,8 @@ impl Starting<'_> {
     {
         let scopes = self.scopes(scoped::<Item<PartialObjectMeta<K>>>);
         let follow = |(namespace, api)| {
-            self.follow((K::plural(&()).into_owned(), namespace), (), watch(api, config.clone()), |_, _| false)
+            let news = (|_: &_, _: &_| false, |_: &_| false);
+            self.follow((K::plural(&()).into_owned(), namespace), (), watch(api, config.clone()), news)
         };
         scopes.into_iter().map(follow).collect()
     }
@@ -255,7 +281,8 @@ impl Starting<'_> {
     fn namespaces(&mut self) -> Stores<PartialObjectMeta<Namespace>> {
         let api = Api::<Item<PartialObjectMeta<Namespace>>>::all(self.client.clone());
         let stream = or_named(watch(api, watch_config()), Api::all(self.client.clone()), self.namespaces);
-        vec![self.follow(("namespaces".to_owned(), String::new()), (), stream, |_, _| false)]
+        let news = (|_: &_, _: &_| false, |_: &_| false);
+        vec![self.follow(("namespaces".to_owned(), String::new()), (), stream, news)]
     }
 
     /// Returns each watched namespace with an API for it, or an empty name with an API for all namespaces.
@@ -267,13 +294,14 @@ impl Starting<'_> {
     }
 
     /// Starts a watch that keeps the returned store current. It notifies `changed` when an object changes, unless
-    /// `same` returns true for the two versions of the object.
+    /// `same` returns true for the two versions of the object; `managed_changed` instead if `is_of_managed` returns true
+    /// for the object.
     fn follow<K>(
         &mut self,
         watched: WatchKey,
         kind: <K as Resource>::DynamicType,
         stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
-        same: impl Fn(&K, &K) -> bool + Send + 'static,
+        (same, is_of_managed): (impl Fn(&K, &K) -> bool + Send + 'static, impl Fn(&K) -> bool + Send + 'static),
     ) -> Store<K>
     where
         K: Resource + Lookup<DynamicType = <K as Resource>::DynamicType> + Clone + Send + Sync + 'static,
@@ -281,7 +309,7 @@ impl Starting<'_> {
     {
         let mut writer = store::Writer::new(kind.clone());
         let store = writer.as_reader();
-        let (seen, changed) = (store.clone(), Arc::clone(self.changed));
+        let (seen, changed, managed) = (store.clone(), Arc::clone(self.changed), Arc::clone(self.managed_changed));
         let cache_sync = Arc::clone(self.cache_sync);
         cache_sync.begins(&watched);
         let (told, listing) = (Arc::clone(&cache_sync), watched.clone());
@@ -291,11 +319,26 @@ impl Starting<'_> {
             if matches!(event, watcher::Event::InitDone) {
                 told.listed(&listing);
             }
+            match event {
+                watcher::Event::Apply(object) | watcher::Event::Delete(object) if is_of_managed(object) => {
+                    if news {
+                        managed.notify_one();
+                    }
+                    return false;
+                }
+                watcher::Event::InitDone => managed.notify_one(),
+                _ => {}
+            }
             news
         };
         self.tasks.spawn(async move { keep(pin!(stream.modify(slim)), (&cache_sync, &watched), &changed, hear).await });
         store
     }
+}
+
+/// Whether an object that the operator created belongs to an upstream.
+fn is_of_managed(object: &DynamicObject) -> bool {
+    object.owner_references().iter().any(|owner| owner.kind == Kind::MCPUpstream.as_str())
 }
 
 fn scoped<K>(client: Client, namespace: Option<&str>) -> Api<K>

@@ -146,6 +146,8 @@ reasons! {
     Pinned,
     /// The pinned revision is no longer stored.
     RevisionNotFound,
+    /// The pods of a managed upstream's server do not serve what its spec says.
+    WorkloadNotReady,
     /// An object of this name exists and belongs to someone else.
     NameTaken,
     /// Another client keeps changing or deleting an object that the operator manages.

@@ -224,6 +224,7 @@ fn inputs(
         invalid,
         config_maps: loaded.config_maps.iter().map(|(key, data)| (key.clone(), Ok(data.clone()))).collect(),
         servers: BTreeMap::new(),
+        managed: BTreeMap::new(),
         namespaces: loaded.namespaces.clone(),
         files: BTreeMap::new(),
         files_elsewhere: false,

@@ -8,6 +8,7 @@ mod core;
 mod document;
 mod findings;
 mod gateway;
+mod managed;
 mod place;
 mod plugin;
 mod route_hosts;

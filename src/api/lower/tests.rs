@@ -357,8 +357,13 @@ fn a_cluster_serves_other_upstreams_than_a_folder() {
     let (input, problems) = lower(json!({"process": {"command": "node"}}));
     assert_eq!(problems, ["!StandaloneOnly spec.process"]);
     assert_eq!(input.plan.refusing.map(|r| r.reason), Some(Reason::StandaloneOnly));
-    let (_, problems) = lower(json!({"managed": {"image": "x"}}));
-    assert_eq!(problems, ["NotImplemented spec.managed"]);
+    let managed = |transport: &str| json!({"managed": {"image": "x", "transport": transport, "ports": [{"name": "a", "port": 1}]}});
+    let (input, problems) = lower(managed("StreamableHTTP"));
+    assert_eq!((problems.len(), input.plan.refusing, input.plan.transport), (0, None, TransportPlan::None));
+    assert_eq!(input.managed.map(|managed| (managed.port, managed.path)), Some((1, "/mcp".to_owned())));
+    let (input, problems) = lower(managed("SSE"));
+    assert_eq!(problems, ["!NotImplemented spec.managed.transport"]);
+    assert!(input.managed.is_some() && input.plan.refusing.is_some(), "it runs, and its calls are refused");
 
     let (input, problems) = lower(json!({"serverRef": {"kind": "Service", "name": "up", "port": 80}}));
     assert_eq!((problems.len(), input.plan.refusing), (0, None));

@@ -6,10 +6,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::findings::Findings;
+use super::managed::managed;
 use super::place::Place;
 use super::shared::{below, key, labels, named, namespaces, program, size};
 use crate::api::upstream::behaviour::{ArgumentValidation, Era, Retry, RetryWhen};
 use crate::api::upstream::external::{External, HttpTransport};
+use crate::api::upstream::managed::ManagedTransport;
 use crate::api::upstream::process::{Process, ProcessEnvVar, ProcessSession};
 use crate::api::upstream::referred::ServerRef;
 use crate::api::upstream::tools::{PinningMode, ToolOverride, UpstreamTools};
@@ -63,28 +65,33 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
     };
     let share_with = spec.share_with.as_ref().map(|s| namespaces(&s.namespaces));
     let server = spec.server_ref.as_ref().map(server);
-    (UpstreamInput { plan, values, server, share_with }, findings.finish())
+    let managed = spec.managed.as_ref().map(managed);
+    (UpstreamInput { plan, values, server, managed, share_with }, findings.finish())
 }
 
 type LoweredTransport = (TransportPlan, Vec<NamedInput>, Option<Refusal>);
 
 fn transport(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) -> LoweredTransport {
-    match (&spec.external, &spec.process, &spec.server_ref, place) {
+    // The compiler fills in the address if it is known.
+    let mut found_later = |sse: bool, field: &str| {
+        let refusing = findings.refuse(sse, field, ITS_CALLS);
+        (TransportPlan::None, Vec::new(), refusing)
+    };
+    match (&spec.external, &spec.process, place) {
         (Some(server), ..) => external(server, findings),
-        (_, Some(server), _, Place::File { folder, .. }) => process(server, folder, findings),
-        // The compiler fills in the address if it is known.
-        (_, _, Some(server), Place::Cluster { .. }) => {
-            let sse = server.transport == Some(HttpTransport::SSE);
-            let refusing = findings.refuse(sse, "spec.serverRef.transport", ITS_CALLS);
-            (TransportPlan::None, Vec::new(), refusing)
-        }
-        _ => unreachable(spec, place, findings),
+        (_, Some(server), Place::File { folder, .. }) => process(server, folder, findings),
+        (_, _, Place::Cluster { .. }) => match (&spec.server_ref, &spec.managed) {
+            (Some(server), _) => found_later(server.transport == Some(HttpTransport::SSE), "spec.serverRef.transport"),
+            (_, Some(server)) => found_later(server.transport() == ManagedTransport::SSE, "spec.managed.transport"),
+            _ => unreachable(spec, findings),
+        },
+        _ => unreachable(spec, findings),
     }
 }
 
 /// Lowers an upstream of a type that cannot be served in this place or by this version, and reports why.
-fn unreachable(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) -> LoweredTransport {
-    let (only_there, elsewhere, field) = if spec.process.is_some() {
+fn unreachable(spec: &MCPUpstreamSpec, findings: &mut Findings) -> LoweredTransport {
+    let (reason, elsewhere, field) = if spec.process.is_some() {
         (Reason::StandaloneOnly, "only a standalone gateway starts processes", "spec.process")
     } else if spec.managed.is_some() {
         (Reason::ClusterOnly, "only a cluster runs servers", "spec.managed")
@@ -95,8 +102,6 @@ fn unreachable(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings
     } else {
         (Reason::NotImplemented, "", "spec.knowledgeAssistant")
     };
-    let in_cluster = matches!(place, Place::Cluster { .. });
-    let reason = if in_cluster && only_there == Reason::ClusterOnly { Reason::NotImplemented } else { only_there };
     let message = match reason {
         Reason::NotImplemented => format!("{field}: this version does not serve such an upstream"),
         _ => format!("{field}: {elsewhere}"),
@@ -189,7 +194,7 @@ fn health(spec: &MCPUpstreamSpec) -> HealthPlan {
         period_seconds: written.period_seconds.unwrap_or(30),
         timeout_ms: written.timeout_ms.unwrap_or(5000),
         retry_backoff_ms: written.retry_backoff_ms.unwrap_or_else(|| vec![1000, 5000, 15_000]),
-        auto_recover: written.auto_recover.unwrap_or(spec.external.is_some()),
+        auto_recover: written.auto_recover.unwrap_or(spec.external.is_some() || spec.managed.is_some()),
     }
 }
 

@@ -66,7 +66,7 @@ pub struct HealthChecks {
     #[schemars(length(min = 1, max = 10), inner(range(max = 600_000)), extend("x-kubernetes-list-type" = "atomic"))]
     pub retry_backoff_ms: Option<Vec<u32>>,
     /// Whether an upstream that was taken out of routing is still probed, at intervals that grow up to 5 minutes.
-    /// Default: true if `external` is set, otherwise false.
+    /// Default: true if `external` or `managed` is set, otherwise false.
     pub auto_recover: Option<bool>,
 }
 

@@ -10,6 +10,18 @@ use crate::api::shared::{EnvVar, LocalRef, PullPolicy, Resources};
 use crate::api::upstream::process::ProcessSession;
 use crate::api::values::{DNS_LABEL, FreeObject, HOST_PORT, Quantity, URL_PATH};
 
+/// The label of a managed server's pods and of what belongs to them: the upstream's name.
+pub const UPSTREAM_LABEL: &str = "hawsepipe.dev/upstream";
+/// The port on which the bridge listens in the pods of a server that speaks MCP on standard input and output.
+pub const BRIDGE_PORT: u16 = 8080;
+/// The name of the bridge's port.
+pub const BRIDGE_PORT_NAME: &str = "mcp";
+
+/// Returns the name of the objects that exist for a managed upstream's pods.
+pub fn workload(upstream: &str) -> String {
+    format!("{upstream}-mcp")
+}
+
 /// A server that the operator runs. If the server uses stdio, the operator bridges the server to HTTP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
@@ -41,7 +53,7 @@ pub struct Managed {
     /// Name of the container. Default: server.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub container_name: Option<String>,
-    /// Command of the container. Default: the image's entry point.
+    /// Command of the container; required if the transport is Stdio. Default: the image's entry point.
     #[schemars(length(max = 64), inner(length(max = 4096)), extend("x-kubernetes-list-type" = "atomic"))]
     pub command: Option<Vec<String>>,
     /// Arguments of the command. Default: the image's arguments.
@@ -83,6 +95,29 @@ pub struct Managed {
     pub egress: Option<Vec<String>>,
     /// Settings of the server's pods. Default: each field's own default.
     pub pod: Option<UpstreamPod>,
+}
+
+impl Managed {
+    /// Returns the transport. Default: Stdio.
+    pub fn transport(&self) -> ManagedTransport {
+        self.transport.unwrap_or(ManagedTransport::Stdio)
+    }
+
+    /// Returns the port on which the pods serve MCP. Pods with the transport Stdio serve it through the bridge.
+    pub fn mcp_port(&self) -> u16 {
+        let mut declared = self.ports.iter().flatten();
+        let port = match (self.transport(), &self.port) {
+            (ManagedTransport::Stdio, _) => None,
+            (_, Some(name)) => declared.find(|declared| declared.name == *name),
+            (_, None) => declared.next(),
+        };
+        port.map_or(BRIDGE_PORT, |declared| declared.port)
+    }
+
+    /// Returns the path of the MCP endpoint. Default: /mcp.
+    pub fn mcp_path(&self) -> &str {
+        self.path.as_deref().unwrap_or("/mcp")
+    }
 }
 
 /// MCP transport of the container: `Stdio`, `StreamableHTTP` or `SSE`. Default: Stdio.
@@ -136,6 +171,13 @@ pub struct Volume {
     pub config_map: Option<LocalRef>,
     /// The files of an image.
     pub image: Option<ImageVolume>,
+}
+
+impl Volume {
+    /// Returns the path at which the volume is mounted, without a final `/`.
+    pub fn mount_path(&self) -> &str {
+        self.mount_path.trim_end_matches('/')
+    }
 }
 
 /// The volume of a PersistentVolumeClaim.
@@ -203,4 +245,7 @@ pub struct UpstreamPod {
     /// Secrets for pulling images. Default: none.
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub image_pull_secrets: Option<Vec<LocalRef>>,
+    /// Id of the user and the group that the containers run as. Default: 65532.
+    #[schemars(range(min = 1, max = 2_147_483_647))]
+    pub run_as_user: Option<u32>,
 }

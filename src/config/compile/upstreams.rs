@@ -127,12 +127,24 @@ fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>
     if let Some((field, message)) = bad_glob(&plan) {
         return Err((Reason::InvalidPattern, field, message));
     }
-    if let Some(server) = &upstream.server
-        && let Some(found) = inputs.servers.get(&(plan.key.namespace.clone(), server.clone()))
-    {
-        let field = || "spec.serverRef".to_owned();
-        let url = found.clone().map_err(|(reason, message)| (reason, field(), message))?;
-        plan.transport = TransportPlan::External { url, headers: Vec::new() };
+    if let Some((field, message)) = upstream.managed.as_ref().and_then(|managed| managed.fault.clone()) {
+        return Err((Reason::InvalidConfig, field, message));
+    }
+    let referred = upstream.server.as_ref();
+    let referred = referred.and_then(|server| inputs.servers.get(&(plan.key.namespace.clone(), server.clone())));
+    let managed = upstream.managed.as_ref().and_then(|_| inputs.managed.get(&plan.key));
+    let found = referred.map(|url| ("spec.serverRef", url)).or(managed.map(|url| ("spec.managed", url)));
+    match found {
+        Some((_, Ok(url))) => plan.transport = TransportPlan::External { url: url.clone(), headers: Vec::new() },
+        // Somebody else is at the address, so that no earlier form may be called either.
+        Some((field, Err((Reason::NameTaken, message)))) => {
+            let refusal = Refusal { reason: Reason::NameTaken, message: message.clone() };
+            (plan.transport, plan.refusing) = (TransportPlan::None, Some(refusal));
+            let problem = Problem::error(Reason::NameTaken, id(Kind::MCPUpstream, &plan.key), field, message.clone());
+            problems.push(problem);
+        }
+        Some((field, Err((reason, message)))) => return Err((*reason, field.to_owned(), message.clone())),
+        None => {}
     }
     let object = id(Kind::MCPUpstream, &plan.key);
     let values = values::resolve(inputs, &object, &upstream.values, problems)?;

@@ -17,7 +17,7 @@ pub(in crate::controller) enum ApplyError {
         error: RequestError,
     },
     /// An object of this name exists and belongs to someone else.
-    #[error("there is a {0} that this operator did not make: rename the gateway, or delete that object")]
+    #[error("there is a {0} that this operator did not make: rename this one's owner, or delete that object")]
     Taken(String),
     /// Another client keeps changing or deleting an object that the operator manages. The objects are looked at again
     /// without a retry: a retry reads the stored snapshots, which have nothing to do with it.

@@ -50,7 +50,8 @@ pub(in crate::controller) async fn serve(
         let nothing = futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>();
         return Ok(Response::new(StreamBody::new(nothing).boxed_unsync()));
     }
-    if request.method() == Method::GET && path.contains("/leases/") {
+    let is_absent = path.contains("/leases/") || path.ends_with("/gateway.networking.k8s.io/v1");
+    if request.method() == Method::GET && is_absent {
         let status = json!({"kind": "Status", "code": 404, "reason": "NotFound"});
         return Ok(answer(StatusCode::NOT_FOUND, status.to_string()));
     }

@@ -50,7 +50,11 @@ async fn what_is_stored_is_read_again_after_every_lapse_of_leadership() {
         Workloads::new(None, "cluster.local", writer),
         (Lowering::new("cluster.local"), NoCode),
         ControllerMetrics::register(&Catalog::default()).unwrap(),
-        (watch::channel(PlanningState::default()).0, watch::channel(ByGateway::new()).1),
+        (
+            watch::channel(PlanningState::default()).0,
+            watch::channel(ByGateway::new()).1,
+            watch::channel(ManagedServers::default()).1,
+        ),
         Arc::default(),
     );
     watches.cache_sync.settled().await;

@@ -23,7 +23,7 @@ pub(in crate::controller) struct Conditions {
 }
 
 /// Whether a problem with this reason lies in the object itself, so that the object is not accepted.
-fn is_of_itself(reason: Reason) -> bool {
+pub(in crate::controller) fn is_of_itself(reason: Reason) -> bool {
     use Reason::*;
     matches!(
         reason,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::controller::compiled::CompiledObjects;
+use crate::controller::managed_state::ManagedServers;
 use crate::controller::planned_gateway::Digests;
 use crate::controller::planned_gateway::PlannedGateway;
 use crate::controller::pods::ByGateway;
@@ -17,6 +18,8 @@ pub(in crate::controller) struct StatusInput {
     pub(in crate::controller) compiled: Arc<CompiledObjects>,
     pub(in crate::controller) gateways: BTreeMap<ObjectKey, GatewayState>,
     pub(in crate::controller) pods: ByGateway,
+    /// The servers that the operator runs for upstreams.
+    pub(in crate::controller) managed: ManagedServers,
     /// The watches that are failing.
     pub(in crate::controller) blind: Vec<String>,
     /// Gateways that are not planned, because what is stored for them cannot be read, and why.

@@ -13,7 +13,7 @@ mod upstream;
 
 use serde_json::Value;
 
-pub(super) use self::conditions::{Conditions, warning};
+pub(super) use self::conditions::{Conditions, is_of_itself, warning};
 pub(super) use self::input::{GatewayState, Pin, StatusInput, blind};
 pub(super) use self::serving::warnings;
 use super::lowered::LoweredObject;

@@ -1,5 +1,6 @@
 //! Tests of how conditions depend on each other and on what is stored.
 
+mod managed;
 mod taken;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
 //! The status of an MCPUpstream.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::conditions::Conditions;
@@ -7,11 +8,13 @@ use super::grant::{headers, secret_keys};
 use super::input::StatusInput;
 use super::plugin::told_of_secrets;
 use super::serving::{Serving, gateways, live, problems, programmed, serving, warnings};
+use crate::api::upstream::managed;
 use crate::api::upstream::status::{
-    ConnectionState as Shown, MCPUpstreamStatus, ServerInfo, SpokenProtocol, ToolStatus,
+    ConnectionState as Shown, MCPUpstreamStatus, ServerInfo, SpokenProtocol, ToolStatus, WorkloadRef,
 };
 use crate::controller::condition_type::ConditionType;
 use crate::controller::lowered::LoweredObject;
+use crate::controller::managed_state::ManagedServer;
 use crate::domain::health::ConnectionState;
 use crate::domain::plan::{TransportPlan, UpstreamPlan};
 use crate::domain::reason::Reason;
@@ -29,7 +32,11 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let fine = set.accepted(&found) & set.resolved(&found);
     told_of_secrets(&mut set, &serving, &headers.unwrap_or_default());
     let kept = !fine && plan.is_some_and(|plan| plan.refusing.is_none());
-    programmed(&mut set, input, &serving, kept, absent(input, object));
+    let server = input.managed.get(&object.id.key).filter(|server| server.uid == object.uid());
+    match server.and_then(unserved) {
+        Some((reason, message)) => set.no(ConditionType::Programmed, reason.as_str(), &message),
+        None => programmed(&mut set, input, &serving, kept, absent(input, object)),
+    }
     let reports = reports(&serving, object);
     connected(&mut set, plan, &reports);
     partial(&mut set, &serving, object);
@@ -39,12 +46,27 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
         gateways: Some(gateways(&serving)),
         r#type: TYPES.into_iter().find(|name| object.spec.get(name).is_some()).map(Into::into),
         address: plan.and_then(address),
+        workload: workload(server, object),
         enable_acknowledged: object.status["enableAcknowledged"].as_str().map(Into::into),
         conditions: Some(set.finish()),
         ..MCPUpstreamStatus::default()
     };
     reported(&mut status, &reports);
     serde_json::to_value(status).unwrap_or_default()
+}
+
+/// Returns why the server that the operator runs for the upstream does not serve what the spec says.
+fn unserved(server: &ManagedServer) -> Option<(Reason, String)> {
+    let not_ready = || Some((Reason::WorkloadNotReady, server.not_ready.clone()?));
+    server.fault.clone().or_else(not_ready)
+}
+
+/// Returns the workload that runs the server: the stored one while it is not known.
+fn workload(server: Option<&ManagedServer>, object: &LoweredObject) -> Option<WorkloadRef> {
+    let stored = || WorkloadRef::deserialize(object.status.get("workload")?).ok();
+    let name = managed::workload(&object.id.key.name);
+    let of_kind = |kind: &str| WorkloadRef { kind: Some(kind.to_owned()), name: Some(name) };
+    server.and_then(|server| server.kind.map(of_kind).or_else(stored))
 }
 
 /// Returns why the upstream is in no gateway's plan.

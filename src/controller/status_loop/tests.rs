@@ -15,7 +15,6 @@ use crate::controller::liveness::Liveness;
 use crate::controller::lowered::Lowering;
 use crate::controller::operator::tests::{answer, gateway, serve};
 use crate::controller::status::tests::read;
-use crate::domain::ids::Kind;
 use crate::telemetry::catalog::Catalog;
 
 /// A status loop that uses an API server with the MCPGateway `other`.
@@ -52,7 +51,7 @@ async fn serving_with(answered: Option<(u16, Value)>) -> Serving {
     let metrics = ControllerMetrics::register(&catalog).unwrap();
     let (plans, planned) = watch::channel(PlanningState::default());
     watches.cache_sync.settled().await;
-    let statuses = StatusLoop::new(writer, watches, planned, watch::channel(ByGateway::new()).1, metrics);
+    let statuses = StatusLoop::new(writer, watches, planned, watch::channel(ByGateway::new()).1, None, metrics);
     Serving { statuses, catalog, plans, written }
 }
 
@@ -100,4 +99,17 @@ async fn a_status_that_was_written_to_an_object_is_not_taken_for_that_of_the_nex
         serving.statuses.write_all(wanted).await;
         assert_eq!(serving.statuses.wanted().len(), left, "after the status of {uid} was written");
     }
+}
+
+#[test]
+fn a_managed_upstream_has_no_status_before_its_server_was_looked_at() {
+    let object = read(Kind::MCPUpstream, "up", &json!({"managed": {"image": "i"}}), &json!({}));
+    let server = |uid: &str, generation| ManagedServer { uid: uid.to_owned(), generation, ..ManagedServer::default() };
+    let known = |server| ManagedServers::new([(object.id.key.clone(), server)].into());
+    assert!(!is_looked_after(&ManagedServers::default(), &object));
+    assert!(!is_looked_after(&known(server("before", 3)), &object));
+    assert!(!is_looked_after(&known(server("u", 2)), &object));
+    assert!(is_looked_after(&known(server("u", 3)), &object));
+    let external = read(Kind::MCPUpstream, "up", &json!({"external": {"url": "http://up/mcp"}}), &json!({}));
+    assert!(is_looked_after(&ManagedServers::default(), &external));
 }

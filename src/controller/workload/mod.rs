@@ -20,11 +20,14 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 pub(super) use self::input::{WorkloadInput, listeners};
-pub(super) use self::network_policy::{FindService, Peers, Resolver, Target, targets};
+pub(super) use self::network_policy::{
+    FindService, NAMESPACE_NAME, Peers, Port, Resolver, Target, dns, ports, rules, targets,
+};
 pub(super) use self::route::{HTTPRoute, without_timeouts};
 pub(super) use self::service::addresses;
 pub use self::settings::{ImagePullPolicy, PodSettings};
 pub(super) use self::settings::{WorkloadSettings, Workloads};
+pub(super) use self::template::{is_port_name, not_empty, written_labels, written_resources};
 use super::manifest::Manifest;
 
 /// The objects of a gateway's pods. If one is `None`, it should not exist.

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use serde_json::{Value, json};
 
-pub(in crate::controller) use self::target::{FindService, Peers, Resolver, Target, targets};
-use self::target::{Peer, Port};
+use self::target::Peer;
+pub(in crate::controller) use self::target::{FindService, Peers, Port, Resolver, Target, targets};
 use super::input::WorkloadInput;
 use crate::controller::GATEWAY_LABEL;
 use crate::controller::manifest::Manifest;
@@ -26,10 +26,10 @@ const API_SERVER: [u16; 4] = [443, 6443, 8443, 16443];
 /// The ports of DNS servers. The pods of OpenShift's DNS Service listen on 5353.
 const DNS: [u16; 2] = [53, 5353];
 /// The label with the name of a namespace.
-const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+pub(in crate::controller) const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// Returns the policy of a gateway whose pods connect to `peers`.
-pub(super) fn network_policy(input: &WorkloadInput<'_>, peers: Peers) -> Manifest<NetworkPolicy> {
+pub(super) fn network_policy(input: &WorkloadInput<'_>, mut peers: Peers) -> Manifest<NetworkPolicy> {
     let own = json!({"podSelector": {"matchLabels": {GATEWAY_LABEL: input.owner.key.name}}});
     let listeners: BTreeSet<_> = input.listeners.iter().map(|listener| Port::Number(listener.port)).collect();
     let admin = Port::Number(input.admin_port());
@@ -39,9 +39,9 @@ pub(super) fn network_policy(input: &WorkloadInput<'_>, peers: Peers) -> Manifes
         {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: operator}}},
         {"namespaceSelector": {}, "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}}},
     ]);
-    let dns = DNS.iter().flat_map(|port| ["UDP", "TCP"].map(|protocol| json!({"protocol": protocol, "port": port})));
-    let mut egress = vec![json!({"ports": dns.collect::<Vec<_>>()}), json!({"to": [own], "ports": ports(&inside)})];
-    egress.extend(rules(peers));
+    let mut egress = vec![dns(), json!({"to": [own], "ports": ports(&inside)})];
+    peers.entry(Peer::Anywhere).or_default().extend(API_SERVER.map(Port::Number));
+    egress.extend(rules(&peers));
     Manifest::from_json(json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -59,16 +59,21 @@ pub(super) fn network_policy(input: &WorkloadInput<'_>, peers: Peers) -> Manifes
     }))
 }
 
+/// Returns the rule that opens the ports of DNS servers.
+pub(in crate::controller) fn dns() -> Value {
+    let ports = DNS.iter().flat_map(|port| ["UDP", "TCP"].map(|protocol| json!({"protocol": protocol, "port": port})));
+    json!({"ports": ports.collect::<Vec<_>>()})
+}
+
 /// Returns a rule for each peer. If these are too many or too large, the ports of all peers whose ports are numbers are
 /// open to any address. If even that is too much, all ports are.
-fn rules(mut peers: Peers) -> Vec<Value> {
-    peers.entry(Peer::Anywhere).or_default().extend(API_SERVER.map(Port::Number));
-    if let Some(rules) = rules_within_bounds(&peers) {
+pub(in crate::controller) fn rules(peers: &Peers) -> Vec<Value> {
+    if let Some(rules) = rules_within_bounds(peers) {
         return rules;
     }
     let is_number = |port: &Port| matches!(port, Port::Number(_));
     let by_number = |open: &BTreeSet<Port>| !open.is_empty() && open.iter().all(is_number);
-    let (merged, mut others): (Peers, Peers) = peers.into_iter().partition(|(_, open)| by_number(open));
+    let (merged, mut others): (Peers, Peers) = peers.clone().into_iter().partition(|(_, open)| by_number(open));
     others.insert(Peer::Anywhere, merged.into_values().flatten().collect());
     let everything = || vec![json!({"ports": [{"protocol": "TCP", "port": 1, "endPort": u16::MAX}]})];
     rules_within_bounds(&others).unwrap_or_else(everything)
@@ -111,7 +116,7 @@ fn selector(peer: &Peer) -> Option<Value> {
     }
 }
 
-fn ports(open: &BTreeSet<Port>) -> Value {
+pub(in crate::controller) fn ports(open: &BTreeSet<Port>) -> Value {
     let port = |port: &Port| match port {
         Port::Number(number) => json!({"protocol": "TCP", "port": number}),
         Port::Name(name) => json!({"protocol": "TCP", "port": name}),

@@ -38,6 +38,7 @@ impl fmt::Display for ImagePullPolicy {
 }
 
 /// All settings of the operator that workloads depend on.
+#[derive(Clone)]
 pub(in crate::controller) struct WorkloadSettings {
     pub(in crate::controller) pods: PodSettings,
     /// The DNS domain of the cluster.

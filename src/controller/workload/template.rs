@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use self::container::container;
+pub(in crate::controller) use self::container::{is_port_name, written_resources};
 use self::volumes::volumes;
 use super::input::WorkloadInput;
 use crate::api::gateway::pods::GatewayPod;
@@ -15,6 +16,8 @@ use crate::controller::{GATEWAY_LABEL, MANAGED_BY};
 
 /// The user id and the group id of the gateway's processes, as in the image, unless the cluster assigns others.
 const USER: u32 = 65532;
+/// The start of the operator's own labels.
+const OWN_LABELS: &str = "hawsepipe.dev/";
 /// Default number of seconds that a pod has to end.
 const GRACE_SECONDS: u32 = 60;
 /// The part of these seconds that is reserved for the gateway to end after its last call.
@@ -24,7 +27,7 @@ const UNPRIVILEGED: u16 = 1024;
 
 pub(super) fn template(input: &WorkloadInput<'_>) -> Value {
     let pod = input.spec.pod.clone().unwrap_or_default();
-    let mut labels = pod.labels.clone().unwrap_or_default();
+    let mut labels = written_labels(pod.labels.clone());
     for (key, value) in [(GATEWAY_LABEL, input.owner.key.name.as_str()), MANAGED_BY] {
         labels.insert(key.to_owned(), value.to_owned());
     }
@@ -53,8 +56,14 @@ fn spec(input: &WorkloadInput<'_>, pod: GatewayPod) -> Value {
     })
 }
 
+/// Returns the labels that users give to pods, without those that would put a pod into the Service or the NetworkPolicy
+/// of something else.
+pub(in crate::controller) fn written_labels(written: Option<BTreeMap<String, String>>) -> BTreeMap<String, String> {
+    written.into_iter().flatten().filter(|(key, _)| !key.starts_with(OWN_LABELS)).collect()
+}
+
 /// Returns the map unless it is empty. The operator would own an empty map, and the API server would drop it.
-fn not_empty(map: Option<BTreeMap<String, String>>) -> Option<BTreeMap<String, String>> {
+pub(in crate::controller) fn not_empty(map: Option<BTreeMap<String, String>>) -> Option<BTreeMap<String, String>> {
     map.filter(|map| !map.is_empty())
 }
 

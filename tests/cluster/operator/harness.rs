@@ -74,7 +74,7 @@ impl<'c> Operated<'c> {
 
     /// The same with variables in its environment.
     pub async fn another_with(&self, account: &str, variables: &[(&str, &str)]) -> Process {
-        start(self.cluster, &self.namespace, account, &self.namespace, variables).await
+        operator_with(self.cluster, &self.namespace, account, variables).await
     }
 }
 
@@ -233,7 +233,12 @@ async fn rights(cluster: &Cluster, namespace: &str, account: &str) {
 
 /// An operator of the namespace under a new account, which is given its rights.
 pub async fn operator(cluster: &Cluster, namespace: &str, account: &str) -> Process {
-    start(cluster, namespace, account, namespace, &[]).await
+    operator_with(cluster, namespace, account, &[]).await
+}
+
+/// The same with variables in its environment.
+pub async fn operator_with(cluster: &Cluster, namespace: &str, account: &str, variables: &[(&str, &str)]) -> Process {
+    start(cluster, namespace, account, namespace, variables).await
 }
 
 /// The same; it reaches the API server through `line`.

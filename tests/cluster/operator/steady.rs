@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::harness::{ACCOUNT, Operated, condition, gateway, object};
+use super::managed::{everything, files};
 use super::workload::IMAGE;
 use crate::harness::{Cluster, Request, counts, until};
 
@@ -22,6 +23,9 @@ fn objects() -> Vec<Value> {
     for n in 0..UPSTREAMS {
         let url = format!("http://server-{n}.example/mcp");
         objects.push(object("MCPUpstream", &format!("up-{n}"), &json!({"external": {"url": url}})));
+    }
+    for (name, server) in [("files", files()), ("everything", everything())] {
+        objects.push(object("MCPUpstream", name, &json!({"managed": server})));
     }
     for n in 0..CHAINS {
         let spec = json!({"phase": "Response", "entries": [{"name": "mark"}]});

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::harness::{ACCOUNT, Operated, condition, gateway, object};
+use super::managed::files;
 use crate::harness::{Cluster, Request, checkout, until};
 
 /// Has the operator create pods.
@@ -44,7 +45,7 @@ impl Operated<'_> {
         last
     }
 
-    async fn kubectl(&self, arguments: &[&str]) -> String {
+    pub async fn kubectl(&self, arguments: &[&str]) -> String {
         self.cluster.kubectl(&[&["-n", &self.namespace], arguments].concat(), "").await.unwrap()
     }
 
@@ -345,6 +346,10 @@ async fn without_an_image_pods_are_the_users_to_run_and_a_stop_of_the_operator_l
     operated.apply(&[gateway("other")]).await;
     operated.until_made("rolebinding/other-gateway", |made| !made.is_null()).await;
     operated.until_condition("mcpgateways", "other", "Programmed", "False NoReadyPods").await;
+    operated.apply(&[object("MCPUpstream", "files", &json!({"managed": files()}))]).await;
+    let message = operated.until_condition("mcpupstreams", "files", "ResolvedRefs", "False ServerNotFound").await;
+    assert!(message.contains("--gateway-image"), "{message}");
+    assert_eq!(operated.made("service/files-mcp").await, Value::Null);
     assert_eq!(operated.made("deployment/other-gateway").await, Value::Null);
     assert_eq!(operated.made("service/other-gateway").await, Value::Null);
     assert_eq!(operated.object("mcpgateways", "other").await["status"]["addresses"], Value::Null);

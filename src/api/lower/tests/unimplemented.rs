@@ -39,7 +39,7 @@ fn upstreams() -> Vec<Value> {
         }),
         json!({"process": {"command": "x", "session": "PerSession"}, "pinning": {"mode": "Alert"}}),
         json!({"serverRef": {"kind": "Service", "name": "n", "transport": "SSE"}}),
-        json!({"managed": {"image": "i"}}),
+        json!({"managed": {"image": "i", "transport": "SSE"}}),
         json!({"vectorSearch": search}),
         json!({"knowledgeAssistant": assistant}),
     ]

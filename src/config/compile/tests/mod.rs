@@ -18,8 +18,8 @@ use serde_json::value::RawValue;
 
 use super::compile;
 use crate::config::input::{
-    ChainInput, EntryInput, GatewayInput, Inputs, InvalidObject, Namespaces, PluginInput, ProtocolSetting, SourceInput,
-    Takes, UpstreamInput, UpstreamsInput, code_key,
+    ChainInput, EntryInput, GatewayInput, Inputs, InvalidObject, ManagedInput, Namespaces, PluginInput,
+    ProtocolSetting, SourceInput, Takes, UpstreamInput, UpstreamsInput, code_key,
 };
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
@@ -97,7 +97,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
         overrides: Vec::new(),
         refusing: None,
     };
-    UpstreamInput { plan, values: Vec::new(), server: None, share_with: None }
+    UpstreamInput { plan, values: Vec::new(), server: None, managed: None, share_with: None }
 }
 
 /// Returns a plugin whose inline code is its own name. The facts about this code must be added with `know`.

@@ -1,6 +1,7 @@
 //! Upstreams: names, routing order, and which ones refuse calls.
 
 use super::*;
+use crate::domain::reason::Reason;
 
 fn served(plan: &Plan) -> Vec<String> {
     plan.upstreams.iter().map(|u| u.key.to_string()).collect()
@@ -108,4 +109,41 @@ fn a_gateway_that_was_never_accepted_is_stopped_where_it_says_so() {
     inputs.invalid.push(InvalidObject { off: Some(true), ..invalid(Kind::MCPGateway, "gw") });
     let gateway = compile(&inputs, None).0.gateway;
     assert!(gateway.stopped && gateway.refusing.is_some());
+}
+
+#[test]
+fn a_managed_one_is_reached_where_its_server_is_and_a_contradiction_changes_nothing() {
+    let mut inputs = folder();
+    let managed = ManagedInput { port: 1, path: "/mcp".into(), fault: None };
+    inputs.upstreams[0].managed = Some(managed.clone());
+    inputs.upstreams[0].plan.transport = TransportPlan::None;
+    let key = inputs.upstreams[0].plan.key.clone();
+    let taken = || Err((Reason::NameTaken, "it is somebody else's".to_owned()));
+    inputs.managed.insert(key.clone(), taken());
+    let told = ["NameTaken MCPUpstream default/up spec.managed"];
+    let plan = check(&inputs, None, &told);
+    assert_eq!(plan.upstreams[0].refusing.as_ref().map(|refusal| refusal.reason), Some(Reason::NameTaken));
+    assert_eq!(plan.upstreams[0].transport, TransportPlan::None, "nothing is sent there");
+
+    inputs.managed.insert(key.clone(), Ok("http://up-mcp.default.svc:1/mcp".to_owned()));
+    let plan = accepted(&inputs);
+    let url = |plan: &Plan| match &plan.upstreams[0].transport {
+        TransportPlan::External { url, .. } => url.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(url(&plan), "http://up-mcp.default.svc:1/mcp");
+    let mut lost = inputs.clone();
+    lost.managed.insert(key.clone(), taken());
+    let refused = check(&lost, Some(&plan), &told);
+    assert_eq!(refused.upstreams[0].transport, TransportPlan::None, "the earlier form would be called there, too");
+    lost.managed.insert(key.clone(), Err((Reason::Pending, "it is not known yet".to_owned())));
+    let told = ["Pending MCPUpstream default/up spec.managed"];
+    assert_eq!(url(&check(&lost, Some(&plan), &told)), "http://up-mcp.default.svc:1/mcp");
+
+    let fault = Some(("spec.managed.command".to_owned(), "it is missing".to_owned()));
+    inputs.upstreams[0].managed = Some(ManagedInput { fault, ..managed });
+    inputs.managed.insert(key, Ok("http://up-mcp.default.svc:2/mcp".to_owned()));
+    let told = ["InvalidConfig MCPUpstream default/up spec.managed.command"];
+    assert_eq!(url(&check(&inputs, Some(&plan), &told)), "http://up-mcp.default.svc:1/mcp");
+    assert_eq!(check(&inputs, None, &told).upstreams[0].transport, TransportPlan::None);
 }

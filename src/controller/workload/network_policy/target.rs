@@ -17,6 +17,13 @@ pub(in crate::controller) struct Target {
     port: u16,
 }
 
+impl Target {
+    /// Returns the target of a rule of `egress`.
+    pub(in crate::controller) fn of_rule(rule: &EgressRule) -> Self {
+        Self { host: rule.host().to_owned(), port: rule.port() }
+    }
+}
+
 /// The port of a container, by number or by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::controller) enum Port {
@@ -51,7 +58,7 @@ pub(in crate::controller) fn targets(plans: &[&Plan]) -> BTreeSet<Target> {
     let collectors = plans.iter().filter_map(|plan| plan.gateway.tracing.as_ref()).map(|tracing| &tracing.endpoint);
     let plugins = plans.iter().flat_map(|plan| &plan.plugins).filter(|plugin| plugin.enabled);
     let egress = plugins.flat_map(|plugin| &plugin.egress).filter_map(|entry| EgressRule::parse(entry).ok());
-    let egress = egress.map(|rule| Target { host: rule.host().to_owned(), port: rule.port() });
+    let egress = egress.map(|rule| Target::of_rule(&rule));
     urls.chain(collectors).filter_map(|url| of_url(url)).chain(egress).collect()
 }
 

@@ -263,14 +263,14 @@ fn long_selectors_and_many_ports_stay_within_bounds() {
     let labels: BTreeMap<_, _> = (0..2000).map(|n| (format!("label-{n:04}"), "x".repeat(63))).collect();
     let pods = Peer::Pods("ns".to_owned(), labels);
     let open = [Port::Number(8080)];
-    let collapsed = rules(Peers::from([(pods, open.clone().into())]));
-    assert_eq!(collapsed, [json!({"ports": ports(&[443, 6443, 8080, 8443, 16443].map(Port::Number).into())})]);
+    let collapsed = rules(&Peers::from([(pods, open.clone().into())]));
+    assert_eq!(collapsed, [json!({"ports": ports(&open.into())})]);
     let named = Peers::from([(
         Peer::Pods("ns".to_owned(), [("k".repeat(MAX_BYTES), String::new())].into()),
         [Port::Name("web".into())].into(),
     )]);
-    assert_eq!(rules(named), [json!({"ports": [{"protocol": "TCP", "port": 1, "endPort": 65535}]})]);
+    assert_eq!(rules(&named), [json!({"ports": [{"protocol": "TCP", "port": 1, "endPort": 65535}]})]);
     let many = (1..=u16::MAX).map(Port::Number).collect();
-    assert_eq!(rules(Peers::from([(Peer::Anywhere, many)])).len(), 1);
-    assert_eq!(rules(Peers::from([(Peer::Anywhere, (1..u16::MAX).map(Port::Number).collect())])).len(), 1);
+    assert_eq!(rules(&Peers::from([(Peer::Anywhere, many)])).len(), 1);
+    assert_eq!(rules(&Peers::from([(Peer::Anywhere, (1..u16::MAX).map(Port::Number).collect())])).len(), 1);
 }

@@ -71,11 +71,11 @@ fn ports(input: &WorkloadInput<'_>) -> Vec<Value> {
 
 /// Whether a container port can have this name (RFC 6335). The caller passes the name of a listener, which is always a
 /// DNS label.
-fn is_port_name(name: &str) -> bool {
+pub(in crate::controller) fn is_port_name(name: &str) -> bool {
     name.len() <= MAX_PORT_NAME && name.contains(|c: char| c.is_ascii_lowercase()) && !name.contains("--")
 }
 
-fn written_resources(written: Resources) -> Value {
+pub(in crate::controller) fn written_resources(written: Resources) -> Value {
     json!({
         "requests": written.requests.filter(|map| !map.is_empty()),
         "limits": written.limits.filter(|map| !map.is_empty()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, Process};
+use crate::harness::{Cluster, Process, until};
 use crate::operator::harness::{ACCOUNT, Operated, api, apply_roles, condition, gateway, object};
 use crate::operator::snapshots::stored_plan;
 use crate::operator::workload::IMAGE;
@@ -104,11 +104,51 @@ impl Case {
             let edited: DynamicObject = serde_json::from_value(edited).unwrap();
             let gateways = api(&self.operated.client, &self.operated.namespace, "mcpgateways");
             gateways.patch("main", &params, &Patch::Apply(edited)).await.unwrap();
+            if self.needs_server() {
+                if self.right.verb == "delete" && n + 1 == texts.len() {
+                    self.until_there().await;
+                }
+                let tools: DynamicObject = serde_json::from_value(self.tools(n)).unwrap();
+                let upstreams = api(&self.operated.client, &self.operated.namespace, "mcpupstreams");
+                upstreams.patch("tools", &params, &Patch::Apply(tools)).await.unwrap();
+            }
             let plugin: DynamicObject = serde_json::from_value(plugin(text)).unwrap();
             let api = api(&self.operated.client, &self.operated.namespace, "plugins");
             api.patch("say", &params, &Patch::Apply(plugin)).await.unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
+    }
+
+    /// Whether only servers of managed upstreams need the right.
+    fn needs_server(&self) -> bool {
+        let is_removed = ["serviceaccounts", "services", "deployments"].contains(&self.right.resource.as_str());
+        self.right.resource == "statefulsets" || is_removed && self.right.verb == "delete"
+    }
+
+    /// Waits until the object is there that the last edit takes away.
+    async fn until_there(&self) {
+        let name = format!("{}/tools-mcp", self.right.resource);
+        let get = ["get", &name, "-n", &self.operated.namespace, "-o", "name"];
+        until(&format!("{name} is there"), async || self.operated.cluster.kubectl(&get, "").await.ok()).await;
+    }
+
+    /// The managed upstream as it is with this edit: with every other one it has a Deployment or a StatefulSet. The last
+    /// edit needs the right.
+    fn tools(&self, edit: usize) -> Value {
+        let volume = json!({"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "data"}});
+        let server = |volumes: Value| {
+            json!({"managed": {"image": "server:1", "transport": "StreamableHTTP", "ports": [{"name": "mcp", "port": 80}],
+                "volumes": volumes}})
+        };
+        let (deployment, stateful_set) = (server(json!([])), server(json!([volume])));
+        let last = match (self.right.resource.as_str(), self.right.verb.as_str()) {
+            ("services" | "serviceaccounts", "delete") => json!({"external": {"url": "http://tools.example/mcp"}}),
+            ("deployments", "delete") => stateful_set.clone(),
+            ("statefulsets", verb) if verb != "delete" => stateful_set.clone(),
+            _ => deployment.clone(),
+        };
+        let other = if last == deployment { stateful_set } else { deployment };
+        object("MCPUpstream", "tools", if edit.is_multiple_of(2) { &last } else { &other })
     }
 
     /// Whether the gateway wants a NetworkPolicy and an autoscaler with this edit. It does with every other one.

@@ -1,0 +1,275 @@
+//! How the pods of a server are: whether they are ready, and what keeps them from it, in their own words.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus,
+};
+use kube::ResourceExt;
+
+/// The annotation of a pod with the digest of the template that it was created from.
+pub(super) const TEMPLATE: &str = "hawsepipe.dev/template";
+/// Maximum number of characters of a text from a pod's status.
+const MAX_WORDS: usize = 1024;
+/// What a container waits for while nothing is wrong.
+const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+
+/// The pods that should run for a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::controller) struct WantedPods {
+    /// Kind of the workload.
+    pub(in crate::controller) kind: &'static str,
+    /// Name of the workload.
+    pub(in crate::controller) name: String,
+    pub(in crate::controller) replicas: u32,
+    /// The digest of their template.
+    pub(in crate::controller) template: String,
+}
+
+impl WantedPods {
+    /// Returns why the pods do not serve what the spec says: one of them fails, none is ready, or one that serves is of an
+    /// older template. `None` if they serve it, or if there should be none.
+    pub(in crate::controller) fn not_ready(&self, pods: &[Arc<Pod>]) -> Option<String> {
+        if self.replicas == 0 {
+            return None;
+        }
+        let mut present: Vec<_> = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect();
+        present.sort_by_key(|pod| pod.name_any());
+        // Pods that were evicted stay for a long time beside those that took their place.
+        let (over, living): (Vec<_>, Vec<_>) = present.into_iter().partition(|pod| is_over(pod));
+        let failing =
+            |pods: &[&Arc<Pod>]| pods.iter().find_map(|pod| Some(format!("pod {}: {}", pod.name_any(), failure(pod)?)));
+        let ready: Vec<_> = living.iter().filter(|pod| is_ready(pod)).collect();
+        let older = ready.iter().find(|pod| pod.annotations().get(TEMPLATE) != Some(&self.template));
+        failing(&living).or_else(|| match (ready.is_empty(), older) {
+            (true, _) => failing(&over).or_else(|| Some(format!("no pod of {} {} is ready", self.kind, self.name))),
+            (false, Some(older)) => Some(format!("pod {} is not replaced yet", older.name_any())),
+            (false, None) => None,
+        })
+    }
+}
+
+fn is_over(pod: &Pod) -> bool {
+    pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Failed"))
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    conditions(pod).any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn conditions(pod: &Pod) -> impl Iterator<Item = &PodCondition> {
+    pod.status.iter().filter_map(|status| status.conditions.as_ref()).flatten()
+}
+
+/// Returns what keeps a pod from becoming ready, in its own words.
+fn failure(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    if is_over(pod) {
+        return Some(words(status.reason.as_deref().unwrap_or("Failed"), status.message.as_deref()));
+    }
+    let initial = status.init_container_statuses.iter().flatten();
+    let failing = initial.chain(status.container_statuses.iter().flatten()).find_map(container_failure);
+    let unscheduled = || {
+        let mut unscheduled = conditions(pod).filter(|c| c.type_ == "PodScheduled" && c.status == "False");
+        unscheduled.find_map(|c| Some(words(c.reason.as_deref()?, c.message.as_deref())))
+    };
+    failing.or_else(unscheduled)
+}
+
+/// Returns why a container does not run, or why it ended the last time if it is not ready yet.
+fn container_failure(status: &ContainerStatus) -> Option<String> {
+    let state = status.state.as_ref();
+    let waiting = state.and_then(|state| state.waiting.as_ref());
+    let waiting = waiting.filter(|waiting| !waiting.reason.as_deref().is_some_and(|why| STARTING.contains(&why)));
+    let waits =
+        waiting.map(|waiting| words(waiting.reason.as_deref().unwrap_or("Waiting"), waiting.message.as_deref()));
+    let is_failure = |ended: &&ContainerStateTerminated| ended.exit_code != 0 || ended.signal.is_some();
+    let ended = |state: Option<&ContainerState>| {
+        let ended = state.and_then(|state| state.terminated.as_ref()).filter(is_failure)?;
+        Some(words(
+            &format!("it ended with code {} ({})", ended.exit_code, ended.reason.as_deref().unwrap_or("-")),
+            ended.message.as_deref(),
+        ))
+    };
+    let last = ended(state).or_else(|| ended(status.last_state.as_ref())).filter(|_| !status.ready);
+    let told: Vec<_> = waits.into_iter().chain(last).collect();
+    (!told.is_empty()).then(|| format!("container {}: {}", status.name, told.join("; ")))
+}
+
+/// Returns a word and the text that explains it, if there is one.
+fn words(word: &str, text: Option<&str>) -> String {
+    let text = text.map(str::trim).filter(|text| !text.is_empty()).map(|text| format!(": {text}"));
+    format!("{word}{}", text.unwrap_or_default()).chars().take(MAX_WORDS).collect()
+}
+
+/// Removes from a pod everything that [`WantedPods::not_ready`] does not read.
+pub(in crate::controller) fn keep_health(pod: &mut Pod) {
+    pod.spec = None;
+    if let Some(annotations) = &mut pod.metadata.annotations {
+        annotations.retain(|key, _| key == TEMPLATE);
+    }
+    let Some(PodStatus { phase, reason, message, conditions, container_statuses, init_container_statuses, .. }) =
+        pod.status.take()
+    else {
+        return;
+    };
+    let containers = |statuses: Option<Vec<ContainerStatus>>| {
+        statuses.map(|statuses| statuses.into_iter().map(container_health).collect())
+    };
+    let counts = |condition: &PodCondition| matches!(condition.type_.as_str(), "Ready" | "PodScheduled");
+    let conditions = conditions.into_iter().flatten().filter(counts).map(|condition| PodCondition {
+        last_probe_time: None,
+        last_transition_time: None,
+        ..condition
+    });
+    pod.status = Some(PodStatus {
+        phase,
+        reason,
+        message,
+        conditions: Some(conditions.collect()),
+        container_statuses: containers(container_statuses),
+        init_container_statuses: containers(init_container_statuses),
+        ..PodStatus::default()
+    });
+}
+
+fn container_health(status: ContainerStatus) -> ContainerStatus {
+    let ended = |ended: ContainerStateTerminated| ContainerStateTerminated {
+        container_id: None,
+        started_at: None,
+        finished_at: None,
+        ..ended
+    };
+    let state =
+        |state: ContainerState| ContainerState { running: None, terminated: state.terminated.map(ended), ..state };
+    ContainerStatus {
+        name: status.name,
+        ready: status.ready,
+        state: status.state.map(state),
+        last_state: status.last_state.map(state),
+        ..ContainerStatus::default()
+    }
+}
+
+/// Whether two versions of a pod, both reduced by [`keep_health`], are equally well.
+pub(in crate::controller) fn has_same_health(before: &Pod, now: &Pod) -> bool {
+    let parts =
+        |pod: &Pod| (pod.metadata.uid.clone(), pod.metadata.deletion_timestamp.is_some(), pod.metadata.labels.clone());
+    parts(before) == parts(now)
+        && before.metadata.annotations == now.metadata.annotations
+        && before.status == now.status
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn wanted(replicas: u32) -> WantedPods {
+        WantedPods { kind: "Deployment", name: "files-mcp".to_owned(), replicas, template: "new".to_owned() }
+    }
+
+    /// Returns a pod as the watch keeps it.
+    fn pod(name: &str, status: &Value) -> Arc<Pod> {
+        let annotations = json!({TEMPLATE: "new", "other": "x"});
+        let mut pod: Pod = serde_json::from_value(json!({"metadata": {"name": name, "annotations": annotations},
+            "spec": {"containers": []}, "status": status}))
+        .unwrap();
+        keep_health(&mut pod);
+        Arc::new(pod)
+    }
+
+    fn ready() -> Value {
+        json!({"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [container(true, &json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}), &json!({}))]})
+    }
+
+    fn container(is_ready: bool, state: &Value, last: &Value) -> Value {
+        json!({"name": "server", "ready": is_ready, "image": "i", "imageID": "x", "restartCount": 3, "state": state,
+            "lastState": last})
+    }
+
+    fn with(state: &Value, last: &Value) -> Arc<Pod> {
+        pod("b", &json!({"phase": "Pending", "containerStatuses": [container(false, state, last)]}))
+    }
+
+    fn waits(reason: &str, message: &str) -> Value {
+        json!({"waiting": {"reason": reason, "message": message}})
+    }
+
+    /// Checks why pods are not ready.
+    fn check(pods: &[Arc<Pod>], expected: &str) {
+        assert_eq!(wanted(1).not_ready(pods).as_deref(), Some(expected));
+        assert_eq!(wanted(0).not_ready(pods), None, "there should be none");
+    }
+
+    #[test]
+    fn why_a_container_does_not_run_is_told_in_the_pods_own_words() {
+        let ended = json!({"terminated": {"exitCode": 3, "reason": "Error", "message": "no such folder\n"}});
+        let pull = waits("ImagePullBackOff", "Back-off pulling image");
+        let over = "it ended with code 3 (Error): no such folder";
+        let pulling = "container server: ImagePullBackOff: Back-off pulling image";
+        check(&[with(&pull, &json!({}))], &format!("pod b: {pulling}"));
+        check(&[pod("a", &ready()), with(&pull, &json!({}))], &format!("pod b: {pulling}"));
+        let crash = with(&waits("CrashLoopBackOff", "back-off 10s"), &ended);
+        check(&[crash], &format!("pod b: container server: CrashLoopBackOff: back-off 10s; {over}"));
+        check(&[with(&json!({"running": {}}), &ended)], &format!("pod b: container server: {over}"));
+        check(&[with(&ended, &json!({}))], &format!("pod b: container server: {over}"));
+        let mut initial = container(false, &pull, &json!({}));
+        initial["name"] = json!("bridge-copy");
+        let initial = pod("a", &json!({"initContainerStatuses": [initial]}));
+        check(&[initial], "pod a: container bridge-copy: ImagePullBackOff: Back-off pulling image");
+        let long = wanted(1).not_ready(&[with(&waits("ErrImagePull", &"x".repeat(5000)), &json!({}))]).unwrap();
+        assert!(long.len() < 1100, "{}", long.len());
+    }
+
+    #[test]
+    fn a_pod_that_runs_nowhere_is_told_and_one_that_starts_has_its_time() {
+        let none = "no pod of Deployment files-mcp is ready";
+        check(&[], none);
+        check(&[with(&waits("ContainerCreating", ""), &json!({}))], none);
+        let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"});
+        check(&[pod("a", &evicted)], "pod a: Evicted: low on memory");
+        let condition =
+            json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"});
+        check(&[pod("a", &json!({"phase": "Pending", "conditions": [condition]}))], "pod a: Unschedulable: 0/3 nodes");
+    }
+
+    #[test]
+    fn pods_serve_what_the_spec_says_once_one_is_ready_and_none_is_of_an_older_template() {
+        let mut older = Pod::clone(&pod("b", &ready()));
+        older.metadata.annotations = Some([(TEMPLATE.to_owned(), "old".to_owned())].into());
+        let mut ending = older.clone();
+        ending.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        let new = pod("a", &ready());
+        assert_eq!(wanted(2).not_ready(&[Arc::clone(&new)]), None, "one serves");
+        assert_eq!(wanted(1).not_ready(&[Arc::clone(&new), Arc::new(ending)]), None, "it is on its way out");
+        let evicted = pod("0", &json!({"phase": "Failed", "reason": "Evicted", "conditions": []}));
+        assert_eq!(wanted(1).not_ready(&[evicted, Arc::clone(&new)]), None, "another pod took its place");
+        let message = wanted(1).not_ready(&[new, Arc::new(older)]);
+        assert_eq!(message.as_deref(), Some("pod b is not replaced yet"));
+        let restarted = container(true, &json!({"running": {}}), &json!({"terminated": {"exitCode": 1}}));
+        let mut status = ready();
+        status["containerStatuses"] = json!([restarted]);
+        assert_eq!(wanted(1).not_ready(&[pod("a", &status)]), None, "it serves again");
+    }
+
+    #[test]
+    fn what_ticks_in_a_pod_is_no_news() {
+        let at = |time: &str, is_ready: &str| {
+            let condition = json!({"type": "Ready", "status": is_ready, "lastTransitionTime": time});
+            let ended =
+                json!({"terminated": {"exitCode": 1, "startedAt": time, "finishedAt": time, "containerID": time}});
+            pod(
+                "a",
+                &json!({"conditions": [condition, {"type": "Initialized", "status": is_ready}], "startTime": time,
+                "containerStatuses": [container(true, &json!({"running": {"startedAt": time}}), &ended)]}),
+            )
+        };
+        let before = at("2026-01-01T00:00:00Z", "True");
+        assert!(has_same_health(&before, &at("2026-01-02T00:00:00Z", "True")));
+        assert!(!has_same_health(&before, &at("2026-01-01T00:00:00Z", "False")));
+        assert!(before.spec.is_none() && !before.annotations().contains_key("other"));
+    }
+}

@@ -1,0 +1,243 @@
+//! Tests of what is written for servers, and when.
+
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tower::BoxError;
+
+use super::*;
+use crate::controller::compiled::CompiledObjects;
+use crate::controller::lease::Leadership;
+use crate::controller::liveness::Liveness;
+use crate::controller::operator::tests::{Answer, answer, serve};
+use crate::controller::status::tests::read;
+use crate::controller::workload::ImagePullPolicy;
+
+/// A loop that uses an API server without objects.
+struct Running {
+    servers: ManagedLoop,
+    leadership: Leadership,
+    plans: watch::Sender<PlanningState>,
+    managed: watch::Receiver<ManagedServers>,
+    /// The paths of all writes.
+    written: Arc<Mutex<Vec<String>>>,
+    /// Has what is late seen.
+    seen: CancellationToken,
+}
+
+/// What is wrong in the cluster.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// Somebody else has the name among the objects of this plural.
+    Taken(&'static str),
+    /// There is a Deployment of the upstream, and it cannot be deleted.
+    Kept,
+    /// The pods of servers cannot be listed.
+    NoPods,
+    /// A Service of the upstream is seen only once a test says so.
+    Late,
+}
+
+/// Returns an object that belongs to the upstream.
+fn ours(version: &str, kind: &str) -> Value {
+    let owner = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "MCPUpstream", "name": "up", "uid": "u"});
+    let metadata =
+        json!({"name": "up-mcp", "namespace": "ns", "uid": "x", "resourceVersion": "2", "ownerReferences": [owner]});
+    json!({"apiVersion": version, "kind": kind, "metadata": metadata})
+}
+
+impl Fault {
+    /// Returns what the API server answers because of it. What is late is seen once `seen` is cancelled.
+    fn answer(self, method: &Method, (path, query): (&str, &str), seen: &CancellationToken) -> Option<Answer> {
+        let denied =
+            || answer(StatusCode::FORBIDDEN, json!({"kind": "Status", "code": 403, "reason": "Forbidden"}).to_string());
+        match (self, method) {
+            (Self::Taken(plural), &Method::GET) if path.ends_with("/up-mcp") && path.contains(plural) => {
+                let theirs = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                    "metadata": {"name": "up-mcp", "uid": "theirs"}});
+                Some(answer(StatusCode::OK, theirs.to_string()))
+            }
+            (Self::Kept, &Method::GET) if path.ends_with("/deployments") && !query.contains("watch=true") => {
+                let items = [ours("apps/v1", "Deployment")];
+                let list =
+                    json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items});
+                Some(answer(StatusCode::OK, list.to_string()))
+            }
+            (Self::Kept, &Method::DELETE) => Some(denied()),
+            (Self::NoPods, &Method::GET) if path.ends_with("/pods") && query.contains("upstream") => Some(denied()),
+            (Self::Late, &Method::GET) if path.ends_with("/services") && query.contains("watch=true") => {
+                let event = format!("{{\"type\": \"ADDED\", \"object\": {}}}\n", ours("v1", "Service"));
+                let seen = seen.clone();
+                let comes = async move {
+                    seen.cancelled().await;
+                    Ok::<_, BoxError>(Frame::data(Bytes::from(event)))
+                };
+                let events = stream::once(comes).chain(stream::pending());
+                Some(Response::new(StreamBody::new(events).boxed_unsync()))
+            }
+            (_, &Method::GET) if path.ends_with("/up-mcp") => {
+                let status = json!({"kind": "Status", "code": 404, "reason": "NotFound"});
+                Some(answer(StatusCode::NOT_FOUND, status.to_string()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Starts the loop.
+async fn running(fault: Fault) -> Running {
+    let written = Arc::<Mutex<Vec<String>>>::default();
+    let (sent, seen) = (Arc::clone(&written), CancellationToken::new());
+    let late = seen.clone();
+    let server = tower::service_fn(move |request: Request<Body>| {
+        let path = request.uri().path().to_owned();
+        if request.method() != Method::GET {
+            sent.lock().unwrap().push(path.clone());
+        }
+        let asked = (path.as_str(), request.uri().query().unwrap_or_default());
+        let found = fault.answer(request.method(), asked, &late);
+        async move {
+            match found {
+                Some(answer) => Ok(answer),
+                None => serve(request, json!([]), Arc::default()).await,
+            }
+        }
+    });
+    let (client, leadership) = (Client::new(server, "ns"), Leadership::default());
+    leadership.set(Some(Instant::now() + Duration::from_secs(600)));
+    let watches = Arc::new(Watches::start(&client, Default::default(), true));
+    let writer = Writer::new(client, leadership.clone(), Liveness::default().pulse("servers"));
+    let (plans, planned) = watch::channel(PlanningState::default());
+    let (told, managed) = watch::channel(ManagedServers::default());
+    watches.cache_sync.settled().await;
+    let pods =
+        PodSettings { image: "gateway:1".to_owned(), pull_policy: ImagePullPolicy::IfNotPresent, assigned_ids: false };
+    let servers = ManagedLoop::new(writer, watches, (pods, "cluster.local".to_owned()), planned, told);
+    Running { servers, leadership, plans, managed, written, seen }
+}
+
+impl Running {
+    fn plan(&self, term: Option<u64>, upstream: &Value) {
+        plan(&self.plans, term, upstream);
+    }
+
+    /// Runs a round. Returns the kinds that were written.
+    async fn round(&mut self) -> Vec<String> {
+        self.servers.round().await;
+        self.servers.publish(&Notify::new());
+        let paths = std::mem::take(&mut *self.written.lock().unwrap());
+        paths.iter().map(|path| path.rsplit('/').nth(1).unwrap().to_owned()).collect()
+    }
+}
+
+fn plan(plans: &watch::Sender<PlanningState>, term: Option<u64>, upstream: &Value) {
+    let object = read(Kind::MCPUpstream, "up", upstream, &json!({}));
+    let compiled = Arc::new(CompiledObjects { objects: [object].into(), ..CompiledObjects::default() });
+    plans.send_replace(PlanningState { compiled, term, ..PlanningState::default() });
+}
+
+fn managed_spec() -> Value {
+    json!({"managed": {"image": "i", "transport": "StreamableHTTP", "ports": [{"name": "mcp", "port": 1}]}})
+}
+
+#[tokio::test]
+async fn only_what_was_planned_in_this_term_is_written() {
+    let mut running = running(Fault::None).await;
+    let term = running.leadership.term();
+    for other in [None, term.map(|term| term + 1)] {
+        running.plan(other, &managed_spec());
+        assert_eq!(running.round().await, [""; 0], "{other:?}");
+        assert!(running.managed.borrow().is_empty(), "no status is written of what was not looked at");
+    }
+    running.plan(term, &managed_spec());
+    let all = ["serviceaccounts", "networkpolicies", "services", "deployments"];
+    assert_eq!(running.round().await, all, "pods come last");
+    let server = running.managed.borrow().values().next().cloned().unwrap();
+    assert_eq!((server.kind, server.fault, server.generation), (Some("Deployment"), None, 3));
+    assert_eq!(server.not_ready.as_deref(), Some("no pod of Deployment up-mcp is ready"));
+    running.leadership.set(None);
+    running.plan(None, &managed_spec());
+    assert_eq!(running.round().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn no_pods_start_without_their_account_and_their_policy() {
+    for (taken, others) in
+        [("serviceaccounts", ["networkpolicies", "services"]), ("networkpolicies", ["serviceaccounts", "services"])]
+    {
+        let mut running = running(Fault::Taken(taken)).await;
+        running.plan(running.leadership.term(), &managed_spec());
+        assert_eq!(running.round().await, others, "{taken}");
+        let fault = running.managed.borrow().values().next().and_then(|server| server.fault.clone());
+        assert_eq!(fault.map(|(reason, _)| reason), Some(Reason::NameTaken), "{taken}");
+    }
+}
+
+#[tokio::test]
+async fn a_workload_that_cannot_be_deleted_stays_the_only_one() {
+    let mut running = running(Fault::Kept).await;
+    let mut spec = managed_spec();
+    spec["managed"]["volumes"] =
+        json!([{"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    running.plan(running.leadership.term(), &spec);
+    assert_eq!(running.round().await, ["serviceaccounts", "networkpolicies", "deployments", "services"]);
+    let fault = running.managed.borrow().values().next().and_then(|server| server.fault.clone());
+    assert_eq!(fault.map(|(reason, _)| reason), Some(Reason::Forbidden));
+}
+
+#[tokio::test]
+async fn what_is_left_of_an_earlier_server_goes_even_if_it_is_seen_late() {
+    let mut running = running(Fault::Late).await;
+    running.plan(running.leadership.term(), &json!({"external": {"url": "http://up/mcp"}}));
+    assert_eq!(running.round().await, [""; 0]);
+    running.seen.cancel();
+    let is_seen = async || {
+        while running.servers.watches.owned("services", "ns", "up-mcp").is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), is_seen()).await.expect("in time");
+    assert_eq!(running.round().await, ["services"]);
+}
+
+#[tokio::test]
+async fn of_pods_that_cannot_be_listed_nothing_is_said() {
+    let mut running = running(Fault::NoPods).await;
+    running.plan(running.leadership.term(), &managed_spec());
+    running.round().await;
+    let server = running.managed.borrow().values().next().cloned().unwrap();
+    assert_eq!((server.fault, server.not_ready), (None, None));
+}
+
+#[tokio::test]
+async fn an_upstream_without_a_server_has_none_and_an_invalid_one_is_left_alone() {
+    let mut running = running(Fault::None).await;
+    let term = running.leadership.term();
+    for spec in [json!({"external": {"url": "http://up/mcp"}}), json!({"managed": {"image": 7}})] {
+        running.plan(term, &spec);
+        assert_eq!(running.round().await, [""; 0], "{spec}");
+    }
+}
+
+#[tokio::test]
+async fn each_new_plan_is_taken_in() {
+    let Running { servers, leadership, plans, mut managed, written, .. } = running(Fault::None).await;
+    let (term, changed) = (leadership.term(), Arc::<Notify>::default());
+    let _loop = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(servers.run(changed)));
+    // After the first, the loop waits for nothing but the next.
+    for (spec, count) in [(managed_spec(), 1), (json!({"external": {"url": "http://up/mcp"}}), 0), (managed_spec(), 1)]
+    {
+        plan(&plans, term, &spec);
+        let is_told = managed.wait_for(|servers| servers.len() == count);
+        tokio::time::timeout(Duration::from_secs(30), is_told).await.expect("in time").unwrap();
+    }
+    assert!(!written.lock().unwrap().is_empty());
+}
