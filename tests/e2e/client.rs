@@ -1,6 +1,6 @@
 //! The client pod, and what it counts.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::commands::{MCP, apply, kubectl, try_run, until};
 
@@ -51,4 +51,43 @@ pub fn no_call_failed(before: Answered) {
         println!("{failure}");
     }
     assert!(failures.is_empty(), "{} calls failed", failures.len());
+}
+
+/// Makes one call in the client's pod, with the Node.js that is in it.
+const CALL: &str = r"
+const meta = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientInfo': { name: 'e2e', version: '1' },
+  'io.modelcontextprotocol/clientCapabilities': {},
+};
+const params = { ...JSON.parse(process.argv[1]), _meta: meta };
+const response = await fetch('http://main-gateway.mcp.svc:8080/mcp', {
+  method: 'POST',
+  headers: {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    'mcp-protocol-version': '2026-07-28',
+    'mcp-method': 'tools/call',
+    'mcp-name': params.name,
+  },
+  body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
+});
+const body = await response.text();
+const data = body.split('\n').filter((line) => line.startsWith('data:')).pop();
+console.log(data ? data.slice(5) : body);
+";
+
+/// Calls a tool once, beside the client, and returns the result.
+///
+/// # Errors
+/// The answer, if it has no result.
+pub fn call(tool: &str, arguments: &Value) -> Result<Value, String> {
+    let params = json!({"name": tool, "arguments": arguments}).to_string();
+    let node = ["exec", "-n", MCP, "client", "--", "node", "--input-type=module", "--eval", CALL, "--", &params];
+    let said = try_run("kubectl", &node, "")?;
+    let mut answer: Value = serde_json::from_str(&said).map_err(|_| said.clone())?;
+    match answer["result"].take() {
+        Value::Null => Err(said),
+        result => Ok(result),
+    }
 }

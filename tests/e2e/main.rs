@@ -8,6 +8,7 @@ mod commands;
 mod install;
 mod replacing;
 mod sandbox;
+mod stdio;
 mod uninstall;
 
 use std::panic::catch_unwind;
@@ -15,9 +16,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 /// What is done, in this order: each step finds what the ones before it made.
-const STEPS: [(&str, fn()); 9] = [
+const STEPS: [(&str, fn()); 11] = [
     ("install the charts; the first call", install::from_nothing_to_the_first_call),
     ("what confines plugins confines them in a pod", sandbox::a_plugin_is_confined),
+    ("servers on stdio in images without a shell", stdio::images_without_a_shell),
+    ("servers on stdio that are killed, and that end", stdio::processes_that_end),
     ("another template of the gateway's pods", replacing::a_new_template),
     ("another image of operator and gateways", replacing::a_new_image),
     ("each pod of the gateway is evicted", replacing::evictions),

@@ -1,7 +1,8 @@
 //! What is left of a release that is uninstalled.
 
 use super::client;
-use super::commands::{MCP, SYSTEM, helm, kubectl, until};
+use super::commands::{MCP, SYSTEM, helm, kubectl, try_run, until};
+use super::stdio::until_processes;
 
 /// Every object of a namespace but Events, as `kind/name`.
 fn objects(namespace: &str) -> Vec<String> {
@@ -29,7 +30,7 @@ pub fn leaves_what_users_made() {
     let users = objects(MCP);
     helm(&["uninstall", "hawsepipe", "-n", SYSTEM, "--wait"]);
     until("nothing of the chart is left", || {
-        let left = super::commands::try_run("kubectl", &["get", "-f", "-", "--ignore-not-found", "-o", "name"], &made)?;
+        let left = try_run("kubectl", &["get", "-f", "-", "--ignore-not-found", "-o", "name"], &made)?;
         if left.is_empty() { Ok(()) } else { Err(left) }
     });
     only(SYSTEM, &["secret/sh.helm.release.v1.hawsepipe-crds."]);
@@ -40,9 +41,14 @@ pub fn leaves_what_users_made() {
     // The gateways serve on.
     client::no_call_failed(before);
     kubectl(&["delete", "pod/client", "configmap/client", "mcpgateway/main", "-n", MCP]);
-    let everything =
-        ["pod/everything-", "replicaset.apps/everything-", "deployment.apps/everything", "service/everything"];
-    let slices = ["endpoints/everything", "endpointslice.discovery.k8s.io/everything-"];
-    let ours = ["mcpupstream.hawsepipe.dev/", "plugin.hawsepipe.dev/", "pluginchain.hawsepipe.dev/"];
-    only(MCP, &[&everything[..], &slices, &ours].concat());
+    until("what was made for the gateway is gone", || {
+        let left: Vec<_> = objects(MCP).into_iter().filter(|object| object.contains("/main")).collect();
+        if left.is_empty() { Ok(()) } else { Err(left.join(" ")) }
+    });
+    // Servers stay with their upstreams; the sessions that the gateway had with them end with it.
+    until_processes("musl", 0);
+    until_processes("scratch", 1);
+    kubectl(&["delete", "mcpupstreams", "--all", "-n", MCP]);
+    only(MCP, &["plugin.hawsepipe.dev/", "pluginchain.hawsepipe.dev/"]);
+    until_processes("scratch", 0);
 }

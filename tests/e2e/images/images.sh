@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes archives of the images of the end-to-end test, on a machine that reaches no registry of images. Needs root.
 #
-#   images.sh BINARY BRIDGE FOLDER   writes pause.tar, coredns.tar, hawsepipe.tar and everything.tar into the folder
+#   images.sh BINARY BRIDGE FOLDER   writes pause.tar, coredns.tar, hawsepipe.tar, everything.tar, stdio-musl.tar and
+#                                    stdio-scratch.tar into the folder
 #
 # The project's image is made by `make image` from the project's Dockerfile, on bases that are made here:
 #   BASE_IMAGE  the packages that distroless/cc-debian12 has, from Debian
@@ -25,7 +26,7 @@ require_programs() {
     local program package
     local -a packages=()
     (( EUID == 0 )) || { echo "images are made as root: run it as root, for example with sudo" >&2; exit 1; }
-    for program in buildah debootstrap dpkg-deb:dpkg cc:gcc npm; do
+    for program in buildah debootstrap dpkg-deb:dpkg cc:gcc go:golang musl-gcc:musl-tools npm; do
         package=${program#*:}
         command -v "${program%:*}" >/dev/null || packages+=("$package")
     done
@@ -162,6 +163,23 @@ EOF
     archive localhost/everything:e2e everything.tar localhost/everything:e2e
 }
 
+# An MCP server on stdio, for an image that has musl alone, and for one that has no file besides it.
+make_stdio() {
+    local name server=$root/tests/e2e/server folder=$work/stdio
+    [[ ! $archives/stdio-scratch.tar -nt $server/main.go || ! $archives/stdio-scratch.tar -nt $server/go.sum ]] || return 0
+    say "images of the MCP servers on stdio"
+    rm -rf "$folder" && mkdir -p "$folder/musl/lib" "$folder/scratch"
+    (cd "$server" && CGO_ENABLED=0 go build -trimpath -o "$folder/scratch/server" .)
+    (cd "$server" && CGO_ENABLED=1 CC=musl-gcc go build -trimpath -o "$folder/musl/server" .)
+    # Debian's loader is a link to its library; images that are made for musl have one file of this name.
+    cp -L /lib/ld-musl-*.so.1 "$folder/musl/lib/"
+    for name in musl scratch; do
+        image_of "localhost/stdio-$name:e2e" "$folder/$name"
+        archive "localhost/stdio-$name:e2e" "stdio-$name.tar" "localhost/stdio-$name:e2e"
+    done
+    rm -rf "$folder"
+}
+
 require_programs
 mkdir -p "$TMPDIR" "$archives"
 printf '[storage]\ndriver = "vfs"\ngraphroot = "%s/storage"\nrunroot = "%s/run"\n' "$work" "$work" >"$work/storage.conf"
@@ -173,4 +191,5 @@ make_node
 make_rust
 make_hawsepipe
 make_everything
+make_stdio
 buildah rmi --prune --force >/dev/null
