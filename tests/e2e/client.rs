@@ -11,20 +11,20 @@ pub fn start() {
 }
 
 /// The lines of its log that are about `key`.
-fn lines(key: &str) -> Vec<Value> {
-    // Before it has started there is no log.
-    let log = try_run("kubectl", &["logs", "-n", MCP, "client"], "").unwrap_or_default();
+///
+/// # Errors
+/// If there is no log, as before it has started.
+fn lines(key: &str) -> Result<Vec<Value>, String> {
+    let log = try_run("kubectl", &["logs", "-n", MCP, "client"], "")?;
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines.filter(|line| line.get(key).is_some()).collect()
+    Ok(lines.filter(|line| line.get(key).is_some()).collect())
 }
 
 /// When its first call was answered, in milliseconds since 1970.
 pub fn first_answer() -> u64 {
     until("the client's first call is answered", || {
-        lines("first")
-            .first()
-            .and_then(|line| line["first"].as_u64())
-            .ok_or_else(|| format!("{:?}", lines("waiting").last()))
+        let first = lines("first")?.first().and_then(|line| line["first"].as_u64());
+        first.ok_or_else(|| format!("{:?}", lines("waiting")))
     })
 }
 
@@ -34,7 +34,7 @@ const KINDS: [&str; 4] = ["modern", "legacy", "long", "sessions"];
 pub type Answered = [u64; KINDS.len()];
 
 pub fn answered() -> Answered {
-    let counts = lines("inFlight").pop().unwrap_or_default();
+    let counts = lines("inFlight").ok().and_then(|mut counts| counts.pop()).unwrap_or_default();
     KINDS.map(|kind| counts[kind].as_u64().unwrap_or_default())
 }
 
@@ -45,8 +45,8 @@ pub fn no_call_failed(before: Answered) {
         let more = now.iter().zip(before).all(|(now, before)| *now > before);
         more.then_some(()).ok_or_else(|| format!("{KINDS:?}: {now:?}, {before:?} before"))
     });
-    let failures = lines("failure");
-    println!("calls: {}", lines("inFlight").pop().unwrap_or_default());
+    let failures = until("the client's log is read", || lines("failure"));
+    println!("calls: {:?}", lines("inFlight").ok().and_then(|mut counts| counts.pop()));
     for failure in failures.iter().take(10) {
         println!("{failure}");
     }
