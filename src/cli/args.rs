@@ -13,7 +13,7 @@ pub use self::asks::{
 pub use self::source::{OptionArgs, SourceArgs};
 use super::address::Address;
 use super::formats::ListFormat;
-use super::names::label;
+use super::names::{gateway, label};
 use crate::source::cluster::ServiceAccountName;
 
 /// An MCP gateway that runs your own JavaScript on every tool call.
@@ -132,7 +132,7 @@ Examples:
 HAWSEPIPE_LOG sets the log level, or directives such as info,hawsepipe::node=debug.")]
 pub struct GatewayArgs {
     /// The MCPGateway to run
-    #[arg(long, value_name = "NAME", value_parser = label, env = "HAWSEPIPE_GATEWAY_NAME")]
+    #[arg(long, value_name = "NAME", value_parser = gateway, env = "HAWSEPIPE_GATEWAY_NAME")]
     pub name: String,
     /// The namespace of the MCPGateway
     #[arg(long, value_name = "NS", value_parser = label, env = "HAWSEPIPE_GATEWAY_NAMESPACE")]

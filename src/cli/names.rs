@@ -1,10 +1,20 @@
 //! Names of objects of Kubernetes on the command line.
 
-/// Parses the name of a namespace or of a gateway, an RFC 1123 label.
+/// Parses the name of a namespace, an RFC 1123 label.
 pub fn label(written: &str) -> Result<String, String> {
     match is_label(written) {
         true => Ok(written.to_owned()),
         false => Err(format!("{written:?} is not such a name: lower-case letters, digits and '-', at most 63")),
+    }
+}
+
+/// Parses the name of an MCPGateway, whose definition has the same rule.
+pub fn gateway(written: &str) -> Result<String, String> {
+    match is_label(written) && written.len() <= 48 && written.starts_with(|c: char| c.is_ascii_lowercase()) {
+        true => Ok(written.to_owned()),
+        false => Err(format!(
+            "{written:?} is not such a name: lower-case letters, digits and '-', a letter first, at most 48"
+        )),
     }
 }
 
@@ -28,7 +38,10 @@ mod tests {
             Args::try_parse_from(arguments).map(drop).map_err(|error| error.to_string())
         };
         assert_eq!(parsed("main-1", "mcp"), Ok(()));
-        for (name, namespace) in [("Main X", "mcp"), ("", "mcp"), ("main", "m.c"), ("main-", "mcp")] {
+        let long = "m".repeat(49);
+        let wrong =
+            [("Main X", "mcp"), ("", "mcp"), ("main", "m.c"), ("main-", "mcp"), ("1main", "mcp"), (&long, "mcp")];
+        for (name, namespace) in wrong {
             let error = parsed(name, namespace).unwrap_err();
             assert!(error.contains("is not such a name"), "{name} {namespace}: {error}");
         }

@@ -1,4 +1,4 @@
-//! The methods of the requests that clients and gateways send.
+//! The methods of requests, and what the versions of MCP say of each.
 
 use std::fmt;
 
@@ -6,25 +6,49 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::version::Era;
 
-/// A method of a request, from MCP 2025-03-26 to 2026-07-28.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+macro_rules! methods {
+    ($(#[doc = $doc:literal] $method:ident = $name:literal,)*) => {
+        /// A method of a request that this gateway serves, sends, or routes by its headers.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Method { $(#[doc = $doc] $method,)* }
+
+        impl Method {
+            #[cfg(test)]
+            const ALL: &[Self] = &[$(Self::$method,)*];
+
+            /// Returns the method of this name; `None` if it is none of these.
+            pub fn parse(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$method),)*
+                    _ => None,
+                }
+            }
+
+            /// Returns the name of the method in a message.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$method => $name,)* }
+            }
+        }
+    };
+}
+
+methods! {
     /// `initialize`: begins a session.
-    Initialize,
+    Initialize = "initialize",
     /// `server/discover`: asks what the server is and can do.
-    Discover,
+    Discover = "server/discover",
     /// `ping`: asks whether the other side still answers.
-    Ping,
+    Ping = "ping",
     /// `logging/setLevel`: sets the lowest level of log messages.
-    SetLogLevel,
+    SetLogLevel = "logging/setLevel",
     /// `tools/list`: lists tools.
-    ListTools,
+    ListTools = "tools/list",
     /// `tools/call`: calls a tool.
-    CallTool,
+    CallTool = "tools/call",
     /// `prompts/get`: fetches a prompt.
-    GetPrompt,
+    GetPrompt = "prompts/get",
     /// `resources/read`: reads a resource.
-    ReadResource,
+    ReadResource = "resources/read",
 }
 
 /// The member of `params` that names the item that a request is about.
@@ -37,36 +61,6 @@ pub enum ItemParam {
 }
 
 impl Method {
-    const ALL: [Self; 8] = [
-        Self::Initialize,
-        Self::Discover,
-        Self::Ping,
-        Self::SetLogLevel,
-        Self::ListTools,
-        Self::CallTool,
-        Self::GetPrompt,
-        Self::ReadResource,
-    ];
-
-    /// Returns the method of this name; `None` if there is none.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|method| method.as_str() == name)
-    }
-
-    /// Returns the name of the method in a message.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Initialize => "initialize",
-            Self::Discover => "server/discover",
-            Self::Ping => "ping",
-            Self::SetLogLevel => "logging/setLevel",
-            Self::ListTools => "tools/list",
-            Self::CallTool => "tools/call",
-            Self::GetPrompt => "prompts/get",
-            Self::ReadResource => "resources/read",
-        }
-    }
-
     /// Whether the versions of this era have the method.
     pub const fn is_of(self, era: Era) -> bool {
         match self {
@@ -111,7 +105,7 @@ mod tests {
 
     #[test]
     fn each_method_is_found_by_its_name() {
-        for method in Method::ALL {
+        for method in Method::ALL.iter().copied() {
             assert_eq!(Method::parse(method.as_str()), Some(method));
             let json = serde_json::to_string(&method).unwrap();
             assert_eq!(serde_json::from_str::<Method>(&json).unwrap(), method);

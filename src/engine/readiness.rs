@@ -16,7 +16,7 @@ pub enum NotReady {
     #[error("no plan is in force yet")]
     NoPlan,
     /// Calls would wait for workers.
-    #[error("plugins of the first plan are still being loaded")]
+    #[error("plugins are still being loaded")]
     Loading,
     /// The shutdown has begun.
     #[error("this gateway is about to end")]
@@ -25,8 +25,9 @@ pub enum NotReady {
 
 impl Engine {
     /// Checks whether this process is ready for calls. The first time, it is ready once every plugin of the plan has a
-    /// worker or has failed to load, or after 20 seconds. Plugins of later plans do not count, because replicas load
-    /// them at the same time: all of them would leave their Service at once.
+    /// worker, is stood in for by an older form that has one, or has failed to load; or 20 seconds after the first plan.
+    /// Afterwards plugins do not count, because replicas load those of a new plan at the same time: all of them would
+    /// leave their Service at once.
     ///
     /// # Errors
     /// Why the process is not ready.
@@ -38,7 +39,7 @@ impl Engine {
         if self.state.was_ready.load(Ordering::Acquire) {
             return Ok(());
         }
-        let late = self.late_plugins();
+        let late = self.unserved_plugins();
         if !late.is_empty() && self.clock.monotonic().saturating_sub(*since) < PATIENCE {
             return Err(NotReady::Loading);
         }
@@ -46,7 +47,7 @@ impl Engine {
         if !self.state.was_ready.swap(true, Ordering::AcqRel) && !late.is_empty() {
             let plugins: Vec<_> = late.iter().map(ToString::to_string).collect();
             let plugins = plugins.join(", ");
-            tracing::warn!(plugins, "ready, although these plugins are not loaded {PATIENCE:?} after the first plan");
+            tracing::warn!(plugins, "ready, although these plugins are not loaded yet");
         }
         Ok(())
     }

@@ -117,7 +117,7 @@ impl ClientRequest<'_> {
             log_level: wanted.log_level,
             client: &OutboxSender { wanted, outbox },
             reservation: outbox.reservation(),
-            check_mirrored: (client.era() == Era::Modern).then_some(&check_mirrored),
+            check_mirrored: Some(&check_mirrored),
             within: None,
         };
         gate.engine.call(request).await

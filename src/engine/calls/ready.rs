@@ -1,4 +1,4 @@
-//! Checks, before anything is sent, whether all plugins that guard a call can run.
+//! Which plugins are loaded: whether those that guard a call can run, before anything is sent, and which are late.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +77,16 @@ impl Engine {
         let wanted = linked.wanted().into_iter();
         let late = wanted.filter(|(key, plugin)| plugin.as_ref().is_ok_and(|plugin| is_late(key, plugin)));
         late.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Returns the late plugins for which no older form runs, so that calls wait for them.
+    pub(crate) fn unserved_plugins(&self) -> Vec<ObjectKey> {
+        let linked = Arc::clone(&self.snapshot().linked);
+        let serves = |key: &ObjectKey| {
+            let older = linked.stand_ins.get(key).map(|form| self.plugins.loading(&form.plugin));
+            older == Some(Loading::Loaded)
+        };
+        self.late_plugins().into_iter().filter(|key| !serves(key)).collect()
     }
 
     /// Waits until a plugin is loaded or has failed to load.

@@ -62,3 +62,19 @@ async fn an_older_form_that_is_being_loaded_instead_is_waited_for() {
     engine.plugins.is("put old", Loading::Loaded);
     assert_eq!(engine.readiness(), Ok(()));
 }
+
+#[tokio::test]
+async fn a_new_form_is_not_waited_for_while_an_older_one_runs() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "put old")]);
+    let before = start(&inputs).await;
+    let kept = before.kept_forms();
+    inputs.plugins.last_mut().unwrap().source = SourceInput::Inline("put new".into());
+    know(&mut inputs, "put new", "index.js", &["default"]);
+    let engine = engine(Server::default());
+    engine.restore_forms(kept);
+    engine.plugins.is("put new", Loading::Underway);
+    apply(&engine, &inputs).await;
+    assert_eq!(engine.readiness(), Ok(()));
+    assert!(!engine.late_plugins().is_empty(), "hawsepipe wait waits for it");
+}
