@@ -24,7 +24,7 @@ async fn a_namespace_that_does_not_exist_is_named_and_stops_nothing() {
 #[tokio::test]
 async fn servers_of_other_kinds_are_watched_in_the_namespaces_that_are_watched_alone() {
     let operated = Operated::start().await;
-    let server = json!({"apiGroup": "apps", "kind": "StatefulSet", "name": "server"});
+    let server = json!({"apiGroup": "apps", "kind": "DaemonSet", "name": "server"});
     operated.apply(&[gateway("main"), object("MCPUpstream", "up", &json!({"serverRef": server}))]).await;
     let why = operated.until_condition("mcpupstreams", "up", "ResolvedRefs", "False KindNotSupported").await;
     assert!(
