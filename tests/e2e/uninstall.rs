@@ -45,7 +45,7 @@ pub fn leaves_what_users_made() {
         let left: Vec<_> = objects(MCP).into_iter().filter(|object| object.contains("/main")).collect();
         if left.is_empty() { Ok(()) } else { Err(left.join(" ")) }
     });
-    // Servers stay with their upstreams; the sessions that the gateway had with them end with it.
+    // Servers stay with their upstreams; processes that only the gateway used end when they are idle.
     until_processes("musl", 0);
     until_processes("scratch", 1);
     kubectl(&["delete", "mcpupstreams", "--all", "-n", MCP]);
