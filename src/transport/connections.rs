@@ -36,7 +36,7 @@ const FIRST_REQUEST: Duration = Duration::from_secs(1);
 /// How long to wait after a connection could not be accepted, for example because the process is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The placeholder for an unknown local address.
+/// Stands for a local address that the system does not tell.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// The two ends of a request's connection, stored in the request's extensions.

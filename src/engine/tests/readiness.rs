@@ -44,17 +44,21 @@ async fn the_first_readiness_does_not_wait_for_ever() {
     assert_eq!(engine.late_plugins(), [ObjectKey::new("default", "c0")]);
 }
 
-#[tokio::test]
-async fn an_older_form_that_is_being_loaded_instead_is_waited_for() {
+/// An engine that keeps an older form of a Guard, and inputs with an edited one.
+async fn edited() -> (Inputs, Gateway) {
     let mut inputs = bare();
     scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "put old")]);
     let before = start(&inputs).await;
-    let kept = before.kept_forms();
-    let source = SourceInput::Inline("put new".into());
-    inputs.plugins.last_mut().unwrap().source = source;
+    inputs.plugins.last_mut().unwrap().source = SourceInput::Inline("put new".into());
     know(&mut inputs, "put new", "index.js", &["default"]);
     let engine = engine(Server::default());
-    engine.restore_forms(kept);
+    engine.restore_forms(before.kept_forms());
+    (inputs, engine)
+}
+
+#[tokio::test]
+async fn an_older_form_that_is_being_loaded_instead_is_waited_for() {
+    let (inputs, engine) = edited().await;
     engine.plugins.cannot_load("put new");
     engine.plugins.is("put old", Loading::Underway);
     apply(&engine, &inputs).await;
@@ -65,14 +69,7 @@ async fn an_older_form_that_is_being_loaded_instead_is_waited_for() {
 
 #[tokio::test]
 async fn a_new_form_is_not_waited_for_while_an_older_one_runs() {
-    let mut inputs = bare();
-    scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "put old")]);
-    let before = start(&inputs).await;
-    let kept = before.kept_forms();
-    inputs.plugins.last_mut().unwrap().source = SourceInput::Inline("put new".into());
-    know(&mut inputs, "put new", "index.js", &["default"]);
-    let engine = engine(Server::default());
-    engine.restore_forms(kept);
+    let (inputs, engine) = edited().await;
     engine.plugins.is("put new", Loading::Underway);
     apply(&engine, &inputs).await;
     assert_eq!(engine.readiness(), Ok(()));
