@@ -43,7 +43,7 @@ pub struct BridgeArgs {
     #[arg(long, value_enum, default_value = "PerSession")]
     pub(super) session: SessionMode,
     /// End a session that has had no request and no open stream for this long. The same holds for the process of
-    /// requests without a session, unless it is shared
+    /// requests without a session
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(super) idle_seconds: u64,
     /// The maximum number of sessions. Further ones are refused with status 503

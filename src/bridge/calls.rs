@@ -107,6 +107,11 @@ impl Calls {
         tell
     }
 
+    /// Why there will be no answers any more.
+    pub(super) fn why_closed(&self) -> Option<String> {
+        self.lock().closed.clone()
+    }
+
     /// Answers all calls with an error, those to come too: the process has ended.
     pub(super) fn close(&self, reason: &str) {
         let mut state = self.lock();

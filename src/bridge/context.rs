@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -22,10 +23,14 @@ pub(super) struct Context {
     pub(super) budget: Arc<ByteBudget>,
     /// All tasks that end with the processes.
     pub(super) tasks: TaskTracker,
+    /// What has calls in flight.
+    pub(super) in_flight: TaskTracker,
     /// Cancelled when all processes must end.
     pub(super) ending: CancellationToken,
     /// Cancelled when processes get no more time to end by themselves.
     pub(super) hurry: CancellationToken,
+    /// The number of processes that were started.
+    pub(super) started: AtomicU64,
     /// The processes that the bridge started and did not reap yet.
     pub(super) own: Mutex<HashSet<u32>>,
 }

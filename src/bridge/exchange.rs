@@ -4,23 +4,25 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::call_state::SessionKey;
+use super::call_state::{SessionKey, refusal};
 use super::calls::Caller;
+use super::context::Context;
 use super::message::{self, ClientRequest};
 use super::outbox::{Kind, Outbox, Outgoing};
 use super::process::ServerProcess;
+use super::responses::json_response;
 use super::usage::InUse;
-use crate::domain::raw::to_raw;
-use crate::domain::rpc::{
-    CAPABILITY_REQUIRED, HEADER_MISMATCH, METHOD_NOT_FOUND, REFUSED, RpcError, UNSUPPORTED_VERSION, failure,
-};
+use crate::domain::raw::RawObject;
+use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, METHOD_NOT_FOUND, UNSUPPORTED_VERSION};
 use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream, written};
 
 /// The calls of one POST, and what the client will be sent. If it is dropped before the answer, the client is gone:
@@ -30,9 +32,15 @@ pub(super) struct Exchange {
     pub(super) outbox: Arc<Outbox>,
     pub(super) process: Arc<ServerProcess>,
     /// The ids of the calls at the server.
-    pub(super) calls: Vec<u64>,
+    calls: Vec<u64>,
+    /// The number of answers that there will be.
+    answers: usize,
     pub(super) is_modern: bool,
-    pub(super) _in_use: InUse,
+    /// Cancelled when an event stream ends even if there are answers to come.
+    pub(super) until: CancellationToken,
+    _in_use: InUse,
+    /// While this exists, a call is in flight.
+    _in_flight: TaskTrackerToken,
 }
 
 impl Drop for Exchange {
@@ -61,22 +69,41 @@ impl Drop for Unsent {
 }
 
 impl Exchange {
-    /// Sends a request to the server. Its answer comes into the outbox.
-    ///
-    /// # Errors
-    /// If the process has ended, or too many calls are under way.
-    pub(super) async fn send(
-        &mut self,
-        request: &ClientRequest,
-        session: Option<SessionKey>,
-        takes_events: bool,
-    ) -> Result<(), RpcError> {
-        let own = self.process.calls.open(request, &Caller { session, outbox: &self.outbox, takes_events })?;
-        let mut unsent = Unsent { process: Arc::clone(&self.process), own: Some(own) };
-        self.process.send(request.render(own)).await;
-        unsent.own = None;
-        self.calls.push(own);
-        Ok(())
+    /// An exchange without calls.
+    pub(super) fn new(context: &Context, process: &Arc<ServerProcess>, in_use: InUse) -> Self {
+        Self {
+            outbox: Outbox::new(&context.budget),
+            process: Arc::clone(process),
+            calls: Vec::new(),
+            answers: 0,
+            is_modern: false,
+            until: CancellationToken::new(),
+            _in_use: in_use,
+            _in_flight: context.in_flight.token(),
+        }
+    }
+
+    /// Sends a request to the server. Its answer comes into the outbox; it is an error if the process has ended or too
+    /// many calls are under way.
+    pub(super) async fn send(&mut self, request: &ClientRequest, session: Option<SessionKey>, takes_events: bool) {
+        self.answers += 1;
+        let caller = Caller { session, outbox: &self.outbox, takes_events };
+        match self.process.calls.open(request, &caller) {
+            Ok(own) => {
+                let mut unsent = Unsent { process: Arc::clone(&self.process), own: Some(own) };
+                self.process.send(request.render(own)).await;
+                unsent.own = None;
+                self.calls.push(own);
+            }
+            Err(error) => {
+                self.outbox.answer(refusal(&request.id, error.code, &error.message), Kind::Error);
+            }
+        }
+    }
+
+    /// Whether no answers will come.
+    pub(super) fn is_empty(&self) -> bool {
+        self.answers == 0
     }
 
     /// Waits for the only answer, and passes over what is sent before it.
@@ -99,12 +126,13 @@ impl Exchange {
             tokio::select! {
                 message = self.outbox.next() => first = message,
                 () = tokio::time::sleep(KEEP_ALIVE_EVERY) => {}
+                () = self.until.cancelled() => {}
             }
         }
         match first.take_if(|first| first.kind != Kind::Event) {
             Some(answer) => self.as_json(answer),
             None => {
-                let left = self.calls.len();
+                let left = self.answers;
                 event_stream(events(Events { first, exchange: self, left }))
             }
         }
@@ -112,7 +140,7 @@ impl Exchange {
 
     async fn all_as_json(&self, is_batch: bool) -> Response {
         let mut answers = Vec::new();
-        while answers.len() < self.calls.len()
+        while answers.len() < self.answers
             && let Some(answer) = self.answer().await
         {
             answers.push(answer);
@@ -128,7 +156,7 @@ impl Exchange {
 
     /// The answer of the modern era shows some errors as HTTP status (MCP 2026-07-28, Streamable HTTP).
     fn as_json(&self, answer: Outgoing) -> Response {
-        let status = match code_of(&answer).filter(|_| self.is_modern) {
+        let status = match error_code_of(&answer).filter(|_| self.is_modern) {
             Some(METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
             Some(code) if is_of_modern_era(code) => StatusCode::BAD_REQUEST,
             _ => StatusCode::OK,
@@ -137,18 +165,18 @@ impl Exchange {
     }
 }
 
-/// Returns the code of an error answer.
-pub(super) fn code_of(answer: &Outgoing) -> Option<i64> {
-    #[derive(Deserialize)]
-    struct Answer {
-        error: Code,
-    }
+fn error_code_of(answer: &Outgoing) -> Option<i64> {
+    let error = RawObject::parse(&answer.text).ok().filter(|_| answer.kind == Kind::Error);
+    code_of(error?.get("error")?)
+}
+
+/// Returns the code of a JSON-RPC error.
+pub(super) fn code_of(error: &RawValue) -> Option<i64> {
     #[derive(Deserialize)]
     struct Code {
         code: i64,
     }
-    let is_error = answer.kind == Kind::Error;
-    serde_json::from_str::<Answer>(&answer.text).ok().filter(|_| is_error).map(|answer| answer.error.code)
+    serde_json::from_str::<Code>(error.get()).ok().map(|error| error.code)
 }
 
 /// Whether only servers of the modern era answer with this code.
@@ -171,6 +199,7 @@ fn events(events: Events) -> Body {
         let next = match events.first.take() {
             Some(first) => Some(first),
             None => tokio::select! {
+                () = events.exchange.until.cancelled() => return None,
                 message = events.exchange.outbox.next() => Some(message?),
                 () = tokio::time::sleep(KEEP_ALIVE_EVERY) => None,
             },
@@ -184,32 +213,4 @@ fn events(events: Events) -> Body {
 /// Renders a message as an event that holds its memory until it is written.
 pub(super) fn event_of(message: Outgoing) -> Bytes {
     written(event(&message.text), Some(message.reservation))
-}
-
-/// A response with this JSON.
-pub(super) fn json_response(status: StatusCode, body: Bytes) -> Response {
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
-/// A refusal with this HTTP status. `id` is the raw id of the message; `null` if it has none.
-pub(super) fn refuse(status: StatusCode, id: &str, error: &RpcError) -> Response {
-    json_response(status, failure(id, &to_raw(error)).into())
-}
-
-/// The refusal 503, and after how many seconds to try again.
-pub(super) fn unavailable(id: &str, reason: &str, seconds: u64) -> Response {
-    let error = RpcError::new(REFUSED, reason).with_data(json!({"retryAfterMs": seconds * 1000}));
-    let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, id, &error);
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-    response
-}
-
-/// The response to notifications and answers.
-pub(super) fn accepted() -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::ACCEPTED;
-    response
 }

@@ -1,26 +1,29 @@
 //! How a session begins: with the answer of the server to `initialize`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::exchange::{Exchange, json_response, refuse, unavailable};
-use super::keeper::SharedProcess;
+use super::ask::{ask, ask_within};
 use super::message::ClientRequest;
-use super::outbox::{Kind, Outbox, Outgoing};
+use super::outbox::{Kind, Outgoing};
 use super::process::ServerProcess;
+use super::responses::{json_response, refuse, unavailable};
 use super::session::Slot;
-use super::state::{Bridge, SESSION};
+use super::state::Bridge;
 use super::stderr;
-use super::usage::Usage;
 use crate::domain::raw::RawObject;
-use crate::domain::rpc::{INTERNAL_ERROR, RpcError, success};
+use crate::domain::rpc::{INTERNAL_ERROR, RpcError, failure, success};
+use crate::transport::mcp_headers::SESSION_HEADER;
 
 /// How many seconds a client should wait before it tries again to begin a session.
 const RETRY_AFTER: u64 = 5;
+/// The longest wait for the answer to `initialize` of a shared process. A server may fetch what it needs before.
+const INITIALIZATION: Duration = Duration::from_secs(180);
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 /// A process whose session has not begun yet. If it does not begin, the process ends, and only then its slot is free.
@@ -73,7 +76,7 @@ async fn on_own(bridge: &Bridge, request: &ClientRequest, slot: Slot) -> Respons
         }
     };
     let mut starting = Starting { bridge, process, slot: Some(slot) };
-    let answer = match ask(bridge, &starting.process, request).await {
+    let answer = match ask(&bridge.context, &starting.process, request).await {
         Ok(answer) => answer,
         Err(error) => return refuse(StatusCode::OK, &request.id, &error),
     };
@@ -84,54 +87,31 @@ async fn on_own(bridge: &Bridge, request: &ClientRequest, slot: Slot) -> Respons
     }
 }
 
-/// Begins a session on the process that all share. The first one initializes it, even if its client is gone meanwhile.
+/// Begins a session on the process that all share. The first `initialize` is the server's, even if its client is gone
+/// meanwhile; all others get its outcome.
 async fn on_shared(bridge: &Arc<Bridge>, request: &ClientRequest, slot: Slot) -> Response {
     let shared = match bridge.keeper.get().await {
         Ok(shared) => shared,
         Err(none) => return unavailable(&request.id, &none.reason, none.retry_after.as_secs() + 1),
     };
-    let first = tokio::spawn(initialized(Arc::clone(bridge), Arc::clone(&shared), request.clone()));
-    let result = match first.await {
-        Ok(Ok(result)) => result,
-        Ok(Err(answer)) => return json_response(StatusCode::OK, answer.into()),
-        Err(_) => {
-            let error = RpcError::new(INTERNAL_ERROR, "the bridge failed on this message");
-            return refuse(StatusCode::INTERNAL_SERVER_ERROR, &request.id, &error);
+    let ask = || {
+        let (context, process) = (Arc::clone(&bridge.context), Arc::clone(&shared.process));
+        let request = request.clone();
+        async move {
+            let outcome = ask_within(INITIALIZATION, &context, &process, &request).await;
+            if outcome.is_ok() {
+                process.send(INITIALIZED.to_owned()).await;
+            }
+            outcome
         }
     };
-    let version = version(&result).unwrap_or_default();
-    begin(bridge, slot, &shared.process, version, &request.id, success(&request.id, &result))
-}
-
-/// Returns the result with which the server answered the first `initialize`, or the error answer to this one.
-async fn initialized(
-    bridge: Arc<Bridge>,
-    shared: Arc<SharedProcess>,
-    request: ClientRequest,
-) -> Result<Box<RawValue>, String> {
-    let mut known = shared.initialized.lock().await;
-    if let Some(result) = &*known {
-        return Ok(result.clone());
+    match shared.asked.outcome(ask).await {
+        Ok(result) => {
+            let version = version(&result).unwrap_or_default();
+            begin(bridge, slot, &shared.process, version, &request.id, success(&request.id, &result))
+        }
+        Err(error) => json_response(StatusCode::OK, failure(&request.id, &error).into()),
     }
-    let answer = match ask(&bridge, &shared.process, &request).await {
-        Ok(answer) => answer,
-        Err(error) => return Err(super::call_state::refusal(&request.id, error.code, &error.message)),
-    };
-    let result =
-        version_of(&answer).and_then(|_| RawObject::parse(&answer.text).ok()?.get("result").map(ToOwned::to_owned));
-    let Some(result) = result else { return Err(answer.text) };
-    shared.process.send(INITIALIZED.to_owned()).await;
-    *known = Some(result.clone());
-    Ok(result)
-}
-
-/// Asks the server, and waits for its answer. What it sends before the answer goes to the streams of sessions.
-async fn ask(bridge: &Bridge, process: &Arc<ServerProcess>, request: &ClientRequest) -> Result<Outgoing, RpcError> {
-    let (outbox, in_use) = (Outbox::new(&bridge.context.budget), Usage::new().begin());
-    let process = Arc::clone(process);
-    let mut exchange = Exchange { outbox, process, calls: Vec::new(), is_modern: false, _in_use: in_use };
-    exchange.send(request, None, false).await?;
-    exchange.answer().await.ok_or_else(ended)
 }
 
 fn version_of(answer: &Outgoing) -> Option<String> {
@@ -167,7 +147,7 @@ fn begin(
     }
     let mut response = json_response(StatusCode::OK, answer.into());
     if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(HeaderName::from_static(SESSION), id);
+        response.headers_mut().insert(HeaderName::from_static(SESSION_HEADER), id);
     }
     response
 }

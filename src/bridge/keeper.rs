@@ -1,14 +1,15 @@
-//! The process that serves requests without a session, and with `--session=Shared` all sessions too. It is started when
-//! it is needed, and again when it has ended, after pauses that grow while it does not live long.
+//! A process that several clients use: that of all requests without a session, and with `--session=Shared` that of all
+//! sessions. It is started when it is needed, and again when it has ended, after pauses that grow while it does not live
+//! long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::value::RawValue;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::ask::AskedOnce;
 use super::context::Context;
 use super::process::ServerProcess;
 use super::stderr;
@@ -21,6 +22,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const LONG_LIFE: Duration = Duration::from_secs(60);
 /// How long a request waits for the end of a pause.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// For how long a server that refused `server/discover` is not asked again.
+const REFUSED: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Keeper {
@@ -28,14 +31,16 @@ pub(super) struct Keeper {
     state: Mutex<KeeperState>,
     /// The number of processes that run: the current one, and one before it that is ending.
     running: Arc<AtomicUsize>,
-    /// Whether the server refused `server/discover`: it is of the legacy era.
-    pub(super) is_legacy: AtomicBool,
 }
 
 #[derive(Debug)]
 struct KeeperState {
+    /// The process that was started last, even if it has ended.
     current: Option<Arc<SharedProcess>>,
+    /// Why the last start failed.
+    failure: Option<String>,
     started: Instant,
+    /// How long after the last start another may follow.
     pause: Duration,
 }
 
@@ -44,8 +49,11 @@ struct KeeperState {
 pub(super) struct SharedProcess {
     pub(super) process: Arc<ServerProcess>,
     pub(super) usage: Usage,
-    /// The result of the first `initialize`, with which the others are answered.
-    pub(super) initialized: Mutex<Option<Box<RawValue>>>,
+    /// What the process is asked once for all clients: `initialize`, or `server/discover`.
+    pub(super) asked: AskedOnce,
+    /// Whether it answered `server/discover`, and whether it did not.
+    pub(super) is_modern: AtomicBool,
+    is_legacy: AtomicBool,
 }
 
 /// Why there is no process, and when there may be one.
@@ -53,17 +61,31 @@ pub(super) struct SharedProcess {
 pub(super) struct NoProcess {
     pub(super) reason: String,
     pub(super) retry_after: Duration,
+    /// Whether the last process did not answer `server/discover`.
+    pub(super) is_legacy: bool,
+}
+
+impl KeeperState {
+    /// Why there is no process before the pause is over.
+    fn refusal(&self, rest: Duration) -> NoProcess {
+        let ended = || self.current.as_ref()?.process.calls.why_closed();
+        let cause = self.failure.clone().or_else(ended).unwrap_or_else(|| "the server's process is ending".to_owned());
+        let is_legacy = self.current.as_ref().is_some_and(|last| last.is_legacy.load(Ordering::Acquire));
+        NoProcess { reason: format!("{cause}; it is started again after a pause"), retry_after: rest, is_legacy }
+    }
+
+    fn next_pause(&self) -> Duration {
+        match self.started.elapsed() >= LONG_LIFE {
+            true => Duration::ZERO,
+            false => (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE),
+        }
+    }
 }
 
 impl Keeper {
     pub(super) fn new(context: &Arc<Context>) -> Self {
-        let state = KeeperState { current: None, started: Instant::now(), pause: Duration::ZERO };
-        Self {
-            context: Arc::clone(context),
-            state: Mutex::new(state),
-            running: Arc::default(),
-            is_legacy: AtomicBool::new(false),
-        }
+        let state = KeeperState { current: None, failure: None, started: Instant::now(), pause: Duration::ZERO };
+        Self { context: Arc::clone(context), state: Mutex::new(state), running: Arc::default() }
     }
 
     /// Returns the running process, or starts one.
@@ -76,25 +98,38 @@ impl Keeper {
             return Ok(Arc::clone(current));
         }
         let rest = (state.started + state.pause).saturating_duration_since(Instant::now());
-        if rest > PATIENCE {
-            let reason = "the server has ended several times in a row: it is started again after a pause".to_owned();
-            return Err(NoProcess { reason, retry_after: rest });
+        let refusal = state.refusal(rest);
+        if rest > PATIENCE || refusal.is_legacy && !rest.is_zero() {
+            return Err(refusal);
         }
         tokio::time::sleep(rest).await;
-        state.current = None;
-        state.pause = if state.started.elapsed() >= LONG_LIFE {
-            Duration::ZERO
-        } else {
-            (state.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE)
-        };
+        state.pause = state.next_pause();
         state.started = Instant::now();
-        match ServerProcess::start(&self.context, None) {
-            Ok(process) => Ok(Arc::clone(state.current.insert(self.watched(process)))),
-            Err(error) => {
-                stderr::say(&error.to_string()).await;
-                Err(NoProcess { reason: error.to_string(), retry_after: state.pause })
+        let started = ServerProcess::start(&self.context, None);
+        state.failure = started.as_ref().err().map(ToString::to_string);
+        state.current = started.ok().map(|process| self.watched(process));
+        match state.current.clone() {
+            Some(current) => Ok(current),
+            None => {
+                let no_process = state.refusal(state.pause);
+                let failure = state.failure.clone().unwrap_or_default();
+                drop(state);
+                stderr::say(&failure).await;
+                Err(no_process)
             }
         }
+    }
+
+    /// Ends a process that does not answer `server/discover`. It is started again after a while at the earliest. If it
+    /// has ended by itself, that is after its pause.
+    pub(super) async fn refuse(&self, shared: &Arc<SharedProcess>) {
+        let mut state = self.state.lock().await;
+        let was_legacy = shared.is_legacy.swap(true, Ordering::AcqRel);
+        let is_current = state.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, shared));
+        if !was_legacy && is_current && !shared.process.has_ended() {
+            (state.started, state.pause) = (Instant::now(), REFUSED);
+        }
+        shared.process.stop();
     }
 
     fn watched(&self, process: Arc<ServerProcess>) -> Arc<SharedProcess> {
@@ -104,7 +139,13 @@ impl Keeper {
             watched.ended().await;
             running.fetch_sub(1, Ordering::AcqRel);
         });
-        Arc::new(SharedProcess { process, usage: Usage::new(), initialized: Mutex::default() })
+        Arc::new(SharedProcess {
+            process,
+            usage: Usage::new(),
+            asked: AskedOnce::default(),
+            is_modern: AtomicBool::new(false),
+            is_legacy: AtomicBool::new(false),
+        })
     }
 
     /// Whether the process runs.
@@ -114,9 +155,12 @@ impl Keeper {
 
     /// Ends the process if nobody used it for this time.
     pub(super) async fn end_idle(&self, time: Duration) {
-        let state = self.state.lock().await;
-        if let Some(current) = state.current.as_ref().filter(|current| current.usage.is_idle(time)) {
+        let mut state = self.state.lock().await;
+        let is_idle = |current: &&mut Arc<SharedProcess>| !current.process.is_over() && current.usage.is_idle(time);
+        if let Some(current) = state.current.take_if(|current| is_idle(&current)) {
             current.process.stop();
+            // It did not end by itself, so the next one need not wait.
+            state.pause = Duration::ZERO;
         }
     }
 

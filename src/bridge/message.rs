@@ -1,11 +1,13 @@
 //! Messages of clients and of the server, read one level deep. The bridge puts ids and progress tokens of its own in
 //! the place of the clients', which may be equal; all else keeps its bytes. Does no IO.
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::domain::members::number;
+use crate::domain::method::ItemParam;
 use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::rpc::{INVALID_REQUEST, PARSE_ERROR, RpcError};
+use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError};
 
 /// The maximum length of an id or of a progress token, in bytes of JSON.
 const MAX_ID: usize = 1024;
@@ -128,9 +130,45 @@ impl ClientMessage {
 }
 
 impl ClientRequest {
-    /// Whether it is a request of the modern era, which belongs to no session.
+    /// A request of the bridge itself.
+    pub(super) fn new(method: &str, params: &Value) -> Self {
+        let mut object = RawObject::default();
+        object.set("jsonrpc", to_raw(&"2.0"));
+        object.set("id", to_raw(&0));
+        object.set("method", to_raw(&method));
+        object.set("params", to_raw(params));
+        Self { id: "0".to_owned(), method: method.to_owned(), token: None, object }
+    }
+
+    /// Whether it names its version, as requests of the modern era do, which belong to no session.
     pub(super) fn is_modern(&self) -> bool {
         meta_of(&self.object).is_some_and(|meta| meta.get(VERSION).is_some())
+    }
+
+    /// The version that it names.
+    pub(super) fn version(&self) -> Option<String> {
+        meta_of(&self.object)?.get_str(VERSION)
+    }
+
+    /// The text that names the item that it is about.
+    pub(super) fn text_of(&self, param: ItemParam) -> Option<String> {
+        let name = match param {
+            ItemParam::Name => "name",
+            ItemParam::Uri => "uri",
+        };
+        RawObject::parse(self.object.get("params")?.get()).ok()?.get_str(name)
+    }
+
+    /// Checks that what headers repeat stands once in the body, because the server could use another than was checked.
+    ///
+    /// # Errors
+    /// If a member of the parameters or of their `_meta` stands twice.
+    pub(super) fn check_members(&self) -> Result<(), RpcError> {
+        let params = self.object.get("params").and_then(|params| RawObject::parse(params.get()).ok());
+        match params.iter().chain(&meta_of(&self.object)).any(has_twice) {
+            true => Err(RpcError::new(INVALID_PARAMS, "a member of `params` or of `params._meta` stands twice")),
+            false => Ok(()),
+        }
     }
 
     /// Renders the request with the bridge's own id, which is also its progress token if it has one.

@@ -4,6 +4,7 @@
 //! program is linked statically and runs in images that have no C library.
 
 mod args;
+mod ask;
 mod call_state;
 mod calls;
 mod context;
@@ -15,8 +16,10 @@ mod keeper;
 mod message;
 mod modern;
 mod outbox;
+mod post;
 mod process;
 mod reaper;
+mod responses;
 mod serve;
 mod session;
 mod state;

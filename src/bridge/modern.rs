@@ -2,60 +2,91 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::Response;
+use serde_json::json;
 
-use super::exchange::{Exchange, code_of, is_of_modern_era, json_response, refuse, unavailable};
+use super::ask::ask_within;
+use super::exchange::{Exchange, code_of, is_of_modern_era};
+use super::keeper::SharedProcess;
 use super::message::ClientRequest;
-use super::outbox::Outbox;
+use super::responses::{refuse, unavailable};
 use super::state::Bridge;
+use crate::domain::budget::Reservation;
+use crate::domain::raw::RawObject;
 use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError};
+use crate::domain::version::MODERN_VERSION;
 use crate::transport::Accept;
 
-/// The method by which clients find out whether a server is of the modern era.
-const DISCOVER: &str = "server/discover";
+/// The longest wait for an answer to `server/discover`. Old servers may never send one.
+const DISCOVERY: Duration = Duration::from_secs(30);
+/// The method whose answer is an event stream that does not end by itself.
+const LISTEN: &str = "subscriptions/listen";
 
-/// Answers a request.
-pub(super) async fn answer(bridge: &Arc<Bridge>, request: &ClientRequest, accept: Accept) -> Response {
-    if bridge.draining.is_cancelled() {
+/// Answers a request. `reservation` is for its memory.
+pub(super) async fn answer(
+    bridge: &Arc<Bridge>,
+    request: ClientRequest,
+    accept: Accept,
+    reservation: Reservation,
+) -> Response {
+    if bridge.closing.is_cancelled() {
         return unavailable(&request.id, "the bridge is ending", 1);
     }
-    if bridge.keeper.is_legacy.load(Ordering::Acquire) {
-        let error =
-            RpcError::new(METHOD_NOT_FOUND, "the server is of the legacy era: begin a session with `initialize`");
-        return refuse(StatusCode::BAD_REQUEST, &request.id, &error);
-    }
-    let shared = match bridge.keeper.get().await {
+    let shared = match bridge.sessionless.get().await {
         Ok(shared) => shared,
+        Err(none) if none.is_legacy => return legacy(&request.id),
         Err(none) => return unavailable(&request.id, &none.reason, none.retry_after.as_secs() + 1),
     };
-    let (outbox, process) = (Outbox::new(&bridge.context.budget), Arc::clone(&shared.process));
     let in_use = shared.usage.begin();
-    let mut exchange = Exchange { outbox, process, calls: Vec::new(), is_modern: true, _in_use: in_use };
-    let takes_events = accept.events && request.method != DISCOVER;
-    if let Err(error) = exchange.send(request, None, takes_events).await {
-        return refuse(StatusCode::OK, &request.id, &error);
+    if !is_modern(bridge, &shared).await {
+        return legacy(&request.id);
     }
-    match request.method == DISCOVER {
-        true => discovered(bridge, &exchange).await,
-        false => exchange.respond(takes_events, false).await,
+    let mut exchange = Exchange::new(&bridge.context, &shared.process, in_use);
+    exchange.is_modern = true;
+    if request.method == LISTEN {
+        exchange.until = bridge.draining.clone();
     }
+    exchange.send(&request, None, accept.events).await;
+    drop((request, reservation));
+    exchange.respond(accept.events, false).await
 }
 
-/// Answers `server/discover`. An error has status 400, which makes clients try the legacy era.
-async fn discovered(bridge: &Bridge, exchange: &Exchange) -> Response {
-    let Some(answer) = exchange.answer().await else {
-        let error = RpcError::new(METHOD_NOT_FOUND, "the server has ended instead of answering");
-        return refuse(StatusCode::BAD_REQUEST, "null", &error);
-    };
-    let Some(code) = code_of(&answer) else { return json_response(StatusCode::OK, answer.text.into()) };
-    // The server itself refused, so it need not be asked again. If it ended, it may have ended for another reason.
-    if !is_of_modern_era(code) && !exchange.process.is_over() {
-        bridge.keeper.is_legacy.store(true, Ordering::Release);
-        if !bridge.is_shared {
-            exchange.process.stop();
-        }
+/// Whether the server is of the modern era. The bridge itself asks each process once, before it passes on what clients
+/// send: so no client can cause a wrong answer, and nothing reaches a server that does not know these requests.
+async fn is_modern(bridge: &Arc<Bridge>, shared: &Arc<SharedProcess>) -> bool {
+    if shared.is_modern.load(Ordering::Acquire) {
+        return true;
     }
-    json_response(StatusCode::BAD_REQUEST, answer.text.into())
+    let ask = || {
+        let (context, process) = (Arc::clone(&bridge.context), Arc::clone(&shared.process));
+        async move { ask_within(DISCOVERY, &context, &process, &discover()).await }
+    };
+    let is_modern = match shared.asked.outcome(ask).await {
+        Ok(result) => RawObject::parse(result.get()).is_ok_and(|result| result.get("supportedVersions").is_some()),
+        Err(error) => code_of(&error).is_some_and(is_of_modern_era),
+    };
+    match is_modern {
+        true => shared.is_modern.store(true, Ordering::Release),
+        false => bridge.sessionless.refuse(shared).await,
+    }
+    is_modern
+}
+
+/// The bridge's own `server/discover`.
+fn discover() -> ClientRequest {
+    let params = json!({"_meta": {
+        "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
+        "io.modelcontextprotocol/clientInfo": {"name": "hawsepipe-bridge", "version": env!("CARGO_PKG_VERSION")},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }});
+    ClientRequest::new("server/discover", &params)
+}
+
+/// The answer for a server of the legacy era, at which clients use `initialize`.
+fn legacy(id: &str) -> Response {
+    let error = RpcError::new(METHOD_NOT_FOUND, "the server is of the legacy era: begin a session with `initialize`");
+    refuse(StatusCode::BAD_REQUEST, id, &error)
 }

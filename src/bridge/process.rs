@@ -1,20 +1,26 @@
 //! One process of the server: starts it, reads and writes its pipes, and ends it.
 
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::calls::Calls;
 use super::context::Context;
+use super::reaper::kill_marked;
 use super::stderr;
 use super::stdout::StdoutReader;
 use crate::transport::{ProcessGroup, StdinQueue, stdin_queue};
 
 /// How long to wait for the last output of a process that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// The variable in the environment of each process that says to which process of the bridge it belongs.
+const MARK: &str = "HAWSEPIPE_BRIDGE_PROCESS";
 
 /// A running process. Its tasks keep this value until it has ended.
 #[derive(Debug)]
@@ -38,7 +44,7 @@ pub(super) struct CannotStart {
 impl ServerProcess {
     /// Starts the process. `label` stands before each line of its stderr.
     pub(super) fn start(context: &Arc<Context>, label: Option<String>) -> Result<Arc<Self>, CannotStart> {
-        let (process, stdin, stdout) = spawn(context, label)?;
+        let Spawned { process, mark, stdin, stdout, stderr } = spawn(context, label)?;
         let (queue, writer) = stdin_queue();
         let (stop, closed) = (CancellationToken::new(), CancellationToken::new());
         let server = Arc::new(Self {
@@ -68,7 +74,9 @@ impl ServerProcess {
             let pid = process.id();
             let status = process.supervise(&stop, &context_of_end.hurry, &closed).await;
             context_of_end.reaped(pid);
-            let _ = tokio::time::timeout(LAST_WORDS, read).await;
+            // The process may have exited before what it started could be found through it.
+            kill_marked(&mark).await;
+            last_words([read, stderr]).await;
             watched.ended.cancel();
             watched.calls.close(&reason(status));
         });
@@ -96,22 +104,37 @@ impl ServerProcess {
         self.stop.is_cancelled() || self.ended.is_cancelled()
     }
 
+    /// Whether the process has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
     /// Completes when the process has ended.
     pub(super) async fn ended(&self) {
         self.ended.cancelled().await;
     }
 }
 
-fn spawn(
-    context: &Arc<Context>,
-    label: Option<String>,
-) -> Result<(ProcessGroup, ChildStdin, ChildStdout), CannotStart> {
+/// A process that was started, and its pipes.
+struct Spawned {
+    process: ProcessGroup,
+    /// The variable of its environment, `NAME=value`, that all that it starts inherits.
+    mark: String,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    /// The task that passes on its stderr.
+    stderr: JoinHandle<()>,
+}
+
+fn spawn(context: &Arc<Context>, label: Option<String>) -> Result<Spawned, CannotStart> {
     let cannot = |error| CannotStart { name: context.command.clone(), error };
     let program = context.find().map_err(cannot)?;
+    let mark = format!("{}-{}", std::process::id(), context.started.fetch_add(1, Ordering::Relaxed));
     // No process may be taken for an orphan between its start and the moment when it is known.
     let mut own = context.own.lock().unwrap_or_else(PoisonError::into_inner);
     let mut child: Child = Command::from(context.launcher.command(&program, &context.command))
         .args(&context.args)
+        .env(MARK, &mark)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -125,8 +148,15 @@ fn spawn(
     };
     own.insert(process.id());
     drop(own);
-    context.tasks.spawn(stderr::pass_on(stderr, label));
-    Ok((process, stdin, stdout))
+    let stderr = context.tasks.spawn(stderr::pass_on(stderr, label));
+    Ok(Spawned { process, mark: format!("{MARK}={mark}"), stdin, stdout, stderr })
+}
+
+/// Waits for the last output of a process that has ended. Others may still have its pipes.
+async fn last_words(readers: [JoinHandle<()>; 2]) {
+    let aborts = readers.each_ref().map(JoinHandle::abort_handle);
+    let _ = tokio::time::timeout(LAST_WORDS, join_all(readers)).await;
+    aborts.iter().for_each(AbortHandle::abort);
 }
 
 fn reason(status: Option<ExitStatus>) -> String {

@@ -11,7 +11,7 @@ use crate::transport::{Descendants, zombies_of};
 
 /// The pause after each search, so that a server that starts many processes does not keep the bridge busy.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often the bridge kills what is left at its end. Processes may start others meanwhile.
+/// How often the bridge kills what is left. Processes may start others meanwhile.
 const SWEEPS: usize = 20;
 
 /// Reaps orphans that have exited. Without `/proc` none are found.
@@ -37,8 +37,17 @@ fn reap(context: &Context) {
 
 /// Kills all processes that descend from the bridge.
 pub(super) async fn kill_all() {
+    kill(|| Descendants::of(std::process::id())).await;
+}
+
+/// Kills all processes that have this variable in their environment. See [`Descendants::marked`].
+pub(super) async fn kill_marked(variable: &str) {
+    kill(|| Descendants::marked(variable)).await;
+}
+
+async fn kill(find: impl Fn() -> Descendants) {
     for _ in 0..SWEEPS {
-        let left = Descendants::of(std::process::id());
+        let left = find();
         if left.is_empty() {
             return;
         }

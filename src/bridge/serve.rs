@@ -1,13 +1,14 @@
 //! The bridge from its start to its end.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,13 +21,16 @@ use super::session::Sessions;
 use super::state::Bridge;
 use super::stderr::say;
 use crate::domain::budget::{ByteBudget, LIMIT};
-use crate::transport::{ServerLauncher, serve};
+use crate::transport::{EVERYWHERE, ServerLauncher, bind, serve};
 
 /// The default port.
 pub const PORT: u16 = 8080;
 /// How many messages of the maximum size the memory of all messages holds at least. A quarter of it is for requests,
 /// each of which takes up three times its size.
 const MESSAGES: u64 = 16;
+/// For how long the bridge still takes requests after SIGTERM, because it takes a while until clients are routed to
+/// another one. At most half of the grace period.
+const LINGER: Duration = Duration::from_secs(5);
 /// The time for the answers to calls that were ended at the deadline.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// The time for processes to end, which is more than their pauses before SIGTERM and SIGKILL.
@@ -38,7 +42,7 @@ const PROCESSES_END: Duration = Duration::from_secs(6);
 /// If the address cannot be bound, or signals cannot be caught.
 pub(super) async fn run(args: BridgeArgs) -> io::Result<()> {
     let mut signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
-    let listener = bind(args.listen).await?;
+    let listener = bind(args.listen.unwrap_or(SocketAddr::new(EVERYWHERE, PORT)), "--listen").await?;
     let bridge = Arc::new(bridge_of(&args));
     let background = [
         tokio::spawn(reaper::reap_orphans(Arc::clone(&bridge.context))),
@@ -75,32 +79,22 @@ fn bridge_of(args: &BridgeArgs) -> Bridge {
         max_message: args.max_message_bytes as usize,
         budget: Arc::new(ByteBudget::new(LIMIT.max(MESSAGES * u64::from(args.max_message_bytes)))),
         tasks: TaskTracker::new(),
+        in_flight: TaskTracker::new(),
         ending: CancellationToken::new(),
         hurry: CancellationToken::new(),
+        started: AtomicU64::new(0),
         own: Default::default(),
     });
     let is_shared = args.session == SessionMode::Shared;
     Bridge {
         sessions: Sessions::new(&context, args.max_sessions as usize, !is_shared),
         keeper: Keeper::new(&context),
+        sessionless: Keeper::new(&context),
         context,
         is_shared,
         draining: CancellationToken::new(),
+        closing: CancellationToken::new(),
     }
-}
-
-async fn bind(address: Option<SocketAddr>) -> io::Result<TcpListener> {
-    let (any, any_v4) =
-        (SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT)), SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)));
-    let bound = match address {
-        Some(address) => TcpListener::bind(address).await,
-        None => match TcpListener::bind(any).await {
-            Err(error) if error.kind() != io::ErrorKind::AddrInUse => TcpListener::bind(any_v4).await,
-            bound => bound,
-        },
-    };
-    let address = address.unwrap_or(any);
-    bound.map_err(|error| io::Error::other(format!("cannot listen on {address}: {error}: give another with --listen")))
 }
 
 async fn next(signals: &mut [Signal; 2]) {
@@ -127,21 +121,26 @@ async fn sweep(bridge: Arc<Bridge>, idle: Duration) {
     loop {
         ticks.tick().await;
         bridge.sessions.end_idle(idle);
-        if !bridge.is_shared {
-            bridge.keeper.end_idle(idle).await;
-        }
+        bridge.sessionless.end_idle(idle).await;
     }
 }
 
-/// Begins no more sessions, lets calls end, then ends all processes.
+/// Begins no more sessions, takes no more requests after a while, lets calls end, then ends all processes. The listener
+/// stays until the calls have ended: some wait for an answer of their client, which is another POST.
 async fn end(bridge: &Bridge, mut server: JoinHandle<()>, shutdown: &CancellationToken, grace: Duration) {
-    say(&format!("ending: calls in flight have {grace:?}; a second signal ends at once")).await;
+    let deadline = Instant::now() + grace;
     bridge.draining.cancel();
+    // Nobody may be reading the log, so nothing waits for what is written to it.
+    tokio::spawn(say(format!("ending: calls in flight have {grace:?}; a second signal ends at once")));
+    tokio::time::sleep(LINGER.min(grace / 2)).await;
+    bridge.closing.cancel();
+    bridge.context.in_flight.close();
+    let _ = tokio::time::timeout_at(deadline, bridge.context.in_flight.wait()).await;
     shutdown.cancel();
-    let in_time = tokio::time::timeout(grace, &mut server).await.is_ok();
+    let in_time = tokio::time::timeout_at(deadline, &mut server).await.is_ok();
     bridge.context.ending.cancel();
     if !in_time {
-        say("the calls that are still in flight are ended: see --drain-seconds").await;
+        tokio::spawn(say("the calls that are still in flight are ended: see --drain-seconds"));
         let _ = tokio::time::timeout(LAST_ANSWERS, server).await;
     }
     bridge.context.tasks.close();

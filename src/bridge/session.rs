@@ -13,6 +13,7 @@ use super::context::Context;
 use super::outbox::Outbox;
 use super::process::ServerProcess;
 use super::usage::Usage;
+use crate::domain::budget::Account;
 use crate::domain::digest::sha256_hex;
 
 /// The number of random bytes in the id of a session.
@@ -27,6 +28,8 @@ pub(super) struct Session {
     /// The version of the protocol that the server chose.
     pub(super) version: String,
     pub(super) usage: Usage,
+    /// The memory of its requests.
+    pub(super) account: Arc<Account>,
     /// Cancelled when the session has ended.
     pub(super) ended: CancellationToken,
     /// Cancelled when another request for the stream takes this one's place.
@@ -105,6 +108,7 @@ impl Sessions {
             stream: Outbox::new(&self.context.budget),
             version,
             usage: Usage::new(),
+            account: Arc::default(),
             ended: CancellationToken::new(),
             reader: Mutex::default(),
         });

@@ -25,8 +25,8 @@ pub(super) async fn pass_on(stderr: ChildStderr, label: Option<String>) {
 }
 
 /// Writes a line of the bridge itself.
-pub(super) async fn say(message: &str) {
-    write(format!("hawsepipe-bridge: {message}\n").into_bytes()).await;
+pub(super) async fn say(message: impl AsRef<str>) {
+    write(format!("hawsepipe-bridge: {}\n", message.as_ref()).into_bytes()).await;
 }
 
 async fn write(line: Vec<u8>) {

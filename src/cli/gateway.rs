@@ -13,7 +13,7 @@ use kube::Client;
 use super::address::{ADMIN_PORT, MCP_PORT};
 use super::again::Again;
 use super::args;
-use super::listeners::{Bind, EVERYWHERE};
+use super::listeners::Bind;
 use super::seal_key;
 use super::serve::{Gateway, HttpServers, drain};
 use super::signals::EndSignals;
@@ -25,6 +25,7 @@ use crate::node::{Inspector, Launcher, hide_memory};
 use crate::source::FolderWatch;
 use crate::source::cluster::{ClusterSecrets, GatewayUid, News, OperatorTokens, PodCode, Received, Snapshots, connect};
 use crate::telemetry::process::Telemetry;
+use crate::transport::EVERYWHERE;
 use crate::web::CheckToken;
 
 /// Runs the gateway until a signal ends it.

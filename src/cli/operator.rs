@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::address::ADMIN_PORT;
 use super::address::Address;
-use super::listeners::{EVERYWHERE, bind};
 use super::names::is_label;
 use super::signals::EndSignals;
 use crate::controller::{
@@ -19,6 +18,7 @@ use crate::node::{Inspector, Launcher};
 use crate::source::cluster::{client, infer};
 use crate::telemetry::catalog::Catalog;
 use crate::telemetry::process::Telemetry;
+use crate::transport::{EVERYWHERE, bind};
 use crate::web;
 
 /// The maximum length of the cluster's domain. The names of a Service in it then stay below the 253 characters of a DNS

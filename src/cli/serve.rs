@@ -9,10 +9,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::listeners::{Bind, Listeners, bind};
+use super::listeners::{Bind, Listeners};
 use super::signals::{EndSignal, EndSignals};
 use crate::domain::plan::GatewayPlan;
 use crate::engine::Engine;
+use crate::transport::bind;
 use crate::web::{self, CheckToken};
 
 /// How long new connections are accepted after SIGTERM, because a load balancer does not notice immediately that the

@@ -1,11 +1,14 @@
 //! What several adapters need of sockets, pipes and processes: connections of an HTTP server, bodies of requests, event
-//! streams, lines of a pipe to and from a process, and processes that end with all that they started. Knows nothing of MCP.
+//! streams, lines of a pipe to and from a process, and processes that end with all that they started. Of MCP, it knows
+//! only the headers that repeat parts of the body.
 
 mod accept;
+mod bind;
 mod connections;
 pub mod flow;
 mod launcher;
 mod line_reader;
+pub mod mcp_headers;
 mod process_group;
 mod process_tree;
 mod request_body;
@@ -13,6 +16,7 @@ pub mod sse;
 mod stdin_queue;
 
 pub use self::accept::Accept;
+pub use self::bind::{EVERYWHERE, bind};
 pub use self::connections::{Peer, serve};
 pub use self::launcher::{ServerLauncher, find, server_main};
 pub use self::line_reader::{Awaited, LinePiece, LineReader};

@@ -1,4 +1,4 @@
-//! Finds the descendants of a server in `/proc`. Some of them, such as browsers, move to a process group of their own.
+//! Finds what a server has started in `/proc`. Some processes, such as browsers, move to a process group of their own.
 //! On systems without `/proc`, none are found.
 
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ pub fn zombies_of(parent: u32) -> Vec<u32> {
     zombies.filter_map(|process| u32::try_from(process.pid).ok()).collect()
 }
 
-/// All descendants of a process, as of one moment.
+/// What a process has started, as of one moment.
 #[derive(Debug, Default)]
 pub struct Descendants(Vec<ProcessIdentity>);
 
@@ -55,6 +55,16 @@ impl Descendants {
             found.extend(of_parent.into_iter().filter(|process| !process.is_zombie));
         }
         Self(found)
+    }
+
+    /// Finds all processes, other than those that have exited, that were started with this variable, `NAME=value`, in
+    /// their environment. It is inherited, so they are found even if their parents have exited.
+    pub fn marked(variable: &str) -> Self {
+        let is_marked = |process: &ProcessIdentity| {
+            let environment = std::fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+        };
+        Self(all().into_iter().filter(|process| !process.is_zombie).filter(is_marked).collect())
     }
 
     /// Whether there are none.

@@ -7,13 +7,13 @@ use axum::http::HeaderMap;
 use serde_json::value::RawValue;
 
 use super::envelope::{EnvelopeMeta, Params};
-use super::headers::check_mirrored;
 use super::outbox::WantedNotices;
 use crate::domain::mirror::Mirrored;
 use crate::domain::rpc::RpcError;
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 use crate::engine::access::session::Session;
 use crate::engine::{Caller, Engine};
+use crate::transport::mcp_headers::check_mirrored;
 
 /// The principal of calls from clients that are not authenticated.
 pub(super) const ANONYMOUS: &str = "anonymous";

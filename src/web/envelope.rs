@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::domain::json::{Pointer, doubled_key};
 use crate::domain::log_level::LogLevel;
+use crate::domain::method::ItemParam;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError, too_deep};
 
 /// The maximum length of a request id, in bytes of JSON.
@@ -154,6 +155,15 @@ impl<'a> Params<'a> {
             stands_twice("params/_meta", meta).map_or(Ok(()), Err)?;
         }
         Ok(read)
+    }
+
+    /// Returns the text that names the item that the request is about.
+    pub(super) fn text_of(&self, param: ItemParam) -> Option<Cow<'a, str>> {
+        match param {
+            ItemParam::Name => self.name,
+            ItemParam::Uri => self.uri,
+        }
+        .and_then(text)
     }
 
     /// Returns the members of `_meta` that the gateway reads; `None` if there is no `_meta`.

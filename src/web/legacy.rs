@@ -19,9 +19,8 @@ use super::dispatch::{ClientRequest, NAME, VERSION};
 use super::envelope::{ClientMessage, Params, object, text};
 use super::exchange::OpenStream;
 use super::gate::{Gate, PathEndpoint};
-use super::headers::{Presence, VERSION_HEADER, check_routing};
 use super::outbox::Outbox;
-use super::response::{RpcResponse, SESSION_HEADER, refuse};
+use super::response::{RpcResponse, refuse};
 use crate::domain::method::Method;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
@@ -30,6 +29,7 @@ use crate::engine::access::seal::SessionScope;
 use crate::engine::access::session::Session;
 use crate::engine::{Reply, Snapshot};
 use crate::transport::Accept;
+use crate::transport::mcp_headers::{Presence, SESSION_HEADER, VERSION_HEADER, check_routing};
 use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
 
 /// The maximum number of open GET streams of one session. Two are allowed, because the gateway may not yet have noticed
@@ -89,7 +89,7 @@ fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a>) -> Resul
         ClientMessage::Notification { method, params } => ("null", method, params),
         ClientMessage::Answer => return Ok(()),
     };
-    check_routing(headers, method, params, Presence::Optional).map_err(|error| (id, error))
+    check_routing(headers, method, |param| params.text_of(param), Presence::Optional).map_err(|error| (id, error))
 }
 
 /// `initialize`: begins a session. Its version is the requested one if that is supported, otherwise the newest.

@@ -12,11 +12,12 @@ use tokio_util::sync::CancellationToken;
 use super::gate::{Gate, PathEndpoint, ServedListener};
 use super::post::post;
 use super::response::{method_not_allowed, refuse};
-use super::{access, legacy, modern};
+use super::{access, legacy};
 use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
 use crate::domain::quoted::Quoted;
 use crate::engine::Engine;
+use crate::transport::mcp_headers::mean_modern_era;
 
 /// Returns a router that serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and
 /// each upstream at `/{upstream}/mcp` beside it. Cancelling `shutdown` closes the streams that clients hold open.
@@ -75,7 +76,7 @@ async fn serve(gate: &Arc<Gate>, request: Request) -> Response {
 }
 
 async fn dispatch(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Request, limit: u64) -> Response {
-    let is_modern = modern::is_meant(request.headers());
+    let is_modern = mean_modern_era(request.headers());
     match *request.method() {
         Method::POST => post(gate, endpoint, request, limit).await,
         Method::OPTIONS if access::is_preflight(request.method(), request.headers()) => {

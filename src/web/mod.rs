@@ -11,7 +11,6 @@ mod envelope;
 mod exchange;
 mod gate;
 mod guard;
-mod headers;
 mod legacy;
 mod mcp;
 mod modern;

@@ -4,43 +4,25 @@
 use std::net::IpAddr;
 
 use axum::http::HeaderMap;
-use serde_json::json;
 
 use super::client::Client;
 use super::dispatch::ClientRequest;
 use super::envelope::{ClientMessage, EnvelopeMeta, Params, text};
 use super::gate::{Gate, PathEndpoint};
-use super::headers::{Presence, VERSION_HEADER, check_routing, check_single, header, mismatch};
 use super::outbox::Outbox;
-use super::response::{RpcResponse, SESSION_HEADER};
-use crate::domain::method::Method;
-use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError, UNSUPPORTED_VERSION};
-use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSIONS, UNSPOKEN_VERSION};
+use super::response::RpcResponse;
+use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError};
+use crate::domain::version::Era;
+use crate::transport::mcp_headers::{
+    Presence, VERSION_HEADER, check_routing, check_single, check_supported, header, is_of_modern_era, mean_modern_era,
+    mismatch,
+};
 
-/// Whether the headers indicate this era: they name a modern version, or, outside of a session, any version other than
-/// those that use `initialize`.
-pub(super) fn is_meant(headers: &HeaderMap) -> bool {
-    headers.get(VERSION_HEADER).is_some_and(|version| {
-        let is = |known: &&str| version.as_bytes() == known.as_bytes();
-        let known_to_initialize = LEGACY_VERSIONS.iter().chain([&UNSPOKEN_VERSION]).any(is);
-        names_version(headers) || !(known_to_initialize || headers.contains_key(SESSION_HEADER))
-    })
-}
-
-/// Whether a message belongs to this era. A request outside of a session belongs to it even if only its body names a
-/// version; such a request is then refused because its headers do not match.
+/// Whether a message belongs to this era.
 pub(super) fn is_of(headers: &HeaderMap, incoming: &ClientMessage<'_>) -> bool {
-    let ClientMessage::Request { method, params, .. } = incoming else { return is_meant(headers) };
+    let ClientMessage::Request { method, params, .. } = incoming else { return mean_modern_era(headers) };
     let said = params.read_meta().is_some_and(|meta| meta.protocol_version.is_some());
-    let by_body = said && !headers.contains_key(SESSION_HEADER);
-    // `initialize` can offer any version, and is answered with one that is supported (MCP 2025-11-25, version
-    // negotiation).
-    by_body
-        || if Method::parse(method) == Some(Method::Initialize) { names_version(headers) } else { is_meant(headers) }
-}
-
-fn names_version(headers: &HeaderMap) -> bool {
-    headers.get(VERSION_HEADER).is_some_and(|v| MODERN_VERSIONS.iter().any(|known| v.as_bytes() == known.as_bytes()))
+    is_of_modern_era(headers, Some(method), said)
 }
 
 pub(super) async fn answer(
@@ -59,8 +41,10 @@ pub(super) async fn answer(
         }
         // Without a session, notifications have no effect, but they are accepted.
         ClientMessage::Notification { method, params } => {
-            let supported = supported(header(headers, VERSION_HEADER).unwrap_or_default());
-            match supported.and_then(|()| check_routing(headers, &method, &params, Presence::Optional)) {
+            let supported = check_supported(header(headers, VERSION_HEADER).unwrap_or_default());
+            match supported
+                .and_then(|()| check_routing(headers, &method, |param| params.text_of(param), Presence::Optional))
+            {
                 Ok(()) => RpcResponse::accepted(),
                 Err(error) => RpcResponse::modern_error("null", &error),
             }
@@ -89,19 +73,11 @@ fn check_envelope<'a>(headers: &HeaderMap, method: &str, params: &Params<'a>) ->
     if version.is_none() || header(headers, VERSION_HEADER) != version.as_deref() {
         return Err(mismatch(format!("the {VERSION_HEADER} header does not match the body's protocol version")));
     }
-    check_routing(headers, method, params, Presence::Required)?;
-    supported(version.as_deref().unwrap_or_default())?;
+    check_routing(headers, method, |param| params.text_of(param), Presence::Required)?;
+    check_supported(version.as_deref().unwrap_or_default())?;
     Ok(meta)
 }
 
 fn lacks(key: &str) -> RpcError {
     RpcError::new(INVALID_PARAMS, format!("io.modelcontextprotocol/{key} is missing in `params._meta`"))
-}
-
-fn supported(version: &str) -> Result<(), RpcError> {
-    if MODERN_VERSIONS.contains(&version) {
-        return Ok(());
-    }
-    let data = json!({"supported": MODERN_VERSIONS, "requested": version.chars().take(64).collect::<String>()});
-    Err(RpcError::new(UNSUPPORTED_VERSION, "Unsupported protocol version").with_data(data))
 }

@@ -19,6 +19,7 @@ use super::{legacy, modern};
 use crate::domain::budget::{Category, Reservation};
 use crate::domain::version::Era;
 use crate::telemetry::trace_context::Cause;
+use crate::transport::mcp_headers::mean_modern_era;
 use crate::transport::{Accept, BodyError, Peer, is_json, read_body};
 
 /// How many copies of a message are held until it is answered: the received one, and the one for the upstream.
@@ -48,7 +49,7 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
         Err(error) => return refuse(error.status(), refusal(error)),
     };
     let outbox = Arc::new(Outbox::new(budget, &account, accept.events));
-    let era = if modern::is_meant(&head.headers) { Era::Modern } else { Era::Legacy };
+    let era = if mean_modern_era(&head.headers) { Era::Modern } else { Era::Legacy };
     let cause = Cause::of_headers(&head.headers);
     let (gate_of_post, outbox_of_post) = (Arc::clone(gate), Arc::clone(&outbox));
     let post = Post {

@@ -16,10 +16,8 @@ use crate::domain::rpc::{
 };
 use crate::domain::version::Era;
 use crate::engine::{Reply, dropped};
+use crate::transport::mcp_headers::SESSION_HEADER;
 use crate::transport::sse::{event, written};
-
-/// The header that names a legacy session.
-pub(super) const SESSION_HEADER: &str = "mcp-session-id";
 
 /// The answer to one message, as an HTTP response or as the last event of a stream.
 #[derive(Debug)]

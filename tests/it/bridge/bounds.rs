@@ -1,7 +1,6 @@
 //! What is refused, and what cannot hold up others.
 
 use super::*;
-use crate::gateway::http::call_body;
 
 #[tokio::test]
 async fn what_is_not_a_request_of_a_session_is_refused() {
@@ -54,6 +53,64 @@ async fn only_the_version_with_batches_has_them() {
     assert_eq!(events.next().await.unwrap()["result"], json!({}));
     assert_eq!(events.next().await.unwrap()["error"]["code"], -32601);
     assert!(events.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_batch_is_refused_as_a_whole_or_each_of_its_requests_is_answered() {
+    let folder = crate::gateway::harness::Folder::new();
+    let log = folder.path().join("log");
+    let bridge = Bridge::raw(&[], &["--version", "2025-03-26", "--log", log.to_str().unwrap()]);
+    let (http, url) = (Http::new(), bridge.url());
+    let begun = begin(&http, &url, "2025-03-26").await;
+    let id = begun.headers["mcp-session-id"].to_str().unwrap();
+    let headers = [JSON[0], ("accept", "application/json"), ("mcp-session-id", id)];
+    let call = |id: usize, tool: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {}}});
+    let late = json!([call(1, "args"), {"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": {}}]);
+    let answer = http.send(Method::POST, &url, &headers, late.to_string()).await;
+    assert!(answer.status == 400 && answer.body.contains("initialized already"), "{}", answer.body);
+    let silent = json!((0..256).map(|id| call(id, "silent")).collect::<Vec<_>>()).to_string();
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let (http, url, id, batch) = (http.clone(), url.clone(), id.to_owned(), silent.clone());
+        waiting.spawn(async move {
+            let headers = [JSON[0], ("accept", "application/json"), ("mcp-session-id", &*id)];
+            http.send(Method::POST, &url, &headers, batch).await
+        });
+    }
+    until("they are at the server", async || crate::gateway::parts::logged(&log, r#""silent""#) == 1024).await;
+    let batch = json!([call(1, "args"), {"jsonrpc": "2.0", "method": "notifications/x"}, call(2, "args")]);
+    let answers = http.send(Method::POST, &url, &headers, batch.to_string()).await.json();
+    let ids: Vec<_> = answers.as_array().unwrap_or_else(|| panic!("{answers}")).iter().map(|a| &a["id"]).collect();
+    assert_eq!(ids, [1, 2], "{answers}");
+    assert!(answers[1]["error"]["message"].as_str().unwrap().contains("too many calls"), "{answers}");
+    until("the notification is passed on", async || crate::gateway::parts::logged(&log, "notifications/x") == 1).await;
+    assert_eq!(crate::gateway::parts::logged(&log, r#""args""#), 0, "what was refused is not passed on");
+}
+
+#[tokio::test]
+async fn calls_that_take_long_hold_no_memory_of_requests() {
+    let bridge = Bridge::raw(&[], &[]);
+    let session = Http::new().initialize(&bridge.url()).await;
+    let mut waiting = tokio::task::JoinSet::new();
+    let headers = [JSON[0], ("accept", "application/json"), ("mcp-session-id", session.id.as_str())];
+    let large = |id: u64, tool: &str| {
+        let arguments = json!({"text": "x".repeat(10 << 20)});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
+            .to_string()
+    };
+    for id in 1..=3 {
+        let (calling, body) = (session.clone(), large(id, "silent"));
+        waiting.spawn(async move {
+            let headers = [JSON[0], ("accept", "application/json"), ("mcp-session-id", calling.id.as_str())];
+            calling.http.send(Method::POST, &calling.url, &headers, body).await
+        });
+        // The next one begins once this one is at the server.
+        until("there is room again", async || {
+            let answer = session.http.send(Method::POST, &session.url, &headers, large(9, "nothing")).await;
+            answer.status == 200
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
@@ -146,18 +203,4 @@ async fn a_client_that_does_not_read_makes_nothing_grow() {
     assert_eq!(answered, "said");
     assert!(resident() < 60_000, "{} KiB", resident());
     drop(unread);
-}
-
-#[tokio::test]
-async fn requests_without_a_session_are_for_servers_of_the_modern_era() {
-    let bridge = Bridge::asking(&[], "legacy-only");
-    let (http, url) = (Http::new(), bridge.url());
-    let discover = call_body("x", "{}", &json!({})).replace("tools/call", "server/discover");
-    let headers = [JSON[0], JSON[1], ("mcp-protocol-version", "2026-07-28")];
-    for _ in 0..2 {
-        // So clients fall back to the legacy era. The second time the server is not even asked.
-        let answer = http.send(Method::POST, &url, &headers, discover.clone()).await;
-        assert_eq!((answer.status, &answer.json()["error"]["code"]), (400, &json!(-32601)), "{}", answer.body);
-    }
-    http.initialize(&url).await;
 }

@@ -10,9 +10,7 @@ async fn clients_of_both_eras_speak_with_a_server_of_both() {
         let (python, script) = (python(), fixture("servers/modern.py"));
         let command = [python.to_str().unwrap(), script.to_str().unwrap(), "--stdio"];
         let bridge = Bridge::start(&[&format!("--session={mode}")], &command);
-        // A shared process is of the era that it is first asked in, so only one era is tried on it.
-        let sdks = if mode == "Shared" { &SDKS[1..=1] } else { &SDKS[..] };
-        let clients = sdks.iter().map(|sdk| {
+        let clients = SDKS.iter().map(|sdk| {
             let (sdk, url) = (*sdk, bridge.url());
             tokio::task::spawn_blocking(move || {
                 let script = "{\"tool\": \"structured\", \"arguments\": {\"city\": \"Oslo\"}}\n\

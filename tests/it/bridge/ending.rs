@@ -1,6 +1,7 @@
 //! How processes end: those of sessions, those that they started, and the bridge itself.
 
 use super::*;
+use crate::gateway::http::call_body;
 
 #[tokio::test]
 async fn the_whole_group_and_other_descendants_of_a_session_end_with_it() {
@@ -12,6 +13,18 @@ async fn the_whole_group_and_other_descendants_of_a_session_end_with_it() {
     until("they run", async || running(&marker) == 4).await;
     assert_eq!(http.send(Method::DELETE, &session.url, &session.headers(), Bytes::new()).await.status, 204);
     until("only the bridge is left", async || running(&marker) == 1).await;
+}
+
+#[tokio::test]
+async fn what_a_crashed_server_has_started_ends_too() {
+    let marker = marker("crash");
+    let bridge = Bridge::asking(&["--max-sessions=1"], &marker);
+    let http = Http::new();
+    let session = http.initialize(&bridge.url()).await;
+    let answer = session.call_raw(1, "crash", "{}").await.json();
+    assert!(answer["error"]["message"].as_str().unwrap().contains("exit status: 3"), "{answer}");
+    until("only the bridge is left", async || running(&marker) == 1).await;
+    until("another session begins", async || begin(&http, &bridge.url(), "2025-11-25").await.status == 200).await;
 }
 
 #[tokio::test]
@@ -55,6 +68,64 @@ async fn sigterm_lets_calls_end_and_then_ends_everything() {
     assert!(bridge.ended().await);
     until("nothing is left", async || running(&marker) == 0).await;
     let _ = std::fs::remove_file(&marker);
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_its_client_can_end_after_sigterm() {
+    let mut bridge = Bridge::asking(&["--drain-seconds=60"], "drain-asks");
+    let http = Http::new();
+    let session = http.initialize(&bridge.url()).await;
+    let mut call = open_call(&session, 1, "ask", json!({})).await;
+    assert_eq!(call.next().await.unwrap()["id"], "s1");
+    bridge.signal(Signal::TERM);
+    let health = format!("http://{}/healthz", bridge.address);
+    until("it says that it ends", async || http.get(&health).await.body.contains("ending")).await;
+    assert_eq!(begin(&http, &bridge.url(), "2025-11-25").await.status, 503);
+    assert_eq!(session.send(r#"{"jsonrpc":"2.0","id":"s1","result":{}}"#).await.status, 202);
+    assert_eq!(call.next().await.unwrap()["id"], 1);
+    assert!(bridge.ended().await);
+}
+
+#[tokio::test]
+async fn a_subscription_does_not_hold_up_the_end() {
+    let script = fixture("servers/raw.mjs");
+    let command = ["node", script.to_str().unwrap(), "--stdio", "--modern"];
+    let mut bridge = Bridge::start(&["--drain-seconds=3600"], &command);
+    let (http, url) = (Http::new(), bridge.url());
+    let body = call_body("x", "{}", &json!({})).replace("tools/call", "subscriptions/listen");
+    let headers = [JSON[0], JSON[1], ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")];
+    let listening = tokio::spawn(async move { Events::new(http.open(Method::POST, &url, &headers, body).await) });
+    let pid = bridge.child.id();
+    until("the server is asked", async || children_of(pid).len() == 1).await;
+    bridge.signal(Signal::TERM);
+    assert!(bridge.ended().await);
+    listening.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_nobody_reads_does_not_hold_up_the_end() {
+    let script = fixture("servers/raw.mjs");
+    let mut child = Command::new(program())
+        .args(["--listen=127.0.0.1:0", "--drain-seconds=1", "--", "node", script.to_str().unwrap(), "--stdio"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::with_capacity(1, child.stderr.take().unwrap());
+    let mut line = String::new();
+    log.read_line(&mut line).unwrap();
+    let address = line.split("listening on ").nth(1).unwrap().split(',').next().unwrap().to_owned();
+    let mut bridge = Bridge { child, log: Arc::default(), address };
+    let session = Http::new().initialize(&bridge.url()).await;
+    let flooding = tokio::spawn(async move { session.call_raw(1, "flood", r#"{"lines":100000}"#).await });
+    let written = || {
+        let io = std::fs::read_to_string(format!("/proc/{}/io", bridge.child.id())).unwrap();
+        io.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse::<u64>().ok()).unwrap()
+    };
+    let full = 64 << 10;
+    until("the log is full", async || written() > full).await;
+    bridge.signal(Signal::TERM);
+    assert!(bridge.ended().await);
+    flooding.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@ mod bounds;
 mod clients;
 mod ending;
 mod gateways;
+mod modern;
 mod sessions;
 mod shared;
 

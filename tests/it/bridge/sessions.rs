@@ -113,3 +113,18 @@ async fn the_log_names_neither_ids_nor_messages() {
     let log = bridge.log().concat();
     assert!(!log.contains(&session.id) && !log.contains("unspoken"), "{log}");
 }
+
+#[tokio::test]
+async fn a_session_has_the_version_that_its_server_chose() {
+    let (python, script) = (python(), fixture("servers/asking.py"));
+    let bridge = Bridge::start(&[], &[python.to_str().unwrap(), script.to_str().unwrap(), "--version", "2024-11-05"]);
+    let http = Http::new();
+    let begun = begin(&http, &bridge.url(), "2025-11-25").await;
+    let id = begun.headers["mcp-session-id"].to_str().unwrap();
+    for (version, status) in [("2024-11-05", 200), ("2024-10-07", 400)] {
+        let headers = [JSON[0], JSON[1], ("mcp-session-id", id), ("mcp-protocol-version", version)];
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let answer = http.send(Method::POST, &bridge.url(), &headers, ping).await;
+        assert_eq!(answer.status, status, "{version}: {}", answer.body);
+    }
+}

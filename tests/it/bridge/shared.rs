@@ -80,9 +80,7 @@ async fn a_command_that_is_not_there_is_named() {
         assert_eq!(bridge.health().await, 503);
         let refused = begin(&Http::new(), &bridge.url(), "2025-11-25").await;
         assert_eq!(refused.status, 503, "{}", refused.body);
-        if mode == "PerSession" {
-            assert!(refused.body.contains("no-such-server"), "{}", refused.body);
-        }
+        assert!(refused.body.contains("no-such-server"), "{}", refused.body);
     }
     let usage = Command::new(program()).args(["--path=/mcp", "--"]).output().unwrap();
     assert_eq!(usage.status.code(), Some(2));

@@ -1,0 +1,184 @@
+//! The POSTs of clients: which message goes to which process.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+
+use super::exchange::Exchange;
+use super::initialize;
+use super::message::{self, ClientMessage, ClientRequest};
+use super::modern;
+use super::responses::{accepted, invalid, missing_session, refuse, unavailable, unknown_session};
+use super::session::Session;
+use super::state::Bridge;
+use crate::domain::budget::{Category, Reservation};
+use crate::domain::members::MOST;
+use crate::domain::method::ItemParam;
+use crate::domain::rpc::{INVALID_REQUEST, RpcError};
+use crate::domain::version::{BATCH_VERSION, LEGACY_VERSIONS};
+use crate::transport::mcp_headers::{
+    Presence, SESSION_HEADER, VERSION_HEADER, check_routing, check_single, check_supported, header as text_of,
+    is_of_modern_era, mismatch,
+};
+use crate::transport::{Accept, BodyError, is_json, read_body};
+
+/// How much memory a message takes up while it is rewritten, in multiples of its size.
+const COPIES: u64 = 3;
+
+/// What one POST contains.
+struct Post {
+    messages: Vec<ClientMessage>,
+    is_batch: bool,
+    accept: Accept,
+    /// The memory of the messages, until they are with the server.
+    reservation: Reservation,
+}
+
+pub(super) async fn answer(bridge: &Arc<Bridge>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let headers = head.headers;
+    if !is_json(&headers) {
+        return invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
+    }
+    let accept = Accept::read(&headers);
+    if !accept.json && !accept.events {
+        return invalid(StatusCode::NOT_ACCEPTABLE, "Accept must name application/json and text/event-stream");
+    }
+    let reservation = match session_of(bridge, &headers) {
+        Some(session) => bridge.context.budget.reservation_for(Category::Request, &session.account),
+        None => bridge.context.budget.reservation(Category::Request),
+    };
+    let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let body = match read_body(body, declared, bridge.context.max_message as u64, &reservation).await {
+        Ok(body) if reservation.resize(COPIES * body.len() as u64).is_ok() => body,
+        Ok(_) | Err(BodyError::NoRoom(_)) => {
+            return unavailable("null", "the bridge holds as many bytes as it may: try again later", 1);
+        }
+        Err(error) => return invalid(error.status(), &error.to_string()),
+    };
+    let read = read(&body);
+    drop(body);
+    match read {
+        Ok((is_batch, messages)) => route(bridge, &headers, Post { messages, is_batch, accept, reservation }).await,
+        Err(error) => refuse(StatusCode::BAD_REQUEST, "null", &error),
+    }
+}
+
+fn session_of(bridge: &Bridge, headers: &HeaderMap) -> Option<Arc<Session>> {
+    bridge.sessions.find(text_of(headers, SESSION_HEADER)?)
+}
+
+/// Reads the messages of a POST, and whether they are a batch.
+fn read(body: &[u8]) -> Result<(bool, Vec<ClientMessage>), RpcError> {
+    let text = std::str::from_utf8(body).map_err(|_| RpcError::new(INVALID_REQUEST, "the request is not UTF-8"))?;
+    let (is_batch, texts) = message::split(text, MOST)?;
+    let messages = texts.into_iter().map(|text| ClientMessage::parse(text.get())).collect::<Result<_, _>>()?;
+    Ok((is_batch, messages))
+}
+
+/// Requests of the modern era belong to no session, even if they name one. All others do, but for `initialize`.
+async fn route(bridge: &Arc<Bridge>, headers: &HeaderMap, mut post: Post) -> Response {
+    let is_modern = is_modern(headers, &post);
+    if !is_modern && headers.contains_key(SESSION_HEADER) {
+        return match session_of(bridge, headers) {
+            Some(session) => in_session(bridge, headers, &session, post).await,
+            None => unknown_session(),
+        };
+    }
+    let Some(message) = post.messages.pop().filter(|_| !post.is_batch) else { return missing_session() };
+    match message {
+        ClientMessage::Request(request) if is_modern => {
+            if let Err(error) = check_modern(headers, &request) {
+                return refuse(StatusCode::BAD_REQUEST, &request.id, &error);
+            }
+            modern::answer(bridge, request, post.accept, post.reservation).await
+        }
+        ClientMessage::Request(request) if request.method == "initialize" => initialize::answer(bridge, &request).await,
+        // The modern era cancels by closing a stream, and has no other notification that the server needs.
+        ClientMessage::Notification { .. } if is_modern => accepted(),
+        _ => missing_session(),
+    }
+}
+
+fn is_modern(headers: &HeaderMap, post: &Post) -> bool {
+    match post.messages.as_slice() {
+        [ClientMessage::Request(request)] => is_of_modern_era(headers, Some(&request.method), request.is_modern()),
+        _ => is_of_modern_era(headers, None, false),
+    }
+}
+
+/// Checks that the headers of a modern request agree with its body, of which the server sees only the body.
+fn check_modern(headers: &HeaderMap, request: &ClientRequest) -> Result<(), RpcError> {
+    check_single(headers, &[VERSION_HEADER])?;
+    request.check_members()?;
+    let version = request.version();
+    if version.is_none() || text_of(headers, VERSION_HEADER) != version.as_deref() {
+        return Err(mismatch(format!("the {VERSION_HEADER} header does not match the body's protocol version")));
+    }
+    let param = |param: ItemParam| request.text_of(param).map(Into::into);
+    check_routing(headers, &request.method, param, Presence::Required)?;
+    check_supported(version.as_deref().unwrap_or_default())
+}
+
+async fn in_session(bridge: &Bridge, headers: &HeaderMap, session: &Arc<Session>, post: Post) -> Response {
+    if let Some(refusal) = refused_in(session, headers, &post) {
+        return refusal;
+    }
+    let is_request = |message: &ClientMessage| matches!(message, ClientMessage::Request(_));
+    if bridge.closing.is_cancelled() && post.messages.iter().any(is_request) {
+        return unavailable("null", "the bridge is ending", 1);
+    }
+    let Post { messages, is_batch, accept, reservation } = post;
+    let mut exchange = Exchange::new(&bridge.context, &session.process, session.usage.begin());
+    for message in messages {
+        match message {
+            ClientMessage::Request(request) => exchange.send(&request, Some(session.key), accept.events).await,
+            other => pass_on(bridge, session, other).await,
+        }
+    }
+    drop(reservation);
+    match exchange.is_empty() {
+        true => accepted(),
+        false => exchange.respond(accept.events, is_batch).await,
+    }
+}
+
+/// The refusal of a POST in a session, before a part of it is sent to the server.
+fn refused_in(session: &Session, headers: &HeaderMap, post: &Post) -> Option<Response> {
+    let bad = |message: &str| Some(invalid(StatusCode::BAD_REQUEST, message));
+    let version = headers.get(VERSION_HEADER).map(|version| version.to_str().unwrap_or_default());
+    if version.is_some_and(|version| version != session.version && !LEGACY_VERSIONS.contains(&version)) {
+        return bad("MCP-Protocol-Version names another version than that of the session");
+    }
+    if post.is_batch && session.version != BATCH_VERSION {
+        return bad("only version 2025-03-26 has batches: send one message in each request");
+    }
+    let is_initialize =
+        |message: &ClientMessage| matches!(message, ClientMessage::Request(r) if r.method == "initialize");
+    if post.messages.iter().any(is_initialize) {
+        return bad("the session is initialized already");
+    }
+    None
+}
+
+/// Passes on a notification, or an answer to a request of the server.
+async fn pass_on(bridge: &Bridge, session: &Session, message: ClientMessage) {
+    let (process, calls) = (&session.process, &session.process.calls);
+    let text = match message {
+        ClientMessage::Answer { id, object } if calls.take_asked(session.key, &id) => object.to_raw().get().to_owned(),
+        ClientMessage::Notification { method, object } if method == "notifications/cancelled" => {
+            let own = message::cancelled_id(&object).and_then(|id| calls.cancel(session.key, &id));
+            let Some(own) = own else { return };
+            message::with_cancelled(object, own)
+        }
+        // A shared process is told once, by the bridge.
+        ClientMessage::Notification { method, .. } if bridge.is_shared && method == "notifications/initialized" => {
+            return;
+        }
+        ClientMessage::Notification { object, .. } => object.to_raw().get().to_owned(),
+        ClientMessage::Answer { .. } | ClientMessage::Request(_) => return,
+    };
+    process.send(text).await;
+}
