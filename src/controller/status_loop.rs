@@ -125,17 +125,17 @@ impl StatusLoop {
         // does not.
         let planned = self.plans.has_changed().unwrap_or_default();
         let cause = if planned { self.plans.borrow().cause.clone() } else { Cause::default() };
-        let wanted = self.wanted();
-        if wanted.is_empty() {
-            return self.write_all(wanted).await;
-        }
-        let span = debug_span!(target: TARGET, "status", statuses = wanted.len(), failed = Empty);
+        let (wanted, paused) = self.wanted();
+        let span = match wanted.is_empty() {
+            true => Span::none(),
+            false => debug_span!(target: TARGET, "status", statuses = wanted.len(), failed = Empty),
+        };
         cause.lead_to(&span);
-        self.write_all(wanted).instrument(span).await
+        self.write_all(wanted, paused).instrument(span).await
     }
 
-    /// Writes statuses. Returns how long to wait before the next round.
-    async fn write_all(&mut self, wanted: Vec<WantedStatus>) -> Duration {
+    /// Writes statuses. `paused` is when another one is due. Returns how long to wait before the next round.
+    async fn write_all(&mut self, wanted: Vec<WantedStatus>, paused: Option<Instant>) -> Duration {
         let writes = wanted.into_iter().map(|wanted| {
             let writer = self.writer.clone();
             async move {
@@ -145,7 +145,7 @@ impl StatusLoop {
         });
         let results: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
         let refused = self.refused.clone();
-        let mut again = self.failing.values().map(|failing| failing.again).min();
+        let mut again = paused;
         for (wanted, result) in results {
             let next = match result {
                 Ok(()) => self.succeeded(wanted).await,
@@ -222,9 +222,9 @@ impl StatusLoop {
         StatusInput { compiled, gateways, pods, managed, blind, unread, held, no_pods, refused }
     }
 
-    /// Returns the statuses that must be written. A status that was written but that the watch does not show yet
-    /// counts as stored.
-    fn wanted(&mut self) -> Vec<WantedStatus> {
+    /// Returns the statuses that must be written now, and when the first of those is due that failed before. A status that
+    /// was written but that the watch does not show yet counts as stored.
+    fn wanted(&mut self) -> (Vec<WantedStatus>, Option<Instant>) {
         let input = self.input();
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let known: HashMap<_, _> = input.compiled.objects.iter().map(|object| (&object.id, object)).collect();
@@ -232,7 +232,7 @@ impl StatusLoop {
         self.failing.retain(|id, failing| {
             known.get(id).is_some_and(|o| o.generation() == failing.generation && o.uid() == failing.uid)
         });
-        let mut wanted = Vec::new();
+        let (mut wanted, mut paused) = (Vec::new(), None::<Instant>);
         for (kind, seen) in self.watches.objects() {
             let (namespace, name) = (seen.metadata.namespace.clone(), seen.metadata.name.clone());
             let id = ObjectId::new(kind, ObjectKey::new(namespace.unwrap_or_default(), name.unwrap_or_default()));
@@ -241,22 +241,31 @@ impl StatusLoop {
             if self.managed.is_some() && input.held.is_none() && !is_looked_after(&input.managed, object) {
                 continue;
             }
-            let before = match self.written.get(object.uid()) {
-                Some((written, _)) => Arc::clone(written),
-                None if object.metadata.resource_version == seen.metadata.resource_version => {
-                    Arc::clone(&object.status)
-                }
-                None => Arc::new(seen.data.get("status").cloned().unwrap_or_default()),
-            };
-            let object = LoweredObject { status: before, ..(*object).clone() };
+            let object = LoweredObject { status: self.stored(object, &seen), ..(*object).clone() };
             let status = status::of(&input, &object, &now);
-            let is_paused = self.failing.get(&object.id).is_some_and(|failing| Instant::now() < failing.again);
-            if !is_paused && status != *object.status {
-                let warnings = status::warnings(&input, &object);
-                wanted.push(WantedStatus { object, status, warnings });
+            if status == *object.status {
+                // The write of a failing one may have succeeded although its answer came too late.
+                self.failing.remove(&object.id);
+                continue;
             }
+            let again = self.failing.get(&object.id).map(|failing| failing.again);
+            if let Some(again) = again.filter(|again| Instant::now() < *again) {
+                paused = Some(paused.map_or(again, |paused| paused.min(again)));
+                continue;
+            }
+            let warnings = status::warnings(&input, &object);
+            wanted.push(WantedStatus { object, status, warnings });
         }
-        wanted
+        (wanted, paused)
+    }
+
+    /// Returns the status that the object has now.
+    fn stored(&self, object: &LoweredObject, seen: &DynamicObject) -> Arc<Value> {
+        match self.written.get(object.uid()) {
+            Some((written, _)) => Arc::clone(written),
+            None if object.metadata.resource_version == seen.metadata.resource_version => Arc::clone(&object.status),
+            None => Arc::new(seen.data.get("status").cloned().unwrap_or_default()),
+        }
     }
 }
 

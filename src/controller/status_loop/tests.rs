@@ -55,6 +55,15 @@ async fn serving_with(answered: Option<(u16, Value)>) -> Serving {
     Serving { statuses, catalog, plans, written }
 }
 
+impl Serving {
+    /// Publishes the objects that the watches show, as the planning loop does.
+    fn compile(&self) {
+        let (objects, _) = Lowering::new("cluster.local").read(self.statuses.watches.objects());
+        let compiled = Arc::new(CompiledObjects { objects, ..CompiledObjects::default() });
+        self.plans.send_replace(PlanningState { compiled, ..PlanningState::default() });
+    }
+}
+
 /// Returns a status that leads to an Event.
 fn bad_status() -> WantedStatus {
     let object = read(Kind::Plugin, "p", &json!({"source": {"inline": "export default ("}}), &json!({}));
@@ -75,7 +84,7 @@ async fn an_object_that_is_gone_has_no_event_and_its_status_does_not_count_as_wr
     let answers = [(404, not_found), (200, other), (409, conflict)].map(|answer| (Some(answer), true));
     for (answered, gone) in [(None, false)].into_iter().chain(answers) {
         let mut serving = serving_with(answered.clone()).await;
-        serving.statuses.write_all(vec![bad_status()]).await;
+        serving.statuses.write_all(vec![bad_status()], None).await;
         let events = serving.written.lock().unwrap().iter().filter(|path| path.ends_with("/events")).count();
         assert_eq!(events, usize::from(!gone), "{answered:?}");
         assert_eq!(serving.statuses.written.is_empty(), gone, "{answered:?}");
@@ -88,17 +97,35 @@ async fn an_object_that_is_gone_has_no_event_and_its_status_does_not_count_as_wr
 #[tokio::test]
 async fn a_status_that_was_written_to_an_object_is_not_taken_for_that_of_the_next_one_of_its_name() {
     let mut serving = serving_with(None).await;
-    let (objects, _) = Lowering::new("cluster.local").read(serving.statuses.watches.objects());
-    let compiled = Arc::new(CompiledObjects { objects, ..CompiledObjects::default() });
-    serving.plans.send_replace(PlanningState { compiled, ..PlanningState::default() });
+    serving.compile();
     for (uid, left) in [("before", 1), ("u", 0)] {
-        let mut wanted = serving.statuses.wanted();
+        let (mut wanted, _) = serving.statuses.wanted();
         assert_eq!(wanted.len(), 1, "the status of {uid} is not written yet");
         let metadata = Arc::make_mut(&mut wanted[0].object.metadata);
         metadata.uid = Some(uid.to_owned());
-        serving.statuses.write_all(wanted).await;
-        assert_eq!(serving.statuses.wanted().len(), left, "after the status of {uid} was written");
+        serving.statuses.write_all(wanted, None).await;
+        assert_eq!(serving.statuses.wanted().0.len(), left, "after the status of {uid} was written");
     }
+}
+
+#[tokio::test]
+async fn a_failed_write_is_waited_for_until_it_is_due_and_not_after_its_status_is_stored() {
+    let failure = json!({"kind": "Status", "status": "Failure", "code": 504, "message": "timeout"});
+    let mut serving = serving_with(Some((504, failure))).await;
+    serving.compile();
+    let statuses = &mut serving.statuses;
+    let (wanted, _) = statuses.wanted();
+    let [WantedStatus { object, status, .. }] = &wanted[..] else { panic!("one status is to be written") };
+    let (uid, status) = (object.uid().to_owned(), Arc::new(status.clone()));
+    let wait = statuses.write_all(wanted, None).await;
+    assert!(Duration::ZERO < wait && wait <= RETRY, "{wait:?}");
+    let wait = statuses.round().await;
+    assert!(Duration::ZERO < wait && wait <= RETRY, "{wait:?}");
+    // Its pause is over, and the status was stored although the answer said otherwise.
+    statuses.failing.values_mut().for_each(|failing| failing.again = Instant::now());
+    statuses.written.insert(uid, (status, Instant::now()));
+    assert_eq!(statuses.round().await, IDLE);
+    assert!(statuses.failing.is_empty());
 }
 
 #[test]
