@@ -55,7 +55,6 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::MCPUpstream, "spec.tools.overrides[].arguments[].value"),
     whole(Kind::MCPUpstream, "spec.vectorSearch"),
     whole(Kind::Plugin, "spec.descriptor"),
-    whole(Kind::Plugin, "spec.source.image"),
     values(Kind::Plugin, "spec.type", &["all but middleware"]),
     whole(Kind::Plugin, "spec.wrapper"),
     whole(Kind::PluginChain, "spec.entries[].canary"),

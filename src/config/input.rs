@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::method::Method;
-use crate::domain::plan::{GatewayPlan, LabelSelector, PluginLimits, PluginPlan, Refusal, UpstreamPlan};
+use crate::domain::plan::{GatewayPlan, ImagePlan, LabelSelector, PluginLimits, PluginPlan, Refusal, UpstreamPlan};
 pub use crate::domain::plan::{Namespaces, Takes};
 use crate::domain::plugin::{Encoding, FailurePolicy, Mode, Phase, Protocol, Role, View};
 use crate::domain::ports::CodeFacts;
@@ -314,8 +314,13 @@ pub enum SourceInput {
     },
     /// A file, by its path relative to the plugin folder.
     Path(String),
-    /// A source that is not implemented. The plugin's `refusing` is set.
-    NotBuilt,
+    /// A file of an image that the gateway's pods mount.
+    Image {
+        /// The image.
+        image: ImagePlan,
+        /// Path of the file, relative to the root of the image.
+        path: String,
+    },
 }
 
 /// A PluginChain in the form that the compiler reads.

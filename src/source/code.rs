@@ -12,6 +12,7 @@ use super::folders::{CODE, Folders};
 use crate::config::compile::{FoundCode, plugin_code};
 use crate::config::input::{FileCode, Files, Inputs, PluginInput, SourceInput, Unread, code_key};
 use crate::domain::digest::sha256_hex;
+use crate::domain::plan::in_image;
 use crate::domain::reason::Reason;
 
 /// The largest plugin file, in bytes.
@@ -46,19 +47,32 @@ pub(super) fn read_plugin_files<'p>(plugin_dir: &Path, paths: impl Iterator<Item
     paths.map(|path| (path.to_owned(), read_one(plugin_dir, path))).collect()
 }
 
-/// Reads one file below `plugin_dir`. Links that lead out of it are refused.
+/// Reads one file of a mounted image or below `plugin_dir`. Links that lead out of the image or folder are refused.
 fn read_one(plugin_dir: &Path, path: &str) -> Result<FileCode, Unread> {
+    match in_image(path) {
+        Some((image, relative)) if !image.exists() => {
+            let message =
+                format!("this pod was started without the image of {relative}; pods of the new template mount it");
+            Err(Unread::new(Reason::FileNotFound, message))
+        }
+        Some((image, relative)) => read_below(&image, relative, "image"),
+        None => read_below(plugin_dir, path, "plugin folder"),
+    }
+}
+
+/// Reads the file `path` below the folder `top`, which is called `name` in messages.
+fn read_below(top: &Path, path: &str, name: &str) -> Result<FileCode, Unread> {
     let not_found = |message| Unread::new(Reason::FileNotFound, message);
     let relative = Path::new(path);
     if !relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
-        return Err(not_found(format!("{path} leaves the plugin folder")));
+        return Err(not_found(format!("{path} leaves the {name}")));
     }
     let missing = |what: &Path, error: io::Error| not_found(format!("{} cannot be read: {error}", what.display()));
-    let root = plugin_dir.canonicalize().map_err(|e| missing(plugin_dir, e))?;
+    let root = top.canonicalize().map_err(|e| missing(top, e))?;
     let full = root.join(relative);
-    let file = full.canonicalize().map_err(|e| missing(&plugin_dir.join(relative), e))?;
+    let file = full.canonicalize().map_err(|e| missing(&top.join(relative), e))?;
     if !file.starts_with(&root) {
-        return Err(not_found(format!("{path} is a link out of the plugin folder {}", plugin_dir.display())));
+        return Err(not_found(format!("{path} is a link out of the {name} {}", top.display())));
     }
     let mut bytes = Vec::new();
     let opened = open_regular(&file).map_err(|e| missing(&file, e))?;

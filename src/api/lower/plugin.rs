@@ -8,12 +8,12 @@ use super::findings::Findings;
 use super::place::Place;
 use super::shared::{env, key, namespaces, size};
 use crate::api::canonical::canonical_text;
-use crate::api::plugin::code::Source;
+use crate::api::plugin::code::{PluginImage, Source};
 use crate::api::plugin::{self as api, ConfigOverrides, Plugin, PluginSpec, PluginType};
 use crate::config::input::{PluginInput, ProtocolSetting, SourceInput};
 use crate::domain::egress::EgressRule;
 use crate::domain::ids::{Kind, ObjectId};
-use crate::domain::plan::{PluginLimits, Refusal};
+use crate::domain::plan::{ImagePlan, PluginLimits, Refusal};
 use crate::domain::plugin::{Encoding, Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -25,7 +25,9 @@ pub fn plugin(object: &Plugin, place: Place<'_>) -> (PluginInput, Vec<Problem>) 
     let spec = &object.spec;
     let key = key(&object.metadata);
     let mut findings = Findings::new(ObjectId::new(Kind::Plugin, key.clone()));
-    let refusing = refusing(spec, &mut findings).or_else(|| reaching_in(spec, place, &mut findings));
+    let refusing = refusing(spec, &mut findings)
+        .or_else(|| unmountable(spec, place, &mut findings))
+        .or_else(|| reaching_in(spec, place, &mut findings));
     note_later(spec, &mut findings);
     let filter = spec.filter.clone().unwrap_or_default();
     let pool = spec.pool.clone().unwrap_or_default();
@@ -62,13 +64,19 @@ pub fn plugin(object: &Plugin, place: Place<'_>) -> (PluginInput, Vec<Problem>) 
 /// Reports types and sources that are not implemented. Returns the first one as the reason why the plugin cannot run.
 fn refusing(spec: &PluginSpec, findings: &mut Findings) -> Option<Refusal> {
     let typed = spec.r#type.is_some_and(|t| t != PluginType::Middleware);
-    let parts = [
-        (typed, "spec.type"),
-        (spec.source.image.is_some(), "spec.source.image"),
-        (spec.wrapper.is_some(), "spec.wrapper"),
-    ];
+    let parts = [(typed, "spec.type"), (spec.wrapper.is_some(), "spec.wrapper")];
     let mut refusals = parts.map(|(set, field)| findings.refuse(set, field, IT_CANNOT_RUN)).into_iter().flatten();
     refusals.next()
+}
+
+/// Reports a source that only a cluster can mount, and returns it as the reason why the plugin cannot run.
+fn unmountable(spec: &PluginSpec, place: Place<'_>, findings: &mut Findings) -> Option<Refusal> {
+    let Place::File { .. } = place else { return None };
+    spec.source.image.as_ref()?;
+    let (reason, field) = (Reason::ClusterOnly, "spec.source.image");
+    let message = "only the pods of a cluster mount images: put the files below the plugin folder and use source.path";
+    findings.wrong(reason, field, message);
+    Some(Refusal { reason, message: format!("{field}: {message}") })
 }
 
 /// Reports an address of the gateway's own machine in `egress`, and returns it as the reason why the plugin cannot run.
@@ -143,9 +151,20 @@ fn source(source: &Source) -> SourceInput {
         Source { config_map_key_ref: Some(reference), .. } => {
             SourceInput::ConfigMap { name: reference.name.clone(), key: reference.key.clone() }
         }
-        Source { path: Some(path), .. } => SourceInput::Path(path.clone()),
-        _ => SourceInput::NotBuilt,
+        Source { image: Some(image), .. } => image_source(image),
+        // Validation makes sure that one of them is given.
+        Source { path, .. } => SourceInput::Path(path.clone().unwrap_or_default()),
     }
+}
+
+fn image_source(written: &PluginImage) -> SourceInput {
+    let pull_secrets = written.pull_secrets.iter().flatten().map(|secret| secret.name.clone()).collect();
+    let image = ImagePlan {
+        reference: written.reference.clone(),
+        pull_policy: written.pull_policy.map(|policy| format!("{policy:?}")),
+        pull_secrets,
+    };
+    SourceInput::Image { image, path: written.path.clone().unwrap_or_else(|| "index.mjs".to_owned()) }
 }
 
 fn limits(spec: &PluginSpec) -> PluginLimits {
@@ -193,5 +212,21 @@ mod tests {
         for egress in ["10.0.0.5:9090", "localhost:9090", "*:9090"] {
             assert_eq!(told(egress, cluster), (None, Vec::new(), true), "{egress}");
         }
+    }
+
+    #[test]
+    fn only_a_cluster_mounts_the_image_of_a_plugin() {
+        let image = json!({"reference": "r/i:1", "pullPolicy": "Always", "pullSecrets": [{"name": "s"}]});
+        let object = json!({"metadata": {"name": "x", "namespace": "ns"}, "spec": {"source": {"image": image}}});
+        let object = serde_json::from_value(object).unwrap();
+        let file = Place::File { folder: Path::new("/m"), plugin_dir: Path::new("/p") };
+        let (input, problems) = plugin(&object, file);
+        assert_eq!((problems.len(), problems[0].field.as_str()), (1, "spec.source.image"));
+        assert_eq!(input.refusing.map(|refusal| refusal.reason), Some(Reason::ClusterOnly));
+        let (input, problems) = plugin(&object, Place::Cluster { domain: "cluster.local" });
+        assert!(problems.is_empty() && input.refusing.is_none(), "{problems:?}");
+        let (pull_policy, pull_secrets) = (Some("Always".to_owned()), vec!["s".to_owned()]);
+        let image = ImagePlan { reference: "r/i:1".into(), pull_policy, pull_secrets };
+        assert_eq!(input.source, SourceInput::Image { image, path: "index.mjs".into() });
     }
 }

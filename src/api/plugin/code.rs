@@ -32,8 +32,9 @@ pub struct Source {
     /// File in the gateway's `pluginDir`, with the extension .js, .mjs or .cjs.
     #[schemars(length(min = 1, max = 1024))]
     pub path: Option<String>,
-    /// Image that holds the code, mounted as an image volume. A change of the image restarts the gateway's pods one
-    /// after another.
+    /// Image that holds the code, for plugins in the namespace of their gateway. The gateway's pods mount it as an image
+    /// volume, which needs Kubernetes 1.35 or newer, and containerd 2.1 or CRI-O 1.31 on the nodes. A change of the image
+    /// restarts the pods one after another; pods that are started while the image cannot be pulled do not become ready.
     pub image: Option<PluginImage>,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::lost_exports::Lost;
-use super::plugin_code::{JudgedCode, WantedCode, file_code, judge, warn_of_missing_variables};
+use super::plugin_code::{IMAGE, JudgedCode, PATH, WantedCode, file_code, judge, warn_of_missing_variables};
 use super::plugins::still_runs;
 use super::resolve::{report_entry, withhold, wrong_phase};
 use super::{FieldFault, id};
@@ -13,9 +13,6 @@ use crate::domain::plan::{ChainPlan, Plan, PluginPlan};
 use crate::domain::plugin::Protocol;
 use crate::domain::ports::CodeFacts;
 use crate::domain::problem::Problem;
-
-/// Manifest field that names the file.
-const FIELD: &str = "spec.source.path";
 
 /// Adds the code in `files` to the plugins with a path, together with the settings that follow from the code.
 /// `previous` is the plan that runs.
@@ -57,7 +54,12 @@ pub fn complete(
 /// Checks that `after` still exports the functions of `before` that `chains` run.
 fn follows(before: &PluginPlan, after: &PluginPlan, chains: &[ChainPlan]) -> Result<(), FieldFault> {
     let lost = Lost::between(before, after, after.wanted_protocol.is_some(), after.wanted_phases.is_some());
-    lost.and_then(|lost| lost.fault(&after.key, chains, FIELD)).map_or(Ok(()), Err)
+    lost.and_then(|lost| lost.fault(&after.key, chains, field(after))).map_or(Ok(()), Err)
+}
+
+/// Returns the manifest field that names the file.
+fn field(plugin: &PluginPlan) -> &'static str {
+    if plugin.image.is_some() { IMAGE } else { PATH }
 }
 
 /// Returns the plugin, completed with what follows from its code, and the text of the code.
@@ -68,10 +70,10 @@ fn put_in(
     problems: &mut Vec<Problem>,
 ) -> Result<(PluginPlan, String), FieldFault> {
     let path = plugin.path.as_deref().unwrap_or_default();
-    let code = file_code(files, path).map_err(|why| (why.reason, FIELD.to_owned(), why.message))?;
+    let code = file_code(files, path).map_err(|why| (why.reason, field(plugin).to_owned(), why.message))?;
     let parsing = BTreeSet::new();
     let wanted = WantedCode {
-        field: FIELD,
+        field: field(plugin),
         sha256: plugin.sha256.as_deref(),
         protocol: match plugin.wanted_protocol {
             None => ProtocolSetting::Auto,

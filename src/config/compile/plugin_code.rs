@@ -15,6 +15,10 @@ use crate::domain::reason::Reason;
 
 /// Manifest field that contains the code itself.
 const INLINE: &str = "spec.source.inline";
+/// Manifest field that names a file of the plugin folder.
+pub(super) const PATH: &str = "spec.source.path";
+/// Manifest field that names an image.
+pub(super) const IMAGE: &str = "spec.source.image";
 
 /// The code of a plugin.
 pub struct FoundCode<'a> {
@@ -60,8 +64,8 @@ pub(super) fn source_field(input: &PluginInput) -> &'static str {
     match input.source {
         SourceInput::Inline(_) => INLINE,
         SourceInput::ConfigMap { .. } => "spec.source.configMapKeyRef",
-        SourceInput::Path(_) => "spec.source.path",
-        SourceInput::NotBuilt => "spec.source",
+        SourceInput::Path(_) => PATH,
+        SourceInput::Image { .. } => IMAGE,
     }
 }
 
@@ -78,7 +82,7 @@ pub(super) fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Resul
             Ok(FoundCode { text, file_name: key.clone(), folder: None, siblings: "" })
         }
         SourceInput::Path(path) => file_code(&inputs.files, path).map_err(|why| (why.reason, field, why.message)),
-        SourceInput::NotBuilt => Err((Reason::NotImplemented, field, "this source is not built".into())),
+        SourceInput::Image { .. } => Err((Reason::FileNotFound, field, "only pods have the image".into())),
     }
 }
 

@@ -6,14 +6,14 @@ use serde_json::value::RawValue;
 
 use super::lost_exports::Lost;
 use super::plugin_code::{
-    JudgedCode, WantedCode, file_name, find_code, judge, source_field, warn_of_missing_variables,
+    IMAGE, JudgedCode, WantedCode, file_name, find_code, judge, source_field, warn_of_missing_variables,
 };
 use super::{FieldFault, bounds, id, is_invalid, takes, values};
 use crate::config::input::{Inputs, PluginInput, SourceInput};
 use crate::domain::digest::sha256_hex;
 use crate::domain::egress::EgressRule;
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{ChainPlan, EntryPlan, Plan, PluginPlan};
+use crate::domain::plan::{ChainPlan, EntryPlan, ImagePlan, Plan, PluginPlan};
 use crate::domain::plugin::{Phase, Protocol};
 use crate::domain::problem::Problem;
 use crate::domain::raw::RawObject;
@@ -154,9 +154,14 @@ fn accept<'a>(
     if let Some(refusal) = &input.refusing {
         return Err((refusal.reason, "spec".into(), refusal.message.clone()));
     }
-    if let (SourceInput::Path(path), true) = (&input.source, inputs.files_elsewhere) {
+    let in_pod = match &input.source {
+        SourceInput::Path(path) if inputs.files_elsewhere => Some((path.clone(), None)),
+        SourceInput::Image { image, path } => Some((mounted(inputs, input, image, path)?, Some(image.clone()))),
+        _ => None,
+    };
+    if let Some((path, image)) = in_pod {
         check_settings(input)?;
-        let plan = plan_of_path(inputs, input, path, problems)?;
+        let plan = PluginPlan { image, ..plan_of_path(inputs, input, path, problems)? };
         bounds::check(inputs, &id(Kind::Plugin, &input.key), &plan)?;
         return Ok((plan, None));
     }
@@ -182,23 +187,40 @@ fn accept<'a>(
     Ok((plan, Some(code.text)))
 }
 
+/// Returns the path of a file of an image in the gateway's pods. Only plugins of the gateway's own namespace can have an
+/// image: pods pull images with Secrets of that namespace only, and do not start while an image cannot be pulled.
+fn mounted(inputs: &Inputs, input: &PluginInput, image: &ImagePlan, path: &str) -> Result<String, FieldFault> {
+    let gateway = inputs.gateway.as_ref().map(|gateway| &gateway.plan.key);
+    match gateway.filter(|gateway| gateway.namespace != input.key.namespace) {
+        Some(gateway) => {
+            let message = format!(
+                "gateway {gateway} mounts images for plugins of its own namespace only: create the Plugin in {}, or use \
+                 another source",
+                gateway.namespace
+            );
+            Err((Reason::InvalidConfig, IMAGE.into(), message))
+        }
+        None => Ok(image.folder().join(path).to_string_lossy().into_owned()),
+    }
+}
+
 /// Plans a plugin whose code is only in the gateway's pod. The settings that depend on the code are provisional.
 fn plan_of_path(
     inputs: &Inputs,
     input: &PluginInput,
-    path: &str,
+    path: String,
     problems: &mut Vec<Problem>,
 ) -> Result<PluginPlan, FieldFault> {
     let wanted_protocol = input.protocol.written();
     let open = JudgedCode {
         digest: String::new(),
-        file_name: file_name(path).to_owned(),
+        file_name: file_name(&path).to_owned(),
         protocol: wanted_protocol.unwrap_or(Protocol::Module),
         phases: input.phases.clone().unwrap_or_else(|| vec![Phase::Request, Phase::Response]),
     };
     let plan = plan(inputs, input, open, problems)?;
     let (sha256, wanted_phases) = (input.sha256.clone(), input.phases.clone());
-    Ok(PluginPlan { path: Some(path.to_owned()), sha256, wanted_protocol, wanted_phases, ..plan })
+    Ok(PluginPlan { path: Some(path), sha256, wanted_protocol, wanted_phases, ..plan })
 }
 
 fn plan(
@@ -213,6 +235,7 @@ fn plan(
         id: sha256_hex(input.key.to_string().as_bytes())[..8].to_owned(),
         digest: judged.digest,
         path: None,
+        image: None,
         sha256: None,
         wanted_protocol: None,
         wanted_phases: None,

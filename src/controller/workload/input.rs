@@ -1,6 +1,6 @@
 //! The input from which a gateway's workload is built.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::secrets::{SecretKey, named};
@@ -8,12 +8,14 @@ use super::settings::WorkloadSettings;
 use crate::api::gateway::MCPGatewaySpec;
 use crate::api::gateway::pods::{SEAL_KEY, seal_secret};
 use crate::controller::owner::Owner;
-use crate::domain::plan::{ListenerPlan, Plan};
+use crate::domain::plan::{ImagePlan, ListenerPlan, Plan};
 
 /// The port of the admin API of a gateway whose spec has no `admin.port`.
 const ADMIN_PORT: u16 = 9090;
 /// The port of the only listener of a gateway that declares none.
 const MCP_PORT: u16 = 8080;
+/// Maximum number of images with plugin code that a pod mounts. Pods report the plugins of further ones as missing.
+const MAX_IMAGES: usize = 64;
 
 /// Everything that a gateway's workload depends on.
 pub(in crate::controller) struct WorkloadInput<'a> {
@@ -26,6 +28,8 @@ pub(in crate::controller) struct WorkloadInput<'a> {
     pub(super) plugin_dir: PathBuf,
     /// The key that session ids are sealed with. It is in `secrets` too.
     pub(super) seal_key: SecretKey,
+    /// The images with plugin code that pods mount.
+    pub(super) images: Vec<ImagePlan>,
     /// The keys of Secrets in the gateway's namespace that pods can need.
     pub(super) secrets: BTreeSet<SecretKey>,
 }
@@ -49,6 +53,7 @@ impl<'a> WorkloadInput<'a> {
             listeners: listeners(in_force),
             plugin_dir: in_force.gateway.runtime.plugin_dir.clone(),
             seal_key,
+            images: images(&plans),
             secrets,
         }
     }
@@ -61,6 +66,21 @@ impl<'a> WorkloadInput<'a> {
     pub(super) fn admin_port(&self) -> u16 {
         self.spec.admin.as_ref().and_then(|admin| admin.port).unwrap_or(ADMIN_PORT)
     }
+}
+
+/// Returns the images of the enabled plugins that chains of these plans run, at most [`MAX_IMAGES`]. Other plugins do not
+/// matter to pods, which do not start while an image cannot be pulled. Plugins with the same image share a volume.
+fn images(plans: &[&Plan]) -> Vec<ImagePlan> {
+    let mut images: BTreeMap<String, ImagePlan> = BTreeMap::new();
+    for plan in plans {
+        let run: BTreeSet<_> = plan.chains.iter().flat_map(|chain| &chain.entries).map(|entry| &entry.plugin).collect();
+        let plugins = plan.plugins.iter().filter(|plugin| plugin.enabled && run.contains(&plugin.key));
+        for image in plugins.filter_map(|plugin| plugin.image.as_ref()) {
+            let known = images.entry(image.volume()).or_insert_with(|| image.clone());
+            known.pull_secrets.extend(image.pull_secrets.iter().cloned());
+        }
+    }
+    images.into_values().take(MAX_IMAGES).collect()
 }
 
 /// Returns the key that session ids are sealed with: the one that the spec names, or the one that the operator creates.

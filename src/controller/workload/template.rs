@@ -3,7 +3,7 @@
 mod container;
 mod volumes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,7 @@ pub(in crate::controller) use self::container::{is_port_name, written_resources}
 use self::volumes::volumes;
 use super::input::WorkloadInput;
 use crate::api::gateway::pods::GatewayPod;
+use crate::api::shared::LocalRef;
 use crate::controller::{GATEWAY_LABEL, MANAGED_BY};
 
 /// The user id and the group id of the gateway's processes, as in the image, unless the cluster assigns others.
@@ -50,7 +51,7 @@ fn spec(input: &WorkloadInput<'_>, pod: GatewayPod) -> Value {
         "affinity": pod.affinity,
         "priorityClassName": pod.priority_class_name.filter(|name| !name.is_empty()),
         "runtimeClassName": pod.runtime_class_name.filter(|name| !name.is_empty()),
-        "imagePullSecrets": pod.image_pull_secrets,
+        "imagePullSecrets": pull_secrets(input, pod.image_pull_secrets),
         "containers": [container(input, grace.saturating_sub(END_SECONDS), pod.resources)],
         "volumes": volumes(input),
     })
@@ -65,6 +66,16 @@ pub(in crate::controller) fn written_labels(written: Option<BTreeMap<String, Str
 /// Returns the map unless it is empty. The operator would own an empty map, and the API server would drop it.
 pub(in crate::controller) fn not_empty(map: Option<BTreeMap<String, String>>) -> Option<BTreeMap<String, String>> {
     map.filter(|map| !map.is_empty())
+}
+
+/// Returns the Secrets that the spec names for pulling images, then those that plugins name. Returns `None` if there is no
+/// list, which is not the same as an empty one.
+fn pull_secrets(input: &WorkloadInput<'_>, written: Option<Vec<LocalRef>>) -> Option<Vec<LocalRef>> {
+    let of_images: BTreeSet<_> = input.images.iter().flat_map(|image| &image.pull_secrets).collect();
+    let named = |name: &str| written.iter().flatten().any(|secret| secret.name == name);
+    let more: Vec<_> =
+        of_images.into_iter().filter(|name| !named(name)).map(|name| LocalRef { name: name.clone() }).collect();
+    if more.is_empty() { written } else { Some(written.into_iter().flatten().chain(more).collect()) }
 }
 
 fn security(input: &WorkloadInput<'_>) -> Value {

@@ -19,15 +19,19 @@ use crate::domain::ids::Kind;
 /// Returns a gateway `ns/main` with these members of its spec, and an upstream whose headers come from these keys of
 /// Secrets.
 fn planned(spec: Value, headers: &[(&str, &str)]) -> PlannedGateway {
-    let mut whole = json!({"authentication": {"anonymous": {}}});
-    whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
     let header = |(n, (name, key)): (usize, &(&str, &str))| json!({"name": format!("X-{n}"), "valueFrom": {"secretKeyRef": {"name": name, "key": key}}});
     let headers: Vec<_> = headers.iter().enumerate().map(header).collect();
+    let upstream = (Kind::MCPUpstream, "up", json!({"external": {"url": "http://up/mcp", "headers": headers}}));
+    planned_with(spec, &[upstream])
+}
+
+/// Returns a gateway `ns/main` with these members of its spec, and these other objects.
+fn planned_with(spec: Value, others: &[(Kind, &str, Value)]) -> PlannedGateway {
+    let mut whole = json!({"authentication": {"anonymous": {}}});
+    whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
     let none = json!({});
-    let objects = [
-        read(Kind::MCPGateway, "main", &whole, &none),
-        read(Kind::MCPUpstream, "up", &json!({"external": {"url": "http://up/mcp", "headers": headers}}), &none),
-    ];
+    let others = others.iter().map(|(kind, name, spec)| read(*kind, name, spec, &none));
+    let objects: Vec<_> = [read(Kind::MCPGateway, "main", &whole, &none)].into_iter().chain(others).collect();
     let mut inputs = compiled::inputs(&objects, &Dereferenced::default());
     compiled::plan(&objects[0], &mut inputs, None, None, &BTreeMap::new(), &mut LoadReports::default())
 }
@@ -253,6 +257,43 @@ fn plugins_are_those_of_the_image_or_of_a_volume() {
     assert_eq!(volume(json!({"claimRef": {"name": "code"}})), claim);
     let (pod, _) = pod(json!({}));
     assert!(!pod["volumes"].to_string().contains("plugins"));
+}
+
+#[test]
+fn images_of_plugins_that_run_are_mounted_once_and_pulled_with_their_secrets() {
+    let plugin = |name: &'static str, reference: &str, secret: &str, enabled: bool| {
+        let image = json!({"reference": reference, "path": "dist/a.mjs", "pullSecrets": [{"name": secret}]});
+        (Kind::Plugin, name, json!({"source": {"image": image}, "enabled": enabled}))
+    };
+    let entries: Vec<_> = ["one", "other", "same", "off"].map(|name| json!({"name": name})).into();
+    let chain = (Kind::PluginChain, "checks", json!({"phase": "Request", "entries": entries}));
+    let spec = json!({"pod": {"imagePullSecrets": [{"name": "pull"}]}});
+    let plugins = [
+        plugin("one", "r.example/a:1", "pull", true),
+        plugin("other", "r.example/b:1", "for-b", true),
+        plugin("same", "r.example/a:1", "for-a", true),
+        plugin("off", "r.example/off:1", "for-off", false),
+        plugin("unused", "r.example/unused:1", "for-unused", true),
+    ];
+    let planned = planned_with(spec, &[&plugins[..], &[chain]].concat());
+    let deployment = workload(&planned).deployment.unwrap().body().clone();
+    is_known::<Deployment>(&deployment);
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["imagePullSecrets"], json!([{"name": "pull"}, {"name": "for-a"}, {"name": "for-b"}]));
+    let volumes = pod["volumes"].as_array().unwrap().iter().filter(|volume| !volume["image"].is_null());
+    let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+    let mut mounted: Vec<_> = volumes
+        .map(|volume| {
+            let mount = mounts.iter().find(|mount| mount["name"] == volume["name"]).unwrap();
+            assert_eq!(mount["readOnly"], true);
+            (volume["image"]["reference"].as_str().unwrap(), mount["mountPath"].as_str().unwrap())
+        })
+        .collect();
+    mounted.sort_unstable();
+    let path = |name: &str| planned.plan.plugins.iter().find(|p| p.key.name == name).unwrap().path.clone().unwrap();
+    assert_eq!(mounted.iter().map(|(reference, _)| *reference).collect::<Vec<_>>(), ["r.example/a:1", "r.example/b:1"]);
+    assert_eq!(path("same"), format!("{}/dist/a.mjs", mounted[0].1));
+    assert_eq!(path("other"), format!("{}/dist/a.mjs", mounted[1].1));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod chain;
 mod gateway;
+mod image;
 mod label;
 mod plugin;
 mod refusal;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use chain::{ChainPlan, EntryPlan, UpstreamScope};
 pub use gateway::{GatewayPlan, GatewayTakes, Limits, ListenerPlan, Namespaces, PrefixMode, Takes};
+pub use image::{ImagePlan, in_image};
 pub use label::{LabelExpression, LabelOperator, LabelSelector};
 pub use plugin::{PluginLimits, PluginPlan};
 pub use refusal::Refusal;

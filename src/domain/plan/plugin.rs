@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::image::ImagePlan;
 use super::value::{NamedValue, ValueSource};
 use crate::domain::digest::revision;
 use crate::domain::ids::ObjectKey;
@@ -20,10 +21,13 @@ pub struct PluginPlan {
     pub id: String,
     /// SHA-256 of the plugin's code in hex, the key in [`Plan::code`]. Empty if the plan does not hold the code.
     pub digest: String,
-    /// The file that contains the code, relative to the gateway's plugin folder. Set only for code that the operator
-    /// cannot read. `digest` is empty until the gateway has read the file.
+    /// The file that contains the code, relative to the gateway's plugin folder, or absolute for a file of `image`. Set
+    /// only for code that the operator cannot read. `digest` is empty until the gateway has read the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// The image that contains the code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImagePlan>,
     /// The SHA-256 that the code of `path` must have, in hex; `None` means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,

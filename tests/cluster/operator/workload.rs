@@ -145,6 +145,15 @@ async fn a_gateway_gets_pods_that_a_restricted_namespace_takes() {
         "it is stored in another form"
     );
     assert_eq!(operated.writes_in_calm().await, [""; 0]);
+
+    let image = "registry.example.com/packed:1";
+    operated
+        .apply(&[
+            object("Plugin", "packed", &json!({"source": {"image": {"reference": image}}})),
+            object("PluginChain", "checks", &json!({"phase": "Request", "entries": [{"name": "packed"}]})),
+        ])
+        .await;
+    operated.until_made("pods", |pods| pods.to_string().contains(image)).await;
 }
 
 #[tokio::test]

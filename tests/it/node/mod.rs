@@ -218,6 +218,7 @@ impl Code {
         let digest: String = Sha256::digest(self.text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
         let plan = PluginPlan {
             path: None,
+            image: None,
             sha256: None,
             wanted_protocol: None,
             wanted_phases: None,

@@ -46,7 +46,7 @@ fn upstreams() -> Vec<Value> {
 }
 
 fn plugins() -> Value {
-    json!({"source": {"image": {"reference": "i"}}, "type": "sd-plugin", "wrapper": {"command": "p"},
+    json!({"source": {"inline": "x"}, "type": "sd-plugin", "wrapper": {"command": "p"},
         "descriptor": {"version": "1"}})
 }
 

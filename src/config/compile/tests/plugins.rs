@@ -3,7 +3,9 @@
 use super::*;
 use crate::config::compile::merge_config;
 use crate::config::input::{FileCode, InputValue, NamedInput};
+use crate::domain::plan::ImagePlan;
 use crate::domain::plugin::Protocol::{self, Lines, Module, Once};
+use crate::domain::reason::Reason;
 
 /// Returns the protocol and phases of code with these exports, or why it is not accepted.
 fn serve(
@@ -216,4 +218,22 @@ fn a_schema_that_is_none_is_said_where_it_stands() {
     plugin_of(&mut inputs, "shape").config_schema = Some(serde_json::json!({"type": "objekt"}));
     let (_, problems) = compile(&inputs, None);
     assert_eq!((problems[0].field.as_str(), problems[0].reason.as_str()), ("spec.configSchema", "InvalidConfig"));
+}
+
+#[test]
+fn a_plugin_from_an_image_is_checked_by_pods_and_is_of_the_gateways_namespace() {
+    let image = ImagePlan { reference: "r/i:1".into(), pull_policy: None, pull_secrets: Vec::new() };
+    let mut inputs = folder();
+    let path = image.folder().join("dist/a.mjs").to_string_lossy().into_owned();
+    plugin_of(&mut inputs, "guard").source = SourceInput::Image { image: image.clone(), path: "dist/a.mjs".into() };
+    let plan = check(&inputs, None, &[]);
+    let guard = plan.plugin(&key("guard")).unwrap();
+    assert_eq!((guard.path.as_ref(), guard.image.as_ref(), guard.digest.as_str()), (Some(&path), Some(&image), ""));
+    gateway(&mut inputs).plan.key.namespace = "other".into();
+    let (plan, problems) = compile(&inputs, None);
+    assert!(plan.plugin(&key("guard")).is_none());
+    let problem =
+        problems.iter().find(|problem| problem.object.as_ref().is_some_and(|id| id.kind == Kind::Plugin)).unwrap();
+    assert_eq!((problem.reason, problem.field.as_str()), (Reason::InvalidConfig, "spec.source.image"));
+    assert!(problem.message.contains("create the Plugin in other"), "{}", problem.message);
 }

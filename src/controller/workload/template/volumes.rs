@@ -1,5 +1,6 @@
 //! The volumes of a gateway's pod, and where they are mounted.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::api::gateway::runtime::PluginDirFrom;
@@ -26,6 +27,8 @@ pub(super) fn volumes(input: &WorkloadInput<'_>) -> Vec<Value> {
     volumes.push(json!({"name": "secrets", "projected": projected}));
     volumes.extend(plugin_dir(input));
     volumes
+        .extend(input.images.iter().map(|image| image_volume(&image.volume(), &image.reference, &image.pull_policy)));
+    volumes
 }
 
 pub(super) fn mounts(input: &WorkloadInput<'_>) -> Vec<Value> {
@@ -39,7 +42,12 @@ pub(super) fn mounts(input: &WorkloadInput<'_>) -> Vec<Value> {
     if plugin_dir(input).is_some() {
         mounts.push(read_only("plugins", &input.plugin_dir.to_string_lossy()));
     }
+    mounts.extend(input.images.iter().map(|image| read_only(&image.volume(), &image.folder().to_string_lossy())));
     mounts
+}
+
+fn image_volume(name: &str, reference: &str, pull_policy: &impl Serialize) -> Value {
+    json!({"name": name, "image": {"reference": reference, "pullPolicy": pull_policy}})
 }
 
 /// Returns the files that clients of the API server read in a pod. They are the same files that Kubernetes mounts
@@ -70,9 +78,7 @@ fn secrets(input: &WorkloadInput<'_>) -> Vec<Value> {
 fn plugin_dir(input: &WorkloadInput<'_>) -> Option<Value> {
     let from = input.spec.plugins.as_ref()?.plugin_dir_from.as_ref()?;
     let PluginDirFrom { image, config_map_ref, claim_ref } = from;
-    let image = image.as_ref().map(
-        |image| json!({"name": "plugins", "image": {"reference": image.reference, "pullPolicy": image.pull_policy}}),
-    );
+    let image = image.as_ref().map(|image| image_volume("plugins", &image.reference, &image.pull_policy));
     let config_map = config_map_ref.as_ref().map(|map| json!({"name": "plugins", "configMap": {"name": map.name}}));
     let claim = claim_ref
         .as_ref()
