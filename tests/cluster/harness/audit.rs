@@ -50,31 +50,50 @@ impl Cluster {
         config.headers.push((http::header::USER_AGENT, agent.parse().unwrap()));
         let client = kube::Client::try_from(config).unwrap();
         let request = http::Request::get("/version").body(Vec::new()).unwrap();
+        // The log of a run is long: what is in it already is not read.
+        let before = std::fs::metadata(self.plane().audit_log()).unwrap().len();
         client.request_text(request).await.unwrap();
         until("a request in the audit log", async || {
-            let log = self.read_audit_log(Mark(0));
-            let line = log.find(&agent)?;
-            let end = line + log[line..].find('\n')? + 1;
-            Some(Mark(end as u64))
+            let (log, mut end) = (self.read_audit_log(Mark(before)), before);
+            let mut lines = log.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+            let found = lines.any(|line| {
+                end += line.len() as u64;
+                String::from_utf8_lossy(line).contains(&agent)
+            });
+            found.then_some(Mark(end))
         })
         .await
     }
 
     /// The requests behind `mark` that have been answered by now.
     pub async fn requests_since(&self, mark: Mark) -> Vec<Request> {
+        self.requests_with(mark, "").await
+    }
+
+    /// Those of them that were forbidden.
+    pub async fn forbidden_since(&self, mark: Mark) -> Vec<Request> {
+        let mut requests = self.requests_with(mark, "\"code\":403").await;
+        requests.retain(|request| request.code == 403);
+        requests
+    }
+
+    /// The requests whose lines have this word.
+    async fn requests_with(&self, mark: Mark, word: &str) -> Vec<Request> {
         let Mark(end) = self.mark().await;
         let log = self.read_audit_log(mark);
         let length = usize::try_from(end - mark.0).unwrap();
-        log[..length].lines().map(|line| serde_json::from_str::<Line>(line).unwrap().into()).collect()
+        let log = std::str::from_utf8(&log[..length]).unwrap();
+        let lines = log.lines().filter(|line| line.contains(word));
+        lines.map(|line| serde_json::from_str::<Line>(line).unwrap().into()).collect()
     }
 
-    fn read_audit_log(&self, Mark(from): Mark) -> String {
+    /// The last line may be half written.
+    fn read_audit_log(&self, Mark(from): Mark) -> Vec<u8> {
         let mut log = std::fs::File::open(self.plane().audit_log()).unwrap();
         log.seek(SeekFrom::Start(from)).unwrap();
         let mut bytes = Vec::new();
         log.read_to_end(&mut bytes).unwrap();
-        // The last line may be half written.
-        String::from_utf8_lossy(&bytes).into_owned()
+        bytes
     }
 }
 
