@@ -13,6 +13,16 @@ pub const BATCH_VERSION: &str = LEGACY_VERSIONS[2];
 /// A version that the gateway recognises but does not support, because servers of that version use HTTP+SSE.
 pub const UNSPOKEN_VERSION: &str = "2024-11-05";
 
+/// Whether this is a version of MCP, which is a date, that is newer than all that the gateway knows.
+pub fn is_to_come(version: &str) -> bool {
+    let is_date = version.len() == MODERN_VERSION.len()
+        && version.bytes().zip(MODERN_VERSION.bytes()).all(|(byte, of_date)| match of_date {
+            b'-' => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+    is_date && version > MODERN_VERSION
+}
+
 /// A generation of the MCP protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Era {
@@ -28,6 +38,23 @@ impl Era {
         match self {
             Self::Legacy => "legacy",
             Self::Modern => "modern",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_to_come_are_later_dates() {
+        for version in ["2026-07-29", "2027-01-01", "9999-12-31"] {
+            assert!(is_to_come(version), "{version}");
+        }
+        for version in
+            ["2026-07-28", "2026-07-27", "2025-11-25", "2024-11-05", "", "2027-1-1", "2027/01/01", "newest-one"]
+        {
+            assert!(!is_to_come(version), "{version}");
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderValue};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -30,6 +30,21 @@ pub enum Presence {
     Required,
     /// They must match the body if they are present.
     Optional,
+}
+
+/// Replaces several equal values of `MCP-Protocol-Version` by one. Some proxies send a client's header twice, as two lines
+/// or as one line with a comma (RFC 9110, section 5.3).
+pub fn merge_versions(headers: &mut HeaderMap) {
+    let mut values =
+        headers.get_all(VERSION_HEADER).iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    let Some(first) = values.next().map(<[u8]>::trim_ascii) else { return };
+    let mut others = values.map(<[u8]>::trim_ascii).peekable();
+    if others.peek().is_none() || others.any(|other| other != first) {
+        return;
+    }
+    if let Ok(version) = HeaderValue::from_bytes(first) {
+        headers.insert(VERSION_HEADER, version);
+    }
 }
 
 /// Checks that `Mcp-Method` and `Mcp-Name` agree with the body. `param` returns a text of the body's `params`.
@@ -133,4 +148,28 @@ pub fn mean_modern_era(headers: &HeaderMap) -> bool {
 
 fn names_modern_version(headers: &HeaderMap) -> bool {
     headers.get(VERSION_HEADER).is_some_and(|v| MODERN_VERSIONS.iter().any(|known| v.as_bytes() == known.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_versions_become_one() {
+        for (lines, merged) in [
+            (&["2025-11-25"][..], &["2025-11-25"][..]),
+            (&["2025-11-25", "2025-11-25"], &["2025-11-25"]),
+            (&["2025-11-25 ,2025-11-25", "2025-11-25"], &["2025-11-25"]),
+            (&["2025-11-25", "2025-06-18"], &["2025-11-25", "2025-06-18"]),
+            (&["2025-11-25,"], &["2025-11-25,"]),
+            (&[], &[]),
+        ] {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(VERSION_HEADER, HeaderValue::from_static(line));
+            }
+            merge_versions(&mut headers);
+            assert_eq!(headers.get_all(VERSION_HEADER).iter().collect::<Vec<_>>(), merged, "{lines:?}");
+        }
+    }
 }

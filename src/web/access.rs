@@ -53,7 +53,8 @@ fn is_loopback(name: &str) -> bool {
     matches!(name, "127.0.0.1" | "[::1]") || name.eq_ignore_ascii_case("localhost")
 }
 
-/// Checks `Origin`. Returns the origin of the web page that may read the answer, `None` if the request does not come
+/// Checks `Origin`. A page that this listener itself would serve, whose origin names the same host and port as the request,
+/// is allowed: [`check_host`] has found that the host is this listener. Returns the origin of the web page that may read the answer, `None` if the request does not come
 /// from a page, or an error if the origin is not allowed.
 pub(super) fn check_origin<'h>(
     headers: &'h HeaderMap,
@@ -61,10 +62,20 @@ pub(super) fn check_origin<'h>(
 ) -> Result<Option<&'h HeaderValue>, Turned> {
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(None) };
     let allowed = |known: &String| known.as_bytes() == origin.as_bytes();
-    if listener.allowed_origins.iter().any(allowed) {
+    if listener.allowed_origins.iter().any(allowed) || is_own(headers, origin) {
         return Ok(Some(origin));
     }
     Err("pages of this Origin are not served here: name it in the listener's `allowedOrigins`")
+}
+
+/// Whether an origin names the host and port at which the request arrived.
+fn is_own(headers: &HeaderMap, origin: &HeaderValue) -> bool {
+    let authority = origin
+        .to_str()
+        .ok()
+        .and_then(|origin| ["http://", "https://"].iter().find_map(|scheme| origin.strip_prefix(scheme)));
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    authority.zip(host).is_some_and(|(authority, host)| authority.eq_ignore_ascii_case(host))
 }
 
 /// Adds the headers that allow a web page of this origin to read the answer.

@@ -68,7 +68,7 @@ impl ClientRequest<'_> {
             (Some(Method::SetLogLevel), Client::Legacy(session)) => set_log_level(session, self.params),
             (Some(Method::Ping), _) => Reply::Result(to_raw(&json!({}))),
             (Some(Method::Discover), _) => discover(),
-            _ => unknown_method(self.method),
+            _ => Reply::Error(unknown_method(self.method)),
         }
     }
 
@@ -153,9 +153,9 @@ fn set_log_level(session: &Session, params: &Params<'_>) -> Reply {
     Reply::Result(to_raw(&json!({})))
 }
 
-/// Returns the reply to a request whose method the gateway does not serve.
-fn unknown_method(method: &str) -> Reply {
-    Reply::Error(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method:.128}")))
+/// Returns the error for a request whose method the gateway does not serve.
+pub(super) fn unknown_method(method: &str) -> RpcError {
+    RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method:.128}"))
 }
 
 fn invalid(message: &str) -> Reply {

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::client::{ANONYMOUS, Client};
-use super::dispatch::{ClientRequest, NAME, VERSION};
+use super::dispatch::{ClientRequest, NAME, VERSION, unknown_method};
 use super::envelope::{ClientMessage, Params, object, text};
 use super::exchange::OpenStream;
 use super::gate::{Gate, PathEndpoint};
@@ -24,7 +24,7 @@ use super::response::{RpcResponse, refuse};
 use crate::domain::method::Method;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
-use crate::domain::version::{Era, LEGACY_VERSIONS};
+use crate::domain::version::{Era, LEGACY_VERSIONS, is_to_come};
 use crate::engine::access::seal::SessionScope;
 use crate::engine::access::session::Session;
 use crate::engine::{Reply, Snapshot};
@@ -54,6 +54,9 @@ pub(super) async fn answer(
         ClientMessage::Request { id, method, params } if Method::parse(method) == Some(Method::Initialize) => {
             return initialize(gate, endpoint, id, params);
         }
+        ClientMessage::Request { id, method, .. } if is_unknown_outside(headers, method) => {
+            return RpcResponse::error(StatusCode::BAD_REQUEST, id, &unknown_method(method));
+        }
         ClientMessage::Request { id, .. } => id,
         _ => "null",
     };
@@ -79,6 +82,13 @@ pub(super) async fn answer(
             RpcResponse::reply(id, &reply, Era::Legacy)
         }
     }
+}
+
+/// Whether a request outside of a session has a method that this era does not have. Clients that ask with
+/// `server/discover` first, and without the envelope of the modern era, continue with `initialize` after this error only.
+fn is_unknown_outside(headers: &HeaderMap, method: &str) -> bool {
+    let is_known = Method::parse(method).is_some_and(|method| method.is_of(Era::Legacy));
+    !is_known && !headers.contains_key(SESSION_HEADER)
 }
 
 /// In this era, headers that repeat the body are optional. Those that are present must match it, because intermediaries
@@ -137,8 +147,10 @@ fn find_session(
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
 ) -> Result<Arc<Session>, (StatusCode, String)> {
+    // A session has the version that `initialize` agreed on, whichever newer one its client also knows.
+    let serves = |version: &str| LEGACY_VERSIONS.contains(&version) || is_to_come(version);
     if let Some(version) = headers.get(VERSION_HEADER)
-        && !LEGACY_VERSIONS.iter().any(|known| version.as_bytes() == known.as_bytes())
+        && !version.to_str().is_ok_and(serves)
     {
         let message = format!("Unsupported protocol version; {} are spoken in sessions", LEGACY_VERSIONS.join(", "));
         return Err((StatusCode::BAD_REQUEST, message));

@@ -17,7 +17,7 @@ use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
 use crate::domain::quoted::Quoted;
 use crate::engine::Engine;
-use crate::transport::mcp_headers::mean_modern_era;
+use crate::transport::mcp_headers::{mean_modern_era, merge_versions};
 
 /// Returns a router that serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and
 /// each upstream at `/{upstream}/mcp` beside it. Cancelling `shutdown` closes the streams that clients hold open.
@@ -37,7 +37,8 @@ async fn handle(State(gate): State<Arc<Gate>>, request: Request) -> Response {
     response
 }
 
-async fn serve(gate: &Arc<Gate>, request: Request) -> Response {
+async fn serve(gate: &Arc<Gate>, mut request: Request) -> Response {
+    merge_versions(request.headers_mut());
     let snapshot = gate.engine.snapshot();
     let plan = snapshot.plan();
     let Some(listener) = gate.listener.current(&plan.gateway) else {

@@ -315,3 +315,33 @@ async fn streams_want_a_session_and_a_client_that_takes_events() {
         assert_eq!(gateway.send(request("GET", "/mcp", &headers, "")).await.status(), status, "{headers:?}");
     }
 }
+
+#[tokio::test]
+async fn a_version_header_that_a_proxy_doubled_or_a_newer_client_sends_is_taken_in_a_session() {
+    let gateway = Gateway::start().await;
+    let id = gateway.session().await;
+    for (version, status) in [
+        ("2025-11-25", 200),
+        ("2025-11-25, 2025-11-25", 200),
+        ("2025-11-25,2025-11-25,2025-11-25", 200),
+        ("2099-01-01", 200),
+        ("2025-11-25, 2025-06-18", 400),
+        ("2024-11-05", 400),
+        ("newest", 400),
+    ] {
+        let answer = gateway.post(&[("mcp-session-id", &id), ("mcp-protocol-version", version)], PING).await;
+        assert_eq!(answer.status.as_u16(), status, "{version}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_first_asks_what_the_server_is_goes_on_with_a_session() {
+    let gateway = Gateway::start().await;
+    let discover = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover"}"#;
+    let answer = gateway.post(&[], discover).await;
+    assert_eq!((answer.status, answer.code()), (StatusCode::BAD_REQUEST, -32601), "{answer:?}");
+    let id = gateway.session().await;
+    let answer = gateway.post(&[("mcp-session-id", &id)], discover).await;
+    assert_eq!((answer.status, answer.code()), (StatusCode::OK, -32601), "{answer:?}");
+    assert_eq!(gateway.post(&[("mcp-session-id", &id)], PING).await.code(), 0);
+}

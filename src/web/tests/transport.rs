@@ -16,6 +16,11 @@ async fn hosts_and_origins_are_those_of_the_plan_in_force() {
         (vec![("origin", "https://page.example")], 200),
         (vec![("origin", "https://page.example.evil")], 403),
         (vec![("origin", "null")], 403),
+        (vec![("host", "localhost:8080"), ("origin", "http://localhost:8080")], 200),
+        (vec![("host", "mcp.example"), ("origin", "https://MCP.example")], 200),
+        (vec![("host", "localhost:8080"), ("origin", "http://localhost:3000")], 403),
+        (vec![("host", "localhost:8080"), ("origin", "localhost:8080")], 403),
+        (vec![("host", "evil.example"), ("origin", "http://evil.example")], 403),
     ] {
         let answer = gateway.post(&headers, &initialize("2025-11-25")).await;
         assert_eq!(answer.status.as_u16(), status, "{headers:?}");

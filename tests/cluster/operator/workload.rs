@@ -109,6 +109,18 @@ fn rich() -> [Value; 2] {
     ]
 }
 
+/// Asserts that pods mount the image of a plugin once a chain runs it.
+async fn a_plugins_image_is_mounted(operated: &Operated<'_>) {
+    let image = "registry.example.com/packed:1";
+    operated
+        .apply(&[
+            object("Plugin", "packed", &json!({"source": {"image": {"reference": image}}})),
+            object("PluginChain", "checks", &json!({"phase": "Request", "entries": [{"name": "packed"}]})),
+        ])
+        .await;
+    operated.until_made("pods", |pods| pods.to_string().contains(image)).await;
+}
+
 #[tokio::test]
 async fn a_gateway_gets_pods_that_a_restricted_namespace_takes() {
     let operated = start().await;
@@ -145,15 +157,7 @@ async fn a_gateway_gets_pods_that_a_restricted_namespace_takes() {
         "it is stored in another form"
     );
     assert_eq!(operated.writes_in_calm().await, [""; 0]);
-
-    let image = "registry.example.com/packed:1";
-    operated
-        .apply(&[
-            object("Plugin", "packed", &json!({"source": {"image": {"reference": image}}})),
-            object("PluginChain", "checks", &json!({"phase": "Request", "entries": [{"name": "packed"}]})),
-        ])
-        .await;
-    operated.until_made("pods", |pods| pods.to_string().contains(image)).await;
+    a_plugins_image_is_mounted(&operated).await;
 }
 
 #[tokio::test]
