@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::{Api, ResourceExt};
 use tokio::sync::watch;
 
-use super::managed_state::ManagedServers;
+use super::managed_state::{Address, ManagedServers};
 use super::references::References;
 use super::rights::RequestError;
 use super::servers::Servers;
@@ -86,27 +86,32 @@ impl Dereferencing {
         }
     }
 
-    /// Returns the URL of each managed server, unless an object of somebody else has its name.
+    /// Returns the URL of each managed server whose Service was seen and is the upstream's. Of upstreams that cannot be
+    /// read, only those are returned whose name somebody else has: what ran before may not run on then.
     fn managed_urls(&self, references: &References) -> BTreeMap<ObjectKey, Result<String, (Reason, String)>> {
-        let known = self.managed.as_ref().map(|managed| ManagedServers::clone(&managed.borrow()));
+        let Some(managed) = &self.managed else {
+            let none = |key: &ObjectKey| (key.clone(), Err((Reason::ServerNotFound, NO_IMAGE.to_owned())));
+            return references.managed.keys().map(none).collect();
+        };
+        let known = ManagedServers::clone(&managed.borrow());
+        let taken = known.iter().filter_map(|(key, server)| match &server.address {
+            Address::Taken(why) => Some((key.clone(), Err((Reason::NameTaken, why.clone())))),
+            _ => None,
+        });
         let url = |(key, server): (&ObjectKey, &ManagedInput)| {
-            let url = match &known {
-                None => Err((Reason::ServerNotFound, NO_IMAGE.to_owned())),
-                Some(known) => match known.get(key).map(|server| server.fault.clone()) {
-                    None => Err((Reason::Pending, "its server was not looked at yet".to_owned())),
-                    Some(Some((Reason::NameTaken, why))) => Err((Reason::NameTaken, why)),
-                    _ => Ok(format!(
-                        "http://{}.{}.svc:{}{}",
-                        workload(&key.name),
-                        key.namespace,
-                        server.port,
-                        server.path
-                    )),
-                },
+            let pending = |why: &str| Err((Reason::Pending, why.to_owned()));
+            let url = match known.get(key).map(|known| &known.address) {
+                None => pending("its server was not looked at yet"),
+                Some(Address::Unseen) => pending("its Service does not exist yet"),
+                Some(Address::Taken(why)) => Err((Reason::NameTaken, why.clone())),
+                Some(Address::Ours) => {
+                    let (name, ManagedInput { port, path, .. }) = (workload(&key.name), server);
+                    Ok(format!("http://{name}.{}.svc:{port}{path}", key.namespace))
+                }
             };
             (key.clone(), url)
         };
-        references.managed.iter().map(url).collect()
+        taken.chain(references.managed.iter().map(url)).collect()
     }
 
     /// Forgets the ConfigMaps that were read in a deleted namespace.
@@ -208,6 +213,7 @@ mod tests {
     use super::*;
     use crate::controller::lease::Leadership;
     use crate::controller::liveness::Liveness;
+    use crate::controller::managed_state::ManagedServer;
 
     /// Simulates an API server with one ConfigMap and nothing else. Counts how often the ConfigMap is read by its
     /// name.
@@ -247,6 +253,32 @@ mod tests {
             assert_eq!(found, [(key("code"), Ok([("k".to_owned(), "v".to_owned())].into()))].into());
         }
         assert_eq!(reads.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn a_managed_server_has_a_url_once_its_service_is_seen() {
+        let client = Client::new(tower::service_fn(|request| serve(request, Arc::default())), "ns");
+        let watches = Watches::start(&client, BTreeSet::new(), false);
+        let writer = Writer::new(client, Leadership::default(), Liveness::default().pulse("plans"));
+        let key = |name: &str| ObjectKey::new("ns", name);
+        let server = |address| ManagedServer { address, ..ManagedServer::default() };
+        let theirs = || Address::Taken("theirs".to_owned());
+        let named = [("unseen", Address::Unseen), ("ours", Address::Ours), ("taken", theirs()), ("unread", theirs())];
+        let servers = named.map(|(name, address)| (key(name), server(address)));
+        let (_told, known) = watch::channel(ManagedServers::new(servers.into()));
+        let dereferencing = Dereferencing::new(writer, &watches, Some(known));
+        let input = || ManagedInput { port: 80, path: "/x".to_owned(), fault: None };
+        let managed = ["unseen", "ours", "taken", "new"].map(|name| (key(name), input())).into();
+        let found = dereferencing.managed_urls(&References { managed, ..References::default() });
+        let found: Vec<_> = found.into_iter().map(|(key, url)| (key.name, url.map_err(|(reason, _)| reason))).collect();
+        let expected = [
+            ("new", Err(Reason::Pending)),
+            ("ours", Ok("http://ours-mcp.ns.svc:80/x".to_owned())),
+            ("taken", Err(Reason::NameTaken)),
+            ("unread", Err(Reason::NameTaken)),
+            ("unseen", Err(Reason::Pending)),
+        ];
+        assert_eq!(found, expected.map(|(name, url)| (name.to_owned(), url)));
     }
 
     #[test]

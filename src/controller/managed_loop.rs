@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 
 use super::lowered::LoweredObject;
 use super::managed_reconciler::{ManagedReconciler, Surroundings};
-use super::managed_state::{ManagedServer, ManagedServers};
+use super::managed_state::{Address, ManagedServers};
 use super::planning_state::PlanningState;
 use super::status::is_of_itself;
 use super::watches::{MANAGED_PODS, Watches, all};
@@ -20,7 +20,6 @@ use super::workload::PodSettings;
 use super::writer::Writer;
 use crate::api::upstream::managed::UPSTREAM_LABEL;
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::reason::Reason;
 
 /// How many servers are brought up to date concurrently.
 const AT_ONCE: usize = 16;
@@ -28,6 +27,8 @@ const AT_ONCE: usize = 16;
 const TOGETHER: Duration = Duration::from_millis(50);
 /// The longest pause between two rounds.
 const IDLE: Duration = Duration::from_secs(60);
+
+type PodsByUpstream = BTreeMap<ObjectKey, Vec<Arc<Pod>>>;
 
 /// The loop of managed servers, and what it remembers between rounds.
 pub(super) struct ManagedLoop {
@@ -86,25 +87,41 @@ impl ManagedLoop {
             return IDLE;
         }
         self.look();
-        let untold = self.planned.unread.iter().next().map(|(gateway, why)| format!("MCPGateway {gateway}: {why}"));
-        let around = Surroundings {
-            writer: &self.writer,
-            watches: &self.watches,
-            pods: &self.pods,
-            cluster_domain: &self.cluster_domain,
-            untold,
-        };
-        let (nobody, around) = (BTreeSet::new(), &around);
-        let writes = std::mem::take(&mut self.kept).into_iter().map(|(key, mut kept)| {
+        let (nobody, kept) = (BTreeSet::new(), std::mem::take(&mut self.kept));
+        let (around, pods) = (&self.around(), &self.pods_by_upstream());
+        let writes = kept.into_iter().map(|(key, mut kept)| {
             let gateways = self.taking.get(&key).unwrap_or(&nobody);
             async move {
-                kept.apply(around, gateways).await;
+                kept.apply(around, gateways, pods_of(pods.as_ref(), &key)).await;
                 (key, kept)
             }
         });
         self.kept = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
         let again = self.kept.values().filter_map(ManagedReconciler::look_again).min();
         again.map_or(IDLE, |again| again.saturating_duration_since(Instant::now()).min(IDLE))
+    }
+
+    fn around(&self) -> Surroundings<'_> {
+        Surroundings {
+            writer: &self.writer,
+            watches: &self.watches,
+            pods: &self.pods,
+            cluster_domain: &self.cluster_domain,
+            unread: &self.planned.unread,
+        }
+    }
+
+    /// Returns the pods of servers, by upstream; `None` if they are not known.
+    fn pods_by_upstream(&self) -> Option<PodsByUpstream> {
+        if self.watches.cache_sync.unseen(&[MANAGED_PODS]).is_some() {
+            return None;
+        }
+        let mut found = PodsByUpstream::new();
+        for pod in all(&self.watches.managed_pods) {
+            let Some(name) = pod.labels().get(UPSTREAM_LABEL) else { continue };
+            found.entry(ObjectKey::new(pod.namespace().unwrap_or_default(), name)).or_default().push(pod);
+        }
+        Some(found)
     }
 
     /// Takes in the newest form of every upstream.
@@ -120,12 +137,10 @@ impl ManagedLoop {
 
     /// Publishes the state of every server, if it changed.
     fn publish(&self, status_changed: &Notify) {
-        let are_known = self.watches.cache_sync.unseen(&[MANAGED_PODS]).is_none();
-        let pods = pods_by_upstream(&self.watches);
+        let (around, pods) = (self.around(), self.pods_by_upstream());
         let servers = upstreams(&self.planned).filter_map(|object| {
             let key = &object.id.key;
-            let pods = are_known.then(|| pods.get(key).map(Vec::as_slice).unwrap_or_default());
-            Some((key.clone(), self.kept.get(key)?.state(object, pods)?))
+            Some((key.clone(), self.kept.get(key)?.state(object, &around, pods_of(pods.as_ref(), key))?))
         });
         let servers: ManagedServers = Arc::new(servers.collect());
         let mut plans_change = false;
@@ -136,18 +151,23 @@ impl ManagedLoop {
             is_news
         });
         if plans_change {
-            // New plans wake the status loop.
             self.watches.changed.notify_one();
-        } else if is_news {
+        }
+        // The plans may turn out to be the same.
+        if is_news {
             status_changed.notify_one();
         }
     }
 }
 
-/// Returns the upstreams that were looked at, each with whether somebody else has its name.
-fn addressed(servers: &ManagedServers) -> BTreeMap<&ObjectKey, bool> {
-    let taken = |server: &ManagedServer| server.fault.as_ref().is_some_and(|(why, _)| *why == Reason::NameTaken);
-    servers.iter().map(|(key, server)| (key, taken(server))).collect()
+/// Returns who has the address of each upstream.
+fn addressed(servers: &ManagedServers) -> BTreeMap<&ObjectKey, &Address> {
+    servers.iter().map(|(key, server)| (key, &server.address)).collect()
+}
+
+/// Returns the pods of one upstream; `None` if pods are not known.
+fn pods_of<'a>(pods: Option<&'a PodsByUpstream>, upstream: &ObjectKey) -> Option<&'a [Arc<Pod>]> {
+    pods.map(|pods| pods.get(upstream).map(Vec::as_slice).unwrap_or_default())
 }
 
 fn upstreams(planned: &PlanningState) -> impl Iterator<Item = &LoweredObject> {
@@ -167,15 +187,6 @@ fn taking(planned: &PlanningState) -> BTreeMap<ObjectKey, BTreeSet<ObjectKey>> {
         for upstream in state.planned.plan.upstreams.iter().chain(&state.in_force.upstreams) {
             found.entry(upstream.key.clone()).or_default().insert(gateway.clone());
         }
-    }
-    found
-}
-
-fn pods_by_upstream(watches: &Watches) -> BTreeMap<ObjectKey, Vec<Arc<Pod>>> {
-    let mut found: BTreeMap<ObjectKey, Vec<Arc<Pod>>> = BTreeMap::new();
-    for pod in all(&watches.managed_pods) {
-        let Some(name) = pod.labels().get(UPSTREAM_LABEL) else { continue };
-        found.entry(ObjectKey::new(pod.namespace().unwrap_or_default(), name)).or_default().push(pod);
     }
     found
 }

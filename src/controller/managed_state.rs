@@ -17,8 +17,22 @@ pub(super) struct ManagedServer {
     pub(super) kind: Option<&'static str>,
     /// Why the server's objects are not up to date, if they are not.
     pub(super) fault: Option<(Reason, String)>,
+    /// Who has the Service at its address.
+    pub(super) address: Address,
     /// Why the pods do not serve what the spec says, if they do not.
     pub(super) not_ready: Option<String>,
+}
+
+/// Who has the Service at the address of a managed upstream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Address {
+    /// Nobody, as far as the watch shows.
+    #[default]
+    Unseen,
+    /// The upstream.
+    Ours,
+    /// Somebody else, with the message that says so.
+    Taken(String),
 }
 
 /// The servers of all managed upstreams.

@@ -17,7 +17,6 @@ use serde::de::DeserializeOwned;
 
 use super::apply::ApplyError;
 use super::backoff::RetryBackoff;
-use super::compared::Compared;
 use super::contests::Contests;
 use super::desired::Desired;
 use super::manifest::Manifest;
@@ -34,8 +33,6 @@ pub(super) struct OwnedObjects {
     taken: HashMap<Cow<'static, str>, ForeignObject>,
     /// The objects that were written, to notice other clients that change or delete them.
     pub(super) contests: Contests,
-    /// The objects that were as desired.
-    compared: Compared,
     /// Whether the installed HTTPRoutes have no timeouts, as far as this is known.
     no_timeouts: bool,
 }
@@ -64,12 +61,6 @@ impl Round<'_> {
             Some(why) => Err(ApplyError::Unseen(why)),
             None => Ok(self.watches.owned(plural, &self.owner.key.namespace, name)),
         }
-    }
-
-    /// Whether there is a HorizontalPodAutoscaler that belongs to the owner.
-    fn has_autoscaler(&self, name: &str) -> bool {
-        let seen = self.watches.owned("horizontalpodautoscalers", &self.owner.key.namespace, name);
-        seen.is_some_and(|seen| self.owner.owns(&seen.metadata))
     }
 }
 
@@ -125,7 +116,7 @@ impl OwnedObjects {
             || round.seen("deployments", name).is_ok_and(|seen| seen.is_some());
         done = done.and(self.bring(round, name, service.as_ref()).await);
         // Until the watch shows that an autoscaler is deleted, it can still change the number of pods.
-        let is_autoscaled = autoscaler.is_some() || round.has_autoscaler(name);
+        let is_autoscaled = autoscaler.is_some() || round.watches.has_own("horizontalpodautoscalers", round.owner);
         done = done.and(self.bring(round, name, autoscaler.as_ref()).await);
         done = done.and(match deployment {
             _ if !can_start => Ok(()),
@@ -178,8 +169,7 @@ impl OwnedObjects {
     {
         let (plural, namespace) = (K::plural(&()), &round.owner.key.namespace);
         let seen = round.seen(&plural, name)?;
-        let stored = seen.as_ref().filter(|seen| round.owner.owns(&seen.metadata));
-        let ours = stored.map(Arc::as_ref);
+        let ours = seen.as_deref().filter(|seen| round.owner.owns(&seen.metadata));
         let what = format!("{plural} in {namespace}");
         let failed = |error| ApplyError::Request { what: what.clone(), error };
         let api: Api<K> = Api::namespaced(round.writer.client.clone(), namespace);
@@ -188,8 +178,8 @@ impl OwnedObjects {
             let Some(ours) = ours else { return Ok(()) };
             return round.writer.delete_this(&api, &what, &ours.metadata).await.map_err(failed);
         };
-        match stored {
-            Some(seen) if self.compared.is_same(&plural, seen, desired.digest(), || is_as_desired(seen, desired)) => {
+        match ours {
+            Some(ours) if is_as_desired(ours, desired) => {
                 self.taken.remove(&plural);
                 return Ok(());
             }

@@ -51,12 +51,14 @@ impl RequestError {
     }
 
     /// Whether the API server rejected the request as wrong, so that a retry does not help. An object that server-side
-    /// apply cannot read, with an unknown field or two items of one key, is rejected with 500.
+    /// apply cannot read, with an unknown field, two items of one key or a value that is not of its type, is rejected with
+    /// 500.
     pub(super) fn is_wrong(&self) -> bool {
         let Self::Api(error) = self else { return false };
         let kube::Error::Api(status) = &**error else { return false };
         let is_of_client = matches!(status.code, 400..=499) && !matches!(status.code, 401 | 429);
-        (is_of_client && !is_ending(status)) || status.message.contains("failed to create typed patch object")
+        let words = ["failed to create typed patch object", "failed to convert new"];
+        (is_of_client && !is_ending(status)) || words.iter().any(|words| status.message.contains(words))
     }
 }
 

@@ -24,6 +24,7 @@ use super::managed::{has_same_health, keep_health};
 use super::named_namespaces::or_named;
 use super::optional_kind::{Absence, OptionalKind, if_installed};
 use super::owned::{keep_own, keep_own_status};
+use super::owner::Owner;
 use super::watch::{is_news, keep, slim};
 use super::{GATEWAY_LABEL, MANAGED_BY};
 use crate::api::item::{Item, watch, watch_config};
@@ -59,7 +60,7 @@ pub(super) struct Watches {
     pub(super) cache_sync: Arc<CacheSync>,
     /// Notified when a change requires a round of the planning loop.
     pub(super) changed: Arc<Notify>,
-    /// Notified when something changes that belongs to a managed upstream.
+    /// Notified when something changes that belongs to a managed upstream, or a Service that its policy can name.
     pub(super) managed_changed: Arc<Notify>,
     _tasks: JoinSet<()>,
 }
@@ -85,9 +86,12 @@ impl Watches {
             objects,
             namespaces: starting.namespaces(),
             config_maps: starting.metadata(&watch_config()),
-            services: starting.typed_with(&watch_config(), |before: &Service, now| before.spec == now.spec),
+            services: {
+                let same = |before: &Service, now: &Service| before.spec == now.spec;
+                starting.typed_with(&watch_config(), (same, |_: &Service| Wakes::Both))
+            },
             // Plans do not depend on pods, and the pod poller reads this store periodically.
-            pods: starting.typed_with(&with(GATEWAY_LABEL), |_, _| true),
+            pods: starting.typed_with(&with(GATEWAY_LABEL), (|_: &Pod, _: &Pod| true, |_: &Pod| Wakes::Plans)),
             managed_pods: if runs_pods { starting.managed_pods() } else { Vec::new() },
             snapshots: starting.metadata(&with(&managed)),
             owned: owned_kinds(runs_pods)
@@ -110,6 +114,12 @@ impl Watches {
         let (kind, stores) = self.owned.iter().find(|(known, _)| known.plural == plural)?;
         let object = ObjectRef::new_with(name, kind.clone()).within(namespace);
         stores.iter().find_map(|store| store.get(&object))
+    }
+
+    /// Whether the watch of this kind shows an object for the owner's pods that belongs to the owner.
+    pub(super) fn has_own(&self, plural: &str, owner: &Owner) -> bool {
+        let seen = self.owned(plural, &owner.key.namespace, &owner.workload());
+        seen.is_some_and(|seen| owner.owns(&seen.metadata))
     }
 
     /// Returns the spec of a Service, if the watch shows it.
@@ -197,7 +207,7 @@ impl Starting<'_> {
             |before: &DynamicObject, now: &DynamicObject| Origin::of(&before.metadata) == Origin::of(&now.metadata);
         let follow = |(namespace, api): (String, Api<Item<DynamicObject>>)| {
             let stream = watch(api, watch_config()).modify(keep_own_status);
-            self.follow((resource.plural.clone(), namespace), resource.clone(), stream, (same, |_: &_| false))
+            self.follow((resource.plural.clone(), namespace), resource.clone(), stream, (same, |_: &_| Wakes::Plans))
         };
         scopes.into_iter().map(follow).collect()
     }
@@ -232,16 +242,16 @@ impl Starting<'_> {
                 None => watch().boxed(),
             };
             let watched = (watch_of_owned(&resource.plural), namespace);
-            self.follow(watched, resource.clone(), stream.modify(keep_own), (same, is_of_managed))
+            self.follow(watched, resource.clone(), stream.modify(keep_own), (same, wakes))
         };
         scopes.into_iter().map(follow).collect()
     }
 
-    /// Starts the watches of a kind. `same` returns true if nothing relevant differs between two versions of an object.
+    /// Starts the watches of a kind; see [`Self::follow`].
     fn typed_with<K>(
         &mut self,
         config: &watcher::Config,
-        same: impl Fn(&K, &K) -> bool + Copy + Send + 'static,
+        news: (impl Fn(&K, &K) -> bool + Copy + Send + 'static, impl Fn(&K) -> Wakes + Copy + Send + 'static),
     ) -> Stores<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
@@ -250,7 +260,7 @@ impl Starting<'_> {
         let scopes = self.scopes(scoped::<Item<K>>);
         let follow = |(namespace, api)| {
             let name = K::plural(&()).into_owned();
-            self.follow((name, namespace), (), watch(api, config.clone()), (same, |_: &K| false))
+            self.follow((name, namespace), (), watch(api, config.clone()), news)
         };
         scopes.into_iter().map(follow).collect()
     }
@@ -260,7 +270,7 @@ impl Starting<'_> {
         let scopes = self.scopes(scoped::<Item<Pod>>);
         let follow = |(namespace, api)| {
             let stream = watch(api, watch_config().labels(UPSTREAM_LABEL)).modify(keep_health);
-            self.follow((MANAGED_PODS.to_owned(), namespace), (), stream, (has_same_health, |_: &Pod| true))
+            self.follow((MANAGED_PODS.to_owned(), namespace), (), stream, (has_same_health, |_: &Pod| Wakes::Servers))
         };
         scopes.into_iter().map(follow).collect()
     }
@@ -272,7 +282,7 @@ impl Starting<'_> {
     {
         let scopes = self.scopes(scoped::<Item<PartialObjectMeta<K>>>);
         let follow = |(namespace, api)| {
-            let news = (|_: &_, _: &_| false, |_: &_| false);
+            let news = (|_: &_, _: &_| false, |_: &_| Wakes::Plans);
             self.follow((K::plural(&()).into_owned(), namespace), (), watch(api, config.clone()), news)
         };
         scopes.into_iter().map(follow).collect()
@@ -281,7 +291,7 @@ impl Starting<'_> {
     fn namespaces(&mut self) -> Stores<PartialObjectMeta<Namespace>> {
         let api = Api::<Item<PartialObjectMeta<Namespace>>>::all(self.client.clone());
         let stream = or_named(watch(api, watch_config()), Api::all(self.client.clone()), self.namespaces);
-        let news = (|_: &_, _: &_| false, |_: &_| false);
+        let news = (|_: &_, _: &_| false, |_: &_| Wakes::Plans);
         vec![self.follow(("namespaces".to_owned(), String::new()), (), stream, news)]
     }
 
@@ -293,15 +303,14 @@ impl Starting<'_> {
         self.namespaces.iter().map(|name| (name.clone(), scope(self.client.clone(), Some(name)))).collect()
     }
 
-    /// Starts a watch that keeps the returned store current. It notifies `changed` when an object changes, unless
-    /// `same` returns true for the two versions of the object; `managed_changed` instead if `is_of_managed` returns true
-    /// for the object.
+    /// Starts a watch that keeps the returned store current. It notifies those whom `wakes` returns when an object
+    /// changes, unless `same` returns true for the two versions of the object.
     fn follow<K>(
         &mut self,
         watched: WatchKey,
         kind: <K as Resource>::DynamicType,
         stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
-        (same, is_of_managed): (impl Fn(&K, &K) -> bool + Send + 'static, impl Fn(&K) -> bool + Send + 'static),
+        (same, wakes): (impl Fn(&K, &K) -> bool + Send + 'static, impl Fn(&K) -> Wakes + Send + 'static),
     ) -> Store<K>
     where
         K: Resource + Lookup<DynamicType = <K as Resource>::DynamicType> + Clone + Send + Sync + 'static,
@@ -320,25 +329,39 @@ impl Starting<'_> {
                 told.listed(&listing);
             }
             match event {
-                watcher::Event::Apply(object) | watcher::Event::Delete(object) if is_of_managed(object) => {
-                    if news {
+                watcher::Event::Apply(object) | watcher::Event::Delete(object) => {
+                    let wakes = wakes(object);
+                    if news && wakes != Wakes::Plans {
                         managed.notify_one();
                     }
-                    return false;
+                    news && wakes != Wakes::Servers
                 }
-                watcher::Event::InitDone => managed.notify_one(),
-                _ => {}
+                watcher::Event::InitDone => {
+                    managed.notify_one();
+                    news
+                }
+                watcher::Event::Init | watcher::Event::InitApply(_) => news,
             }
-            news
         };
         self.tasks.spawn(async move { keep(pin!(stream.modify(slim)), (&cache_sync, &watched), &changed, hear).await });
         store
     }
 }
 
-/// Whether an object that the operator created belongs to an upstream.
-fn is_of_managed(object: &DynamicObject) -> bool {
-    object.owner_references().iter().any(|owner| owner.kind == Kind::MCPUpstream.as_str())
+/// The loops that a change of an object concerns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wakes {
+    /// The planning loop.
+    Plans,
+    /// The loop of managed servers.
+    Servers,
+    Both,
+}
+
+/// Returns the loop that brings in line what the operator created: the one of servers if it belongs to an upstream.
+fn wakes(object: &DynamicObject) -> Wakes {
+    let is_of_upstream = object.owner_references().iter().any(|owner| owner.kind == Kind::MCPUpstream.as_str());
+    if is_of_upstream { Wakes::Servers } else { Wakes::Plans }
 }
 
 fn scoped<K>(client: Client, namespace: Option<&str>) -> Api<K>

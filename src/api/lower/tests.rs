@@ -173,6 +173,14 @@ fn an_upstream_has_its_defaults() {
     assert!(input.share_with.is_none());
     let (input, _) = lower_upstream(json!({"process": {"command": "npx"}}));
     assert!(!input.plan.health.auto_recover);
+    for (transport, connect_ms) in [("Stdio", 60_000), ("StreamableHTTP", 5000)] {
+        let ports = json!([{"name": "http", "port": 80}]);
+        let managed = json!({"image": "i", "command": ["serve"], "transport": transport, "ports": ports});
+        let (of_managed, _) = lower_upstream(json!({"managed": managed}));
+        assert_eq!(of_managed.plan.connect_timeout_ms, connect_ms, "{transport}");
+        let retries: u32 = of_managed.plan.health.retry_backoff_ms.iter().sum();
+        assert!((240_000..=300_000).contains(&retries), "its pod has time to start");
+    }
     let TransportPlan::Process { command, cwd, .. } = input.plan.transport else { panic!() };
     assert_eq!((command.as_str(), cwd.as_path()), ("npx", Path::new("/m")));
 }

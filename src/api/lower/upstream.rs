@@ -28,6 +28,12 @@ pub const ENABLE: &str = "hawsepipe.dev/enable";
 /// Number of significant characters in the annotation's value. The status field `enableAcknowledged`, which repeats the
 /// value, has the same limit.
 const MAX_WORD: usize = 253;
+/// Default time in milliseconds for connecting to a server, and to one whose process starts meanwhile.
+const CONNECT_MS: (u32, u32) = (5000, 60_000);
+/// Default pauses in milliseconds before retries.
+const RETRIES: &[u32] = &[1000, 5000, 15_000];
+/// The same for a server that the operator runs: in all 4.6 minutes, about as long as a container may take to start.
+const RETRIES_OF_MANAGED: &[u32] = &[1000, 5000, 10_000, 15_000, 20_000, 30_000, 30_000, 45_000, 60_000, 60_000];
 /// The effect of a protective setting of the upstream that is not implemented.
 const ITS_CALLS: &str = "calls to the upstream are refused";
 
@@ -49,7 +55,7 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
         enabled: spec.enabled.unwrap_or(true),
         transport,
         era: era(spec.protocol.as_ref().and_then(|p| p.era)),
-        connect_timeout_ms: timeouts.connect_ms.unwrap_or(5000),
+        connect_timeout_ms: timeouts.connect_ms.unwrap_or_else(|| connect_ms(spec)),
         call_timeout_ms: timeouts.call_ms,
         extend_on_progress: timeouts.extend_on_progress.unwrap_or(true),
         idle_timeout_ms: timeouts.idle_ms.unwrap_or(300_000),
@@ -188,12 +194,19 @@ pub fn enable_word(metadata: &ObjectMeta) -> Option<String> {
     Some(word.chars().take(MAX_WORD).collect())
 }
 
+/// Returns the default time for connecting. The bridge starts a server's process when a session begins.
+fn connect_ms(spec: &MCPUpstreamSpec) -> u32 {
+    let is_stdio = spec.managed.as_ref().is_some_and(|managed| managed.transport() == ManagedTransport::Stdio);
+    if is_stdio { CONNECT_MS.1 } else { CONNECT_MS.0 }
+}
+
 fn health(spec: &MCPUpstreamSpec) -> HealthPlan {
     let written = spec.health.clone().unwrap_or_default();
+    let retries = if spec.managed.is_some() { RETRIES_OF_MANAGED } else { RETRIES };
     HealthPlan {
         period_seconds: written.period_seconds.unwrap_or(30),
         timeout_ms: written.timeout_ms.unwrap_or(5000),
-        retry_backoff_ms: written.retry_backoff_ms.unwrap_or_else(|| vec![1000, 5000, 15_000]),
+        retry_backoff_ms: written.retry_backoff_ms.unwrap_or_else(|| retries.to_vec()),
         auto_recover: written.auto_recover.unwrap_or(spec.external.is_some() || spec.managed.is_some()),
     }
 }

@@ -9,7 +9,8 @@ use crate::api::values::Quantity;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeouts {
-    /// Time limit for connecting, including the MCP handshake, in milliseconds. Default: 5000.
+    /// Time limit for connecting, including the MCP handshake, in milliseconds. Default: 60000 for a
+    /// managed server with the transport Stdio, whose process starts meanwhile, otherwise 5000.
     #[schemars(range(min = 1, max = 600_000))]
     pub connect_ms: Option<u32>,
     /// Milliseconds to wait for the answer to a call. Default: the gateway's.
@@ -62,7 +63,8 @@ pub struct HealthChecks {
     #[schemars(range(min = 100, max = 60_000))]
     pub timeout_ms: Option<u32>,
     /// Milliseconds to wait before each retry of a failed probe. If the last retry fails too, the upstream is taken out
-    /// of routing. Default: 1000, 5000, 15000.
+    /// of routing. Default: 1000, 5000, 15000; if `managed` is set 1000, 5000, 10000, 15000, 20000, 30000, 30000, 45000,
+    /// 60000, 60000.
     #[schemars(length(min = 1, max = 10), inner(range(max = 600_000)), extend("x-kubernetes-list-type" = "atomic"))]
     pub retry_backoff_ms: Option<Vec<u32>>,
     /// Whether an upstream that was taken out of routing is still probed, at intervals that grow up to 5 minutes.

@@ -61,8 +61,8 @@ pub struct Managed {
     pub args: Option<Vec<String>>,
     /// MCP transport of the container: `Stdio`, `StreamableHTTP` or `SSE`. Default: Stdio.
     pub transport: Option<ManagedTransport>,
-    /// With transport Stdio: whether each client session has its own process (`PerSession`), or all sessions share one
-    /// process (`Shared`). Default: PerSession.
+    /// With transport Stdio: whether each session of a gateway's pod has its own process (`PerSession`), or all sessions
+    /// share one process (`Shared`). Default: PerSession.
     pub session: Option<ProcessSession>,
     /// Number of pods; 0 is allowed. Default: 1.
     #[schemars(range(max = 1000))]
@@ -245,7 +245,8 @@ pub struct UpstreamPod {
     /// Secrets for pulling images. Default: none.
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub image_pull_secrets: Option<Vec<LocalRef>>,
-    /// Id of the user and the group that the containers run as. Default: 65532.
+    /// Id of the user and the group that the containers run as. Default: 65532; what the
+    /// cluster assigns if it assigns ids.
     #[schemars(range(min = 1, max = 2_147_483_647))]
     pub run_as_user: Option<u32>,
 }

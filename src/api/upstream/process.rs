@@ -29,8 +29,9 @@ pub struct Process {
     pub env: Option<Vec<ProcessEnvVar>>,
 }
 
-/// Whether each client session has its own process (`PerSession`), or all sessions share one process (`Shared`).
-/// Default: Shared for `process`, PerSession for `managed`.
+/// Whether each client session has its own process (`PerSession`), or all sessions share one process (`Shared`). The
+/// client of a `managed` server is a gateway's pod, which has one session for all its own clients. Default: Shared for
+/// `process`, PerSession for `managed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ProcessSession {
     /// One process for each client session.

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::gateway::refusal_of_missing;
 use super::resolve::withhold;
 use super::takes::shared;
+use super::upstreams::taken_address;
 use super::{is_invalid, plugins};
 use crate::config::input::{Inputs, PluginInput};
 use crate::domain::ids::{Kind, ObjectKey};
@@ -20,6 +21,7 @@ pub fn restrictions(inputs: &Inputs, plan: &Plan) -> Restrictions {
     let upstreams: HashMap<_, _> = inputs.upstreams.iter().map(|input| (&input.plan.key, input)).collect();
     let gateway = &plan.gateway.key.namespace;
     let is_revoked = |upstream: &&UpstreamPlan| match upstreams.get(&upstream.key) {
+        _ if upstream.refusing.is_none() && taken_address(inputs, &upstream.key).is_some() => true,
         Some(input) => !shared(input.share_with.as_ref(), &upstream.key.namespace, gateway, inputs),
         None => !is_invalid(inputs, Kind::MCPUpstream, &upstream.key),
     };

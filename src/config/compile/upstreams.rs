@@ -39,7 +39,11 @@ pub(super) fn compile(
     // A kept upstream stays at its previous position, or goes to the end if there are fewer upstreams now.
     for (place, kept) in kept {
         let enabled = switched_off(inputs, Kind::MCPUpstream, &kept.key).map_or(kept.enabled, |off| !off);
-        plans.insert(place.min(plans.len()), UpstreamPlan { enabled, ..kept.clone() });
+        let form = match taken_address(inputs, &kept.key) {
+            Some(message) => refusing(kept, Reason::NameTaken, message),
+            None => kept.clone(),
+        };
+        plans.insert(place.min(plans.len()), UpstreamPlan { enabled, ..form });
     }
     plans
 }
@@ -85,7 +89,8 @@ fn name_conflict(newer: &ObjectKey, older: &ObjectKey) -> Problem {
 }
 
 /// Returns the upstream as written; if that is not accepted, its last accepted form; if there is none, a form that
-/// refuses calls.
+/// refuses calls. As long as it is not known whether a server that the operator runs has its address, a form that refuses
+/// calls stays as it was, too: another message would be another revision of the gateway's plan.
 fn compile_one(
     inputs: &Inputs,
     previous: Option<&Plan>,
@@ -97,8 +102,10 @@ fn compile_one(
         Err(fault) => fault,
     };
     let key = &upstream.plan.key;
-    let accepted = previous.and_then(|p| p.upstream(&key.name)).filter(|u| u.key == *key && u.refusing.is_none());
-    let mut plan = accepted.cloned().unwrap_or_else(|| refusing(&upstream.plan, reason, &message));
+    let is_awaited = reason == Reason::Pending && upstream.managed.is_some();
+    let before = previous.and_then(|p| p.upstream(&key.name)).filter(|u| u.key == *key);
+    let before = before.filter(|before| is_awaited || before.refusing.is_none()).cloned();
+    let mut plan = before.unwrap_or_else(|| refusing(&upstream.plan, reason, &message));
     // `enabled` takes effect even if the rest of the object is wrong.
     plan.enabled = upstream.plan.enabled;
     message.push_str(match plan.refusing {
@@ -110,12 +117,19 @@ fn compile_one(
     plan
 }
 
-/// Returns a form of an upstream that was never accepted. It refuses calls, and leaves out the parts that could be
-/// wrong.
+/// Returns why nothing may be sent to the address of a server that the operator runs, if somebody else is there.
+pub(super) fn taken_address<'a>(inputs: &'a Inputs, upstream: &ObjectKey) -> Option<&'a str> {
+    match inputs.managed.get(upstream)? {
+        Err((Reason::NameTaken, message)) => Some(message),
+        _ => None,
+    }
+}
+
+/// Returns a form of an upstream that refuses calls, and leaves out the parts that could be wrong.
 fn refusing(written: &UpstreamPlan, reason: Reason, message: &str) -> UpstreamPlan {
     let refusing = Some(Refusal { reason, message: message.to_owned() });
     let mut plan = UpstreamPlan { refusing, include: Vec::new(), exclude: Vec::new(), ..written.clone() };
-    if reason == Reason::TooLarge {
+    if matches!(reason, Reason::TooLarge | Reason::NameTaken) {
         (plan.overrides, plan.transport) = (Vec::new(), TransportPlan::None);
     }
     plan
@@ -124,6 +138,12 @@ fn refusing(written: &UpstreamPlan, reason: Reason, message: &str) -> UpstreamPl
 /// Returns the upstream as written, or what is wrong with it.
 fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>) -> Result<UpstreamPlan, FieldFault> {
     let mut plan = upstream.plan.clone();
+    let object = id(Kind::MCPUpstream, &plan.key);
+    // No earlier form may be called either, whatever else is wrong.
+    if let Some(message) = taken_address(inputs, &plan.key) {
+        problems.push(Problem::error(Reason::NameTaken, object, "spec.managed", message.to_owned()));
+        return Ok(refusing(&plan, Reason::NameTaken, message));
+    }
     if let Some((field, message)) = bad_glob(&plan) {
         return Err((Reason::InvalidPattern, field, message));
     }
@@ -136,17 +156,13 @@ fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>
     let found = referred.map(|url| ("spec.serverRef", url)).or(managed.map(|url| ("spec.managed", url)));
     match found {
         Some((_, Ok(url))) => plan.transport = TransportPlan::External { url: url.clone(), headers: Vec::new() },
-        // Somebody else is at the address, so that no earlier form may be called either.
-        Some((field, Err((Reason::NameTaken, message)))) => {
-            let refusal = Refusal { reason: Reason::NameTaken, message: message.clone() };
-            (plan.transport, plan.refusing) = (TransportPlan::None, Some(refusal));
-            let problem = Problem::error(Reason::NameTaken, id(Kind::MCPUpstream, &plan.key), field, message.clone());
-            problems.push(problem);
+        Some((field, Err((reason, message)))) => {
+            // What is too large gets no server.
+            bounds::check(inputs, &object, &plan)?;
+            return Err((*reason, field.to_owned(), message.clone()));
         }
-        Some((field, Err((reason, message)))) => return Err((*reason, field.to_owned(), message.clone())),
         None => {}
     }
-    let object = id(Kind::MCPUpstream, &plan.key);
     let values = values::resolve(inputs, &object, &upstream.values, problems)?;
     put_values(&mut plan.transport, values);
     bounds::check(inputs, &object, &plan)?;

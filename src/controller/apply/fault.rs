@@ -17,7 +17,9 @@ pub(in crate::controller) enum ApplyError {
         error: RequestError,
     },
     /// An object of this name exists and belongs to someone else.
-    #[error("there is a {0} that this operator did not make: rename this one's owner, or delete that object")]
+    #[error(
+        "there is a {0} that this operator did not make: give the MCPGateway or MCPUpstream another name, or delete that object"
+    )]
     Taken(String),
     /// Another client keeps changing or deleting an object that the operator manages. The objects are looked at again
     /// without a retry: a retry reads the stored snapshots, which have nothing to do with it.
@@ -72,6 +74,11 @@ mod tests {
             (400, "bad request", Reason::InvalidConfig),
             (500, &unknown, Reason::InvalidConfig),
             (500, &twice, Reason::InvalidConfig),
+            (
+                500,
+                "failed to convert new object (mcp/x; apps/v1, Kind=Deployment) to proper version",
+                Reason::InvalidConfig,
+            ),
             (500, "etcdserver: request timed out", Reason::Pending),
             (401, "Unauthorized", Reason::Pending),
             (404, "namespaces \"mcp\" not found", Reason::Pending),

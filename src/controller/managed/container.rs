@@ -57,7 +57,8 @@ pub(super) fn bridge_copy(input: &ServerInput<'_>) -> Value {
         "image": input.pods.image,
         "imagePullPolicy": input.pods.pull_policy.to_string(),
         "command": [BRIDGE_IN_IMAGE, "--install", format!("{BRIDGE_DIR}/bridge")],
-        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
+        // Init containers run before the others, so that the pod as a whole requests no more.
+        "resources": input.managed.resources.clone().map(written_resources),
         "securityContext": security,
         "volumeMounts": [{"name": BRIDGE, "mountPath": BRIDGE_DIR}],
     })

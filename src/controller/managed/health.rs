@@ -28,8 +28,9 @@ pub(in crate::controller) struct WantedPods {
 
 impl WantedPods {
     /// Returns why the pods do not serve what the spec says: one of them fails, none is ready, or one that serves is of an
-    /// older template. `None` if they serve it, or if there should be none.
-    pub(in crate::controller) fn not_ready(&self, pods: &[Arc<Pod>]) -> Option<String> {
+    /// older template. `None` if they serve it, or if there should be none. `refused` says why no more can be created, if
+    /// that is so.
+    pub(in crate::controller) fn not_ready(&self, pods: &[Arc<Pod>], refused: Option<&str>) -> Option<String> {
         if self.replicas == 0 {
             return None;
         }
@@ -41,12 +42,24 @@ impl WantedPods {
             |pods: &[&Arc<Pod>]| pods.iter().find_map(|pod| Some(format!("pod {}: {}", pod.name_any(), failure(pod)?)));
         let ready: Vec<_> = living.iter().filter(|pod| is_ready(pod)).collect();
         let older = ready.iter().find(|pod| pod.annotations().get(TEMPLATE) != Some(&self.template));
+        let refused = || Some(format!("pods of {} {} cannot be created: {}", self.kind, self.name, refused?));
+        let none = || refused().or_else(|| Some(format!("no pod of {} {} is ready", self.kind, self.name)));
         failing(&living).or_else(|| match (ready.is_empty(), older) {
-            (true, _) => failing(&over).or_else(|| Some(format!("no pod of {} {} is ready", self.kind, self.name))),
-            (false, Some(older)) => Some(format!("pod {} is not replaced yet", older.name_any())),
+            (true, _) => failing(&over).or_else(none),
+            (false, Some(older)) => refused().or_else(|| Some(format!("pod {} is not replaced yet", older.name_any()))),
             (false, None) => None,
         })
     }
+
+    /// Whether each of these pods that runs is of the current template.
+    pub(in crate::controller) fn replaced(&self, pods: &[Arc<Pod>]) -> bool {
+        pods.iter().all(|pod| is_over(pod) || pod.annotations().get(TEMPLATE) == Some(&self.template))
+    }
+}
+
+/// Whether one of these pods runs, or may run yet.
+pub(in crate::controller) fn run(pods: &[Arc<Pod>]) -> bool {
+    pods.iter().any(|pod| !is_over(pod))
 }
 
 fn is_over(pod: &Pod) -> bool {
@@ -200,8 +213,8 @@ mod tests {
 
     /// Checks why pods are not ready.
     fn check(pods: &[Arc<Pod>], expected: &str) {
-        assert_eq!(wanted(1).not_ready(pods).as_deref(), Some(expected));
-        assert_eq!(wanted(0).not_ready(pods), None, "there should be none");
+        assert_eq!(wanted(1).not_ready(pods, None).as_deref(), Some(expected));
+        assert_eq!(wanted(0).not_ready(pods, None), None, "there should be none");
     }
 
     #[test]
@@ -220,7 +233,7 @@ mod tests {
         initial["name"] = json!("bridge-copy");
         let initial = pod("a", &json!({"initContainerStatuses": [initial]}));
         check(&[initial], "pod a: container bridge-copy: ImagePullBackOff: Back-off pulling image");
-        let long = wanted(1).not_ready(&[with(&waits("ErrImagePull", &"x".repeat(5000)), &json!({}))]).unwrap();
+        let long = wanted(1).not_ready(&[with(&waits("ErrImagePull", &"x".repeat(5000)), &json!({}))], None).unwrap();
         assert!(long.len() < 1100, "{}", long.len());
     }
 
@@ -237,22 +250,33 @@ mod tests {
     }
 
     #[test]
+    fn pods_that_cannot_be_created_are_told_where_they_are_needed() {
+        let told = |pods: &[Arc<Pod>]| wanted(1).not_ready(pods, Some("FailedCreate: exceeded quota: q"));
+        let refused = "pods of Deployment files-mcp cannot be created: FailedCreate: exceeded quota: q";
+        assert_eq!(told(&[]).as_deref(), Some(refused));
+        assert_eq!(told(&[pod("a", &ready())]), None, "one serves");
+        let mut older = Pod::clone(&pod("b", &ready()));
+        older.metadata.annotations = None;
+        assert_eq!(told(&[Arc::new(older)]).as_deref(), Some(refused), "it is not replaced");
+    }
+
+    #[test]
     fn pods_serve_what_the_spec_says_once_one_is_ready_and_none_is_of_an_older_template() {
         let mut older = Pod::clone(&pod("b", &ready()));
         older.metadata.annotations = Some([(TEMPLATE.to_owned(), "old".to_owned())].into());
         let mut ending = older.clone();
         ending.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         let new = pod("a", &ready());
-        assert_eq!(wanted(2).not_ready(&[Arc::clone(&new)]), None, "one serves");
-        assert_eq!(wanted(1).not_ready(&[Arc::clone(&new), Arc::new(ending)]), None, "it is on its way out");
+        assert_eq!(wanted(2).not_ready(&[Arc::clone(&new)], None), None, "one serves");
+        assert_eq!(wanted(1).not_ready(&[Arc::clone(&new), Arc::new(ending)], None), None, "it is on its way out");
         let evicted = pod("0", &json!({"phase": "Failed", "reason": "Evicted", "conditions": []}));
-        assert_eq!(wanted(1).not_ready(&[evicted, Arc::clone(&new)]), None, "another pod took its place");
-        let message = wanted(1).not_ready(&[new, Arc::new(older)]);
+        assert_eq!(wanted(1).not_ready(&[evicted, Arc::clone(&new)], None), None, "another pod took its place");
+        let message = wanted(1).not_ready(&[new, Arc::new(older)], None);
         assert_eq!(message.as_deref(), Some("pod b is not replaced yet"));
         let restarted = container(true, &json!({"running": {}}), &json!({"terminated": {"exitCode": 1}}));
         let mut status = ready();
         status["containerStatuses"] = json!([restarted]);
-        assert_eq!(wanted(1).not_ready(&[pod("a", &status)]), None, "it serves again");
+        assert_eq!(wanted(1).not_ready(&[pod("a", &status)], None), None, "it serves again");
     }
 
     #[test]

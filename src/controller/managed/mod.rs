@@ -18,7 +18,7 @@ use k8s_openapi::api::core::v1::{Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use serde_json::json;
 
-pub(super) use self::health::{WantedPods, has_same_health, keep_health};
+pub(super) use self::health::{WantedPods, has_same_health, keep_health, run};
 pub(super) use self::input::ServerInput;
 pub(super) use self::network_policy::targets;
 use super::manifest::Manifest;

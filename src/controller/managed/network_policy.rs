@@ -13,7 +13,8 @@ use crate::controller::workload::{NAMESPACE_NAME, Peers, Port, Target, dns, port
 use crate::domain::egress::EgressRule;
 use crate::domain::ids::ObjectKey;
 
-/// The most gateways that are named one by one. If more take an upstream, the pods of every gateway may connect.
+/// The most gateways that are named one by one. If more take an upstream, the pods of every gateway in their namespaces
+/// may connect.
 const MAX_GATEWAYS: usize = 256;
 
 /// Returns the targets of a server's `egress`.
@@ -48,7 +49,9 @@ pub(super) fn network_policy(
 fn askers(gateways: &BTreeSet<ObjectKey>) -> Vec<Value> {
     if gateways.len() > MAX_GATEWAYS {
         let any = json!({"matchExpressions": [{"key": GATEWAY_LABEL, "operator": "Exists"}]});
-        return vec![json!({"namespaceSelector": {}, "podSelector": any})];
+        let namespaces: BTreeSet<_> = gateways.iter().map(|gateway| &gateway.namespace).collect();
+        let theirs = json!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": namespaces}]});
+        return vec![json!({"namespaceSelector": theirs, "podSelector": any})];
     }
     let asker = |gateway: &ObjectKey| {
         json!({

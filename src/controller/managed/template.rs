@@ -1,6 +1,6 @@
 //! The template of a server's pods, within the Pod Security Standard `restricted`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::api::canonical;
 use crate::api::upstream::managed::UPSTREAM_LABEL;
 use crate::controller::MANAGED_BY;
 use crate::controller::strip::strip;
-use crate::controller::workload::{not_empty, written_labels};
+use crate::controller::workload::{not_empty, sysctls, written_annotations, written_labels};
 use crate::domain::digest::sha256_hex;
 
 /// The user id, and the group of mounted files, of a server whose spec has no `pod.runAsUser`, unless the cluster
@@ -28,7 +28,7 @@ pub(super) fn template(input: &ServerInput<'_>) -> (Value, String) {
     for (key, value) in [(UPSTREAM_LABEL, input.owner.key.name.as_str()), MANAGED_BY] {
         labels.insert(key.to_owned(), value.to_owned());
     }
-    let mut annotations: BTreeMap<_, _> = pod.annotations.clone().unwrap_or_default();
+    let mut annotations = written_annotations(pod.annotations.clone());
     annotations.remove(TEMPLATE);
     let mut template = json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec(input)});
     strip(&mut template);
@@ -53,7 +53,10 @@ fn spec(input: &ServerInput<'_>) -> Value {
             "runAsUser": user,
             "runAsGroup": user,
             "fsGroup": group,
+            // The files of a large volume are not visited at each start.
+            "fsGroupChangePolicy": group.map(|_| "OnRootMismatch"),
             "seccompProfile": {"type": "RuntimeDefault"},
+            "sysctls": sysctls(input.managed.ports.iter().flatten().map(|declared| declared.port)),
         },
         "imagePullSecrets": pull_secrets(input),
         "nodeSelector": not_empty(pod.node_selector),

@@ -73,6 +73,12 @@ fn a_server_that_listens_itself_has_a_deployment_and_its_ports() {
     for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
         assert_eq!(container[probe]["tcpSocket"], json!({"port": 3001}), "{probe}");
     }
+    let sysctls = |port: u16| {
+        let (_, pod) = workload(&http("ports", json!([{"name": "web", "port": port}])));
+        pod["securityContext"]["sysctls"].clone()
+    };
+    let low = json!([{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]);
+    assert_eq!((sysctls(80), sysctls(1024)), (low, Value::Null));
     let service = desired(&spec).service.unwrap().body()["spec"].clone();
     assert_eq!(service["selector"], json!({"hawsepipe.dev/upstream": "files"}));
     let of = |port: &Value| (port["name"].clone(), port["port"].clone(), port["targetPort"].clone());
@@ -95,6 +101,13 @@ fn a_server_on_stdio_runs_below_the_bridge() {
         (&json!("bridge-copy"), &json!("gateway:1"), &json!("IfNotPresent"))
     );
     assert_eq!(copy["command"], json!(["/usr/local/bin/hawsepipe-bridge", "--install", "/hawsepipe/bridge"]));
+    assert_eq!(copy["resources"], Value::Null, "the cluster's default");
+    let resources = json!({"requests": {"cpu": "50m"}, "limits": {"cpu": "1", "memory": "256Mi"}});
+    let (_, limited) = workload(&stdio("resources", resources.clone()));
+    assert_eq!(
+        (&limited["initContainers"][0]["resources"], &limited["containers"][0]["resources"]),
+        (&resources, &resources)
+    );
     assert_eq!(copy["volumeMounts"], json!([{"name": "hawsepipe", "mountPath": "/hawsepipe"}]));
     let container = &pod["containers"][0];
     let command = ["/hawsepipe/bridge", "--path=/x", "--session=PerSession", "--idle-seconds=300", "--", "serve", "-v"];
@@ -144,7 +157,8 @@ fn what_is_written_of_the_container_is_in_it() {
 fn what_is_written_of_the_pod_is_in_it() {
     let of_pod = json!({
         "labels": {"team": "a", "hawsepipe.dev/upstream": "other", "hawsepipe.dev/gateway": "main"},
-        "annotations": {"note": "b"}, "nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "k", "operator": "Exists"}],
+        "annotations": {"note": "b", "container.apparmor.security.beta.kubernetes.io/server": "unconfined"},
+        "nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "k", "operator": "Exists"}],
         "affinity": {"nodeAffinity": {}}, "topologySpreadConstraints": [{"topologyKey": "zone"}],
         "priorityClassName": "high", "runtimeClassName": "gvisor", "imagePullSecrets": [{"name": "a"}], "runAsUser": 1000,
     });
@@ -153,6 +167,7 @@ fn what_is_written_of_the_pod_is_in_it() {
     spec["managed"]["serviceAccountName"] = json!("reader");
     let (body, pod) = workload(&spec);
     let metadata = &body["spec"]["template"]["metadata"];
+    assert_eq!(metadata["annotations"].as_object().unwrap().len(), 2, "nothing takes it out of `restricted`");
     let labels = json!({"team": "a", "hawsepipe.dev/upstream": "files", "app.kubernetes.io/managed-by": "hawsepipe"});
     assert_eq!((&metadata["labels"], &metadata["annotations"]["note"]), (&labels, &json!("b")));
     assert_eq!(pod["serviceAccountName"], "reader");
@@ -229,6 +244,9 @@ fn volumes_are_mounted_and_a_claim_makes_a_stateful_set() {
         assert_eq!(body["kind"], if place == 0 { "StatefulSet" } else { "Deployment" }, "{source}");
         let mut expected = source.clone();
         expected["name"] = json!("data");
+        if place == 0 {
+            expected["persistentVolumeClaim"]["readOnly"] = json!(true);
+        }
         assert_eq!(pod["volumes"], json!([expected, {"name": "hawsepipe-tmp", "emptyDir": {}}]));
         let mounts = &pod["containers"][0]["volumeMounts"];
         assert_eq!((&mounts[0]["mountPath"], &mounts[1]["mountPath"]), (&json!("/data"), &json!("/tmp")));
@@ -279,7 +297,9 @@ fn only_gateways_that_take_the_upstream_reach_it_and_it_reaches_what_is_written(
     assert_eq!(ingress(BTreeSet::new()), Value::Null, "nobody takes it");
     let many = ingress((0..257).map(|n| ObjectKey::new("edge", format!("gateway-{n}"))).collect());
     let any = json!({"matchExpressions": [{"key": "hawsepipe.dev/gateway", "operator": "Exists"}]});
-    assert_eq!(many[0]["from"], json!([{"namespaceSelector": {}, "podSelector": any}]));
+    let theirs =
+        json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["edge"]}]});
+    assert_eq!(many[0]["from"], json!([{"namespaceSelector": theirs, "podSelector": any}]));
 }
 
 #[test]

@@ -35,11 +35,14 @@ fn has_tmp(input: &ServerInput<'_>) -> bool {
 }
 
 fn volume(written: &Volume) -> Value {
-    let Volume { name, mount_path: _, read_only: _, persistent_volume_claim, empty_dir, secret, config_map, image } =
+    let Volume { name, mount_path: _, read_only, persistent_volume_claim, empty_dir, secret, config_map, image } =
         written;
+    // The group of a claim's files is not changed if the claim itself is read-only.
+    let read_only = read_only.filter(|read_only| *read_only);
+    let claim = persistent_volume_claim.as_ref();
     json!({
         "name": name,
-        "persistentVolumeClaim": persistent_volume_claim,
+        "persistentVolumeClaim": claim.map(|claim| json!({"claimName": claim.claim_name, "readOnly": read_only})),
         "emptyDir": empty_dir,
         "secret": secret,
         "configMap": config_map,

@@ -16,9 +16,11 @@ use super::*;
 use crate::controller::compiled::CompiledObjects;
 use crate::controller::lease::Leadership;
 use crate::controller::liveness::Liveness;
+use crate::controller::managed_state::ManagedServer;
 use crate::controller::operator::tests::{Answer, answer, serve};
 use crate::controller::status::tests::read;
 use crate::controller::workload::ImagePullPolicy;
+use crate::domain::reason::Reason;
 
 /// A loop that uses an API server without objects.
 struct Running {
@@ -44,14 +46,38 @@ enum Fault {
     NoPods,
     /// A Service of the upstream is seen only once a test says so.
     Late,
+    /// Somebody else has the Service's name, and accounts may not be written.
+    TakenAndForbidden,
+    /// Deployments cannot be written now.
+    Unwritten,
+    /// These objects of the upstream exist.
+    Existing(&'static [&'static str]),
 }
 
 /// Returns an object that belongs to the upstream.
 fn ours(version: &str, kind: &str) -> Value {
     let owner = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "MCPUpstream", "name": "up", "uid": "u"});
-    let metadata =
-        json!({"name": "up-mcp", "namespace": "ns", "uid": "x", "resourceVersion": "2", "ownerReferences": [owner]});
+    let metadata = json!({"name": "up-mcp", "namespace": "ns", "uid": "x", "resourceVersion": "2",
+        "ownerReferences": [owner], "labels": {UPSTREAM_LABEL: "up"}});
     json!({"apiVersion": version, "kind": kind, "metadata": metadata})
+}
+
+/// Returns an object of this resource that belongs to the upstream.
+fn existing(plural: &str) -> Value {
+    let (version, kind) = match plural {
+        "serviceaccounts" => ("v1", "ServiceAccount"),
+        "networkpolicies" => ("networking.k8s.io/v1", "NetworkPolicy"),
+        "services" => ("v1", "Service"),
+        "deployments" => ("apps/v1", "Deployment"),
+        _ => ("v1", "Pod"),
+    };
+    ours(version, kind)
+}
+
+/// Returns a list of one item.
+fn list(item: &Value) -> Answer {
+    let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": [item]});
+    answer(StatusCode::OK, list.to_string())
 }
 
 impl Fault {
@@ -65,11 +91,18 @@ impl Fault {
                     "metadata": {"name": "up-mcp", "uid": "theirs"}});
                 Some(answer(StatusCode::OK, theirs.to_string()))
             }
+            (Self::TakenAndForbidden, &Method::GET) => Self::Taken("/services").answer(method, (path, query), seen),
+            (Self::TakenAndForbidden, _) if path.contains("/serviceaccounts/") => Some(denied()),
+            (Self::Unwritten, &Method::PATCH) if path.contains("/deployments/") => {
+                Some(answer(StatusCode::SERVICE_UNAVAILABLE, json!({"kind": "Status", "code": 503}).to_string()))
+            }
+            (Self::Existing(plurals), &Method::GET) if !query.contains("watch=true") && !path.ends_with("/up-mcp") => {
+                let (plural, is_of_server) = (path.rsplit('/').next()?, query.contains("upstream"));
+                let is_there = plurals.contains(&plural) && (plural != "pods" || is_of_server);
+                is_there.then(|| list(&existing(plural)))
+            }
             (Self::Kept, &Method::GET) if path.ends_with("/deployments") && !query.contains("watch=true") => {
-                let items = [ours("apps/v1", "Deployment")];
-                let list =
-                    json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items});
-                Some(answer(StatusCode::OK, list.to_string()))
+                Some(list(&ours("apps/v1", "Deployment")))
             }
             (Self::Kept, &Method::DELETE) => Some(denied()),
             (Self::NoPods, &Method::GET) if path.ends_with("/pods") && query.contains("upstream") => Some(denied()),
@@ -144,6 +177,13 @@ fn plan(plans: &watch::Sender<PlanningState>, term: Option<u64>, upstream: &Valu
     plans.send_replace(PlanningState { compiled, term, ..PlanningState::default() });
 }
 
+impl Running {
+    /// Returns the state of the server.
+    fn server(&self) -> ManagedServer {
+        self.managed.borrow().values().next().cloned().unwrap()
+    }
+}
+
 fn managed_spec() -> Value {
     json!({"managed": {"image": "i", "transport": "StreamableHTTP", "ports": [{"name": "mcp", "port": 1}]}})
 }
@@ -206,6 +246,89 @@ async fn what_is_left_of_an_earlier_server_goes_even_if_it_is_seen_late() {
     };
     tokio::time::timeout(Duration::from_secs(30), is_seen()).await.expect("in time");
     assert_eq!(running.round().await, ["services"]);
+}
+
+#[tokio::test]
+async fn the_service_of_somebody_else_is_told_whatever_else_is_wrong() {
+    let mut running = running(Fault::TakenAndForbidden).await;
+    running.plan(running.leadership.term(), &managed_spec());
+    assert_eq!(running.round().await, ["serviceaccounts", "networkpolicies"]);
+    let server = running.server();
+    let (reason, message) = server.fault.unwrap();
+    assert!(reason == Reason::NameTaken && message.contains("Service ns/up-mcp"), "{message}");
+    assert_eq!(server.address, Address::Taken(message));
+}
+
+#[tokio::test]
+async fn the_address_is_ours_once_our_service_is_seen() {
+    for (there, expected) in [(&[][..], Address::Unseen), (&["services"], Address::Ours)] {
+        let mut running = running(Fault::Existing(there)).await;
+        running.plan(running.leadership.term(), &managed_spec());
+        running.round().await;
+        assert_eq!(running.server().address, expected);
+    }
+}
+
+#[tokio::test]
+async fn the_policy_and_the_account_stay_as_long_as_there_are_pods() {
+    let external = json!({"external": {"url": "http://up/mcp"}});
+    const ALL: &[&str] = &["serviceaccounts", "networkpolicies", "services", "deployments", "pods"];
+    for (there, deleted) in [
+        (ALL, &["deployments", "services"][..]),
+        (&ALL[..4], &["deployments", "services"]),
+        (&["serviceaccounts", "networkpolicies", "pods"], &[]),
+        (&ALL[..2], &["networkpolicies", "serviceaccounts"]),
+    ] {
+        let mut running = running(Fault::Existing(there)).await;
+        running.plan(running.leadership.term(), &external);
+        assert_eq!(running.round().await, deleted, "{there:?}");
+    }
+    let mut named = managed_spec();
+    named["managed"]["serviceAccountName"] = json!("other");
+    for (there, is_deleted) in [(&["serviceaccounts", "pods"][..], false), (&["serviceaccounts"], true)] {
+        let mut running = running(Fault::Existing(there)).await;
+        running.plan(running.leadership.term(), &named);
+        let written = running.round().await;
+        assert_eq!(written.last().map(String::as_str) == Some("serviceaccounts"), is_deleted, "{there:?} {written:?}");
+        assert!(written.contains(&"deployments".to_owned()), "{written:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_failure_of_one_object_does_not_keep_the_others_from_being_written() {
+    let mut running = running(Fault::Unwritten).await;
+    running.plan(running.leadership.term(), &managed_spec());
+    assert_eq!(running.round().await.last().map(String::as_str), Some("deployments"));
+    running.servers.taking.insert(ObjectKey::new("ns", "up"), [ObjectKey::new("ns", "main")].into());
+    assert_eq!(running.round().await, ["networkpolicies"], "the Deployment waits for its next try");
+    assert_eq!(running.server().fault.map(|(reason, _)| reason), Some(Reason::Pending));
+}
+
+#[tokio::test]
+async fn a_gateway_that_cannot_be_read_leaves_a_policy_as_it_is_and_stops_nothing_else() {
+    let others = ["serviceaccounts", "services", "deployments"];
+    let all = ["serviceaccounts", "networkpolicies", "services", "deployments"];
+    for (there, written) in [(&[][..], &all[..]), (&["networkpolicies"], &others)] {
+        let mut running = running(Fault::Existing(there)).await;
+        running.plan(running.leadership.term(), &managed_spec());
+        let unread = [(ObjectKey::new("a", "x"), "no".to_owned())].into();
+        running.plans.send_modify(|planned| planned.unread = unread);
+        assert_eq!(running.round().await, written, "{there:?}");
+        assert_eq!(running.server().fault, None, "it has nothing to do with it");
+    }
+}
+
+#[tokio::test]
+async fn news_of_servers_wake_the_status_loop_even_if_plans_may_change() {
+    let mut running = running(Fault::None).await;
+    running.plan(running.leadership.term(), &managed_spec());
+    running.servers.round().await;
+    let status_changed = Notify::new();
+    running.servers.publish(&status_changed);
+    let is_woken = |notify: &Notify| futures_util::FutureExt::now_or_never(notify.notified()).is_some();
+    assert!(is_woken(&status_changed) && is_woken(&running.servers.watches.changed));
+    running.servers.publish(&status_changed);
+    assert!(!is_woken(&status_changed), "nothing is new");
 }
 
 #[tokio::test]

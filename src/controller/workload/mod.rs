@@ -27,7 +27,9 @@ pub(super) use self::route::{HTTPRoute, without_timeouts};
 pub(super) use self::service::addresses;
 pub use self::settings::{ImagePullPolicy, PodSettings};
 pub(super) use self::settings::{WorkloadSettings, Workloads};
-pub(super) use self::template::{is_port_name, not_empty, written_labels, written_resources};
+pub(super) use self::template::{
+    is_port_name, not_empty, sysctls, written_annotations, written_labels, written_resources,
+};
 use super::manifest::Manifest;
 
 /// The objects of a gateway's pods. If one is `None`, it should not exist.

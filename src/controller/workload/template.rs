@@ -32,7 +32,7 @@ pub(super) fn template(input: &WorkloadInput<'_>) -> Value {
     for (key, value) in [(GATEWAY_LABEL, input.owner.key.name.as_str()), MANAGED_BY] {
         labels.insert(key.to_owned(), value.to_owned());
     }
-    let annotations = not_empty(pod.annotations.clone());
+    let annotations = not_empty(Some(written_annotations(pod.annotations.clone())));
     json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec(input, pod)})
 }
 
@@ -63,6 +63,21 @@ pub(in crate::controller) fn written_labels(written: Option<BTreeMap<String, Str
     written.into_iter().flatten().filter(|(key, _)| !key.starts_with(OWN_LABELS)).collect()
 }
 
+/// Returns the annotations that users give to pods, without those that would take a container out of the Pod Security
+/// Standard `restricted`.
+pub(in crate::controller) fn written_annotations(
+    written: Option<BTreeMap<String, String>>,
+) -> BTreeMap<String, String> {
+    let confines = |key: &str| key.starts_with("container.apparmor.security.beta.kubernetes.io/");
+    written.into_iter().flatten().filter(|(key, _)| !confines(key)).collect()
+}
+
+/// Returns the sysctl that lets a user other than root listen on `ports`, if that needs one.
+pub(in crate::controller) fn sysctls(mut ports: impl Iterator<Item = u16>) -> Option<Value> {
+    let privileged = ports.any(|port| port < UNPRIVILEGED);
+    privileged.then(|| json!([{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]))
+}
+
 /// Returns the map unless it is empty. The operator would own an empty map, and the API server would drop it.
 pub(in crate::controller) fn not_empty(map: Option<BTreeMap<String, String>>) -> Option<BTreeMap<String, String>> {
     map.filter(|map| !map.is_empty())
@@ -80,8 +95,6 @@ fn pull_secrets(input: &WorkloadInput<'_>, written: Option<Vec<LocalRef>>) -> Op
 
 fn security(input: &WorkloadInput<'_>) -> Value {
     let ports = input.listeners.iter().map(|listener| listener.port).chain([input.admin_port()]);
-    let privileged = ports.into_iter().any(|port| port < UNPRIVILEGED);
-    let sysctls = privileged.then(|| json!([{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]));
     let id = (!input.settings.pods.assigned_ids).then_some(USER);
     json!({
         "runAsNonRoot": true,
@@ -89,7 +102,7 @@ fn security(input: &WorkloadInput<'_>) -> Value {
         "runAsGroup": id,
         "fsGroup": id,
         "seccompProfile": {"type": "RuntimeDefault"},
-        "sysctls": sysctls,
+        "sysctls": sysctls(ports),
     })
 }
 

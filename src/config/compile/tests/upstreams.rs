@@ -1,6 +1,8 @@
 //! Upstreams: names, routing order, and which ones refuse calls.
 
 use super::*;
+use crate::config::compile::restrictions;
+use crate::domain::plan::Revoked;
 use crate::domain::reason::Reason;
 
 fn served(plan: &Plan) -> Vec<String> {
@@ -139,6 +141,11 @@ fn a_managed_one_is_reached_where_its_server_is_and_a_contradiction_changes_noth
     lost.managed.insert(key.clone(), Err((Reason::Pending, "it is not known yet".to_owned())));
     let told = ["Pending MCPUpstream default/up spec.managed"];
     assert_eq!(url(&check(&lost, Some(&plan), &told)), "http://up-mcp.default.svc:1/mcp");
+    assert_eq!(check(&lost, None, &told).upstreams[0].transport, TransportPlan::None, "there is no form yet");
+    assert_eq!(check(&lost, Some(&refused), &told).upstreams, refused.upstreams, "what was refused stays so");
+    let mut large = lost.clone();
+    large.upstreams[0].plan.labels.insert("x".to_owned(), "x".repeat(1 << 20));
+    check(&large, None, &["TooLarge MCPUpstream default/up spec"]);
 
     let fault = Some(("spec.managed.command".to_owned(), "it is missing".to_owned()));
     inputs.upstreams[0].managed = Some(ManagedInput { fault, ..managed });
@@ -146,4 +153,27 @@ fn a_managed_one_is_reached_where_its_server_is_and_a_contradiction_changes_noth
     let told = ["InvalidConfig MCPUpstream default/up spec.managed.command"];
     assert_eq!(url(&check(&inputs, Some(&plan), &told)), "http://up-mcp.default.svc:1/mcp");
     assert_eq!(check(&inputs, None, &told).upstreams[0].transport, TransportPlan::None);
+}
+
+#[test]
+fn nothing_is_sent_to_somebody_elses_server_whatever_else_is_wrong_and_in_whatever_revision() {
+    let mut inputs = folder();
+    inputs.upstreams[0].plan.transport = TransportPlan::None;
+    let fault = Some(("spec.managed.command".to_owned(), "it is missing".to_owned()));
+    let managed = |fault| Some(ManagedInput { port: 1, path: "/mcp".into(), fault });
+    inputs.upstreams[0].managed = managed(None);
+    let key = inputs.upstreams[0].plan.key.clone();
+    inputs.managed.insert(key.clone(), Ok("http://up-mcp.default.svc:1/mcp".to_owned()));
+    let plan = accepted(&inputs);
+    inputs.upstreams[0].managed = managed(fault);
+    inputs.managed.insert(key.clone(), Err((Reason::NameTaken, "it is somebody else's".to_owned())));
+    let refused = |plan: &Plan| plan.upstreams[0].refusing.as_ref().map(|refusal| refusal.reason);
+    let told = ["NameTaken MCPUpstream default/up spec.managed"];
+    assert_eq!(refused(&check(&inputs, Some(&plan), &told)), Some(Reason::NameTaken));
+    inputs.upstreams.clear();
+    inputs.invalid.push(invalid(Kind::MCPUpstream, "up"));
+    let kept = compile(&inputs, Some(&plan)).0;
+    assert_eq!((refused(&kept), &kept.upstreams[0].transport), (Some(Reason::NameTaken), &TransportPlan::None));
+    assert_eq!(restrictions(&inputs, &plan).revoked, [Revoked::Upstream(key)]);
+    assert_eq!(restrictions(&inputs, &kept).revoked, [], "it refuses already, and says why");
 }
