@@ -27,6 +27,8 @@ pub struct Cluster {
     kubectl: PathBuf,
     /// None where somebody else runs it.
     plane: Option<ControlPlane>,
+    /// Whether the operator's roles are applied.
+    pub roles: OnceCell<()>,
 }
 
 impl Cluster {
@@ -58,7 +60,7 @@ impl Cluster {
     }
 
     async fn with(kubeconfig: PathBuf, plane: Option<ControlPlane>) -> Result<Self, String> {
-        let cluster = Self { kubeconfig, kubectl: programs::kubectl()?, plane };
+        let cluster = Self { kubeconfig, kubectl: programs::kubectl()?, plane, roles: OnceCell::new() };
         let files = checkout().join("crds");
         let files = files.to_string_lossy();
         cluster.kubectl(&["apply", "--server-side", "-f", &files], "").await?;

@@ -3,7 +3,8 @@
 use std::ops::Deref;
 
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, ValidationDirective};
-use kube::{Api, Client};
+use kube::core::Request;
+use kube::{Api, Client, Resource};
 use serde_json::{Value, json};
 
 use crate::harness::{Cluster, Line, Process, checkout, documents, until};
@@ -88,28 +89,19 @@ impl<'c> Tenant<'c> {
         Self { cluster, client: cluster.admin().await, namespace: cluster.namespace().await }
     }
 
-    /// Applies objects in the namespace.
+    /// Applies objects in the namespace; those whose kind begins with `Cluster` are in none. Without kubectl, which takes
+    /// a good part of a second.
     pub async fn apply(&self, objects: &[Value]) {
-        let list: Vec<_> = objects.iter().map(Value::to_string).collect();
-        self.cluster
-            .kubectl(&["apply", "--validate=strict", "-n", &self.namespace, "-f", "-"], &list.join("\n"))
-            .await
-            .unwrap();
-    }
-
-    /// The same without kubectl, which takes a good part of a second: a server-side apply. Of kinds that begin with
-    /// `Cluster`, objects are in no namespace.
-    pub async fn put(&self, objects: &[Value]) {
         for object in objects {
             let (kind, name) = (object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
             let resource = resource(object["apiVersion"].as_str().unwrap(), kind);
-            let api: Api<DynamicObject> = match kind.starts_with("Cluster") {
-                true => Api::all_with(self.client.clone(), &resource),
-                false => Api::namespaced_with(self.client.clone(), &self.namespace, &resource),
-            };
-            let mut params = PatchParams::apply("test").force();
+            let namespace = (!kind.starts_with("Cluster")).then_some(self.namespace.as_str());
+            let mut params = PatchParams::apply("applied").force();
             params.field_validation = Some(ValidationDirective::Strict);
-            api.patch(name, &params, &Patch::Apply(object)).await.unwrap_or_else(|why| panic!("{object}: {why}"));
+            let request = Request::new(DynamicObject::url_path(&resource, namespace));
+            let request = request.patch(name, &params, &Patch::Apply(object)).unwrap();
+            // The answer is not read, since it may nest deeper than our reader goes.
+            self.client.request_text(request).await.unwrap_or_else(|why| panic!("{kind} {name}: {why}"));
         }
     }
 
@@ -231,12 +223,15 @@ pub fn gateway(name: &str) -> Value {
     object("MCPGateway", name, &json!({"authentication": {"anonymous": {}}}))
 }
 
-/// Applies the operator's roles, as they are delivered.
+/// Applies the operator's roles, as they are delivered, once.
 pub async fn apply_roles(cluster: &Cluster) {
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "hawsepipe-system"}});
-    cluster.kubectl(&["apply", "--server-side", "-f", "-"], &namespace.to_string()).await.unwrap();
-    let file = checkout().join("manifests/operator/rbac.yaml");
-    cluster.kubectl(&["apply", "--server-side", "-f", &file.to_string_lossy()], "").await.unwrap();
+    let applied = cluster.roles.get_or_init(async || {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "hawsepipe-system"}});
+        cluster.kubectl(&["apply", "--server-side", "-f", "-"], &namespace.to_string()).await.unwrap();
+        let file = checkout().join("manifests/operator/rbac.yaml");
+        cluster.kubectl(&["apply", "--server-side", "-f", &file.to_string_lossy()], "").await.unwrap();
+    });
+    applied.await;
 }
 
 /// Gives an account the operator's rights.
@@ -245,13 +240,12 @@ async fn rights(cluster: &Cluster, namespace: &str, account: &str) {
     cluster.make_account(namespace, account).await;
     let group = "rbac.authorization.k8s.io";
     let subjects = json!([{"kind": "ServiceAccount", "name": account, "namespace": namespace}]);
-    let binding = json!({
+    let watched = json!({
         "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
         "metadata": {"name": format!("{account}-{namespace}")},
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "hawsepipe-operator"},
         "subjects": subjects,
     });
-    cluster.kubectl(&["apply", "-f", "-"], &binding.to_string()).await.unwrap();
     // What is given in its own namespace, in this one and for this account.
     let file = documents(&checkout().join("manifests/operator/rbac.yaml"));
     let mut role = file.into_iter().find(|document| document["kind"] == "Role").unwrap();
@@ -261,7 +255,8 @@ async fn rights(cluster: &Cluster, namespace: &str, account: &str) {
         "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": role["metadata"],
         "roleRef": {"apiGroup": group, "kind": "Role", "name": account}, "subjects": subjects,
     });
-    cluster.kubectl(&["apply", "-f", "-"], &format!("{role}\n{binding}")).await.unwrap();
+    let home = Tenant { cluster, client: cluster.admin().await, namespace: namespace.to_owned() };
+    home.apply(&[watched, role, binding]).await;
 }
 
 /// An operator of the namespace under a new account, which is given its rights.

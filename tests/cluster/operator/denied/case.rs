@@ -40,13 +40,13 @@ pub struct Case {
 impl Case {
     pub async fn start(home: Tenant<'static>, all: &[Right], right: Right) -> Self {
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}});
-        home.put(&[account]).await;
+        home.apply(&[account]).await;
         give(&home, all.iter().filter(|other| **other != right)).await;
         let token = home.cluster.token(&home.namespace, ACCOUNT, &[]).await;
         let has_event = right.resource == "events";
         let mut applied = objects(if has_event { BROKEN } else { FIRST });
         applied.extend(Server::that_needs(&right).map(|(first, _)| first.upstream()));
-        home.put(&applied).await;
+        home.apply(&applied).await;
         let arguments = ["operator", "--namespaces", &home.namespace, "--listen", "127.0.0.1:0"];
         let operator = Process::start(home.cluster, &home.namespace, &token, &arguments, &[IMAGE]);
         Self { right, operated: Operated::at(home, operator) }
@@ -101,12 +101,12 @@ impl Case {
             }
             _ if self.is_removed("main-gateway").is_some() => {
                 self.until_there("main-gateway").await;
-                self.operated.put(&[gateway_with_optional(false)]).await;
+                self.operated.apply(&[gateway_with_optional(false)]).await;
             }
             (_, "delete") => {
                 self.until_there("tools-mcp").await;
                 let (_, last) = Server::that_needs(&self.right).expect("a server needs the right");
-                self.operated.put(&[last.upstream()]).await;
+                self.operated.apply(&[last.upstream()]).await;
             }
             _ => {}
         }
@@ -114,7 +114,7 @@ impl Case {
 
     /// Changes the code of a plugin.
     async fn edit(&self, text: &str) {
-        self.operated.put(&[plugin(text)]).await;
+        self.operated.apply(&[plugin(text)]).await;
     }
 
     async fn until_accepted(&self, is: bool) {

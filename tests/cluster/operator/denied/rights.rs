@@ -91,5 +91,5 @@ pub async fn give(home: &Tenant<'_>, rights: impl Iterator<Item = &Right>) {
         });
         objects.extend([role, binding]);
     }
-    home.put(&objects).await;
+    home.apply(&objects).await;
 }
