@@ -134,6 +134,7 @@ bench: cargo-there ## Measure the gateway against direct calls, a bare hop and a
 .PHONY: bench-cluster
 bench-cluster: cargo-there ## Measure the operator with thousands of objects; ARGS="--upstreams 1000"
 	@.ci/setup.sh k8s
+	@.ci/setup.sh kwok
 	@cargo bench --locked --bench cluster -- $(ARGS)
 
 .PHONY: image

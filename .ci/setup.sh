@@ -8,6 +8,7 @@
 #   setup.sh k8s             .cache/k8s/bin with a Kubernetes control plane, where no other is named
 #   setup.sh e2e             .cache/e2e/bin with all programs of a Kubernetes node, and CoreDNS
 #   setup.sh helm            .cache/helm/v3 and .cache/helm/v4, each with a Helm of that version
+#   setup.sh kwok            .cache/kwok with kwok, which simulates nodes, and what it does to them
 #   setup.sh prometheus      .cache/prometheus with Prometheus and its promtool
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,6 +18,7 @@ readonly node_least=20 node_wanted=24
 readonly helm_versions=(v3.22.0 v4.3.1)
 # The Go module of Prometheus 3.16.0.
 readonly prometheus_version=v0.316.0
+readonly kwok_version=v0.8.0
 readonly cached=${XDG_CACHE_HOME:-$HOME/.cache}/hawsepipe
 export PATH="$PWD/.cache/node/bin:$PATH"
 
@@ -196,7 +198,30 @@ setup_prometheus() {
     done
 }
 
-what=${1:?node, npm, venv, k8s, e2e, helm or prometheus}
+setup_kwok() {
+    local file module folder=$cached/kwok/$kwok_version
+    mkdir -p .cache
+    ln -sfn "$folder" .cache/kwok
+    # The stages are written last.
+    if [[ -f $folder/stages.yaml ]]; then
+        return
+    fi
+    go_is_there || lacks "Go 1.21 or newer, to build kwok" "the archive from https://go.dev/dl"
+    say "go install kwok $kwok_version (a first build takes some minutes)"
+    # Two checkouts may do it at once.
+    CGO_ENABLED=0 GOBIN="$folder/$$" nice -n 10 go install -trimpath -ldflags "-s -w" \
+        "sigs.k8s.io/kwok/cmd/kwok@$kwok_version"
+    # What happens to nodes and pods is not in the program, but in files beside it.
+    module=$(go env GOMODCACHE)/sigs.k8s.io/kwok@$kwok_version/kustomize/stage
+    for file in "$module"/{node,pod}/fast/*.yaml "$module"/node/heartbeat-with-lease/*.yaml; do
+        [[ $file == */kustomization.yaml ]] || { cat "$file" && echo "---"; }
+    done >"$folder/$$/stages.yaml"
+    mv "$folder/$$/kwok" "$folder/kwok"
+    mv "$folder/$$/stages.yaml" "$folder/stages.yaml"
+    rmdir "$folder/$$"
+}
+
+what=${1:?node, npm, venv, k8s, e2e, helm, kwok or prometheus}
 shift
 case $what in
     node) setup_node ;;
@@ -205,6 +230,7 @@ case $what in
     k8s) setup_k8s ;;
     e2e) setup_e2e ;;
     helm) setup_helm ;;
+    kwok) setup_kwok ;;
     prometheus) setup_prometheus ;;
     *) echo "setup.sh: no part $what" >&2 && exit 2 ;;
 esac

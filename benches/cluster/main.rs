@@ -1,5 +1,5 @@
-//! Measures the operator with a real control plane: how soon an edit is served, how long thousands of objects take, and
-//! whether the operator writes anything when nothing changes.
+//! Measures the operator with a real control plane: how soon an edit is served, how long thousands of objects take,
+//! servers that it runs on simulated nodes, and whether it writes anything when nothing changes.
 //!
 //! Run it with `make bench-cluster`. It uses the same control plane as the tests.
 
@@ -12,6 +12,8 @@ mod gateway;
 #[allow(dead_code, unused_imports)]
 #[path = "../../tests/cluster/harness/mod.rs"]
 mod harness;
+mod managed;
+mod nodes;
 #[allow(dead_code, unused_imports)]
 #[path = "../../tests/cluster/operator/mod.rs"]
 mod operator;
@@ -25,7 +27,7 @@ use clap::Parser;
 /// The most upstreams and chains in the measurement of the steady state.
 const STEADY: (usize, usize) = (1000, 100);
 
-/// Measure the operator: edits under load, many objects, and the steady state
+/// Measure the operator: edits under load, many objects, servers that it runs, and the steady state
 #[derive(Debug, Parser)]
 struct Options {
     /// The number of external upstreams
@@ -34,13 +36,16 @@ struct Options {
     /// The number of chains, each with one plugin
     #[arg(long, default_value_t = 500)]
     chains: usize,
+    /// The number of managed upstreams
+    #[arg(long, default_value_t = 1000)]
+    managed: usize,
     /// The number of edits of a plugin under load
     #[arg(long, default_value_t = 100)]
     edits: usize,
-    /// Seconds of each of the two measurements of the steady state
+    /// Seconds of each measurement of the steady state
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// Measure only one part: edits, scale or steady
+    /// Measure only one part: edits, scale, managed or steady
     #[arg(long)]
     only: Option<String>,
     /// The flag that `cargo bench` passes to every benchmark
@@ -57,6 +62,9 @@ async fn main() {
     }
     if wanted("scale") {
         scale::measure(options.upstreams, options.chains).await;
+    }
+    if wanted("managed") {
+        managed::measure(options.managed, Duration::from_secs(options.seconds)).await;
     }
     if wanted("steady") {
         let (upstreams, chains) = (options.upstreams.min(STEADY.0), options.chains.min(STEADY.1));

@@ -87,13 +87,13 @@ pub struct Seen {
 
 impl Seen {
     /// Returns the current revision of the index.
-    async fn index(&self) -> Option<String> {
+    pub async fn index(&self) -> Option<String> {
         let found = api(&self.client, &self.namespace, "gatewaysnapshots").get_opt("main").await.unwrap()?;
         Some(found.data.pointer("/spec/index/current")?.as_str()?.to_owned())
     }
 
     /// Waits until the current revision is not `before`. Returns the time since `began`, and the new revision.
-    async fn until_index_is_not(&self, before: Option<&str>, began: Instant) -> (Duration, Option<String>) {
+    pub async fn until_index_is_not(&self, before: Option<&str>, began: Instant) -> (Duration, Option<String>) {
         loop {
             let now = self.index().await;
             if now.is_some() && now.as_deref() != before {

@@ -25,13 +25,7 @@ pub async fn measure(upstreams: usize, chains: usize, watched: Duration) {
     let (seen, began) = (Seen { client: client.clone(), namespace: namespace.clone() }, Instant::now());
     seen.until_all_told("mcpupstreams", upstreams, began).await;
     seen.until_all_told("pluginchains", chains, began).await;
-    loop {
-        let mark = cluster.mark().await;
-        tokio::time::sleep(CALM).await;
-        if written(&cluster, mark).await.is_empty() {
-            break;
-        }
-    }
+    until_calm(&cluster).await;
     eprintln!("converged after {:.0} s; watching for {watched:?}", began.elapsed().as_secs_f64());
     let mark = cluster.mark().await;
     tokio::time::sleep(watched).await;
@@ -51,8 +45,19 @@ pub async fn measure(upstreams: usize, chains: usize, watched: Duration) {
     }
 }
 
+/// Waits until the operator has written nothing for a while.
+pub async fn until_calm(cluster: &Cluster) {
+    loop {
+        let mark = cluster.mark().await;
+        tokio::time::sleep(CALM).await;
+        if written(cluster, mark).await.is_empty() {
+            return;
+        }
+    }
+}
+
 /// Returns the operator's writes since `mark`, except those of its Lease.
-async fn written(cluster: &Cluster, mark: Mark) -> Vec<Request> {
+pub async fn written(cluster: &Cluster, mark: Mark) -> Vec<Request> {
     let mut requests = cluster.requests_since(mark).await;
     let reads = ["get", "list", "watch"];
     requests.retain(|request| {

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 
 use super::apply::ApplyError;
 use super::backoff::RetryBackoff;
+use super::compared::Compared;
 use super::contests::Contests;
 use super::desired::Desired;
 use super::manifest::Manifest;
@@ -33,6 +34,8 @@ pub(super) struct OwnedObjects {
     taken: HashMap<Cow<'static, str>, ForeignObject>,
     /// The objects that were written, to notice other clients that change or delete them.
     pub(super) contests: Contests,
+    /// The objects that were as desired.
+    compared: Compared,
     /// Whether the installed HTTPRoutes have no timeouts, as far as this is known.
     no_timeouts: bool,
 }
@@ -169,7 +172,8 @@ impl OwnedObjects {
     {
         let (plural, namespace) = (K::plural(&()), &round.owner.key.namespace);
         let seen = round.seen(&plural, name)?;
-        let ours = seen.as_deref().filter(|seen| round.owner.owns(&seen.metadata));
+        let stored = seen.as_ref().filter(|seen| round.owner.owns(&seen.metadata));
+        let ours = stored.map(Arc::as_ref);
         let what = format!("{plural} in {namespace}");
         let failed = |error| ApplyError::Request { what: what.clone(), error };
         let api: Api<K> = Api::namespaced(round.writer.client.clone(), namespace);
@@ -178,8 +182,8 @@ impl OwnedObjects {
             let Some(ours) = ours else { return Ok(()) };
             return round.writer.delete_this(&api, &what, &ours.metadata).await.map_err(failed);
         };
-        match ours {
-            Some(ours) if is_as_desired(ours, desired) => {
+        match stored {
+            Some(seen) if self.compared.is_same(&plural, seen, desired.digest(), || is_as_desired(seen, desired)) => {
                 self.taken.remove(&plural);
                 return Ok(());
             }
