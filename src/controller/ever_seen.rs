@@ -57,7 +57,7 @@ mod tests {
             report.seen_names.add(&ObjectKey::new("default", *upstream), names.iter().copied());
             (pod.to_string(), Ok(Arc::new(Reported::new(report))))
         });
-        Pods { all: u32::try_from(reports.len()).unwrap(), ready: ready.collect() }
+        Pods { all: u32::try_from(reports.len()).unwrap(), ready: ready.collect(), ..Pods::default() }
     }
 
     #[test]

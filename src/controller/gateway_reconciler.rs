@@ -14,6 +14,7 @@ use super::planned_gateway::PlannedGateway;
 use super::pods::Pods;
 use super::reconcile::OwnedObjects;
 use super::rights::RequestError;
+use super::rollout::Rollout;
 use super::seal_secret::SealSecret;
 use super::seen_marks::LAG;
 use super::status::{GatewayState, Pin};
@@ -52,8 +53,8 @@ pub(super) struct GatewayReconciler {
     owned: OwnedObjects,
     /// Whether the gateway asks for a route although Gateway API is not installed.
     lacks_route_kind: bool,
-    /// Why pods of the gateway's Deployment cannot be created, if they cannot.
-    refused_pods: Option<String>,
+    /// What is wrong with the rollout of the gateway's Deployment.
+    rollout: Rollout,
     /// Whether one of these two changed since [`Self::note`] was last called.
     is_news: bool,
     /// The desired objects with a workload, and what they were built from.
@@ -95,7 +96,7 @@ impl GatewayReconciler {
             applied: false,
             owned: OwnedObjects::default(),
             lacks_route_kind: false,
-            refused_pods: None,
+            rollout: Rollout::default(),
             is_news: false,
             built: None,
             seal: SealSecret::default(),
@@ -123,7 +124,7 @@ impl GatewayReconciler {
             owned,
             seal: self.seal,
             lacks_route_kind: self.lacks_route_kind,
-            refused_pods: self.refused_pods,
+            rollout: self.rollout,
             named,
             names_written,
             retry,
@@ -204,9 +205,9 @@ impl GatewayReconciler {
         let applied = self.owned.apply(writer, watches, &self.planned.owner, &desired).await;
         let wants_route = desired.workload.as_ref().is_some_and(|workload| workload.route.is_some());
         let lacks_route_kind = wants_route && watches.extensions.is_known();
-        let refused_pods = refused_pods(watches, &self.planned.owner);
-        self.is_news |= (lacks_route_kind, &refused_pods) != (self.lacks_route_kind, &self.refused_pods);
-        (self.lacks_route_kind, self.refused_pods) = (lacks_route_kind, refused_pods);
+        let rollout = rollout(watches, &self.planned.owner);
+        self.is_news |= (lacks_route_kind, &rollout) != (self.lacks_route_kind, &self.rollout);
+        (self.lacks_route_kind, self.rollout) = (lacks_route_kind, rollout);
         written.and(sealed).and(applied).and(settings.map(drop))
     }
 
@@ -324,16 +325,17 @@ impl GatewayReconciler {
             revisions: self.stored.revisions.clone(),
             fault: self.fault.clone(),
             lacks_route_kind: self.lacks_route_kind,
-            refused_pods: self.refused_pods.clone(),
+            rollout: self.rollout.clone(),
         }
     }
 }
 
-/// Returns why pods of the owner's Deployment cannot be created, if they cannot.
-fn refused_pods(watches: &Watches, owner: &Owner) -> Option<String> {
-    let deployment = watches.owned("deployments", &owner.key.namespace, &owner.workload())?;
-    let words = owned::refused_pods(&deployment).filter(|_| owner.owns(&deployment.metadata))?;
-    Some(format!("Deployment {}: {words}", owner.workload()))
+/// Returns what is wrong with the rollout of the owner's Deployment.
+fn rollout(watches: &Watches, owner: &Owner) -> Rollout {
+    let deployment = watches.owned("deployments", &owner.key.namespace, &owner.workload());
+    let deployment = deployment.filter(|deployment| owner.owns(&deployment.metadata));
+    let seen = deployment.map(|deployment| owned::rollout(&deployment)).unwrap_or_default();
+    seen.named(&format!("Deployment {}", owner.workload()))
 }
 
 #[cfg(test)]

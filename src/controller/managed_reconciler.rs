@@ -12,7 +12,7 @@ use super::apply::ApplyError;
 use super::lowered::LoweredObject;
 use super::managed::{DesiredServer, OWNED, ServerInput, targets};
 use super::managed_state::ManagedServer;
-use super::owned::refused_pods;
+use super::owned::rollout;
 use super::owner::Owner;
 use super::reconcile::Round;
 use super::server_objects::ServerObjects;
@@ -174,7 +174,7 @@ impl ManagedReconciler {
     ) -> Option<ManagedServer> {
         let deployment = around.watches.owned("deployments", &self.owner.key.namespace, &self.owner.workload());
         let deployment = deployment.filter(|deployment| self.owner.owns(&deployment.metadata));
-        let refused = deployment.and_then(|deployment| refused_pods(&deployment).map(str::to_owned));
+        let refused = deployment.and_then(|deployment| rollout(&deployment).refused);
         let is_managed = object.spec.get("managed").is_some_and(Value::is_object);
         let wanted = self.built.as_ref().and_then(|built| built.desired.pods.as_ref());
         let unseen = self.unseen.as_ref().map(|error| (error.reason(), error.to_string()));

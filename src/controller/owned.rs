@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::FIELD_MANAGER;
 use super::manifest::{APPLIED, Manifest};
+use super::rollout::Rollout;
 use super::scale::Scale;
 
 /// Removes from the status everything that this field manager did not apply (Kubernetes, `metadata.managedFields`).
@@ -25,19 +26,15 @@ pub(super) fn keep_own_status(object: &mut DynamicObject) {
 const FIELDS: &str = "fields";
 /// The member of a reduced object that contains its [`Scale`], if its kind has one.
 const SCALE: &str = "scale";
-
-/// The member of a reduced object that says why pods cannot be created, if it is a Deployment of which that is true.
-const REFUSED: &str = "refused";
-/// Maximum number of characters of the API server's words that are kept of it.
-const MAX_WORDS: usize = 1024;
-
+/// The member of a reduced object that contains its [`Rollout`]; null if nothing is wrong with it.
+const ROLLOUT: &str = "rollout";
 /// The member of a reduced object that names the other field manager which changed the object last.
 const OTHER: &str = "other";
 /// A field manager that changes Deployments, but no field that the operator applies: it adds the number of the revision.
 const DEPLOYMENT_CONTROLLER: &str = "kube-controller-manager";
 
 /// Reduces an object to its identity, its owners, the digest of what was applied, the set of fields that this field
-/// manager owns, its scale, why its pods cannot be created, and the name of the other field manager that changed the
+/// manager owns, its scale, what is wrong with its rollout, and the name of the other field manager that changed the
 /// object last.
 pub(super) fn keep_own(object: &mut DynamicObject) {
     let fields = applied(object, None).unwrap_or_default();
@@ -46,26 +43,17 @@ pub(super) fn keep_own(object: &mut DynamicObject) {
     if let Some(annotations) = &mut object.metadata.annotations {
         annotations.retain(|key, _| key == APPLIED);
     }
-    object.data = json!({ FIELDS: fields, SCALE: Scale::of(object), REFUSED: replica_failure(object), OTHER: other });
-}
-
-/// Returns the reason and the message of the condition `ReplicaFailure` of a Deployment while the condition is true: the
-/// API server refuses its pods, such as for a quota.
-fn replica_failure(object: &DynamicObject) -> Option<String> {
-    let conditions = object.data.get("status")?.get("conditions")?.as_array()?;
-    let failing = conditions.iter().find(|told| told["type"] == "ReplicaFailure" && told["status"] == "True")?;
-    let word = |name: &str| failing[name].as_str().unwrap_or_default();
-    Some(format!("{}: {}", word("reason"), word("message")).chars().take(MAX_WORDS).collect())
-}
-
-/// Returns why the pods of a Deployment that was reduced by [`keep_own`] cannot be created, if they cannot.
-pub(super) fn refused_pods(seen: &DynamicObject) -> Option<&str> {
-    seen.data.get(REFUSED)?.as_str()
+    object.data = json!({ FIELDS: fields, SCALE: Scale::of(object), ROLLOUT: Rollout::of(object), OTHER: other });
 }
 
 /// Returns the scale of an object that was reduced by [`keep_own`].
 pub(super) fn scale(seen: &DynamicObject) -> Option<Scale> {
     Scale::deserialize(seen.data.get(SCALE)?).ok()
+}
+
+/// Returns what is wrong with the rollout of a Deployment that was reduced by [`keep_own`].
+pub(super) fn rollout(seen: &DynamicObject) -> Rollout {
+    seen.data.get(ROLLOUT).and_then(|rollout| Rollout::deserialize(rollout).ok()).unwrap_or_default()
 }
 
 /// Returns the name of the other field manager that changed the object last, its status apart.
@@ -251,23 +239,20 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_cannot_be_created_are_told_until_they_can() {
-        let refused = |conditions: Value| {
-            let mut object: DynamicObject = serde_json::from_value(json!({"apiVersion": "apps/v1",
-                "kind": "Deployment", "metadata": {"name": "x"}, "status": {"conditions": conditions}}))
-            .unwrap();
+    fn what_is_wrong_with_a_rollout_is_kept_and_nothing_else_of_a_status() {
+        let rollout_of = |status: &str| {
+            let condition = json!({"type": "Progressing", "status": status, "reason": "R", "message": "m",
+                "lastUpdateTime": "2026-01-01T00:00:00Z"});
+            let mut object: DynamicObject =
+                serde_json::from_value(json!({"apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": {"name": "x"}, "status": {"replicas": 1, "conditions": [condition]}}))
+                .unwrap();
             keep_own(&mut object);
-            refused_pods(&object).map(str::to_owned)
+            assert!(!object.data.to_string().contains("2026"), "times are no news: {}", object.data);
+            rollout(&object)
         };
-        let condition = |kind: &str, status: &str, message: &str| json!({"type": kind, "status": status, "reason": "FailedCreate", "message": message});
-        let failing = condition("ReplicaFailure", "True", "pods \"x\" is forbidden: exceeded quota: q");
-        let available = condition("Available", "False", "no");
-        let told = refused(json!([available, failing]));
-        assert_eq!(told.unwrap(), "FailedCreate: pods \"x\" is forbidden: exceeded quota: q");
-        assert_eq!(refused(json!([available, condition("ReplicaFailure", "False", "")])), None);
-        assert_eq!(refused(Value::Null), None);
-        let long = condition("ReplicaFailure", "True", &"x".repeat(5000));
-        assert_eq!(refused(json!([long])).unwrap().len(), MAX_WORDS);
+        assert_eq!(rollout_of("False").stalled.as_deref(), Some("R: m"));
+        assert_eq!(rollout_of("True"), Rollout::default());
     }
 
     #[test]

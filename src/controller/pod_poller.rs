@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use super::GATEWAY_LABEL;
 use super::gateway_tokens::GatewayTokens;
 use super::pod::{REPORT, ReportRequest, TaggedReport, ready_address, stranger};
+use super::pod_health::failing;
 use super::pods::{ByGateway, Pods};
 use super::polled_pod::{PERIOD, PolledPod};
 use super::watches::{Watches, all};
@@ -189,12 +190,14 @@ impl ReadyPod {
 /// Finds the pods of every gateway that exists.
 fn find(watches: &Watches) -> GatewayPods {
     let mut found = GatewayPods { gateways: watches.gateways(), ..GatewayPods::default() };
+    let mut seen: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for pod in all(&watches.pods) {
         let Some(label) = pod.labels().get(GATEWAY_LABEL) else { continue };
         let gateway = ObjectKey::new(pod.namespace().unwrap_or_default(), label);
         let Some(uid) = found.gateways.get(&gateway) else { continue };
         let pods = found.pods.entry(gateway.clone()).or_default();
         pods.all += 1;
+        seen.entry(gateway.clone()).or_default().push(Arc::clone(&pod));
         let Some(address) = ready_address(&pod) else { continue };
         let name = pod.name_any();
         match stranger(&pod, &gateway) {
@@ -204,6 +207,9 @@ fn find(watches: &Watches) -> GatewayPods {
                 found.ready.push(ReadyPod { gateway, uid, pod_uid, name, address });
             }
         }
+    }
+    for (gateway, pods) in &mut found.pods {
+        pods.failing = seen.get(gateway).and_then(|seen| failing(seen));
     }
     found
 }

@@ -11,6 +11,8 @@ use crate::domain::report::{Report, UpstreamReport};
 pub(super) struct Pods {
     /// The number of pods, ready or not.
     pub(super) all: u32,
+    /// What keeps one of them from becoming ready, in its own words; `None` if none is known to fail.
+    pub(super) failing: Option<String>,
     /// The ready pods by name, each with its report, or why there is none.
     pub(super) ready: BTreeMap<String, Result<Arc<Reported>, String>>,
 }

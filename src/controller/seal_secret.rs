@@ -130,7 +130,7 @@ mod tests {
     /// A pod whose report says this about its key.
     fn pods(seal_key: &str) -> Pods {
         let report = Report { seal_key: seal_key.to_owned(), ..Report::default() };
-        Pods { all: 1, ready: [("pod".to_owned(), Ok(Arc::new(Reported::new(report))))].into() }
+        Pods { all: 1, ready: [("pod".to_owned(), Ok(Arc::new(Reported::new(report))))].into(), ..Pods::default() }
     }
 
     #[tokio::test]

@@ -146,7 +146,7 @@ reasons! {
     Pinned,
     /// The pinned revision is no longer stored.
     RevisionNotFound,
-    /// The pods of a managed upstream's server do not serve what its spec says.
+    /// Pods of a gateway, or of a managed upstream's server, do not start, or do not serve what the spec says.
     WorkloadNotReady,
     /// An object of this name exists and belongs to someone else.
     NameTaken,

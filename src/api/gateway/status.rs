@@ -37,7 +37,8 @@ pub struct MCPGatewayStatus {
     pub tools: Option<u32>,
     /// Number of chains in the gateway's plan.
     pub chains: Option<u32>,
-    /// Number of errors in the MCPGateway and in the objects that it uses.
+    /// Number of errors in the MCPGateway and in the objects that it uses; pods that do not start beside others that serve
+    /// count as one.
     pub problems: Option<u32>,
     /// URLs at which clients reach the gateway.
     #[schemars(length(max = 16), inner(length(max = 2048)), extend("x-kubernetes-list-type" = "atomic"))]

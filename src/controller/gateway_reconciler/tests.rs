@@ -82,7 +82,7 @@ fn hear(kept: &mut GatewayReconciler, name: &str) {
     let mut report = Report::default();
     report.seen_names.add(&ObjectKey::new("ns", "up"), [name]);
     let ready = [("pod".to_owned(), Ok(Arc::new(Reported::new(report))))];
-    kept.hear_names(&Pods { all: 1, ready: ready.into() });
+    kept.hear_names(&Pods { all: 1, ready: ready.into(), ..Pods::default() });
 }
 
 /// For each object that was sent, returns the number of tool names in its index and the index's current revision.

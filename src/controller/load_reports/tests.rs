@@ -69,7 +69,8 @@ impl Edited {
         } else {
             report.not_loaded.push(NotLoadedReport { plugin, digest, message: "it throws".into() });
         }
-        let pods = Pods { all: 1, ready: [("pod".to_owned(), Ok(Arc::new(Reported::new(report))))].into() };
+        let pods =
+            Pods { all: 1, ready: [("pod".to_owned(), Ok(Arc::new(Reported::new(report))))].into(), ..Pods::default() };
         let revisions = [("0".to_owned(), Arc::clone(&planned.digests))].into();
         self.loading.hear(&planned, &revisions, &pods)
     }

@@ -1,4 +1,4 @@
-//! How the pods of a server are: whether they are ready, and what keeps them from it, in their own words.
+//! Whether the pods of a server serve what its spec says.
 
 use std::sync::Arc;
 
@@ -7,12 +7,10 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::ResourceExt;
 
+use crate::controller::pod_health::{failing, is_over, is_ready, living};
+
 /// The annotation of a pod with the digest of the template that it was created from.
 pub(super) const TEMPLATE: &str = "hawsepipe.dev/template";
-/// Maximum number of characters of a text from a pod's status.
-const MAX_WORDS: usize = 1024;
-/// What a container waits for while nothing is wrong.
-const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 /// The pods that should run for a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,18 +32,12 @@ impl WantedPods {
         if self.replicas == 0 {
             return None;
         }
-        let mut present: Vec<_> = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect();
-        present.sort_by_key(|pod| pod.name_any());
-        // Pods that were evicted stay for a long time beside those that took their place.
-        let (over, living): (Vec<_>, Vec<_>) = present.into_iter().partition(|pod| is_over(pod));
-        let failing =
-            |pods: &[&Arc<Pod>]| pods.iter().find_map(|pod| Some(format!("pod {}: {}", pod.name_any(), failure(pod)?)));
+        let living = living(pods);
         let ready: Vec<_> = living.iter().filter(|pod| is_ready(pod)).collect();
         let older = ready.iter().find(|pod| pod.annotations().get(TEMPLATE) != Some(&self.template));
         let refused = || Some(format!("pods of {} {} cannot be created: {}", self.kind, self.name, refused?));
-        let none = || refused().or_else(|| Some(format!("no pod of {} {} is ready", self.kind, self.name)));
-        failing(&living).or_else(|| match (ready.is_empty(), older) {
-            (true, _) => failing(&over).or_else(none),
+        failing(pods).or_else(|| match (ready.is_empty(), older) {
+            (true, _) => refused().or_else(|| Some(format!("no pod of {} {} is ready", self.kind, self.name))),
             (false, Some(older)) => refused().or_else(|| Some(format!("pod {} is not replaced yet", older.name_any()))),
             (false, None) => None,
         })
@@ -60,59 +52,6 @@ impl WantedPods {
 /// Whether one of these pods runs, or may run yet.
 pub(in crate::controller) fn run(pods: &[Arc<Pod>]) -> bool {
     pods.iter().any(|pod| !is_over(pod))
-}
-
-fn is_over(pod: &Pod) -> bool {
-    pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Failed"))
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    conditions(pod).any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
-fn conditions(pod: &Pod) -> impl Iterator<Item = &PodCondition> {
-    pod.status.iter().filter_map(|status| status.conditions.as_ref()).flatten()
-}
-
-/// Returns what keeps a pod from becoming ready, in its own words.
-fn failure(pod: &Pod) -> Option<String> {
-    let status = pod.status.as_ref()?;
-    if is_over(pod) {
-        return Some(words(status.reason.as_deref().unwrap_or("Failed"), status.message.as_deref()));
-    }
-    let initial = status.init_container_statuses.iter().flatten();
-    let failing = initial.chain(status.container_statuses.iter().flatten()).find_map(container_failure);
-    let unscheduled = || {
-        let mut unscheduled = conditions(pod).filter(|c| c.type_ == "PodScheduled" && c.status == "False");
-        unscheduled.find_map(|c| Some(words(c.reason.as_deref()?, c.message.as_deref())))
-    };
-    failing.or_else(unscheduled)
-}
-
-/// Returns why a container does not run, or why it ended the last time if it is not ready yet.
-fn container_failure(status: &ContainerStatus) -> Option<String> {
-    let state = status.state.as_ref();
-    let waiting = state.and_then(|state| state.waiting.as_ref());
-    let waiting = waiting.filter(|waiting| !waiting.reason.as_deref().is_some_and(|why| STARTING.contains(&why)));
-    let waits =
-        waiting.map(|waiting| words(waiting.reason.as_deref().unwrap_or("Waiting"), waiting.message.as_deref()));
-    let is_failure = |ended: &&ContainerStateTerminated| ended.exit_code != 0 || ended.signal.is_some();
-    let ended = |state: Option<&ContainerState>| {
-        let ended = state.and_then(|state| state.terminated.as_ref()).filter(is_failure)?;
-        Some(words(
-            &format!("it ended with code {} ({})", ended.exit_code, ended.reason.as_deref().unwrap_or("-")),
-            ended.message.as_deref(),
-        ))
-    };
-    let last = ended(state).or_else(|| ended(status.last_state.as_ref())).filter(|_| !status.ready);
-    let told: Vec<_> = waits.into_iter().chain(last).collect();
-    (!told.is_empty()).then(|| format!("container {}: {}", status.name, told.join("; ")))
-}
-
-/// Returns a word and the text that explains it, if there is one.
-fn words(word: &str, text: Option<&str>) -> String {
-    let text = text.map(str::trim).filter(|text| !text.is_empty()).map(|text| format!(": {text}"));
-    format!("{word}{}", text.unwrap_or_default()).chars().take(MAX_WORDS).collect()
 }
 
 /// Removes from a pod everything that [`WantedPods::not_ready`] does not read.

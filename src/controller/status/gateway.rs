@@ -33,7 +33,8 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let mode = state.and_then(|state| state.in_force.gateway.runtime.sandbox);
     sandbox_degraded(&mut set, mode, &pods);
     let problems = state.map(problems).unwrap_or_default();
-    partially_invalid(&mut set, input, &problems);
+    let not_started = not_started(state, &pods);
+    partially_invalid(&mut set, input, not_started.as_ref(), &problems);
     let count = |n: usize| u32::try_from(n).ok();
     let on_current = pods.reports().filter(|report| Some(&report.revision) == state.and_then(|s| s.current.as_ref()));
     let status = MCPGatewayStatus {
@@ -47,7 +48,11 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
         upstreams: state.and_then(|state| count(state.in_force.upstreams.len())),
         tools: tools(&pods),
         chains: state.and_then(|state| count(state.in_force.chains.len())),
-        problems: count(problems.len() + found.iter().filter(|problem| problem.is_error()).count()),
+        problems: count(
+            problems.len()
+                + found.iter().filter(|problem| problem.is_error()).count()
+                + usize::from(not_started.is_some()),
+        ),
         conditions: Some(set.finish()),
         addresses: state.map(|state| state.addresses.clone()),
     };
@@ -62,15 +67,50 @@ fn no_route_kind(state: &GatewayState, object: &LoweredObject) -> Option<Problem
     state.lacks_route_kind.then(problem)
 }
 
-/// Adds `PartiallyInvalid` if objects in the plan have problems or, if none has, if the statuses of some kind cannot be
-/// written.
-fn partially_invalid(set: &mut Conditions, input: &StatusInput, problems: &[Problem]) {
+/// Pods that do not start beside others that serve.
+struct NotStarted {
+    message: String,
+    /// Whether Kubernetes has given the rollout up: what the newest template says is not in effect, and will not be.
+    is_given_up: bool,
+}
+
+/// Returns which pods do not start while others are ready. While none is, or the API server refuses them, `Programmed`
+/// says so.
+fn not_started(state: Option<&GatewayState>, pods: &Pods) -> Option<NotStarted> {
+    let rollout = state.map(|state| &state.rollout);
+    if pods.ready.is_empty() || rollout.is_some_and(|rollout| rollout.refused.is_some()) {
+        return None;
+    }
+    let stalled = rollout.and_then(|rollout| rollout.stalled.as_ref());
+    let told: Vec<_> = pods.failing.iter().chain(stalled).map(String::as_str).collect();
+    (!told.is_empty()).then(|| NotStarted {
+        message: format!("the pods that are ready serve on, and others do not start: {}", told.join("; ")),
+        is_given_up: stalled.is_some(),
+    })
+}
+
+/// Adds `PartiallyInvalid` if pods do not start, objects in the plan have problems or, if none has, the statuses of some
+/// kind cannot be written.
+fn partially_invalid(
+    set: &mut Conditions,
+    input: &StatusInput,
+    not_started: Option<&NotStarted>,
+    problems: &[Problem],
+) {
     const TYPE: ConditionType = ConditionType::PartiallyInvalid;
-    if let Some(first) = problems.first() {
-        let told: Vec<_> = problems.iter().take(MAX_TOLD).map(ToString::to_string).collect();
-        let more = problems.len().saturating_sub(MAX_TOLD);
-        let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
-        set.bad_while_true(TYPE, first.reason.as_str(), &format!("{}{rest}", told.join("; ")));
+    let mut told: Vec<_> = not_started.map(|pods| pods.message.clone()).into_iter().collect();
+    told.extend(problems.iter().take(MAX_TOLD).map(ToString::to_string));
+    let more = problems.len().saturating_sub(MAX_TOLD);
+    let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let message = format!("{}{rest}", told.join("; "));
+    if let Some(pods) = not_started {
+        let reason = Reason::WorkloadNotReady.as_str();
+        match pods.is_given_up {
+            true => set.stops(TYPE, reason, &message),
+            false => set.bad_while_true(TYPE, reason, &message),
+        }
+    } else if let Some(first) = problems.first() {
+        set.bad_while_true(TYPE, first.reason.as_str(), &message);
     } else if let Some((kind, words)) = input.refused.first_key_value() {
         let message = format!("no status of a {kind} can be written: {words}");
         set.bad_while_true(TYPE, Reason::Forbidden.as_str(), &message);
@@ -105,11 +145,11 @@ fn programmed(set: &mut Conditions, input: &StatusInput, object: &LoweredObject,
             format!("spec.pinnedRevision: revision {pinned} is not kept; {current}, which ran before, runs on");
         return set.no(TYPE, Reason::RevisionNotFound.as_str(), &message);
     }
-    if let Some(message) = &state.refused_pods {
+    if let Some(message) = &state.rollout.refused {
         return set.no(TYPE, Reason::PodsRefused.as_str(), message);
     }
     if pods.ready.is_empty() {
-        return set.no(TYPE, Reason::NoReadyPods.as_str(), &none_ready(object, pods));
+        return set.no(TYPE, Reason::NoReadyPods.as_str(), &none_ready(state, object, pods));
     }
     if let Some(message) = behind(state, current, pods) {
         return set.no(TYPE, Reason::Pending.as_str(), &message);
@@ -151,14 +191,17 @@ fn behind(state: &GatewayState, current: &str, pods: &Pods) -> Option<String> {
     behind.next()
 }
 
-fn none_ready(object: &LoweredObject, pods: &Pods) -> String {
+/// Describes that no pod is ready, and what keeps the first one from it.
+fn none_ready(state: &GatewayState, object: &LoweredObject, pods: &Pods) -> String {
     if pods.all == 0 && object.spec["replicas"] == 0 {
         return "spec.replicas is 0".into();
     }
     let label = format!("{GATEWAY_LABEL}={}", object.id.key.name);
+    let told: Vec<_> = pods.failing.iter().chain(&state.rollout.stalled).map(String::as_str).collect();
+    let why = if told.is_empty() { String::new() } else { format!(": {}", told.join("; ")) };
     match pods.all {
-        0 => format!("there is no pod with its label, {label}"),
-        all => format!("none of its {all} pods ({label}) is ready"),
+        0 => format!("there is no pod with its label, {label}{why}"),
+        all => format!("none of its {all} pods ({label}) is ready{why}"),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::controller::managed_state::ManagedServers;
 use crate::controller::planned_gateway::Digests;
 use crate::controller::planned_gateway::PlannedGateway;
 use crate::controller::pods::ByGateway;
+use crate::controller::rollout::Rollout;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
 use crate::domain::reason::Reason;
@@ -69,6 +70,6 @@ pub(in crate::controller) struct GatewayState {
     pub(in crate::controller) fault: Option<(Reason, String)>,
     /// Whether the gateway asks for a route although Gateway API is not installed.
     pub(in crate::controller) lacks_route_kind: bool,
-    /// Why pods of the gateway's Deployment cannot be created, if they cannot.
-    pub(in crate::controller) refused_pods: Option<String>,
+    /// What is wrong with the rollout of the gateway's Deployment.
+    pub(in crate::controller) rollout: Rollout,
 }

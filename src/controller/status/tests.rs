@@ -21,6 +21,7 @@ use crate::controller::dereference::Dereferenced;
 use crate::controller::load_reports::LoadReports;
 use crate::controller::lowered::{LoweredObject, Lowering};
 use crate::controller::pods::{Pods, Reported};
+use crate::controller::rollout::Rollout;
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::Kind;
 use crate::domain::ports::CodeFacts;
@@ -94,7 +95,7 @@ fn input(objects: &[LoweredObject], pods: impl FnOnce(&str) -> Pods) -> StatusIn
         revisions: [(revision.to_owned(), Arc::clone(&planned.digests))].into(),
         fault: None,
         lacks_route_kind: false,
-        refused_pods: None,
+        rollout: Rollout::default(),
         planned: Arc::new(planned),
     };
     let key = objects[0].id.key.clone();
@@ -113,7 +114,7 @@ fn pods(reports: &[Option<&str>]) -> Pods {
         let reported = revision.map(|revision| Arc::new(Reported::new(report(revision))));
         (format!("pod-{number}"), reported.ok_or_else(silent))
     });
-    Pods { all: u32::try_from(reports.len()).unwrap(), ready: ready.collect() }
+    Pods { all: u32::try_from(reports.len()).unwrap(), ready: ready.collect(), ..Pods::default() }
 }
 
 fn conditions(input: &StatusInput, object: &LoweredObject) -> Vec<Condition> {
@@ -170,9 +171,44 @@ fn pods_that_the_api_server_refuses_are_told_even_if_others_are_ready() {
     for ready in [&[][..], &[Some("0123456789ab")]] {
         let mut input = input(&objects, |_| pods(ready));
         let words = "Deployment main-gateway: FailedCreate: exceeded quota";
-        input.gateways.values_mut().for_each(|state| state.refused_pods = Some(words.to_owned()));
+        input.gateways.values_mut().for_each(|state| state.rollout.refused = Some(words.to_owned()));
         let told = condition(&input, &objects[0], "Programmed");
         assert_eq!(told, ("False PodsRefused".to_owned(), words.to_owned()));
+    }
+}
+
+#[test]
+fn pods_that_do_not_start_are_told_in_their_own_words_and_ready_ends_when_kubernetes_gives_up() {
+    let objects = chain_for("up");
+    let failing = "pod main-gateway-2: container gateway: ImagePullBackOff: no such image";
+    let stalled = "Deployment main-gateway: ProgressDeadlineExceeded: timed out";
+    let told = |ready: &[Option<&str>], is_failing: bool, is_stalled: bool| {
+        let failing = is_failing.then(|| failing.to_owned());
+        let mut input = input(&objects, |_| Pods { all: 2, failing, ..pods(ready) });
+        let stalled = is_stalled.then(|| stalled.to_owned());
+        input.gateways.values_mut().for_each(|state| state.rollout.stalled.clone_from(&stalled));
+        input
+    };
+    let current = [Some("0123456789ab")];
+    let problems = |input: &StatusInput| of(input, &objects[0], "now")["problems"].clone();
+    let fine = told(&current, false, false);
+    assert!(conditions(&fine, &objects[0]).iter().all(|condition| condition.r#type != "PartiallyInvalid"));
+    assert_eq!(problems(&fine), 0);
+    for (is_failing, is_stalled, ready, words) in [
+        (true, false, "True Ready", failing.to_owned()),
+        (false, true, "False WorkloadNotReady", stalled.to_owned()),
+        (true, true, "False WorkloadNotReady", format!("{failing}; {stalled}")),
+    ] {
+        let input = told(&current, is_failing, is_stalled);
+        let (is, message) = condition(&input, &objects[0], "PartiallyInvalid");
+        let expected = format!("the pods that are ready serve on, and others do not start: {words}");
+        assert_eq!((&*is, &message), ("True WorkloadNotReady", &expected));
+        assert_eq!(condition(&input, &objects[0], "Ready").0, ready);
+        assert_eq!(condition(&input, &objects[0], "Programmed").0, "True Programmed");
+        assert_eq!(problems(&input), 1);
+        let (is, message) = condition(&told(&[], is_failing, is_stalled), &objects[0], "Ready");
+        assert_eq!(is, "False NoReadyPods");
+        assert_eq!(message, format!("none of its 2 pods (hawsepipe.dev/gateway=main) is ready: {words}"));
     }
 }
 
@@ -215,7 +251,7 @@ fn a_pod_that_reads_what_counts_at_once_in_another_format_is_told() {
     let objects = chain_for("up");
     let mut input = input(&objects, |revision| {
         let report = Report { revision: revision.into(), restrictions: "2-abc".into(), ..Report::default() };
-        Pods { all: 1, ready: [("pod-0".into(), Ok(Arc::new(Reported::new(report))))].into() }
+        Pods { all: 1, ready: [("pod-0".into(), Ok(Arc::new(Reported::new(report))))].into(), ..Pods::default() }
     });
     input.gateways.values_mut().for_each(|state| state.restrictions = "1-abc".into());
     let (is, message) = condition(&input, &objects[0], "Programmed");
@@ -294,7 +330,7 @@ fn a_kernel_without_the_sandbox_stops_plugins_where_it_is_required() {
     let lacks = vec![SandboxLack { property: SandboxProperty::Files, cause: "no Landlock".into() }];
     let pods = |lacks: &[SandboxLack]| {
         let report = Report { sandbox_lacks: lacks.to_vec(), ..Report::default() };
-        Pods { all: 1, ready: [("pod".to_owned(), Ok(Arc::new(Reported::new(report))))].into() }
+        Pods { all: 1, ready: [("pod".to_owned(), Ok(Arc::new(Reported::new(report))))].into(), ..Pods::default() }
     };
     let told = |mode, lacks: &[SandboxLack]| {
         let object = plugin("x", &json!({}));

@@ -45,10 +45,15 @@ impl Operated<'_> {
         let label = format!("hawsepipe.dev/upstream={upstream}");
         let get = ["pods", "-l", &label, "-o", "jsonpath={.items[0].metadata.name}"];
         let pod = until("a pod is there", async || Some(self.get(&get).await).filter(|name| !name.is_empty())).await;
+        self.container_waits(&pod, container, reason, message).await;
+    }
+
+    /// Has a container of a pod wait, as a kubelet would.
+    pub async fn container_waits(&self, pod: &str, container: &str, reason: &str, message: &str) {
         let waiting = json!({"name": container, "image": "i", "imageID": "", "ready": false, "restartCount": 0,
             "state": {"waiting": {"reason": reason, "message": message}}});
         let patch = json!({"status": {"containerStatuses": [waiting]}}).to_string();
-        self.kubectl(&["patch", "pod", &pod, "--subresource=status", "--type=merge", "-p", &patch]).await;
+        self.kubectl(&["patch", "pod", pod, "--subresource=status", "--type=merge", "-p", &patch]).await;
     }
 
     /// Waits until an upstream has this many pods.

@@ -24,6 +24,7 @@ mod outage;
 mod pinned;
 mod pods;
 mod quickstart;
+mod rollout;
 mod route;
 mod scope;
 mod seen;

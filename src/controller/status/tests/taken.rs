@@ -51,7 +51,7 @@ impl Namespace {
             revisions,
             fault: None,
             lacks_route_kind: false,
-            refused_pods: None,
+            rollout: Rollout::default(),
         };
         let compiled = Arc::new(CompiledObjects::new(Arc::clone(&objects), own, protocols, code));
         let mut input = StatusInput { compiled, gateways: [(key, state)].into(), ..StatusInput::default() };
@@ -87,7 +87,7 @@ impl StatusInput {
         let report = revision.map(|revision| Report { revision: revision.into(), ..Report::default() });
         let ready: std::collections::BTreeMap<_, _> =
             report.into_iter().map(|report| ("pod".to_owned(), Ok(Arc::new(Reported::new(report))))).collect();
-        self.pods.insert(gateway(), Pods { all: 1, ready });
+        self.pods.insert(gateway(), Pods { all: 1, ready, ..Pods::default() });
     }
 }
 
@@ -208,7 +208,7 @@ fn an_upstream_says_what_its_pods_see_of_it_and_how_it_stands_where_it_stands_wo
         (format!("pod-{number}"), Ok(Arc::new(Reported::new(serde_json::from_value(report).unwrap()))))
     });
     let mut namespace = Namespace::of(&specs(external()), None);
-    namespace.input.pods.insert(gateway(), Pods { all: 2, ready: reports.collect() });
+    namespace.input.pods.insert(gateway(), Pods { all: 2, ready: reports.collect(), ..Pods::default() });
     let status = namespace.status(Kind::MCPUpstream);
     let told = [
         ("connectionState", json!("Error")),
