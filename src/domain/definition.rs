@@ -1,8 +1,9 @@
-//! Checks whether clients can read the definition of a tool, and removes members that some clients cannot read. Most
-//! clients validate a tool list as a whole, so one invalid definition would hide the tools of all upstreams from them.
+//! Checks whether clients can read the definition of an item, and removes members that some clients cannot read. Most
+//! clients validate a list as a whole, so one invalid definition would hide the items of all upstreams from them.
 
 use serde_json::value::RawValue;
 
+use super::item::ItemKind;
 use super::raw::RawObject;
 
 /// A JSON type that a member of a definition can be required to have. Only the type of the value itself is checked, not
@@ -11,6 +12,7 @@ use super::raw::RawObject;
 enum JsonType {
     Text,
     Flag,
+    Number,
     Object,
     List,
 }
@@ -21,6 +23,7 @@ impl JsonType {
         match self {
             Self::Text => text.starts_with('"'),
             Self::Flag => matches!(text, "true" | "false"),
+            Self::Number => text.starts_with(|first: char| first == '-' || first.is_ascii_digit()),
             Self::Object => text.starts_with('{'),
             Self::List => text.starts_with('['),
         }
@@ -30,6 +33,7 @@ impl JsonType {
         match self {
             Self::Text => "a string",
             Self::Flag => "true or false",
+            Self::Number => "a number",
             Self::Object => "an object",
             Self::List => "a list",
         }
@@ -37,7 +41,7 @@ impl JsonType {
 }
 
 /// Members of a tool definition, each with the JSON type that clients expect (MCP, `Tool`).
-const MEMBERS: [(&str, JsonType); 8] = [
+const TOOL: [(&str, JsonType); 8] = [
     ("title", JsonType::Text),
     ("description", JsonType::Text),
     ("inputSchema", JsonType::Object),
@@ -47,7 +51,33 @@ const MEMBERS: [(&str, JsonType); 8] = [
     ("icons", JsonType::List),
     ("_meta", JsonType::Object),
 ];
-/// Members of a definition's `annotations`, each with the JSON type that clients expect (MCP, `ToolAnnotations`).
+/// Members of a prompt's definition (MCP, `Prompt`).
+const PROMPT: [(&str, JsonType); 5] = [
+    ("title", JsonType::Text),
+    ("description", JsonType::Text),
+    ("arguments", JsonType::List),
+    ("icons", JsonType::List),
+    ("_meta", JsonType::Object),
+];
+/// Members of one element of a prompt's `arguments` (MCP, `PromptArgument`).
+const PROMPT_ARGUMENT: [(&str, JsonType); 4] = [
+    ("name", JsonType::Text),
+    ("title", JsonType::Text),
+    ("description", JsonType::Text),
+    ("required", JsonType::Flag),
+];
+/// Members of the definition of a resource or of a template (MCP, `Resource`, `ResourceTemplate`).
+const RESOURCE: [(&str, JsonType); 8] = [
+    ("name", JsonType::Text),
+    ("title", JsonType::Text),
+    ("description", JsonType::Text),
+    ("mimeType", JsonType::Text),
+    ("size", JsonType::Number),
+    ("annotations", JsonType::Object),
+    ("icons", JsonType::List),
+    ("_meta", JsonType::Object),
+];
+/// Members of a tool's `annotations`, each with the JSON type that clients expect (MCP, `ToolAnnotations`).
 const ANNOTATIONS: [(&str, JsonType); 5] = [
     ("title", JsonType::Text),
     ("readOnlyHint", JsonType::Flag),
@@ -59,12 +89,30 @@ const ANNOTATIONS: [(&str, JsonType); 5] = [
 /// Returns the definition in a form that clients can read: optional members that are null are removed, and so is an
 /// output schema whose type is not `object`, because only the modern era allows such a schema. The error names the part
 /// that clients cannot read, or says why no client can call the tool.
-pub fn for_clients(definition: &RawValue) -> Result<Box<RawValue>, String> {
+pub fn for_clients(kind: ItemKind, definition: &RawValue) -> Result<Box<RawValue>, String> {
     let mut object = RawObject::parse(definition.get()).map_err(|_| "its definition is not an object".to_owned())?;
-    let nulls = MEMBERS.iter().map(|(name, _)| *name).filter(|name| is_null(&object, name));
+    let members: &[_] = match kind {
+        ItemKind::Tool => &TOOL,
+        ItemKind::Prompt => &PROMPT,
+        ItemKind::Resource | ItemKind::Template => &RESOURCE,
+    };
+    let nulls = members.iter().map(|(name, _)| *name).filter(|name| is_null(&object, name));
     let mut dropped: Vec<_> = nulls.collect();
     dropped.iter().for_each(|name| object.remove(name));
-    check(&object, "", &MEMBERS)?;
+    check(&object, "", members)?;
+    match kind {
+        ItemKind::Tool => check_tool(&mut object, &mut dropped)?,
+        ItemKind::Prompt => check_arguments(&object)?,
+        ItemKind::Resource | ItemKind::Template => {
+            object.get("name").ok_or("its name is missing")?;
+        }
+    }
+    Ok(if dropped.is_empty() { definition.to_owned() } else { object.to_raw() })
+}
+
+/// Checks the members that only tools have. Removes an output schema that some clients cannot read, and adds its name
+/// to `dropped`.
+fn check_tool(object: &mut RawObject, dropped: &mut Vec<&str>) -> Result<(), String> {
     let input = object.get("inputSchema").ok_or("its inputSchema is missing")?;
     check_schema(input, "inputSchema")?;
     if let Some(output) = object.get("outputSchema") {
@@ -78,8 +126,18 @@ pub fn for_clients(definition: &RawValue) -> Result<Box<RawValue>, String> {
     if let Some(annotations) = object.get("annotations") {
         check(&parse(annotations)?, "annotations.", &ANNOTATIONS)?;
     }
-    check_execution(&object)?;
-    Ok(if dropped.is_empty() { definition.to_owned() } else { object.to_raw() })
+    check_execution(object)
+}
+
+fn check_arguments(object: &RawObject) -> Result<(), String> {
+    let Some(arguments) = object.get("arguments") else { return Ok(()) };
+    let unreadable = |_| "its arguments must be a list of objects".to_owned();
+    let arguments: Vec<RawObject> = serde_json::from_str(arguments.get()).map_err(unreadable)?;
+    for (index, argument) in arguments.iter().enumerate() {
+        argument.get("name").ok_or_else(|| format!("its arguments[{index}].name is missing"))?;
+        check(argument, &format!("arguments[{index}]."), &PROMPT_ARGUMENT)?;
+    }
+    Ok(())
 }
 
 fn is_null(object: &RawObject, name: &str) -> bool {
@@ -140,7 +198,11 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<String, String> {
-        for_clients(&RawValue::from_string(text.into()).unwrap()).map(|definition| definition.get().to_owned())
+        read_as(ItemKind::Tool, text)
+    }
+
+    fn read_as(kind: ItemKind, text: &str) -> Result<String, String> {
+        for_clients(kind, &RawValue::from_string(text.into()).unwrap()).map(|definition| definition.get().to_owned())
     }
 
     #[test]
@@ -187,6 +249,32 @@ mod tests {
         let with = |member: &str| format!(r#"{{"name":"a",{member},"inputSchema":{{"type":"object"}}}}"#);
         for member in [r#""description":null"#, r#""outputSchema":{"type":"array"}"#, r#""annotations":null"#] {
             assert_eq!(read(&with(member)).unwrap(), bare);
+        }
+    }
+
+    #[test]
+    fn prompts_and_resources_have_their_own_members() {
+        for (kind, good) in [
+            (ItemKind::Prompt, r#"{"name":"a","arguments":[{"name":"b","required":true}],"x":1.0}"#),
+            (ItemKind::Prompt, r#"{"name":"a"}"#),
+            (ItemKind::Resource, r#"{"uri":"a:b","name":"b","size":12,"annotations":{"audience":["user"]}}"#),
+            (ItemKind::Template, r#"{"uriTemplate":"a:{b}","name":"b","mimeType":"text/plain"}"#),
+        ] {
+            assert_eq!(read_as(kind, good).unwrap(), good);
+        }
+        assert_eq!(
+            read_as(ItemKind::Resource, r#"{"uri":"a:b","name":"b","size":null}"#).unwrap(),
+            r#"{"uri":"a:b","name":"b"}"#
+        );
+        for (kind, bad, words) in [
+            (ItemKind::Prompt, r#"{"name":"a","arguments":[{"name":1}]}"#, "its arguments[0].name must be a string"),
+            (ItemKind::Prompt, r#"{"name":"a","arguments":[{}]}"#, "its arguments[0].name is missing"),
+            (ItemKind::Prompt, r#"{"name":"a","arguments":[1]}"#, "its arguments must be a list of objects"),
+            (ItemKind::Resource, r#"{"uri":"a:b"}"#, "its name is missing"),
+            (ItemKind::Resource, r#"{"uri":"a:b","name":"b","size":"large"}"#, "its size must be a number"),
+            (ItemKind::Template, r#"{"uriTemplate":"a","name":"b","mimeType":1}"#, "its mimeType must be a string"),
+        ] {
+            assert_eq!(read_as(kind, bad).unwrap_err(), words, "{bad}");
         }
     }
 }

@@ -45,8 +45,14 @@ methods! {
     ListTools = "tools/list",
     /// `tools/call`: calls a tool.
     CallTool = "tools/call",
+    /// `prompts/list`: lists prompts.
+    ListPrompts = "prompts/list",
     /// `prompts/get`: fetches a prompt.
     GetPrompt = "prompts/get",
+    /// `resources/list`: lists resources.
+    ListResources = "resources/list",
+    /// `resources/templates/list`: lists templates of the URIs of resources.
+    ListTemplates = "resources/templates/list",
     /// `resources/read`: reads a resource.
     ReadResource = "resources/read",
 }
@@ -66,7 +72,8 @@ impl Method {
         match self {
             Self::Initialize | Self::Ping | Self::SetLogLevel => matches!(era, Era::Legacy),
             Self::Discover => matches!(era, Era::Modern),
-            Self::ListTools | Self::CallTool | Self::GetPrompt | Self::ReadResource => true,
+            Self::ListTools | Self::ListPrompts | Self::ListResources | Self::ListTemplates => true,
+            Self::CallTool | Self::GetPrompt | Self::ReadResource => true,
         }
     }
 
@@ -75,7 +82,8 @@ impl Method {
         match self {
             Self::CallTool | Self::GetPrompt => Some(ItemParam::Name),
             Self::ReadResource => Some(ItemParam::Uri),
-            Self::Initialize | Self::Discover | Self::Ping | Self::SetLogLevel | Self::ListTools => None,
+            Self::Initialize | Self::Discover | Self::Ping | Self::SetLogLevel => None,
+            Self::ListTools | Self::ListPrompts | Self::ListResources | Self::ListTemplates => None,
         }
     }
 }

@@ -13,12 +13,12 @@ use serde_json::Number;
 use serde_json::value::RawValue;
 
 use super::ids::ObjectKey;
+use super::item::Listed;
 use super::plan::{PluginPlan, Runtime};
 use super::plugin::{Failure, Input, Ran};
 use super::record::{CallRecord, PluginExecution};
 use super::sandbox::SandboxState;
 use super::secret::{NoSecret, SecretText};
-use super::tool::Listed;
 use super::upstream::{Answer, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 
 /// A plugin ready to be run: its plan, its code, and its environment with secrets resolved.
@@ -202,8 +202,8 @@ pub trait CallUpstream: Send + Sync + 'static {
     /// `server/discover`).
     async fn probe(&self, target: &Target, timeout: Duration) -> Result<Probed, UpstreamError>;
 
-    /// Fetches all pages of the server's tool list, in the server's order.
-    async fn list_tools(&self, target: &Target, timeout: Duration) -> Result<Listed, UpstreamError>;
+    /// Fetches all pages of the server's lists, each in the server's order.
+    async fn list(&self, target: &Target, timeout: Duration) -> Result<Listed, UpstreamError>;
 
     /// Sends a tool call. Notifications that the server sends meanwhile go to `client`.
     async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError>;

@@ -1,41 +1,42 @@
-//! Routes from a tool's public name to the upstream that has the tool.
+//! Routes from an item's public name to the upstream that has the item.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::item::{Item, ItemKind, seen_name};
 use super::plan::{PrefixMode, ToolOverride};
-use super::tool::Tool;
 use super::tool_name::MAX_NAME;
 
-/// The tools that one upstream offers.
+/// The items that one upstream offers.
 #[derive(Debug)]
 pub struct Offer<'a> {
     /// Name of the upstream.
     pub upstream: &'a str,
-    /// Tools of the upstream, without those that `include`, `exclude` and `hidden` leave out.
-    pub tools: Vec<&'a Tool>,
+    /// Items of the upstream, without tools that `include`, `exclude` and `hidden` leave out.
+    pub items: Vec<&'a Item>,
     /// Overrides of the upstream's tools.
     pub overrides: &'a [ToolOverride],
-    /// Names of all tools that the upstream was ever seen to have. The names are kept during an outage, so that no
-    /// other upstream gets them. The name of a tool is missing here if there was no room when the tool was first seen.
+    /// What [`Item::seen_name`] returned for all items that the upstream was ever seen to have. The names are kept
+    /// during an outage, so that no other upstream gets them. The name of an item is missing here if there was no room
+    /// when the item was first seen.
     pub ever_seen: &'a BTreeSet<String>,
 }
 
-/// The destination of calls to one tool.
+/// The destination of requests that use one item.
 #[derive(Debug)]
-pub struct ToolRoute {
+pub struct Route {
     /// Index of the route in [`Routes::all`].
     pub index: usize,
     /// Index of the upstream in the plan.
     pub upstream: usize,
-    /// Name of the tool on the endpoint for all upstreams; `None` if the name is taken or too long.
+    /// Name of the item on the endpoint for all upstreams; `None` if the name is taken or too long.
     pub public: Option<String>,
-    /// Name of the tool on the endpoint of its upstream.
+    /// Name of the item on the endpoint of its upstream.
     pub own: String,
-    /// The tool as its upstream lists it.
-    pub tool: Tool,
+    /// The item as its upstream lists it.
+    pub item: Item,
     /// Index of the tool's override in the upstream's plan; `None` if it has none.
     pub change: Option<usize>,
     /// The definition that clients see, with the name `public`.
@@ -44,37 +45,53 @@ pub struct ToolRoute {
     pub own_definition: Arc<RawValue>,
 }
 
-/// A tool without a public name, and the reason.
+/// An item without a public name, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unnamed {
     /// Index of the upstream in the plan.
     pub upstream: usize,
-    /// The server's own name for the tool.
-    pub tool: String,
-    /// Why the tool has no public name.
+    /// What the item is.
+    pub kind: ItemKind,
+    /// The server's own name for the item.
+    pub name: String,
+    /// Why the item has no public name.
     pub message: String,
+}
+
+/// Routes by kind and name.
+#[derive(Debug, Default)]
+struct ByName([HashMap<String, Arc<Route>>; ItemKind::ALL.len()]);
+
+impl ByName {
+    fn get(&self, kind: ItemKind, name: &str) -> Option<&Arc<Route>> {
+        self.0[kind as usize].get(name)
+    }
+
+    fn add(&mut self, name: String, route: &Arc<Route>) {
+        self.0[route.item.kind as usize].entry(name).or_insert_with(|| Arc::clone(route));
+    }
 }
 
 /// All routes of a snapshot.
 #[derive(Debug, Default)]
 pub struct Routes {
-    /// Routes in the order of the tool list.
-    all: Vec<Arc<ToolRoute>>,
-    by_public: HashMap<String, Arc<ToolRoute>>,
-    by_own: Vec<HashMap<String, Arc<ToolRoute>>>,
-    /// Tools without a public name.
+    /// Routes in the order of the lists.
+    all: Vec<Arc<Route>>,
+    by_public: ByName,
+    by_own: Vec<ByName>,
+    /// Items without a public name.
     pub unnamed: Vec<Unnamed>,
 }
 
 impl Routes {
-    /// Builds the routes. `offers` are in plan order, and the tools of each are in their server's order, so tool lists
-    /// are deterministic.
+    /// Builds the routes. `offers` are in plan order, and the items of each are in their server's order, so lists are
+    /// deterministic.
     pub fn build(prefix: PrefixMode, offers: &[Offer<'_>]) -> Self {
-        let mut routes = Self { by_own: offers.iter().map(|_| HashMap::new()).collect(), ..Self::default() };
+        let mut routes = Self { by_own: offers.iter().map(|_| ByName::default()).collect(), ..Self::default() };
         for (upstream, offer) in offers.iter().enumerate() {
-            for tool in &offer.tools {
-                let public = routes.public_name(prefix, offers, upstream, tool);
-                routes.add(upstream, offer, tool, public);
+            for item in &offer.items {
+                let public = routes.public_name(prefix, offers, upstream, item);
+                routes.add(upstream, offer, item, public);
             }
         }
         routes
@@ -85,101 +102,143 @@ impl Routes {
         prefix: PrefixMode,
         offers: &[Offer<'_>],
         upstream: usize,
-        tool: &Tool,
+        item: &Item,
     ) -> Result<String, String> {
         let offer = &offers[upstream];
-        let own = own_name(offer, tool);
+        let (kind, own) = (item.kind, own_name(offer, item));
         let prefixed = || format!("{}__{own}", offer.upstream);
         let name = match prefix {
+            // Servers and clients refer to resources by their URIs, also in content.
+            _ if !kind.has_name() => own.to_owned(),
             PrefixMode::Always => prefixed(),
-            PrefixMode::OnConflict if !keeps_own_name(offers, upstream, tool) => prefixed(),
+            PrefixMode::OnConflict if !keeps_own_name(offers, upstream, item) => prefixed(),
             PrefixMode::OnConflict | PrefixMode::Never => own.to_owned(),
         };
-        if name.len() > MAX_NAME {
-            return Err(format!(
-                "{name:.40}... has {} characters, {MAX_NAME} are allowed: rename the tool",
-                name.len()
-            ));
+        if kind.has_name() && name.len() > MAX_NAME {
+            let advice = if kind == ItemKind::Tool { ": rename the tool" } else { "" };
+            return Err(format!("{name:.40}... has {} bytes, {MAX_NAME} are allowed{advice}", name.len()));
         }
-        match self.by_public.get(&name) {
-            Some(other) => Err(format!(
-                "{name} is already the name of a tool of upstream {}: rename one, or set upstreams.prefix: Always",
-                offers[other.upstream].upstream
-            )),
-            None => Ok(name),
-        }
+        let Some(other) = self.by_public.get(kind, &name) else { return Ok(name) };
+        let other = offers[other.upstream].upstream;
+        Err(if kind.has_name() {
+            format!(
+                "{name} is already the name of a {kind} of upstream {other}: rename one, or set upstreams.prefix: Always"
+            )
+        } else {
+            format!(
+                "upstream {other} has a {kind} of the same URI, and comes first: read this one at the upstream's own path"
+            )
+        })
     }
 
-    fn add(&mut self, upstream: usize, offer: &Offer<'_>, tool: &Tool, public: Result<String, String>) {
-        let change = offer.overrides.iter().position(|o| o.name == tool.name);
-        let own = own_name(offer, tool).to_owned();
+    fn add(&mut self, upstream: usize, offer: &Offer<'_>, item: &Item, public: Result<String, String>) {
+        let change = offer.overrides.iter().position(|change| changes(change, item));
+        let own = own_name(offer, item).to_owned();
         let change_of = change.map(|i| &offer.overrides[i]);
         let public = match public {
             Ok(name) => Some(name),
             Err(message) => {
-                self.unnamed.push(Unnamed { upstream, tool: tool.name.clone(), message });
+                self.unnamed.push(Unnamed { upstream, kind: item.kind, name: item.name.clone(), message });
                 None
             }
         };
-        let route = Arc::new(ToolRoute {
+        let route = Arc::new(Route {
             index: self.all.len(),
             upstream,
-            public_definition: public.as_deref().map(|name| tool.public_definition(name, change_of)),
-            own_definition: tool.public_definition(&own, change_of),
+            public_definition: public.as_deref().map(|name| item.public_definition(name, change_of)),
+            own_definition: item.public_definition(&own, change_of),
             public,
             own: own.clone(),
-            tool: tool.clone(),
+            item: item.clone(),
             change,
         });
         if let Some(name) = &route.public {
-            self.by_public.insert(name.clone(), Arc::clone(&route));
+            self.by_public.add(name.clone(), &route);
         }
-        self.by_own[upstream].entry(own).or_insert_with(|| Arc::clone(&route));
+        self.by_own[upstream].add(own, &route);
         self.all.push(route);
     }
 
-    /// Returns the route of the tool with this public name.
-    pub fn public(&self, name: &str) -> Option<&Arc<ToolRoute>> {
-        self.by_public.get(name)
+    /// Returns the route of the item of this kind with this public name.
+    pub fn public(&self, kind: ItemKind, name: &str) -> Option<&Arc<Route>> {
+        self.by_public.get(kind, name)
     }
 
-    /// Returns the route of the tool with this name on the endpoint of one upstream.
-    pub fn own(&self, upstream: usize, name: &str) -> Option<&Arc<ToolRoute>> {
-        self.by_own.get(upstream)?.get(name)
+    /// Returns the route of the item of this kind with this name on the endpoint of one upstream.
+    pub fn own(&self, upstream: usize, kind: ItemKind, name: &str) -> Option<&Arc<Route>> {
+        self.by_own.get(upstream)?.get(kind, name)
     }
 
-    /// Returns all routes, in the order of the tool list.
-    pub fn all(&self) -> &[Arc<ToolRoute>] {
+    /// Returns all routes, in the order of the lists.
+    pub fn all(&self) -> &[Arc<Route>] {
         &self.all
     }
+
+    /// Returns the routes of tools, in the order of the tool list.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<Route>> {
+        self.all.iter().filter(|route| route.item.kind == ItemKind::Tool)
+    }
 }
 
-/// Whether a tool keeps its own name, without its upstream's prefix, in mode `OnConflict`.
-fn keeps_own_name(offers: &[Offer<'_>], upstream: usize, tool: &Tool) -> bool {
-    let (offer, own) = (&offers[upstream], own_name(&offers[upstream], tool));
+/// Whether an item keeps its own name, without its upstream's prefix, in mode `OnConflict`.
+fn keeps_own_name(offers: &[Offer<'_>], upstream: usize, item: &Item) -> bool {
+    let (offer, own) = (&offers[upstream], own_name(&offers[upstream], item));
     let has_prefix_of = |other: &str| own.strip_prefix(other).is_some_and(|rest| rest.starts_with("__"));
     let names_another = offers.iter().any(|other| other.upstream != offer.upstream && has_prefix_of(other.upstream));
-    offer.ever_seen.contains(&tool.name) && !names_another && !offers[..upstream].iter().any(|o| had(o, own))
+    let was_seen = item.seen_name().is_some_and(|name| offer.ever_seen.contains(&*name));
+    was_seen && !names_another && !offers[..upstream].iter().any(|offer| had(offer, item.kind, own))
 }
 
-/// Whether an upstream was ever seen to have a tool whose name, after overrides, is or was `own`. Tools that the
-/// upstream's filters leave out count too.
-fn had(offer: &Offer<'_>, own: &str) -> bool {
-    let renamed = |o: &ToolOverride| o.rename.as_deref() == Some(own) && offer.ever_seen.contains(&o.name);
-    offer.ever_seen.contains(own) || offer.overrides.iter().any(renamed)
+/// Whether an upstream was ever seen to have an item of this kind whose name, after overrides, is or was `own`. Tools
+/// that the upstream's filters leave out count too.
+fn had(offer: &Offer<'_>, kind: ItemKind, own: &str) -> bool {
+    let seen = |name: &str| seen_name(kind, name).is_some_and(|name| offer.ever_seen.contains(&*name));
+    let renamed = |o: &ToolOverride| kind == ItemKind::Tool && o.rename.as_deref() == Some(own) && seen(&o.name);
+    seen(own) || offer.overrides.iter().any(renamed)
 }
 
-fn own_name<'a>(offer: &Offer<'a>, tool: &'a Tool) -> &'a str {
-    let renamed = offer.overrides.iter().find(|o| o.name == tool.name).and_then(|o| o.rename.as_deref());
-    renamed.unwrap_or(&tool.name)
+/// Whether the override is of this item. Only tools have overrides.
+fn changes(change: &ToolOverride, item: &Item) -> bool {
+    item.kind == ItemKind::Tool && change.name == item.name
+}
+
+fn own_name<'a>(offer: &Offer<'a>, item: &'a Item) -> &'a str {
+    let renamed = offer.overrides.iter().find(|change| changes(change, item)).and_then(|o| o.rename.as_deref());
+    renamed.unwrap_or(&item.name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tool(name: &str) -> Tool {
-        Tool::parse(&RawValue::from_string(format!(r#"{{"name":"{name}"}}"#)).unwrap()).unwrap()
+    fn tool(name: &str) -> Item {
+        item(ItemKind::Tool, name)
+    }
+
+    fn item(kind: ItemKind, name: &str) -> Item {
+        let definition = format!(r#"{{"{}":"{name}"}}"#, kind.name_member());
+        Item::parse(kind, &RawValue::from_string(definition).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn kinds_do_not_share_names_and_uris_have_no_prefix() {
+        let [tool, prompt, resource, template] = ItemKind::ALL.map(|kind| item(kind, "x"));
+        let seen: BTreeSet<String> = ["x".to_owned(), "prompt/x".to_owned()].into();
+        let offer = |upstream| Offer {
+            upstream,
+            items: vec![&tool, &prompt, &resource, &template],
+            overrides: &[],
+            ever_seen: &seen,
+        };
+        let names = |prefix| {
+            let routes = Routes::build(prefix, &[offer("a"), offer("b")]);
+            let own = ItemKind::ALL.iter().filter(|kind| routes.own(1, **kind, "x").is_some()).count();
+            let names: Vec<_> = routes.all().iter().map(|route| route.public.clone().unwrap_or_default()).collect();
+            (names.join(" "), routes.unnamed.len(), own)
+        };
+        assert_eq!(names(PrefixMode::Always), ("a__x a__x x x b__x b__x  ".to_owned(), 2, 4));
+        assert_eq!(names(PrefixMode::OnConflict), ("x x x x b__x b__x  ".to_owned(), 2, 4));
+        assert_eq!(names(PrefixMode::Never), ("x x x x    ".to_owned(), 4, 4));
     }
 
     /// Returns the public names of upstreams `a` (tools `read` and `list`) and `b` (tool `read`). With `outage`, `a`
@@ -189,8 +248,8 @@ mod tests {
         let seen: BTreeSet<String> = ["read".to_owned(), "list".to_owned()].into();
         let a = if outage { vec![] } else { vec![&read, &list] };
         let offers = [
-            Offer { upstream: "a", tools: a, overrides: &[], ever_seen: &seen },
-            Offer { upstream: "b", tools: vec![&read], overrides: &[], ever_seen: &seen },
+            Offer { upstream: "a", items: a, overrides: &[], ever_seen: &seen },
+            Offer { upstream: "b", items: vec![&read], overrides: &[], ever_seen: &seen },
         ];
         Routes::build(prefix, &offers).all().iter().filter_map(|r| r.public.clone()).collect()
     }
@@ -209,14 +268,14 @@ mod tests {
 
     /// Returns the public names in mode `OnConflict` of upstreams with these tools, all of which were seen.
     fn on_conflict(upstreams: &[(&str, &[&str])], overrides: &[ToolOverride]) -> Vec<String> {
-        let tools: Vec<Vec<Tool>> =
+        let tools: Vec<Vec<Item>> =
             upstreams.iter().map(|(_, names)| names.iter().map(|n| tool(n)).collect()).collect();
         let seen: Vec<BTreeSet<String>> =
             tools.iter().map(|tools| tools.iter().map(|t| t.name.clone()).collect()).collect();
         let names = upstreams.iter().map(|(upstream, _)| *upstream);
         let mut offers = Vec::new();
         for ((upstream, tools), ever_seen) in names.zip(&tools).zip(&seen) {
-            offers.push(Offer { upstream, tools: tools.iter().collect(), overrides, ever_seen });
+            offers.push(Offer { upstream, items: tools.iter().collect(), overrides, ever_seen });
         }
         Routes::build(PrefixMode::OnConflict, &offers).all().iter().filter_map(|r| r.public.clone()).collect()
     }
@@ -237,7 +296,7 @@ mod tests {
     fn a_tool_seen_when_there_was_no_room_for_its_name_is_always_prefixed() {
         let (read, list) = (tool("read"), tool("list"));
         let seen: BTreeSet<String> = ["list".to_owned()].into();
-        let offers = [Offer { upstream: "a", tools: vec![&read, &list], overrides: &[], ever_seen: &seen }];
+        let offers = [Offer { upstream: "a", items: vec![&read, &list], overrides: &[], ever_seen: &seen }];
         let routes = Routes::build(PrefixMode::OnConflict, &offers);
         let names: Vec<_> = routes.all().iter().filter_map(|r| r.public.as_deref()).collect();
         assert_eq!(names, ["a__read", "list"]);
@@ -247,9 +306,9 @@ mod tests {
     fn a_name_too_long_is_left_out_and_said() {
         let long = tool(&"x".repeat(126));
         let seen = BTreeSet::new();
-        let offers = [Offer { upstream: "up", tools: vec![&long], overrides: &[], ever_seen: &seen }];
+        let offers = [Offer { upstream: "up", items: vec![&long], overrides: &[], ever_seen: &seen }];
         let routes = Routes::build(PrefixMode::Always, &offers);
         assert_eq!(routes.unnamed.len(), 1);
-        assert!(routes.own(0, &long.name).is_some());
+        assert!(routes.own(0, ItemKind::Tool, &long.name).is_some());
     }
 }

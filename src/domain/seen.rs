@@ -1,6 +1,6 @@
-//! The names of all tools that upstreams were ever seen to have.
+//! The names of all tools and prompts that upstreams were ever seen to have.
 //!
-//! If tools keep their own names, a name belongs to the first upstream that was seen to have it. Neither an outage
+//! If they keep their own names, a name belongs to the first upstream that was seen to have it. Neither an outage
 //! nor a restart must give the name to another server, so these names are kept through both.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,7 +9,7 @@ use std::ops::{Add, AddAssign};
 use serde::{Deserialize, Serialize};
 
 use super::ids::ObjectKey;
-use super::tool_name::{MAX_NAME, is_valid_name};
+use super::tool_name::{MAX_NAME, is_seen_name};
 
 /// Maximum number of names that are kept of all upstreams together. There are lower limits for one namespace and for
 /// one upstream, so that none of them can use up the room of the others. A tool that is first seen when there is no
@@ -137,7 +137,7 @@ impl SeenNames {
 
     fn add_within<'a>(&mut self, taken: &mut Taken, upstream: &str, names: impl IntoIterator<Item = &'a str>) -> bool {
         let known = self.0.get(upstream);
-        let new = |name: &&str| is_valid_name(name) && known.is_none_or(|known| !known.contains(*name));
+        let new = |name: &&str| is_seen_name(name) && known.is_none_or(|known| !known.contains(*name));
         let new: BTreeSet<_> = names.into_iter().filter(new).collect();
         let mut own = known.map(|known| Amount::of(upstream, known)).unwrap_or_default();
         let mut added = Vec::new();

@@ -1,7 +1,15 @@
-//! Rules for the names of tools.
+//! Rules for the names of tools, and for names by which it is remembered that an upstream had a tool or a prompt.
 
 /// Maximum length of a tool name that clients see (MCP, tool names).
 pub const MAX_NAME: usize = 128;
+
+/// What stands before the name of a prompt among the names that are remembered. No name of a tool begins like this.
+pub const SEEN_PROMPT: &str = "prompt/";
+
+/// Whether `name` can be remembered: it is valid for a tool, or is such a name after [`SEEN_PROMPT`].
+pub fn is_seen_name(name: &str) -> bool {
+    name.len() <= MAX_NAME && is_valid_name(name.strip_prefix(SEEN_PROMPT).unwrap_or(name))
+}
 
 /// Whether the protocol allows `name`: 1 to 128 characters of `A-Z a-z 0-9 _ . -`.
 pub fn is_valid_name(name: &str) -> bool {
@@ -19,5 +27,9 @@ mod tests {
             assert_eq!(is_valid_name(name), valid, "{name}");
         }
         assert!(!is_valid_name(&"a".repeat(129)));
+        for (name, valid) in [("a", true), ("prompt/a", true), ("prompt/", false), ("tool/a", false)] {
+            assert_eq!(is_seen_name(name), valid, "{name}");
+        }
+        assert!(!is_seen_name(&format!("prompt/{}", "a".repeat(122))));
     }
 }

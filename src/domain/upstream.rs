@@ -160,7 +160,7 @@ impl UpstreamError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UpstreamEvent {
     /// The upstream's tool list changed.
-    ToolsChanged(ObjectKey),
+    ListChanged(ObjectKey),
     /// The upstream's connection or process ended.
     Disconnected(ObjectKey),
     /// The server's answer suggests that it uses another MCP era.

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::Engine;
 use super::request::Endpoint;
+use crate::domain::item::ItemKind;
 use crate::domain::plan::{PrefixMode, UpstreamPlan};
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::engine::plan::snapshot::Snapshot;
@@ -32,7 +33,7 @@ impl Engine {
     pub async fn list_tools(&self, endpoint: Endpoint<'_>, cursor: Option<&str>) -> Result<ToolPage, RpcError> {
         self.wait_for_lists(&self.snapshot(), &endpoint).await;
         let snapshot = self.snapshot();
-        let definitions = endpoint.definitions(&snapshot);
+        let definitions = endpoint.definitions(&snapshot, ItemKind::Tool);
         let from = cursor.map_or(Ok(0), |cursor| offset(cursor, &snapshot.list_revision, definitions.len()))?;
         let page = &definitions[from..definitions.len().min(from + PAGE)];
         let mut tools = String::with_capacity(page.iter().map(|d| d.get().len() + 1).sum::<usize>() + 2);
@@ -78,7 +79,7 @@ impl Engine {
         // Uses the newest plan, because an upstream that was deleted meanwhile will never be tried.
         let untried = || {
             let newest = self.snapshot();
-            endpoint.route(&newest, name).is_none() && self.untried(&newest, may_have).next().is_some()
+            endpoint.route(&newest, ItemKind::Tool, name).is_none() && self.untried(&newest, may_have).next().is_some()
         };
         let _ = tokio::time::timeout(longest, self.wait_while(untried)).await;
     }

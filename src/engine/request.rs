@@ -5,11 +5,12 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::domain::budget::Reservation;
+use crate::domain::item::ItemKind;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 use crate::domain::mirror::Mirrored;
 use crate::domain::ports::ToClient;
-use crate::domain::route::ToolRoute;
+use crate::domain::route::Route;
 use crate::domain::rpc::RpcError;
 use crate::domain::version::Era;
 use crate::engine::plan::snapshot::Snapshot;
@@ -100,16 +101,17 @@ pub enum Endpoint<'a> {
 }
 
 impl Endpoint<'_> {
-    /// Returns the route of the tool with this name.
-    pub(super) fn route<'s>(&self, snapshot: &'s Snapshot, name: &str) -> Option<&'s Arc<ToolRoute>> {
+    /// Returns the route of the item of this kind with this name.
+    pub(super) fn route<'s>(&self, snapshot: &'s Snapshot, kind: ItemKind, name: &str) -> Option<&'s Arc<Route>> {
         match self {
-            Self::All => snapshot.routes.public(name),
-            Self::One(upstream) => snapshot.routes.own(snapshot.upstream(upstream)?, name),
+            Self::All => snapshot.routes.public(kind, name),
+            Self::One(upstream) => snapshot.routes.own(snapshot.upstream(upstream)?, kind, name),
         }
     }
 
-    pub(super) fn definitions<'s>(&self, snapshot: &'s Snapshot) -> Vec<&'s RawValue> {
-        let all = snapshot.routes.all().iter();
+    /// Returns the definitions of the items of this kind, as clients see them.
+    pub(super) fn definitions<'s>(&self, snapshot: &'s Snapshot, kind: ItemKind) -> Vec<&'s RawValue> {
+        let all = snapshot.routes.all().iter().filter(|route| route.item.kind == kind);
         match self {
             Self::All => all.filter_map(|route| route.public_definition.as_deref()).collect(),
             Self::One(upstream) => {

@@ -1,5 +1,6 @@
 //! The state that outlives a snapshot: tool lists, health, sessions, calls in flight.
 
+use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use super::readings::Readings;
 use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::ids::ObjectKey;
+use crate::domain::item::{Item, Listed};
 use crate::domain::limits::Tracker;
 use crate::domain::report::PendingReport;
 use crate::domain::seen::SeenNames;
-use crate::domain::tool::Listed;
 use crate::engine::access::sessions::SessionTable;
-use crate::engine::upstreams::state::{ToolList, UpstreamState};
+use crate::engine::upstreams::state::{Catalogue, UpstreamState};
 
 /// All state that a new plan does not replace.
 #[derive(Default)]
@@ -52,9 +53,9 @@ pub struct EngineState {
 }
 
 impl EngineState {
-    /// Returns the last valid tool list of an upstream.
-    pub(super) fn tools(&self, upstream: &ObjectKey) -> Option<Arc<ToolList>> {
-        self.upstreams.get(upstream)?.tools.clone()
+    /// Returns the last valid lists of an upstream.
+    pub(super) fn catalogue(&self, upstream: &ObjectKey) -> Option<Arc<Catalogue>> {
+        self.upstreams.get(upstream)?.catalogue.clone()
     }
 
     /// Returns a copy of an upstream's state, or the default state if the upstream is not known.
@@ -109,11 +110,11 @@ impl EngineState {
         }
     }
 
-    /// Stores a new tool list and counts its bytes in `reservation`. Returns whether the list differs from the last
-    /// one, apart from the order of its tools. The list of an upstream that was removed is discarded.
+    /// Stores new lists and counts their bytes in `reservation`. Returns whether they differ from the last ones, apart
+    /// from their order. The lists of an upstream that was removed are discarded.
     ///
-    /// Fails if the memory budget has no room for the list. The previous list is then kept.
-    pub(super) fn set_tools(
+    /// Fails if the memory budget has no room for the lists. The previous ones are then kept.
+    pub(super) fn set_catalogue(
         &self,
         upstream: &ObjectKey,
         listed: Listed,
@@ -122,16 +123,17 @@ impl EngineState {
         if !self.knows(upstream) {
             return Ok(false);
         }
-        // Names are stored before the list, because a tool whose name is not stored is treated as if there had been no
-        // room for its name.
-        self.see(|seen| seen.add(upstream, listed.tools.iter().map(|tool| &*tool.name)));
-        let list = ToolList::new(listed, reservation);
-        let same = |old: &ToolList| old.revision == list.revision && old.left_out == list.left_out;
-        if self.tools(upstream).as_deref().is_some_and(same) {
+        // Names are stored before the lists, because an item whose name is not stored is treated as if there had been
+        // no room for its name.
+        let names: Vec<_> = listed.items.iter().filter_map(Item::seen_name).map(Cow::into_owned).collect();
+        self.see(|seen| seen.add(upstream, names.iter().map(String::as_str)));
+        let list = Catalogue::new(listed, reservation);
+        let same = |old: &Catalogue| old.revision == list.revision && old.left_out == list.left_out;
+        if self.catalogue(upstream).as_deref().is_some_and(same) {
             return Ok(false);
         }
         list.hold()?;
-        self.update(upstream, |state| state.tools = Some(Arc::new(list)));
+        self.update(upstream, |state| state.catalogue = Some(Arc::new(list)));
         Ok(true)
     }
 }

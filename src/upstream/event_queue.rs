@@ -45,7 +45,7 @@ mod tests {
     #[tokio::test]
     async fn events_wait_once_and_in_order() {
         let events = EventQueue::default();
-        let changed = |name: &str| UpstreamEvent::ToolsChanged(ObjectKey::new("default", name));
+        let changed = |name: &str| UpstreamEvent::ListChanged(ObjectKey::new("default", name));
         for name in ["a", "b", "a", "a"] {
             events.push(changed(name));
         }

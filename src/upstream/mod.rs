@@ -7,6 +7,7 @@
 mod context;
 mod event_queue;
 mod handshake;
+mod list_reader;
 mod metrics;
 mod request_failure;
 mod server;
@@ -15,7 +16,6 @@ mod server_message;
 mod slot;
 mod stdio;
 mod streamable;
-mod tools;
 mod wire;
 
 use async_trait::async_trait;
@@ -28,8 +28,8 @@ use arc_swap::ArcSwap;
 use crate::domain::budget::ByteBudget;
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
+use crate::domain::item::Listed;
 use crate::domain::ports::{CallUpstream, ToClient};
-use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 
 pub use self::metrics::UpstreamMetrics;
@@ -125,9 +125,9 @@ impl CallUpstream for Upstreams {
         self.find(target)?.probe(timeout).await
     }
 
-    async fn list_tools(&self, target: &Target, timeout: Duration) -> Result<Listed, UpstreamError> {
+    async fn list(&self, target: &Target, timeout: Duration) -> Result<Listed, UpstreamError> {
         let server = self.find(target)?;
-        let listed = tokio::time::timeout(timeout, server.list_tools(timeout)).await;
+        let listed = tokio::time::timeout(timeout, server.list(timeout)).await;
         listed.unwrap_or(Err(UpstreamError::Timeout(timeout)))
     }
 

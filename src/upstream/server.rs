@@ -8,20 +8,20 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::item::{ItemKind, Listed};
 use crate::domain::plan::TransportPlan;
 use crate::domain::ports::ToClient;
-use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, FIRST_START, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 
 use super::context::UpstreamContext;
 use super::handshake::speaks_still;
+use super::list_reader::ListReader;
 use super::request_failure::RequestFailure;
 use super::server_connection::ServerConnection;
 use super::slot::{ConnectionUse, Purpose, Slot};
 use super::stdio::ServerProcess;
 use super::streamable::{HttpEndpoint, HttpSession};
-use super::tools::ToolListReader;
 use super::wire::McpRequest;
 
 /// The upper limit of all request timeouts.
@@ -129,18 +129,18 @@ impl Server {
         *lock(&self.plan.era) = None;
     }
 
-    /// Reads all pages of the server's tool list.
-    pub(super) async fn list_tools(&self, limit: Duration) -> Result<Listed, UpstreamError> {
+    /// Reads all pages of the server's lists.
+    pub(super) async fn list(&self, limit: Duration) -> Result<Listed, UpstreamError> {
         let lease = self.lease(Purpose::Care, false).await?;
         if !lease.facts().has_tools {
             return Ok(Listed::default());
         }
         drop(lease);
-        let (mut list, mut cursor) = (ToolListReader::default(), None);
+        let (mut list, mut cursor) = (ListReader::default(), None);
         loop {
-            let request = McpRequest::ListTools(cursor.as_deref());
+            let request = McpRequest::List(ItemKind::Tool, cursor.as_deref());
             let (answer, lease) = self.ask(request, Purpose::Care, None, limit).await?;
-            cursor = list.add(&answer)?;
+            cursor = list.add(ItemKind::Tool, &answer)?;
             if cursor.is_none() {
                 let mut listed = list.finish();
                 lease.note_tools(&mut listed);
@@ -226,7 +226,7 @@ impl Connector {
         tracing::info!(upstream = %key, era = facts.era.as_str(), version = facts.version, "connected");
         if std::mem::replace(&mut *lock(&self.connected), true) {
             // The server may have announced changes of its tools while it was not connected.
-            self.shared.events.push(UpstreamEvent::ToolsChanged(key.clone()));
+            self.shared.events.push(UpstreamEvent::ListChanged(key.clone()));
         }
         Ok(link)
     }

@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::item::Listed;
 use crate::domain::ports::ToClient;
-use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 
 use super::request_failure::RequestFailure;

@@ -35,7 +35,7 @@ pub(super) enum Notice {
     /// Contains a log message.
     Message,
     /// Reports that the tool list has changed.
-    ToolsChanged,
+    ListChanged,
     /// Anything else, which the gateway ignores.
     Other,
 }
@@ -45,7 +45,7 @@ impl Notice {
         match method {
             "notifications/progress" => Self::Progress,
             "notifications/message" => Self::Message,
-            "notifications/tools/list_changed" => Self::ToolsChanged,
+            "notifications/tools/list_changed" => Self::ListChanged,
             _ => Self::Other,
         }
     }

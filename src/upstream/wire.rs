@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::value::RawValue;
 
+use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
 use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure};
@@ -37,8 +38,8 @@ pub(super) enum McpRequest<'a> {
     Discover,
     /// `ping`, which exists only in the legacy era.
     Ping,
-    /// `tools/list`, with the cursor of the page; `None` for the first page.
-    ListTools(Option<&'a str>),
+    /// A page of the list of a kind of items, with its cursor; `None` for the first page.
+    List(ItemKind, Option<&'a str>),
     CallTool(&'a OutCall),
 }
 
@@ -48,7 +49,7 @@ impl McpRequest<'_> {
             Self::Initialize => Method::Initialize,
             Self::Discover => Method::Discover,
             Self::Ping => Method::Ping,
-            Self::ListTools(_) => Method::ListTools,
+            Self::List(kind, _) => kind.listed_by(),
             Self::CallTool(_) => Method::CallTool,
         }
     }
@@ -73,8 +74,8 @@ impl McpRequest<'_> {
         text.extend_from_slice(br#"","params":{"#);
         match self {
             Self::Initialize => text.extend_from_slice(INITIALIZE_PARAMS.as_bytes()),
-            Self::Discover | Self::Ping | Self::ListTools(None) => {}
-            Self::ListTools(Some(cursor)) => {
+            Self::Discover | Self::Ping | Self::List(_, None) => {}
+            Self::List(_, Some(cursor)) => {
                 text.extend_from_slice(br#""cursor":"#);
                 push_string(&mut text, cursor);
             }
@@ -207,7 +208,8 @@ mod tests {
 
     #[test]
     fn a_modern_request_says_who_asks() {
-        let value: serde_json::Value = serde_json::from_str(&text(McpRequest::ListTools(None), Era::Modern)).unwrap();
+        let value: serde_json::Value =
+            serde_json::from_str(&text(McpRequest::List(ItemKind::Tool, None), Era::Modern)).unwrap();
         let meta = &value["params"]["_meta"];
         assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], MODERN_VERSION);
         assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "hawsepipe");
@@ -224,7 +226,7 @@ mod tests {
     fn legacy_requests_without_meta_have_none() {
         assert_eq!(text(McpRequest::Ping, Era::Legacy), r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{}}"#);
         assert_eq!(
-            text(McpRequest::ListTools(Some("a\"b")), Era::Legacy),
+            text(McpRequest::List(ItemKind::Tool, Some("a\"b")), Era::Legacy),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"a\"b"}}"#
         );
         let value: serde_json::Value = serde_json::from_str(&text(McpRequest::Initialize, Era::Legacy)).unwrap();

@@ -10,10 +10,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
+use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::ports::{CallUpstream, Records, ToClient};
 use crate::domain::raw::to_raw;
 use crate::domain::record::{CallRecord, PluginExecution};
-use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 
@@ -56,10 +56,10 @@ impl CallUpstream for TestUpstream {
         Ok(Probed::Up(facts))
     }
 
-    async fn list_tools(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
+    async fn list(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
         let definition = to_raw(&json!({"name": lock(&self.0).tool, "inputSchema": {"type": "object"}}));
-        let tools = vec![Tool::parse(&definition).map_err(UpstreamError::Protocol)?];
-        Ok(Listed { tools, ..Listed::default() })
+        let items = vec![Item::parse(ItemKind::Tool, &definition).map_err(UpstreamError::Protocol)?];
+        Ok(Listed { items, ..Listed::default() })
     }
 
     async fn call(&self, _: &Target, call: OutCall, _: &dyn ToClient) -> Result<Answer, UpstreamError> {

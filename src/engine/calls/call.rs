@@ -17,9 +17,10 @@ use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::spans;
 use super::tool_result::ResultFacts;
+use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::ports::ToClient;
-use crate::domain::route::ToolRoute;
+use crate::domain::route::Route;
 use crate::domain::upstream::{Answer, OutCall, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
@@ -98,8 +99,8 @@ impl Engine {
         if let Some(refusal) = call.refusing() {
             return self.refused(Denial::refused(None, refusal));
         }
-        recorder.traces.begin(call.tool);
-        if call.tool.reads_arguments()
+        recorder.traces.begin(call.item);
+        if call.item.reads_arguments()
             && let Some(steps) = doubled_key(call.arguments())
         {
             return CallEnd::doubled_argument(&steps);
@@ -107,17 +108,17 @@ impl Engine {
         // This cannot be checked earlier: the upstream's tool list marks the arguments that headers repeat, and that
         // list may have been read only now.
         if let Some(check) = request.check_mirrored
-            && let Err(mismatch) = check(&call.tool.mirrored)
+            && let Err(mismatch) = check(&call.item.mirrored)
         {
             return CallEnd::header_mismatch(mismatch);
         }
         if let Some(denial) = self.cannot_guard(&call, &mut recorder.traces) {
             return self.refused(denial);
         }
-        if let Err(places) = call.tool.arguments.check(call.arguments()) {
+        if let Err(places) = call.item.arguments.check(call.arguments()) {
             return CallEnd::invalid_arguments(request.name, &places);
         }
-        let client = Progress::new(request.client, is_guarded(call.tool));
+        let client = Progress::new(request.client, is_guarded(call.item));
         self.run_guarded(&call, &client, recorder).await
     }
 
@@ -128,7 +129,7 @@ impl Engine {
         &self,
         snapshot: &Arc<Snapshot>,
         request: &CallRequest<'_>,
-    ) -> (Arc<Snapshot>, Option<Arc<ToolRoute>>) {
+    ) -> (Arc<Snapshot>, Option<Arc<Route>>) {
         let (mut snapshot, mut route) = self.route(snapshot, &request.endpoint, request.name).await;
         while let Some(found) = &route
             && self.waited_for_guards(&snapshot, found).await
@@ -145,13 +146,13 @@ impl Engine {
         snapshot: &Arc<Snapshot>,
         endpoint: &Endpoint<'_>,
         name: &str,
-    ) -> (Arc<Snapshot>, Option<Arc<ToolRoute>>) {
-        if let Some(route) = endpoint.route(snapshot, name) {
+    ) -> (Arc<Snapshot>, Option<Arc<Route>>) {
+        if let Some(route) = endpoint.route(snapshot, ItemKind::Tool, name) {
             return (Arc::clone(snapshot), Some(Arc::clone(route)));
         }
         self.wait_for_tool(snapshot, endpoint, name).await;
         let newest = self.snapshot();
-        let route = endpoint.route(&newest, name).cloned();
+        let route = endpoint.route(&newest, ItemKind::Tool, name).cloned();
         (newest, route)
     }
 
@@ -167,7 +168,7 @@ impl Engine {
             Ok(sent) => sent,
             Err(end) => return end,
         };
-        let sent_text = if call.tool.recalls_arguments() { sent.clone() } else { None };
+        let sent_text = if call.item.recalls_arguments() { sent.clone() } else { None };
         let answer = match self.send(call, client, sent, recorder).await {
             Ok(answer) => answer,
             Err(error) => return self.upstream_failed(call, &error),
@@ -196,11 +197,11 @@ impl Engine {
         arguments: &str,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
-        if call.tool.response.is_empty() {
+        if call.item.response.is_empty() {
             return CallEnd::answered(answer, facts);
         }
         let context = CallContext {
-            unique_keys: call.tool.guards_response(),
+            unique_keys: call.item.guards_response(),
             reservation: Some(call.request.reservation),
             ..context
         };
@@ -211,7 +212,7 @@ impl Engine {
             return self.withheld(call, &steps);
         }
         let when = call.when(arguments);
-        let chains = self.run_chains(context, &call.tool.response, &when, &content, &mut recorder.traces);
+        let chains = self.run_chains(context, &call.item.response, &when, &content, &mut recorder.traces);
         match (chains.await, content) {
             (Ok(None), Content::Answer(answer)) => CallEnd::answered(answer, facts),
             (Ok(Some(Content::Answer(answer))), _) => CallEnd::answered_anew(answer),
@@ -233,18 +234,18 @@ impl Engine {
         recorder: &mut CallRecorder,
     ) -> Result<Option<Box<RawValue>>, CallEnd> {
         let as_they_came = || call.request.arguments.map(RawValue::to_owned);
-        if call.tool.request.is_empty() {
+        if call.item.request.is_empty() {
             return Ok(as_they_came());
         }
         let content = Content::Arguments(call.arguments().to_owned());
         let when = call.when(call.arguments());
-        let chains = self.run_chains(context, &call.tool.request, &when, &content, &mut recorder.traces);
+        let chains = self.run_chains(context, &call.item.request, &when, &content, &mut recorder.traces);
         let text = match chains.await? {
             None => return Ok(as_they_came()),
             Some(Content::Arguments(text)) => text,
             Some(Content::Answer(_)) => return Err(CallEnd::internal("a request chain gave no arguments")),
         };
-        if let Err(places) = call.tool.arguments.check_changed(&text) {
+        if let Err(places) = call.item.arguments.check_changed(&text) {
             return Err(CallEnd::invalid_changed_arguments(call.request.name, &places));
         }
         Ok(RawValue::from_string(text).ok())

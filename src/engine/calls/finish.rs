@@ -96,7 +96,7 @@ impl Engine {
     /// succeeded, if a tool list of the upstream was ever read, or if the upstream is disabled.
     fn down(&self, upstream: &LinkedUpstream) -> Option<String> {
         let state = self.state.upstream(&upstream.target.plan.key);
-        state.down.filter(|_| state.tools.is_none() && upstream.target.plan.enabled)
+        state.down.filter(|_| state.catalogue.is_none() && upstream.target.plan.enabled)
     }
 
     /// Withholds an answer that a Guard must check, because it has a key twice in one object. Returns the end of the

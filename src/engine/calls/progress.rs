@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
-use crate::engine::plan::snapshot::LinkedTool;
+use crate::engine::plan::snapshot::LinkedItem;
 
 /// Forwards the progress of one call, from its server and its plugins. MCP requires that the values for one progress
 /// token increase, so values that do not increase are dropped. If a Guard checks the response, only the numbers are
@@ -63,7 +63,7 @@ impl ToClient for Progress<'_> {
 
 /// Whether progress texts and log messages are withheld from the client, because a Guard checks the tool's response in
 /// a chain that does not set `notifications: Pass`.
-pub(crate) fn is_guarded(tool: &LinkedTool) -> bool {
+pub(crate) fn is_guarded(tool: &LinkedItem) -> bool {
     tool.response.iter().any(|selected| !selected.chain.plan.notifications_pass && selected.guards())
 }
 

@@ -14,7 +14,7 @@ use crate::domain::plugin::{Failure, Mode, Phase};
 use crate::domain::ports::{LinkedPlugin, Loading};
 use crate::domain::reason::Reason;
 use crate::domain::record::EntryOutcome;
-use crate::domain::route::ToolRoute;
+use crate::domain::route::Route;
 use crate::engine::Engine;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry};
 use crate::engine::plan::snapshot::{Selected, Snapshot};
@@ -27,8 +27,8 @@ impl Engine {
     /// plus the entry's timeout. Returns true if the route must be looked up again: all these loads have ended, or
     /// another plan or choice of forms has replaced the snapshot. Returns false after a timeout, or if no plugin was
     /// being loaded.
-    pub(crate) async fn waited_for_guards(&self, snapshot: &Snapshot, route: &ToolRoute) -> bool {
-        let (tool, queue) = (&snapshot.tools[route.index], snapshot.plan().gateway.runtime.queue_timeout_ms);
+    pub(crate) async fn waited_for_guards(&self, snapshot: &Snapshot, route: &Route) -> bool {
+        let (tool, queue) = (&snapshot.items[route.index], snapshot.plan().gateway.runtime.queue_timeout_ms);
         let (mut waited, began) = (false, Instant::now());
         for selected in tool.request.iter().chain(&tool.response) {
             let entries = selected.chain.entries.iter().zip(&selected.filter_admits);
@@ -108,7 +108,7 @@ impl Engine {
     /// not run if its response would have to be withheld.
     pub(crate) fn cannot_guard(&self, call: &Routed<'_>, traces: &mut EntryTraces) -> Option<Denial> {
         let mut first = 0;
-        for selected in call.tool.request.iter().chain(&call.tool.response) {
+        for selected in call.item.request.iter().chain(&call.item.response) {
             let chain = &selected.chain;
             if let Some(refusal) = &chain.plan.refusing {
                 return Some(Denial::refused(Some(&chain.name), refusal));

@@ -13,7 +13,7 @@ use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace, S
 use crate::domain::verdict::skip;
 use crate::engine::Engine;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
-use crate::engine::plan::snapshot::{LinkedTool, Selected};
+use crate::engine::plan::snapshot::{LinkedItem, Selected};
 use crate::engine::request::CallRequest;
 
 /// Records a call while it runs. If the recorder is dropped before the end of the call, the call is recorded as
@@ -213,7 +213,7 @@ pub(crate) struct EntryTraces {
 impl EntryTraces {
     /// Adds a trace with the outcome `Skipped` for every entry of every chain that selects the tool, so that the record
     /// is complete however the call ends.
-    pub(crate) fn begin(&mut self, tool: &LinkedTool) {
+    pub(crate) fn begin(&mut self, tool: &LinkedItem) {
         for Selected { chain, filter_admits } in tool.request.iter().chain(&tool.response) {
             for (entry, filter_admits) in chain.entries.iter().zip(filter_admits) {
                 let why = skip(entry.enabled, *filter_admits, true, Role::Transform).unwrap_or(Skip::Stopped);

@@ -9,17 +9,17 @@ use serde_json::value::RawValue;
 use super::meta::CallMeta;
 use crate::domain::plan::{Refusal, ToolOverride, UpstreamPlan};
 use crate::domain::record::CallRecord;
-use crate::domain::route::ToolRoute;
+use crate::domain::route::Route;
 use crate::engine::plan::link::LinkedUpstream;
-use crate::engine::plan::snapshot::{LinkedTool, Snapshot};
+use crate::engine::plan::snapshot::{LinkedItem, Snapshot};
 use crate::engine::request::{CallRequest, Caller};
 
-/// A call on its way through the chains to its upstream. `route`, `tool` and `upstream` belong to one snapshot.
+/// A call on its way through the chains to its upstream. `route`, `item` and `upstream` belong to one snapshot.
 pub(crate) struct Routed<'a> {
     pub(crate) request: &'a CallRequest<'a>,
     pub(crate) meta: &'a CallMeta,
-    pub(crate) route: &'a ToolRoute,
-    pub(crate) tool: &'a LinkedTool,
+    pub(crate) route: &'a Route,
+    pub(crate) item: &'a LinkedItem,
     pub(crate) upstream: &'a LinkedUpstream,
     /// How long to wait for the upstream's answer.
     pub(crate) timeout: Duration,
@@ -31,7 +31,7 @@ impl<'a> Routed<'a> {
     /// Collects the data of the call. `record` supplies the id and the start time of the call.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
-        route: &'a ToolRoute,
+        route: &'a Route,
         request: &'a CallRequest<'a>,
         meta: &'a CallMeta,
         record: &CallRecord,
@@ -45,10 +45,10 @@ impl<'a> Routed<'a> {
             request,
             meta,
             route,
-            tool: &snapshot.tools[route.index],
+            item: &snapshot.items[route.index],
             upstream,
             timeout: Duration::from_millis(u64::from(timeout)),
-            facts: Arc::new(CallFacts::new(request, record, &plan.key.name, &route.tool.name, meta)),
+            facts: Arc::new(CallFacts::new(request, record, &plan.key.name, &route.item.name, meta)),
             change,
         }
     }

@@ -56,7 +56,7 @@ impl WhenInput<'_> {
     }
 
     fn tool(&self) -> variables::ToolVariable<'_> {
-        let tool = &self.call.route.tool;
+        let tool = &self.call.route.item;
         variables::ToolVariable {
             name: self.call.request.name,
             upstream_name: &tool.name,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::domain::raw::to_raw;
-use crate::domain::route::ToolRoute;
+use crate::domain::route::Route;
 
 /// The maximum number of mismatches that one error lists.
 const MAX_PLACES: usize = 10;
@@ -81,10 +81,10 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Returns `old`, the earlier check of the tool with the same name, if the schema and `enforced` are the same.
     /// Otherwise compiles a new check.
-    pub(crate) fn reuse_or_compile(route: &ToolRoute, enforced: bool, old: Option<&Arc<Self>>) -> Arc<Self> {
-        let text = route.tool.input_schema.as_deref().map(RawValue::get);
+    pub(crate) fn reuse_or_compile(route: &Route, enforced: bool, old: Option<&Arc<Self>>) -> Arc<Self> {
+        let text = route.item.input_schema.as_deref().map(RawValue::get);
         let same = |old: &&Arc<Self>| old.enforced == enforced && old.schema.as_deref().map(RawValue::get) == text;
-        old.filter(same).cloned().unwrap_or_else(|| Arc::new(Self::compile(route.tool.input_schema.clone(), enforced)))
+        old.filter(same).cloned().unwrap_or_else(|| Arc::new(Self::compile(route.item.input_schema.clone(), enforced)))
     }
 
     fn compile(schema: Option<Arc<RawValue>>, enforced: bool) -> Self {

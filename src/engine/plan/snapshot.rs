@@ -9,33 +9,33 @@ use crate::config::compile::implicit;
 use crate::config::input::Inputs;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId};
-use crate::domain::method::Method;
+use crate::domain::item::{Item, ItemKind};
 use crate::domain::mirror::{Mirrored, marks};
 use crate::domain::plan::{FORMAT_VERSION, Plan, PrefixMode, Refusal};
 use crate::domain::plugin::{Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::domain::route::{Offer, Routes, ToolRoute};
+use crate::domain::route::{Offer, Route, Routes};
 use crate::domain::seen::{MAX_BYTES, MAX_OF_NAMESPACE, MAX_OF_ONE, MAX_SEEN, SeenNames};
 use crate::engine::state::EngineState;
-use crate::engine::upstreams::state::ToolList;
+use crate::engine::upstreams::state::Catalogue;
 
 /// The immutable state that a call runs on: a linked plan and the tool lists of one moment.
 pub struct Snapshot {
     pub(crate) linked: Arc<Linked>,
     pub(crate) routes: Routes,
-    /// The tools, indexed by [`ToolRoute::index`].
-    pub(crate) tools: Vec<LinkedTool>,
+    /// The items, indexed by [`Route::index`].
+    pub(crate) items: Vec<LinkedItem>,
     /// Problems with the plan, with linking it, and with the tool lists.
     pub(crate) problems: Vec<Problem>,
-    /// Digest of the tools as clients see them. Cursors of `tools/list` contain it.
+    /// Digest of the items as clients see them. Cursors of lists contain it.
     pub(crate) list_revision: String,
     /// Problems with the plan and with linking it, kept for building the next snapshot.
     plan_problems: Vec<Problem>,
 }
 
-/// The data that calls of one tool need in addition to its route.
-pub(crate) struct LinkedTool {
+/// The data that requests which use one item need in addition to its route.
+pub(crate) struct LinkedItem {
     pub(crate) arguments: Arc<Arguments>,
     /// Arguments that clients of the modern era repeat in headers. Empty if an `x-mcp-header` mark is not valid,
     /// because clients ignore such tools.
@@ -73,7 +73,7 @@ impl Snapshot {
         Self {
             linked: Arc::new(linked),
             routes: Routes::default(),
-            tools: Vec::new(),
+            items: Vec::new(),
             problems: Vec::new(),
             list_revision: String::new(),
             plan_problems: Vec::new(),
@@ -87,7 +87,7 @@ impl Snapshot {
         state: &EngineState,
         previous: &Self,
     ) -> Self {
-        let lists: Vec<_> = linked.upstreams.iter().map(|u| state.tools(&u.target.plan.key)).collect();
+        let lists: Vec<_> = linked.upstreams.iter().map(|u| state.catalogue(&u.target.plan.key)).collect();
         let (seen, none) = (Arc::clone(&state.seen.borrow()), BTreeSet::new());
         let offers: Vec<Offer<'_>> = linked
             .upstreams
@@ -99,22 +99,25 @@ impl Snapshot {
                 let offered = |name: &str| {
                     plan.enabled && upstream.include.admits(name) && !upstream.exclude.names(name) && !hidden(name)
                 };
-                let tools = list.iter().flat_map(|list| &list.tools).filter(|tool| offered(&tool.name)).collect();
+                let is_offered =
+                    |item: &&Item| if item.kind == ItemKind::Tool { offered(&item.name) } else { plan.enabled };
+                let items = list.iter().flat_map(|list| &list.items).filter(is_offered).collect();
                 let ever_seen = seen.of(&plan.key).unwrap_or(&none);
-                Offer { upstream: &plan.key.name, tools, overrides: &plan.overrides, ever_seen }
+                Offer { upstream: &plan.key.name, items, overrides: &plan.overrides, ever_seen }
             })
             .collect();
         let routes = Routes::build(linked.plan.gateway.prefix, &offers);
         drop(offers);
-        let tools = routes.all().iter().map(|route| LinkedTool::new(&linked, route, previous)).collect();
+        let items = routes.all().iter().map(|route| LinkedItem::new(&linked, route, previous)).collect();
         let mut problems = plan_problems.clone();
         problems.extend(unnamed(&linked, &routes));
         problems.extend(no_room_for_names(&linked, &lists, &seen));
         problems.extend(unknown_overrides(&linked, &lists, &seen));
         problems.extend(left_out(&linked, &lists));
-        let listed: Vec<_> = routes.all().iter().map(|r| (&r.public, &r.own, r.own_definition.get())).collect();
+        let listed: Vec<_> =
+            routes.all().iter().map(|r| (r.item.kind, &r.public, &r.own, r.own_definition.get())).collect();
         let list_revision = revision(&listed);
-        Self { linked, routes, tools, problems, list_revision, plan_problems }
+        Self { linked, routes, items, problems, list_revision, plan_problems }
     }
 
     /// Rebuilds the snapshot with the current tool lists.
@@ -147,7 +150,7 @@ impl Selected {
     }
 }
 
-impl LinkedTool {
+impl LinkedItem {
     /// Whether a Guard acts on the tool's response.
     pub(crate) fn guards_response(&self) -> bool {
         self.response.iter().any(Selected::guards)
@@ -166,21 +169,21 @@ impl LinkedTool {
         is_guarded || self.arguments.are_checked() || !self.mirrored.is_empty()
     }
 
-    fn new(linked: &Linked, route: &ToolRoute, previous: &Snapshot) -> Self {
+    fn new(linked: &Linked, route: &Route, previous: &Snapshot) -> Self {
         let upstream = &linked.upstreams[route.upstream].target.plan;
         let select = |phase: Phase| {
             let chains = linked.chains.iter().filter(|chain| chain.plan.phase == phase);
             chains
-                .filter(|chain| chain.selects(Method::CallTool, upstream, &route.tool.name))
+                .filter(|chain| chain.selects(route.item.kind.used_by(), upstream, &route.item.name))
                 .map(|chain| {
-                    let admits = |entry: &Arc<LinkedEntry>| entry.admits(&upstream.key.name, &route.tool.name);
+                    let admits = |entry: &Arc<LinkedEntry>| entry.admits(&upstream.key.name, &route.item.name);
                     Selected { filter_admits: chain.entries.iter().map(admits).collect(), chain: Arc::clone(chain) }
                 })
                 .collect()
         };
-        let old = route.public.as_deref().and_then(|name| previous.routes.public(name));
-        let old = old.map(|old| &previous.tools[old.index].arguments);
-        let marked = route.tool.input_schema.as_deref().and_then(|schema| marks(schema).ok());
+        let old = route.public.as_deref().and_then(|name| previous.routes.public(route.item.kind, name));
+        let old = old.map(|old| &previous.items[old.index].arguments);
+        let marked = route.item.input_schema.as_deref().and_then(|schema| marks(schema).ok());
         Self {
             mirrored: marked.unwrap_or_default().into(),
             arguments: Arguments::reuse_or_compile(route, upstream.validate_arguments, old),
@@ -193,15 +196,15 @@ impl LinkedTool {
 fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
     let problem = |unnamed: &crate::domain::route::Unnamed| {
         let object = ObjectId::new(Kind::MCPUpstream, linked.upstreams[unnamed.upstream].target.plan.key.clone());
-        let message = format!("tool {}: {}", unnamed.tool, unnamed.message);
+        let message = format!("{} {}: {}", unnamed.kind, unnamed.name, unnamed.message);
         Problem::error(Reason::ToolNameConflict, object, "spec.tools.overrides", message)
     };
     routes.unnamed.iter().map(problem).collect()
 }
 
 /// Returns warnings about tools that are not offered: their server is at fault, not what is written about it.
-fn left_out(linked: &Linked, lists: &[Option<Arc<ToolList>>]) -> Vec<Problem> {
-    let of_one = |(upstream, list): (&LinkedUpstream, &Option<Arc<ToolList>>)| {
+fn left_out(linked: &Linked, lists: &[Option<Arc<Catalogue>>]) -> Vec<Problem> {
+    let of_one = |(upstream, list): (&LinkedUpstream, &Option<Arc<Catalogue>>)| {
         let object = ObjectId::new(Kind::MCPUpstream, upstream.target.plan.key.clone());
         let said = list.iter().flat_map(|list| &list.left_out);
         said.map(|said| Problem::warning(Reason::InvalidTool, object.clone(), "", said)).collect::<Vec<_>>()
@@ -210,14 +213,14 @@ fn left_out(linked: &Linked, lists: &[Option<Arc<ToolList>>]) -> Vec<Problem> {
 }
 
 /// Warns about upstreams whose tools have a prefix because there is no room to store more tool names.
-fn no_room_for_names(linked: &Linked, lists: &[Option<Arc<ToolList>>], seen: &SeenNames) -> Vec<Problem> {
+fn no_room_for_names(linked: &Linked, lists: &[Option<Arc<Catalogue>>], seen: &SeenNames) -> Vec<Problem> {
     if linked.plan.gateway.prefix != PrefixMode::OnConflict {
         return Vec::new();
     }
     let unseen = linked.upstreams.iter().zip(lists).filter_map(|(upstream, list)| {
         let key = &upstream.target.plan.key;
         let seen = |name: &str| seen.of(key).is_some_and(|seen| seen.contains(name));
-        let count = list.iter().flat_map(|list| &list.tools).filter(|tool| !seen(&tool.name)).count();
+        let count = list.iter().flat_map(|list| list.tools()).filter(|(tool, _)| !seen(&tool.name)).count();
         (count > 0).then(|| {
             let message = format!(
                 "{count} of its tools always have the prefix {}__: as many names of tools were seen as are kept, which \
@@ -237,16 +240,16 @@ fn no_room_for_names(linked: &Linked, lists: &[Option<Arc<ToolList>>], seen: &Se
     unseen.collect()
 }
 
-fn unknown_overrides(linked: &Linked, lists: &[Option<Arc<ToolList>>], seen: &SeenNames) -> Vec<Problem> {
+fn unknown_overrides(linked: &Linked, lists: &[Option<Arc<Catalogue>>], seen: &SeenNames) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (upstream, list) in linked.upstreams.iter().zip(lists) {
         let (plan, Some(list)) = (&upstream.target.plan, list) else { continue };
-        if list.tools.is_empty() {
+        if list.tools().next().is_none() {
             continue;
         }
         for (index, change) in plan.overrides.iter().enumerate() {
             let had = seen.of(&plan.key).is_some_and(|seen| seen.contains(&change.name));
-            if !had && !list.tools.iter().any(|tool| tool.name == change.name) {
+            if !had && !list.tools().any(|(tool, _)| tool.name == change.name) {
                 let object = ObjectId::new(Kind::MCPUpstream, plan.key.clone());
                 let message = format!("the server has no tool {:?}: the override has no effect", change.name);
                 problems.push(Problem::warning(

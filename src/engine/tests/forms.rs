@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::input::{InputValue, NamedInput};
+use crate::domain::item::ItemKind;
 use crate::domain::ports::Loading;
 
 /// A gateway whose only chain, in the response phase, runs the plugin `c0` with the script `put old`. Calls are
@@ -161,7 +162,7 @@ async fn a_call_on_a_plan_that_was_just_replaced_does_not_wait_for_its_guards() 
     write(&mut inputs, "put new");
     apply(&engine, &inputs).await;
     assert!(engine.plugins.kept.lock().unwrap().values().eq(["put new"]));
-    let route = Endpoint::All.route(&before, "up__read").unwrap();
+    let route = Endpoint::All.route(&before, ItemKind::Tool, "up__read").unwrap();
     let waited = tokio::time::timeout(Duration::from_secs(20), engine.waited_for_guards(&before, route)).await;
     assert_eq!(waited, Ok(false), "its worker is started for the call");
 }

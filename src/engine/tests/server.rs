@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use crate::config::compile::tests::raw;
+use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::ports::{CallUpstream, ToClient};
-use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 
@@ -79,10 +79,10 @@ impl CallUpstream for Server {
         Ok(Probed::Up(facts))
     }
 
-    async fn list_tools(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
+    async fn list(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
         let tools: Vec<Box<RawValue>> = serde_json::from_str(&self.tools.lock().unwrap()).unwrap();
-        let tools = tools.iter().map(|tool| Tool::parse(tool).unwrap()).collect();
-        Ok(Listed { tools, ..Listed::default() })
+        let items = tools.iter().map(|tool| Item::parse(ItemKind::Tool, tool).unwrap()).collect();
+        Ok(Listed { items, ..Listed::default() })
     }
 
     async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {

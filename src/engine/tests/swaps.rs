@@ -3,6 +3,7 @@
 use super::*;
 use crate::domain::health::ConnectionState;
 use crate::domain::ids::ObjectKey;
+use crate::domain::item::ItemKind;
 use crate::domain::upstream::Probed;
 
 #[tokio::test]
@@ -49,7 +50,7 @@ async fn a_noisy_server_is_asked_once_a_second_and_clients_hear_of_changes_only(
     let mut lists = engine.tool_lists();
     let mut heard = 0;
     while engine.server.probed.lock().unwrap().len() < 4 {
-        *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ToolsChanged(up()));
+        *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ListChanged(up()));
         engine.server.told.notify_one();
         tokio::time::sleep(Duration::from_millis(2)).await;
         if lists.has_changed().unwrap() {
@@ -69,10 +70,10 @@ async fn a_noisy_server_is_asked_once_a_second_and_clients_hear_of_changes_only(
 #[tokio::test]
 async fn tools_that_are_left_out_are_problems_of_their_upstream() {
     let engine = start(&bare()).await;
-    let mut listed = crate::domain::tool::Listed::default();
-    listed.leave_out("\"t\"", "its inputSchema is missing");
+    let mut listed = crate::domain::item::Listed::default();
+    listed.leave_out(ItemKind::Tool, "\"t\"", "its inputSchema is missing");
     let reservation = engine.budget().reservation(crate::domain::budget::Category::List);
-    engine.state.set_tools(&up(), listed, reservation).unwrap();
+    engine.state.set_catalogue(&up(), listed, reservation).unwrap();
     engine.relist();
     let said: Vec<_> = engine.snapshot().problems().iter().map(ToString::to_string).collect();
     let expected = r#"MCPUpstream default/up: tool "t" is left out: its inputSchema is missing (InvalidTool)"#;
@@ -191,7 +192,7 @@ async fn a_server_that_is_busy_is_neither_failing_nor_asked_for_its_list() {
     *engine.server.probes.lock().unwrap() = [Ok(Probed::Busy), Ok(Probed::Busy)].into();
     *engine.server.tools.lock().unwrap() = r#"[{"name":"write"}]"#.into();
     for _ in 0..2 {
-        told(&engine, UpstreamEvent::ToolsChanged(up()));
+        told(&engine, UpstreamEvent::ListChanged(up()));
         let before = engine.server.probed.lock().unwrap().len();
         until(|| engine.server.probed.lock().unwrap().len() > before).await;
         until(|| engine.state.upstream(&up()).health.state == ConnectionState::Connected).await;
@@ -208,16 +209,18 @@ async fn an_upstream_that_is_forgotten_is_not_known_again_by_what_it_still_tells
     let engine = start(&inputs).await;
     inputs.upstreams.clear();
     apply(&engine, &inputs).await;
-    for event in [UpstreamEvent::ToolsChanged(up()), UpstreamEvent::Disconnected(up())] {
+    for event in [UpstreamEvent::ListChanged(up()), UpstreamEvent::Disconnected(up())] {
         told(&engine, event);
         until(|| engine.server.event.lock().unwrap().is_none()).await;
     }
-    let mut listed = crate::domain::tool::Listed::default();
-    listed.tools.push(crate::domain::tool::Tool::parse(&raw(r#"{"name":"read","inputSchema":{}}"#)).unwrap());
+    let mut listed = crate::domain::item::Listed::default();
+    listed
+        .items
+        .push(crate::domain::item::Item::parse(ItemKind::Tool, &raw(r#"{"name":"read","inputSchema":{}}"#)).unwrap());
     let reservation = engine.budget().reservation(crate::domain::budget::Category::List);
-    assert_eq!(engine.state.set_tools(&up(), listed, reservation), Ok(false), "a probe that ends late");
+    assert_eq!(engine.state.set_catalogue(&up(), listed, reservation), Ok(false), "a probe that ends late");
     let known = engine.state.upstream(&up());
-    assert!(!known.stale && known.tools.is_none() && !engine.state.knows(&up()));
+    assert!(!known.stale && known.catalogue.is_none() && !engine.state.knows(&up()));
     assert!(engine.state.seen.borrow().of(&up()).is_none());
 }
 
@@ -249,7 +252,7 @@ async fn a_changed_list_is_read_again_and_announced() {
     let mut lists = engine.tool_lists();
     lists.mark_unchanged();
     *engine.server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
-    *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ToolsChanged(up()));
+    *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ListChanged(up()));
     engine.server.told.notify_one();
     tokio::time::timeout(Duration::from_secs(5), lists.changed()).await.unwrap().unwrap();
     let page = engine.list_tools(Endpoint::All, None).await.unwrap();

@@ -11,8 +11,8 @@ use super::probes::Probe;
 use crate::domain::budget::{Category, NoRoom};
 use crate::domain::health::ConnectionState;
 use crate::domain::ids::ObjectKey;
+use crate::domain::item::Listed;
 use crate::domain::plan::{TransportPlan, UpstreamPlan};
-use crate::domain::tool::Listed;
 use crate::domain::upstream::{FIRST_START, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 use crate::engine::Engine;
@@ -60,7 +60,7 @@ impl Engine {
         *events = Some(tokio::spawn(async move {
             loop {
                 match engine.upstreams.next_event().await {
-                    UpstreamEvent::ToolsChanged(key) => {
+                    UpstreamEvent::ListChanged(key) => {
                         engine.state.update(&key, |state| state.stale = true);
                         engine.probes.kick(&key);
                     }
@@ -161,7 +161,7 @@ impl Engine {
             if !state.health.in_routing() {
                 state.auto_disabled_at.get_or_insert(today);
             }
-            state.stale = state.tools.is_some();
+            state.stale = state.catalogue.is_some();
             state.down = Some(to_client);
             (wait, state.health.failures, !state.health.in_routing())
         });
@@ -175,7 +175,7 @@ impl Engine {
     async fn list(&self, target: &Target, due: bool, was_connected: bool) -> Option<Duration> {
         let plan = &target.plan;
         let known = self.state.upstream(&plan.key);
-        if due || known.tools.is_none() || known.stale {
+        if due || known.catalogue.is_none() || known.stale {
             match self.ask_for_list(target, known.facts.is_none_or(|facts| facts.has_tools)).await {
                 Ok(listed) => self.take_list(target, listed),
                 Err(UpstreamError::NoRoom) => self.keep_list(&plan.key, NoRoom),
@@ -199,7 +199,7 @@ impl Engine {
 
     fn take_list(&self, target: &Target, listed: Listed) {
         let key = &target.plan.key;
-        match self.state.set_tools(key, listed.masked(&target.mask()), self.budget.reservation(Category::List)) {
+        match self.state.set_catalogue(key, listed.masked(&target.mask()), self.budget.reservation(Category::List)) {
             Ok(true) => self.relist(),
             Ok(false) => {}
             Err(no_room) => self.keep_list(key, no_room),
@@ -216,7 +216,7 @@ impl Engine {
         // Cleared before the request, so that a change that is reported while the answer is under way causes another
         // request.
         self.state.update(key, |state| state.stale = false);
-        let listed = self.upstreams.list_tools(target, timeout).await;
+        let listed = self.upstreams.list(target, timeout).await;
         if listed.is_err() {
             self.state.update(key, |state| state.stale = true);
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::health::Health;
+use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::limits::Tracker;
-use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::ServerFacts;
 
 /// The state of an upstream, kept across plans.
@@ -21,16 +21,16 @@ pub struct UpstreamState {
     pub auto_disabled_at: Option<u64>,
     /// What the server reported in its last handshake.
     pub facts: Option<ServerFacts>,
-    /// The last valid tool list; `None` before the first one.
-    pub tools: Option<Arc<ToolList>>,
+    /// The last valid lists; `None` before the first ones.
+    pub catalogue: Option<Arc<Catalogue>>,
     /// Why the last attempt to reach the upstream failed, in words that clients can see; `None` if it succeeded.
     pub down: Option<String>,
     /// When a probe first found the connection closed for lack of use, in Unix milliseconds; `None` while there is a
     /// connection.
     pub resting_since: Option<u64>,
-    /// Whether the tool list may be outdated and must be read again.
+    /// Whether the lists may be outdated and must be read again.
     pub stale: bool,
-    /// Whether the first try to connect and list tools has ended, successfully or not.
+    /// Whether the first try to connect and to read the lists has ended, successfully or not.
     pub tried: bool,
     /// Duration of the last successful probe in milliseconds.
     pub ping_ms: Option<f64>,
@@ -45,26 +45,35 @@ pub struct UpstreamState {
 /// How many copies of a definition are kept in memory: the original, its schema, and the one with its public name.
 const COPIES: u64 = 3;
 
-/// The tool list of an upstream.
-pub struct ToolList {
-    /// The tools in the server's order.
-    pub tools: Vec<Tool>,
-    /// SHA-256 of each tool's original definition in hex, in the same order.
+/// The lists of an upstream.
+pub struct Catalogue {
+    /// The items, in the order of [`Listed::items`].
+    pub items: Vec<Item>,
+    /// SHA-256 of each item's original definition in hex, in the same order.
     pub digests: Vec<String>,
-    /// Messages about tools whose definitions were rejected; see [`Listed::leave_out`].
+    /// Messages about items whose definitions were rejected; see [`Listed::leave_out`].
     pub left_out: Vec<String>,
-    /// Digest of the names and definitions, independent of their order.
+    /// Digest of the kinds, names and definitions, independent of their order.
     pub revision: String,
+    /// Digest of the names and definitions of the tools alone.
+    pub tools_revision: String,
     /// Reserves the bytes of the definitions.
     reservation: Reservation,
 }
 
-impl ToolList {
-    pub(crate) fn new(Listed { tools, left_out }: Listed, reservation: Reservation) -> Self {
-        let digests: Vec<_> = tools.iter().map(|tool| sha256_hex(tool.definition.get().as_bytes())).collect();
-        let named: BTreeSet<_> = tools.iter().zip(&digests).map(|(tool, digest)| (&tool.name, digest)).collect();
-        let revision = revision(&named);
-        Self { tools, digests, left_out, revision, reservation }
+impl Catalogue {
+    pub(crate) fn new(Listed { items, left_out }: Listed, reservation: Reservation) -> Self {
+        let digests: Vec<_> = items.iter().map(|item| sha256_hex(item.definition.get().as_bytes())).collect();
+        let named: BTreeSet<_> =
+            items.iter().zip(&digests).map(|(item, digest)| (item.kind, &item.name, digest)).collect();
+        let tools: BTreeSet<_> = named.iter().filter(|named| named.0 == ItemKind::Tool).map(|n| (n.1, n.2)).collect();
+        let (revision, tools_revision) = (revision(&named), revision(&tools));
+        Self { items, digests, left_out, revision, tools_revision, reservation }
+    }
+
+    /// Returns the tools, each with the digest of its definition.
+    pub fn tools(&self) -> impl Iterator<Item = (&Item, &String)> {
+        self.items.iter().zip(&self.digests).filter(|(item, _)| item.kind == ItemKind::Tool)
     }
 
     /// Reserves the bytes of the definitions in the budget.
@@ -72,6 +81,6 @@ impl ToolList {
     /// # Errors
     /// If there is not enough room.
     pub(crate) fn hold(&self) -> Result<(), NoRoom> {
-        self.reservation.resize(self.tools.iter().map(|tool| COPIES * tool.definition.get().len() as u64).sum())
+        self.reservation.resize(self.items.iter().map(|item| COPIES * item.definition.get().len() as u64).sum())
     }
 }

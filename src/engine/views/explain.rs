@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::{Plan, UpstreamPlan};
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
@@ -131,12 +132,12 @@ impl Engine {
         let snapshot = self.snapshot();
         let own = || {
             let (upstream, tool) = name.split_once('/')?;
-            Endpoint::One(upstream).route(&snapshot, tool)
+            Endpoint::One(upstream).route(&snapshot, ItemKind::Tool, tool)
         };
-        let route = snapshot.routes.public(name).or_else(own);
+        let route = snapshot.routes.public(ItemKind::Tool, name).or_else(own);
         let route = route.ok_or_else(|| format!("there is no tool {name:?}; `hawsepipe tools` lists them"))?;
         let public = route.public.as_deref().unwrap_or(&route.own);
-        Ok(explain_tool(&snapshot.linked, route.upstream, &route.tool.name, public))
+        Ok(explain_tool(&snapshot.linked, route.upstream, &route.item.name, public))
     }
 }
 

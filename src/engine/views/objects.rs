@@ -167,7 +167,7 @@ impl Engine {
                 auto_disabled: !state.health.in_routing(),
                 error: upstream.refusing.as_ref().map(|r| r.message.clone()).or(state.health.last_error),
                 server: state.facts,
-                tools: snapshot.routes.all().iter().filter(|r| r.upstream == index).count(),
+                tools: snapshot.routes.tools().filter(|r| r.upstream == index).count(),
                 stale: state.stale,
                 last_ping_at: state.last_ping_at,
                 ping_latency: state.ping_ms,
@@ -249,14 +249,14 @@ impl Engine {
     pub async fn tools(&self) -> Vec<ToolView> {
         self.wait_for_lists(&self.snapshot(), &crate::engine::Endpoint::All).await;
         let snapshot = self.snapshot();
-        let views = snapshot.routes.all().iter().map(|route| {
-            let link = &snapshot.tools[route.index];
+        let views = snapshot.routes.tools().map(|route| {
+            let link = &snapshot.items[route.index];
             let chains = link.request.iter().chain(&link.response).map(|s| s.chain.name.clone()).collect();
             let object = crate::domain::raw::RawObject::parse(route.own_definition.get()).unwrap_or_default();
             ToolView {
                 name: route.public.clone(),
                 upstream: snapshot.linked.upstreams[route.upstream].target.plan.key.name.clone(),
-                upstream_name: route.tool.name.clone(),
+                upstream_name: route.item.name.clone(),
                 description: object.get_str("description"),
                 chains,
                 schema_problem: link.arguments.not_enforced.clone(),

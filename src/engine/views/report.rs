@@ -86,12 +86,12 @@ impl Engine {
             (report.era, report.version) = (Some(format!("{:?}", facts.era)), Some(facts.version));
             (report.server_name, report.server_version) = (facts.server_name, facts.server_version);
         }
-        if let Some(list) = state.tools {
-            report.tool_count = Some(u32::try_from(list.tools.len()).unwrap_or(u32::MAX));
-            report.tools_revision = Some(list.revision.clone());
-            let routes = snapshot.routes.all().iter().filter(|route| route.upstream == index);
-            let public: HashMap<_, _> = routes.map(|route| (route.tool.name.as_str(), &route.public)).collect();
-            let tools = list.tools.iter().zip(&list.digests).map(|(tool, sha256)| ToolReport {
+        if let Some(list) = state.catalogue {
+            report.tool_count = Some(u32::try_from(list.tools().count()).unwrap_or(u32::MAX));
+            report.tools_revision = Some(list.tools_revision.clone());
+            let routes = snapshot.routes.tools().filter(|route| route.upstream == index);
+            let public: HashMap<_, _> = routes.map(|route| (route.item.name.as_str(), &route.public)).collect();
+            let tools = list.tools().map(|(tool, sha256)| ToolReport {
                 name: tool.name.clone(),
                 r#as: public.get(tool.name.as_str()).and_then(|name| (*name).clone()),
                 sha256: sha256.clone(),

@@ -58,7 +58,7 @@ impl Engine {
             refusing: gateway.refusing.as_ref().map(|refusal| refusal.message.clone()),
             pending: self.state.pending.load().as_deref().cloned(),
             seal_key: self.seal_key(),
-            tools: snapshot.routes.all().iter().filter(|route| route.public.is_some()).count(),
+            tools: snapshot.routes.tools().filter(|route| route.public.is_some()).count(),
             upstreams: self.upstreams(),
             plugins: self.plugins(),
             chains: self.chains(),

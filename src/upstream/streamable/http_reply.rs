@@ -154,8 +154,8 @@ pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
     let key = &connection.endpoint.target.plan.key;
     match message {
         ServerMessage::Request { id, method } => connection.notify_later(wire::reply(id, &method)),
-        ServerMessage::Notification { notice: Notice::ToolsChanged, .. } => {
-            connection.endpoint.shared.events.push(UpstreamEvent::ToolsChanged(key.clone()));
+        ServerMessage::Notification { notice: Notice::ListChanged, .. } => {
+            connection.endpoint.shared.events.push(UpstreamEvent::ListChanged(key.clone()));
         }
         ServerMessage::Notification { .. } => {}
         ServerMessage::Answer { .. } => tracing::debug!(upstream = %key, "an answer that nobody waits for was dropped"),

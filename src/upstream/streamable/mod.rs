@@ -16,8 +16,8 @@ use http::HeaderValue;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::item::Listed;
 use crate::domain::ports::ToClient;
-use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError, UpstreamEvent};
 use crate::domain::version::{Era, MODERN_VERSION};
 

@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::value::RawValue;
 
 use crate::domain::header_text::encode;
+use crate::domain::item::{ItemKind, Listed};
 use crate::domain::mirror::{Mirrored, marks};
-use crate::domain::tool::Listed;
 
 /// For each tool of an upstream, the arguments that are repeated in headers.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ impl ParamHeaders {
     /// removed from the list, as the specification demands.
     pub(super) fn learn(&self, listed: &mut Listed) {
         let (mut marked, mut invalid) = (HashMap::new(), Vec::new());
-        listed.tools.retain(|tool| match tool.input_schema.as_deref().map_or(Ok(Vec::new()), marks) {
+        listed.items.retain(|tool| match tool.input_schema.as_deref().map_or(Ok(Vec::new()), marks) {
             Ok(mirrored) => {
                 if !mirrored.is_empty() {
                     let named = mirrored.into_iter().filter_map(|m| Some((m.header.parse().ok()?, m)));
@@ -34,7 +34,7 @@ impl ParamHeaders {
                 false
             }
         });
-        invalid.iter().for_each(|(tool, fault)| listed.leave_out(tool, fault));
+        invalid.iter().for_each(|(tool, fault)| listed.leave_out(ItemKind::Tool, tool, fault));
         self.0.store(Arc::new(marked));
     }
 
@@ -54,19 +54,19 @@ impl ParamHeaders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::tool::Tool;
+    use crate::domain::item::Item;
 
     fn raw(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.into()).unwrap()
     }
 
-    fn listed(tools: Vec<Tool>) -> Listed {
-        Listed { tools, ..Listed::default() }
+    fn listed(items: Vec<Item>) -> Listed {
+        Listed { items, ..Listed::default() }
     }
 
-    fn tool(name: &str, properties: &str) -> Tool {
+    fn tool(name: &str, properties: &str) -> Item {
         let definition = format!(r#"{{"name":"{name}","inputSchema":{{"type":"object","properties":{properties}}}}}"#);
-        Tool::parse(&raw(&definition)).unwrap()
+        Item::parse(ItemKind::Tool, &raw(&definition)).unwrap()
     }
 
     const GOOD: &str = r#"{"region":{"type":"string","x-mcp-header":"Region"},
@@ -77,7 +77,7 @@ mod tests {
         let params = ParamHeaders::default();
         let mut list = listed(vec![tool("t", GOOD), tool("u", "{}")]);
         params.learn(&mut list);
-        assert_eq!(list.tools.len(), 2);
+        assert_eq!(list.items.len(), 2);
         let mut headers = HeaderMap::new();
         params.add(&mut headers, "t", Some(&raw(r#"{"region":"zürich","in":{"n":12345678901234567890123},"x":1}"#)));
         assert_eq!(headers["mcp-param-region"], "=?base64?esO8cmljaA==?=");
@@ -101,10 +101,10 @@ mod tests {
         ] {
             let mut list = listed(vec![tool("t", properties)]);
             ParamHeaders::default().learn(&mut list);
-            assert!(list.tools.is_empty() && list.left_out.len() == 1, "{properties}");
+            assert!(list.items.is_empty() && list.left_out.len() == 1, "{properties}");
         }
         let mut list = listed(vec![tool("t", r#"{"a":{"default":{"x-mcp-header":7}}}"#)]);
         ParamHeaders::default().learn(&mut list);
-        assert_eq!(list.tools.len(), 1, "data is no schema");
+        assert_eq!(list.items.len(), 1, "data is no schema");
     }
 }

@@ -43,7 +43,7 @@ async fn keep_listening(connection: &Arc<Connection>) {
                 if told || wait > FIRST_WAIT {
                     // Messages that the server sent while the stream was closed are lost, and one of them may have
                     // announced a change of the tools.
-                    connection.endpoint.shared.events.push(UpstreamEvent::ToolsChanged(key.clone()));
+                    connection.endpoint.shared.events.push(UpstreamEvent::ListChanged(key.clone()));
                 }
                 told = true;
                 let opened = Instant::now();

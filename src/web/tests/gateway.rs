@@ -21,6 +21,7 @@ use crate::config::compile::{compile, implicit};
 use crate::config::input::Inputs;
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
+use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::plan::{EraSetting, HealthPlan, ListenerPlan, Plan, Runtime, TransportPlan, UpstreamPlan};
 use crate::domain::plugin::{Failure, Input, Ran};
 use crate::domain::ports::{
@@ -30,7 +31,6 @@ use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::sandbox::SandboxState;
 use crate::domain::secret::{NoSecret, SecretText};
-use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 use crate::engine::{Engine, Ports};
@@ -120,9 +120,9 @@ impl CallUpstream for Server {
         Ok(Probed::Up(facts))
     }
 
-    async fn list_tools(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
-        let tools = TOOLS.iter().map(|tool| Tool::parse(&raw(tool)).unwrap()).collect();
-        Ok(Listed { tools, ..Listed::default() })
+    async fn list(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
+        let items = TOOLS.iter().map(|tool| Item::parse(ItemKind::Tool, &raw(tool)).unwrap()).collect();
+        Ok(Listed { items, ..Listed::default() })
     }
 
     async fn call(&self, _: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {

@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use hawsepipe::domain::budget::ByteBudget;
 use hawsepipe::domain::ids::ObjectKey;
 use hawsepipe::domain::instance::Instance;
+use hawsepipe::domain::item::Item;
 use hawsepipe::domain::plan::{EraSetting, HealthPlan, TransportPlan, UpstreamPlan};
 use hawsepipe::domain::ports::{CallUpstream, ToClient};
 use hawsepipe::domain::secret::SecretText;
-use hawsepipe::domain::tool::Tool;
 use hawsepipe::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamTarget};
 use hawsepipe::telemetry::catalog::Catalog;
 use hawsepipe::transport::ServerLauncher;
@@ -123,8 +123,8 @@ impl Adapter {
         }
     }
 
-    async fn list_tools(&self, limit: Duration) -> Result<Vec<Tool>, UpstreamError> {
-        Ok(self.upstreams.list_tools(&self.target(), limit).await?.tools)
+    async fn list_tools(&self, limit: Duration) -> Result<Vec<Item>, UpstreamError> {
+        Ok(self.upstreams.list(&self.target(), limit).await?.items)
     }
 }
 

@@ -1,0 +1,185 @@
+//! Reads the pages of a server's lists.
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::domain::definition::for_clients;
+use crate::domain::item::{Item, ItemKind, Listed};
+use crate::domain::quoted::Quoted;
+use crate::domain::raw::RawObject;
+use crate::domain::rpc::too_deep;
+use crate::domain::upstream::{Answer, UpstreamError};
+
+/// The maximum number of pages of one list.
+const PAGES: usize = 50;
+/// The maximum number of items in all lists of a server.
+const ITEMS: usize = 10_000;
+/// The maximum number of bytes of all definitions in the lists of a server.
+const BYTES: usize = 4 << 20;
+
+/// A page. Only the list of the kind that was asked for counts.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page<'a> {
+    #[serde(borrow)]
+    tools: Option<&'a RawValue>,
+    #[serde(borrow)]
+    prompts: Option<&'a RawValue>,
+    #[serde(borrow)]
+    resources: Option<&'a RawValue>,
+    #[serde(borrow)]
+    resource_templates: Option<&'a RawValue>,
+    next_cursor: Option<String>,
+}
+
+impl<'a> Page<'a> {
+    /// Parses the list of this kind; `None` if the page has none.
+    fn items(&self, kind: ItemKind) -> Option<Vec<&'a RawValue>> {
+        let list = match kind {
+            ItemKind::Tool => self.tools,
+            ItemKind::Prompt => self.prompts,
+            ItemKind::Resource => self.resources,
+            ItemKind::Template => self.resource_templates,
+        };
+        serde_json::from_str(list?.get()).ok()
+    }
+}
+
+/// The lists of a server, which are read one after another and page by page.
+#[derive(Debug, Default)]
+pub(super) struct ListReader {
+    listed: Listed,
+    names: HashSet<(ItemKind, String)>,
+    pages: usize,
+    /// The cursor that the last page returned.
+    cursor: Option<String>,
+    seen: usize,
+    bytes: usize,
+}
+
+impl ListReader {
+    /// Adds a page of the list of this kind. Returns the cursor of the next page, if there is one.
+    pub(super) fn add(&mut self, kind: ItemKind, answer: &Answer) -> Result<Option<String>, UpstreamError> {
+        let method = kind.listed_by();
+        let protocol = |fault: String| UpstreamError::Protocol(fault);
+        let Answer::Result(result) = answer else {
+            return Err(protocol(format!("it answered {method} with an error")));
+        };
+        let page: Option<Page<'_>> = serde_json::from_str(result.get()).ok();
+        let (items, next) = page
+            .and_then(|page| Some((page.items(kind)?, page.next_cursor)))
+            .ok_or_else(|| protocol(format!("its answer to {method} cannot be read")))?;
+        (self.pages, self.seen) = (self.pages + 1, self.seen + items.len());
+        if self.seen > ITEMS {
+            return Err(protocol(format!("it lists more than {ITEMS} items")));
+        }
+        self.bytes += items.iter().map(|definition| definition.get().len()).sum::<usize>();
+        if self.bytes > BYTES {
+            return Err(protocol(format!("its definitions have more than {BYTES} bytes")));
+        }
+        for definition in items {
+            match self.read(kind, definition) {
+                Ok(item) => self.listed.items.push(item),
+                Err(fault) => self.listed.leave_out(kind, &named(kind, definition), &fault),
+            }
+        }
+        // Some servers mark the last page with a cursor that leads to that same page.
+        let next = next.filter(|cursor| self.cursor.as_ref() != Some(cursor));
+        if next.is_some() && self.pages == PAGES {
+            return Err(protocol(format!("its answer to {method} has more than {PAGES} pages")));
+        }
+        self.cursor.clone_from(&next);
+        if next.is_none() {
+            self.pages = 0;
+        }
+        Ok(next)
+    }
+
+    fn read(&mut self, kind: ItemKind, definition: &RawValue) -> Result<Item, String> {
+        if too_deep(definition.get().as_bytes()) {
+            return Err("it nests too deep".into());
+        }
+        let item = Item::parse(kind, &for_clients(kind, definition)?)?;
+        if !self.names.insert((kind, item.name.clone())) {
+            return Err("it is listed twice".into());
+        }
+        Ok(item)
+    }
+
+    /// Returns the items that were read, and messages about those that were left out.
+    pub(super) fn finish(self) -> Listed {
+        self.listed
+    }
+}
+
+/// Returns how messages name an item that is left out: its quoted name or, if it has none, `without a name`.
+fn named(kind: ItemKind, definition: &RawValue) -> String {
+    let name = RawObject::parse(definition.get()).ok().and_then(|object| object.get_str(kind.name_member()));
+    name.map_or_else(|| "without a name".to_owned(), |name| Quoted(&name, 64).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(text: &str) -> Answer {
+        Answer::Result(RawValue::from_string(text.to_owned()).unwrap())
+    }
+
+    #[test]
+    fn good_tools_stay_when_others_are_bad() {
+        let mut list = ListReader::default();
+        let tool = |name: &str| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
+        let deep = format!(r#"{{"name":"deep","inputSchema":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+        let bare = r#"{"name":"bare"}"#;
+        let (a, bc, z) = (tool("a"), tool("b c"), tool("z"));
+        let text = format!(r#"{{"tools":[{a},7,{bc},{{}},{deep},{bare},{a},{z}],"nextCursor":"n"}}"#);
+        assert_eq!(list.add(ItemKind::Tool, &page(&text)).unwrap().as_deref(), Some("n"));
+        for (name, cursor, next) in [("b", r#""""#, Some("")), ("c", r#""""#, None)] {
+            let text = format!(r#"{{"tools":[{}],"nextCursor":{cursor}}}"#, tool(name));
+            assert_eq!(list.add(ItemKind::Tool, &page(&text)).unwrap().as_deref(), next, "the second leads to itself");
+        }
+        let listed = list.finish();
+        assert_eq!(listed.items.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a", "z", "b", "c"]);
+        let left_out = [
+            "tool without a name is left out: its definition is not an object",
+            r#"tool "b c" is left out: its name is not 1 to 128 of A-Z a-z 0-9 _ . -: "b c""#,
+            "tool without a name is left out: its inputSchema is missing",
+            r#"tool "deep" is left out: it nests too deep"#,
+            r#"tool "bare" is left out: its inputSchema is missing"#,
+            r#"tool "a" is left out: it is listed twice"#,
+        ];
+        assert_eq!(listed.left_out, left_out);
+    }
+
+    #[test]
+    fn long_names_of_tools_are_cut_in_messages() {
+        let mut list = ListReader::default();
+        let long = "x".repeat(10_000);
+        list.add(
+            ItemKind::Tool,
+            &page(&format!(r#"{{"tools":[{{"name":"{long}","inputSchema":{{"type":"object"}}}}]}}"#)),
+        )
+        .unwrap();
+        let left_out = list.finish().left_out;
+        assert!(left_out[0].len() < 256, "{} bytes", left_out[0].len());
+    }
+
+    #[test]
+    fn lists_are_bounded() {
+        let mut list = ListReader::default();
+        let endless = |n: usize| page(&format!(r#"{{"tools":[],"nextCursor":"{n}"}}"#));
+        let outcome = (0..PAGES).map(|n| list.add(ItemKind::Tool, &endless(n))).find(Result::is_err);
+        assert!(outcome.unwrap().unwrap_err().to_string().contains("50 pages"));
+        let mut list = ListReader::default();
+        let many = format!(r#"{{"tools":[{}0]}}"#, "0,".repeat(ITEMS));
+        assert!(list.add(ItemKind::Tool, &page(&many)).is_err());
+        let mut list = ListReader::default();
+        let large = |n: usize| page(&format!(r#"{{"tools":[{{"name":"t{n}","x":"{}"}}]}}"#, "x".repeat(1 << 20)));
+        let outcomes: Vec<_> = (0..4).map(|n| list.add(ItemKind::Tool, &large(n)).is_ok()).collect();
+        assert_eq!(outcomes, [true, true, true, false], "of a mebibyte each");
+        assert!(list.add(ItemKind::Tool, &page("[]")).is_err());
+    }
+}
