@@ -6,5 +6,6 @@
 pub mod compile;
 pub mod expr;
 pub mod input;
+pub mod nearest;
 pub mod shards;
 pub mod variables;

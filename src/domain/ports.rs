@@ -308,8 +308,8 @@ pub struct CodeFacts {
     /// Whether the code is an ES module: it has an import, an export, or a top-level `await`.
     #[serde(default)]
     pub is_module: bool,
-    /// The names that the code exports, including `default`. For CommonJS, the names that it assigns to
-    /// `module.exports` or `exports`.
+    /// The names that the code exports, including `default`, and `*` if it exports names of another module without
+    /// listing them. For CommonJS, the names that it assigns to `module.exports` or `exports`.
     #[serde(default)]
     pub exports: Vec<String>,
     /// The names of the environment variables that the code reads as `process.env.NAME`.

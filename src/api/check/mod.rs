@@ -4,7 +4,6 @@
 //! CEL expressions that users write (`when`) are checked only as strings, not parsed.
 
 mod depth;
-mod names;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -26,7 +25,7 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
 pub use self::depth::MAX_DEPTH;
-pub use self::names::nearest;
+pub use crate::config::nearest::nearest;
 
 /// The schema and the validation rules of one kind.
 struct Definition {

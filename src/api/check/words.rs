@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
-use super::names::nearest;
 use super::schema::{SchemaNode, SchemaType};
 use crate::api::values::{
     DNS_LABEL, GLOB, HEADER_NAME, HOST_PORT, HTTP_URL, LABEL_VALUE, QUANTITY, SHA256, TOOL_NAME, URL_PATH,
 };
+use crate::config::nearest::nearest;
 
 /// Returns the message for a value whose type is not `kind`.
 pub fn wrong_type(kind: SchemaType, found: &Value) -> String {

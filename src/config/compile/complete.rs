@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::code_warnings::warn;
 use super::lost_exports::Lost;
-use super::plugin_code::{IMAGE, JudgedCode, PATH, WantedCode, file_code, judge, warn_of_missing_variables};
+use super::plugin_code::{IMAGE, JudgedCode, PATH, WantedCode, file_code, judge};
 use super::plugins::still_runs;
 use super::resolve::{report_entry, withhold, wrong_phase};
 use super::{FieldFault, id};
@@ -86,10 +87,10 @@ fn put_in(
         parsing: &parsing,
     };
     let (judged, facts) = judge(&wanted, &code, facts)?;
-    warn_of_missing_variables(plugin, facts, problems);
     let JudgedCode { digest, file_name, protocol, phases } = judged;
     let (folder, siblings) = (code.folder.map(Into::into), code.siblings.to_owned());
     let plugin = PluginPlan { digest, file_name, protocol, phases, folder, siblings, ..plugin.clone() };
+    warn(&wanted, &plugin, facts, problems);
     Ok((plugin, code.text.to_owned()))
 }
 

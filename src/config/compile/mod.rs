@@ -8,7 +8,9 @@
 mod bounds;
 mod by_name;
 mod chains;
+mod code_warnings;
 mod complete;
+mod exports;
 mod fault;
 mod gateway;
 mod lost_exports;

@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::{FieldFault, id, values};
+use super::exports::{exports_called, not_called};
+use super::{FieldFault, values};
 use crate::config::input::{Files, Inputs, PluginInput, ProtocolSetting, SourceInput, Unread, code_key};
 use crate::domain::digest::sha256_hex;
-use crate::domain::ids::Kind;
-use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::{Phase, Protocol};
 use crate::domain::ports::CodeFacts;
-use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
 /// Manifest field that contains the code itself.
@@ -192,19 +190,19 @@ impl WantedCode<'_> {
         Err((Reason::InvalidConfig, "spec.reuse".into(), message.into()))
     }
 
-    /// Returns the protocol of the code. For `Auto`, the exports decide.
+    /// Returns the protocol of the code. For `Auto`, the exports decide: CommonJS and code that exports nothing can be
+    /// scripts.
     fn protocol(&self, facts: &CodeFacts) -> Result<Protocol, FieldFault> {
-        let exports_any = facts.exports.iter().any(|e| matches!(e.as_str(), "default" | "onRequest" | "onResponse"));
         match self.protocol {
             ProtocolSetting::Once => Ok(Protocol::Once),
             ProtocolSetting::Lines => Ok(Protocol::Lines),
-            ProtocolSetting::Module | ProtocolSetting::Auto if exports_any => Ok(Protocol::Module),
-            ProtocolSetting::Auto => Ok(Protocol::Once),
-            ProtocolSetting::Module => {
-                let message = "a Module exports default, onRequest or onResponse; this exports none of them: export \
-                               one, or write protocol: Once";
-                Err((Reason::UnsupportedExports, "spec.protocol".into(), message.into()))
+            ProtocolSetting::Module | ProtocolSetting::Auto if exports_called(facts) => Ok(Protocol::Module),
+            // Nobody writes `export` in a script, because nothing reads what a script exports.
+            ProtocolSetting::Auto if facts.is_module && !facts.exports.is_empty() => {
+                Err((Reason::UnsupportedExports, self.field.into(), not_called(facts)))
             }
+            ProtocolSetting::Auto => Ok(Protocol::Once),
+            ProtocolSetting::Module => Err((Reason::UnsupportedExports, "spec.protocol".into(), not_called(facts))),
         }
     }
 
@@ -228,17 +226,5 @@ impl WantedCode<'_> {
             }
             None => Ok(both.into_iter().filter(|p| written.contains(p)).collect()),
         }
-    }
-}
-
-/// Warns about environment variables that the code reads but `spec.env` does not list.
-pub(super) fn warn_of_missing_variables(plugin: &PluginPlan, facts: &CodeFacts, problems: &mut Vec<Problem>) {
-    for name in &facts.reads_env {
-        if plugin.env.iter().any(|e| e.name == *name) {
-            continue;
-        }
-        let message =
-            format!("its code reads process.env.{name}, which it is not given: add `- name: {name}` to spec.env");
-        problems.push(Problem::warning(Reason::InvalidConfig, id(Kind::Plugin, &plugin.key), "spec.env", message));
     }
 }

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::value::RawValue;
 
+use super::code_warnings::warn;
 use super::lost_exports::Lost;
-use super::plugin_code::{
-    IMAGE, JudgedCode, WantedCode, file_name, find_code, judge, source_field, warn_of_missing_variables,
-};
+use super::plugin_code::{IMAGE, JudgedCode, WantedCode, file_name, find_code, judge, source_field};
 use super::{FieldFault, bounds, id, is_invalid, takes, values};
 use crate::config::input::{Inputs, PluginInput, SourceInput};
 use crate::domain::digest::sha256_hex;
@@ -180,7 +179,7 @@ fn accept<'a>(
     let (judged, facts) = judge(&wanted, &code, &inputs.facts)?;
     check_settings(input)?;
     let mut plan = plan(inputs, input, judged, problems)?;
-    warn_of_missing_variables(&plan, facts, problems);
+    warn(&wanted, &plan, facts, problems);
     plan.folder = code.folder.map(Into::into);
     code.siblings.clone_into(&mut plan.siblings);
     bounds::check(inputs, &id(Kind::Plugin, &input.key), &plan)?;

@@ -84,6 +84,9 @@ fn look(parsed: &ParserReturn<'_>) -> CodeFacts {
     for name in record.exported_bindings.keys() {
         names.export(name.as_str());
     }
+    if !record.star_export_entries.is_empty() {
+        names.export("*");
+    }
     names.visit_program(&parsed.program);
     CodeFacts {
         error: None,
@@ -175,8 +178,8 @@ mod tests {
     #[test]
     fn finds_what_a_module_exports() {
         let code = "export default 1; export const a = 1, b = 2; function f() {} export { f as onRequest };
-            export { x as y } from './x.mjs'; export * as ns from './z.mjs';";
-        let names = ["a", "b", "default", "ns", "onRequest", "y"].map(String::from).to_vec();
+            export { x as y } from './x.mjs'; export * as ns from './z.mjs'; export * from './w.mjs';";
+        let names = ["*", "a", "b", "default", "ns", "onRequest", "y"].map(String::from).to_vec();
         assert_eq!(exports(code, "p.mjs"), (true, names.clone()));
         assert_eq!(exports(code, "p.js"), (true, names));
         assert_eq!(exports("export default async (input) => input", "p.js").1, ["default"]);

@@ -155,12 +155,13 @@ fn an_input_of_the_contract_is_read_from_everywhere() {
 
 #[test]
 fn failures_have_the_reason_that_a_gateway_gives() {
-    let cases: [(&str, &[&str], &str, &str); 9] = [
+    let cases: [(&str, &[&str], &str, &str); 10] = [
         ("export default () => { throw new Error('no way'); }", &[], "PluginError", "no way"),
         ("export default () => ({ text: '' })", &[], "InvalidOutput", "continue"),
         ("export default () => process.exit(3)", &[], "Crashed", "ended before it answered"),
         ("export default () => { for (;;); }", &["--timeout-ms", "200"], "Timeout", "200ms"),
         ("throw new Error('not today')", &["--protocol", "module"], "UnsupportedExports", "exports"),
+        ("export const onRequst = () => 1", &[], "UnsupportedExports", "did you mean onRequest?"),
         ("throw new Error('not today'); export default 1;", &[], "NotLoaded", "not today"),
         ("export default (", &[], "SyntaxError", "plugin.mjs:1:"),
         ("for await (const _ of process.stdin); process.exit(4);", &[], "ExitCode", "exited with code 4"),

@@ -3,6 +3,7 @@
 mod bounds;
 mod chains;
 mod complete;
+mod exports;
 mod kept;
 mod plugins;
 pub(crate) mod random;

@@ -35,7 +35,7 @@ fn exports_say_protocol_and_phases() {
         (&["onResponse"], Setting::Auto, None, Ok((Module, vec![Response]))),
         (&["onRequest", "onResponse"], Setting::Module, None, Ok((Module, both()))),
         (&[], Setting::Auto, None, Ok((Once, both()))),
-        (&["helper"], Setting::Auto, None, Ok((Once, both()))),
+        (&["helper"], Setting::Auto, None, wrong("source.inline")),
         (&["default"], Setting::Once, None, Ok((Once, both()))),
         (&[], Setting::Lines, None, Ok((Lines, both()))),
         (&["onRequest"], Setting::Lines, Some(&[Response][..]), Ok((Lines, vec![Response]))),
