@@ -36,7 +36,32 @@ pub(super) struct CallState {
     /// The number of sessions that have ever used the process.
     pub(super) joined: u64,
     /// Why there will be no answers any more.
-    pub(super) closed: Option<String>,
+    pub(super) closed: Option<Closed>,
+}
+
+/// Why a process answers no calls any more.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Closed {
+    pub(super) reason: String,
+    /// Whether the process ended without being told to.
+    pub(super) by_itself: bool,
+    /// The last lines of its stderr. Empty unless it ended by itself.
+    pub(super) last_words: String,
+}
+
+impl Closed {
+    pub(super) fn because(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), ..Self::default() }
+    }
+
+    /// Returns the reason for the client of a request. What the server wrote to its stderr is only for those who begin
+    /// to use the server: a gateway keeps that answer for its operators, and passes the others on.
+    pub(super) fn told(&self, to_beginner: bool) -> String {
+        match self.last_words.as_str() {
+            words if to_beginner && !words.is_empty() => format!("{}; its stderr ends with: {words}", self.reason),
+            _ => self.reason.clone(),
+        }
+    }
 }
 
 /// A call whose client waits for the answer.
@@ -49,6 +74,8 @@ pub(super) struct OpenCall {
     pub(super) to: Arc<Outbox>,
     /// Whether the client reads messages before the answer.
     pub(super) takes_events: bool,
+    /// Whether the call begins the use of the server; see [`ClientRequest::begins`](super::message::ClientRequest::begins).
+    pub(super) begins: bool,
 }
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::call_state::{CallState, OpenCall, SessionKey, refusal};
+use super::call_state::{CallState, Closed, OpenCall, SessionKey, refusal};
 use super::message::{self, About, ClientRequest, ServerMessage};
 use super::outbox::{Kind, Outbox};
 use crate::domain::raw::RawObject;
@@ -27,8 +27,8 @@ impl Calls {
     /// If the process has ended, or too many calls are under way.
     pub(super) fn open(&self, request: &ClientRequest, caller: &Caller<'_>) -> Result<u64, RpcError> {
         let mut state = self.lock();
-        if let Some(reason) = &state.closed {
-            return Err(RpcError::new(INTERNAL_ERROR, reason.clone()));
+        if let Some(closed) = &state.closed {
+            return Err(RpcError::new(INTERNAL_ERROR, closed.told(request.begins())));
         }
         if !state.has_room_for(caller.session) {
             return Err(RpcError::new(REFUSED, "too many calls of this server are under way: try again later"));
@@ -41,6 +41,7 @@ impl Calls {
             session: caller.session,
             to: Arc::clone(caller.outbox),
             takes_events: caller.takes_events,
+            begins: request.begins(),
         };
         state.open.insert(own, call);
         Ok(own)
@@ -108,24 +109,24 @@ impl Calls {
     }
 
     /// Why there will be no answers any more.
-    pub(super) fn why_closed(&self) -> Option<String> {
+    pub(super) fn why_closed(&self) -> Option<Closed> {
         self.lock().closed.clone()
     }
 
     /// Answers all calls with an error, those to come too: the process has ended.
-    pub(super) fn close(&self, reason: &str) {
+    pub(super) fn close(&self, closed: Closed) {
         let mut state = self.lock();
         if state.closed.is_some() {
             return;
         }
-        state.closed = Some(reason.to_owned());
+        state.closed = Some(closed.clone());
         let open = std::mem::take(&mut state.open);
         let sessions = std::mem::take(&mut state.sessions);
         state.asked.clear();
         state.abandoned.clear();
         drop(state);
         for call in open.into_values() {
-            call.to.answer(refusal(&call.id, INTERNAL_ERROR, reason), Kind::Error);
+            call.to.answer(refusal(&call.id, INTERNAL_ERROR, &closed.told(call.begins)), Kind::Error);
         }
         sessions.into_values().for_each(|stream| stream.close());
     }

@@ -92,7 +92,7 @@ async fn on_own(bridge: &Bridge, request: &ClientRequest, slot: Slot) -> Respons
 async fn on_shared(bridge: &Arc<Bridge>, request: &ClientRequest, slot: Slot) -> Response {
     let shared = match bridge.keeper.get().await {
         Ok(shared) => shared,
-        Err(none) => return unavailable(&request.id, &none.reason, none.retry_after.as_secs() + 1),
+        Err(none) => return unavailable(&request.id, &none.why.told(true), none.retry_after.as_secs() + 1),
     };
     let ask = || {
         let (context, process) = (Arc::clone(&bridge.context), Arc::clone(&shared.process));

@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::ask::AskedOnce;
+use super::call_state::Closed;
 use super::context::Context;
 use super::process::ServerProcess;
 use super::stderr;
@@ -59,7 +60,7 @@ pub(super) struct SharedProcess {
 /// Why there is no process, and when there may be one.
 #[derive(Debug, Clone)]
 pub(super) struct NoProcess {
-    pub(super) reason: String,
+    pub(super) why: Closed,
     pub(super) retry_after: Duration,
     /// Whether the last process did not answer `server/discover`.
     pub(super) is_legacy: bool,
@@ -69,9 +70,11 @@ impl KeeperState {
     /// Why there is no process before the pause is over.
     fn refusal(&self, rest: Duration) -> NoProcess {
         let ended = || self.current.as_ref()?.process.calls.why_closed();
-        let cause = self.failure.clone().or_else(ended).unwrap_or_else(|| "the server's process is ending".to_owned());
+        let why = self.failure.clone().map(Closed::because).or_else(ended);
+        let mut why = why.unwrap_or_else(|| Closed::because("the server's process is ending"));
+        why.reason.push_str("; it is started again after a pause");
         let is_legacy = self.current.as_ref().is_some_and(|last| last.is_legacy.load(Ordering::Acquire));
-        NoProcess { reason: format!("{cause}; it is started again after a pause"), retry_after: rest, is_legacy }
+        NoProcess { why, retry_after: rest, is_legacy }
     }
 
     fn next_pause(&self) -> Duration {

@@ -42,6 +42,13 @@ pub(super) struct ClientRequest {
     object: RawObject,
 }
 
+impl ClientRequest {
+    /// Whether clients send this request first.
+    pub(super) fn begins(&self) -> bool {
+        matches!(self.method.as_str(), "initialize" | "server/discover")
+    }
+}
+
 /// A message of the server.
 #[derive(Debug)]
 pub(super) enum ServerMessage {

@@ -1,6 +1,7 @@
 //! Serves an MCP server that speaks over stdio to clients over Streamable HTTP, inside the server's own container.
 //!
-//! Invariant: nothing of what messages contain is logged, nor the id of a session. No names are looked up, because the
+//! Invariant: nothing of what messages contain is logged, nor the id of a session. Of a line that is no message, the
+//! beginning may be. No names are looked up, because the
 //! program is linked statically and runs in images that have no C library.
 
 mod args;
@@ -9,6 +10,7 @@ mod call_state;
 mod calls;
 mod context;
 mod endpoint;
+mod environment;
 mod exchange;
 mod initialize;
 mod install;

@@ -9,6 +9,7 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::ask::ask_within;
+use super::call_state::Closed;
 use super::exchange::{Exchange, code_of, is_of_modern_era};
 use super::keeper::SharedProcess;
 use super::message::ClientRequest;
@@ -37,12 +38,14 @@ pub(super) async fn answer(
     }
     let shared = match bridge.sessionless.get().await {
         Ok(shared) => shared,
-        Err(none) if none.is_legacy => return legacy(&request.id),
-        Err(none) => return unavailable(&request.id, &none.reason, none.retry_after.as_secs() + 1),
+        Err(none) if none.is_legacy => return legacy(&request, Some(none.why)),
+        Err(none) => {
+            return unavailable(&request.id, &none.why.told(request.begins()), none.retry_after.as_secs() + 1);
+        }
     };
     let in_use = shared.usage.begin();
     if !is_modern(bridge, &shared).await {
-        return legacy(&request.id);
+        return legacy(&request, shared.process.calls.why_closed());
     }
     let mut exchange = Exchange::new(&bridge.context, &shared.process, in_use);
     exchange.is_modern = true;
@@ -85,8 +88,12 @@ fn discover() -> ClientRequest {
     ClientRequest::new("server/discover", &params)
 }
 
-/// The answer for a server of the legacy era, at which clients use `initialize`.
-fn legacy(id: &str) -> Response {
-    let error = RpcError::new(METHOD_NOT_FOUND, "the server is of the legacy era: begin a session with `initialize`");
-    refuse(StatusCode::BAD_REQUEST, id, &error)
+/// The answer for a server of the legacy era, at which clients use `initialize`. If its process has ended, `closed` says
+/// why, since that need not be because of its era.
+fn legacy(request: &ClientRequest, closed: Option<Closed>) -> Response {
+    let mut message = "the server is of the legacy era: begin a session with `initialize`".to_owned();
+    if let Some(closed) = closed.filter(|closed| request.begins() && closed.by_itself) {
+        message = format!("{message} ({})", closed.told(true));
+    }
+    refuse(StatusCode::BAD_REQUEST, &request.id, &RpcError::new(METHOD_NOT_FOUND, message))
 }

@@ -1,6 +1,6 @@
 //! One process of the server: starts it, reads and writes its pipes, and ends it.
 
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -10,12 +10,13 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
+use super::call_state::Closed;
 use super::calls::Calls;
 use super::context::Context;
 use super::reaper::kill_marked;
 use super::stderr;
 use super::stdout::StdoutReader;
-use crate::transport::{ProcessGroup, StdinQueue, stdin_queue};
+use crate::transport::{LastWords, ProcessEnd, ProcessGroup, StdinQueue, stdin_queue};
 
 /// How long to wait for the last output of a process that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -42,9 +43,10 @@ pub(super) struct CannotStart {
 }
 
 impl ServerProcess {
-    /// Starts the process. `label` stands before each line of its stderr.
+    /// Starts the process. `label` stands before each line of the log that is about it.
     pub(super) fn start(context: &Arc<Context>, label: Option<String>) -> Result<Arc<Self>, CannotStart> {
-        let Spawned { process, mark, stdin, stdout, stderr } = spawn(context, label)?;
+        let label = label.map(|label| format!("[{label}] ")).unwrap_or_default();
+        let Spawned { process, mark, stdin, stdout, stderr, last_words } = spawn(context, &label)?;
         let (queue, writer) = stdin_queue();
         let (stop, closed) = (CancellationToken::new(), CancellationToken::new());
         let server = Arc::new(Self {
@@ -54,17 +56,17 @@ impl ServerProcess {
             ended: CancellationToken::new(),
         });
         context.tasks.spawn(writer.run(stdin, stop.clone(), closed.clone()));
-        let (reader, of_reader) = (Arc::clone(&server), (Arc::clone(context), closed.clone()));
+        let (reader, of_reader) = (Arc::clone(&server), (Arc::clone(context), closed.clone(), label.clone()));
         let read = context.tasks.spawn(async move {
-            let (context, closed) = of_reader;
+            let (context, closed, label) = of_reader;
             let replies = |reply| reader.offer(reply);
-            StdoutReader::new(&reader.calls, replies, context.max_message).run(stdout, &context.budget).await;
+            StdoutReader::new(&reader.calls, replies, &context, &label).run(stdout).await;
             closed.cancel();
         });
         let (told, ending) = (Arc::clone(&server), context.ending.clone());
         context.tasks.spawn(async move {
             tokio::select! {
-                () = ending.cancelled() => told.calls.close("the bridge is ending"),
+                () = ending.cancelled() => told.calls.close(Closed::because("the bridge is ending")),
                 () = told.ended.cancelled() => {}
             }
             told.stop();
@@ -72,13 +74,16 @@ impl ServerProcess {
         let (watched, context_of_end) = (Arc::clone(&server), Arc::clone(context));
         context.tasks.spawn(async move {
             let pid = process.id();
-            let status = process.supervise(&stop, &context_of_end.hurry, &closed).await;
+            let end = process.supervise(&stop, &context_of_end.hurry, &closed).await;
             context_of_end.reaped(pid);
             // The process may have exited before what it started could be found through it.
             kill_marked(&mark).await;
-            last_words([read, stderr]).await;
+            last_output([read, stderr]).await;
             watched.ended.cancel();
-            watched.calls.close(&reason(status));
+            watched.calls.close(why(end, &last_words));
+            if let Some(end) = end {
+                stderr::say(format!("{label}the server's process has ended ({end})")).await;
+            }
         });
         Ok(server)
     }
@@ -124,9 +129,10 @@ struct Spawned {
     stdout: ChildStdout,
     /// The task that passes on its stderr.
     stderr: JoinHandle<()>,
+    last_words: Arc<LastWords>,
 }
 
-fn spawn(context: &Arc<Context>, label: Option<String>) -> Result<Spawned, CannotStart> {
+fn spawn(context: &Arc<Context>, label: &str) -> Result<Spawned, CannotStart> {
     let cannot = |error| CannotStart { name: context.command.clone(), error };
     let program = context.find().map_err(cannot)?;
     let mark = format!("{}-{}", std::process::id(), context.started.fetch_add(1, Ordering::Relaxed));
@@ -148,20 +154,27 @@ fn spawn(context: &Arc<Context>, label: Option<String>) -> Result<Spawned, Canno
     };
     own.insert(process.id());
     drop(own);
-    let stderr = context.tasks.spawn(stderr::pass_on(stderr, label));
-    Ok(Spawned { process, mark: format!("{MARK}={mark}"), stdin, stdout, stderr })
+    let last_words = Arc::default();
+    let stderr = stderr::pass_on(stderr, label.to_owned(), Arc::clone(context), Arc::clone(&last_words));
+    let stderr = context.tasks.spawn(stderr);
+    Ok(Spawned { process, mark: format!("{MARK}={mark}"), stdin, stdout, stderr, last_words })
 }
 
 /// Waits for the last output of a process that has ended. Others may still have its pipes.
-async fn last_words(readers: [JoinHandle<()>; 2]) {
+async fn last_output(readers: [JoinHandle<()>; 2]) {
     let aborts = readers.each_ref().map(JoinHandle::abort_handle);
     let _ = tokio::time::timeout(LAST_WORDS, join_all(readers)).await;
     aborts.iter().for_each(AbortHandle::abort);
 }
 
-fn reason(status: Option<ExitStatus>) -> String {
-    match status {
-        Some(status) => format!("the server's process has ended ({status})"),
-        None => "the server's process was stopped".to_owned(),
+/// Why there are no answers any more. `end` is `None` if the process was told to end.
+fn why(end: Option<ProcessEnd>, last_words: &LastWords) -> Closed {
+    match end {
+        Some(end) => Closed {
+            reason: format!("the server's process has ended ({end})"),
+            by_itself: true,
+            last_words: last_words.text(),
+        },
+        None => Closed::because("the server's process was stopped"),
     }
 }

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::args::{BridgeArgs, SessionMode};
 use super::context::Context;
 use super::endpoint::router;
+use super::environment;
 use super::keeper::Keeper;
 use super::reaper;
 use super::session::Sessions;
@@ -84,6 +85,8 @@ fn bridge_of(args: &BridgeArgs) -> Bridge {
         hurry: CancellationToken::new(),
         started: AtomicU64::new(0),
         own: Default::default(),
+        mask: environment::mask(std::env::vars_os()),
+        stray_logged: Default::default(),
     });
     let is_shared = args.session == SessionMode::Shared;
     Bridge {

@@ -1,24 +1,32 @@
 //! What a process writes to its stdout: messages, and lines that are none.
 
-use std::sync::Arc;
-
 use tokio::process::ChildStdout;
 
 use super::calls::Calls;
+use super::context::Context;
 use super::message::ServerMessage;
-use crate::domain::budget::{ByteBudget, Category};
+use super::stderr;
+use crate::domain::budget::Category;
 use crate::domain::invalid_message::{InvalidMessage, messages};
 use crate::domain::members::{MessageMembers, Whose, id_at_end};
 use crate::transport::{LinePiece, LineReader};
 
 /// How many bytes at the end of a line that is too long are searched for the id.
 const END: usize = 256;
+/// The maximum number of bytes at the beginning of a line that are read to make the text for the log.
+const READ_OF_IT: usize = 4096;
+/// The maximum number of characters of a line in the log.
+const SHOWN: usize = 200;
 
 pub(super) struct StdoutReader<'a, R> {
     calls: &'a Calls,
     /// Takes the answers to the server's requests that no client gets.
     reply: R,
-    max_message: usize,
+    context: &'a Context,
+    /// Stands before each line of the log that is about the process.
+    label: &'a str,
+    /// Whether it was already logged that the process writes lines that are no messages.
+    warned: bool,
     /// The line that is being skipped, if it answers a call and it is not yet known which one.
     skipped: Option<SkippedAnswer>,
 }
@@ -37,19 +45,19 @@ impl SkippedAnswer {
 }
 
 impl<'a, R: Fn(String)> StdoutReader<'a, R> {
-    pub(super) fn new(calls: &'a Calls, reply: R, max_message: usize) -> Self {
-        Self { calls, reply, max_message, skipped: None }
+    pub(super) fn new(calls: &'a Calls, reply: R, context: &'a Context, label: &'a str) -> Self {
+        Self { calls, reply, context, label, warned: false, skipped: None }
     }
 
     /// Reads until the end of the stream.
-    pub(super) async fn run(mut self, stdout: ChildStdout, budget: &Arc<ByteBudget>) {
-        let reservation = budget.reservation(Category::Answer);
-        let mut lines = LineReader::new(stdout, self.max_message, Some(reservation));
+    pub(super) async fn run(mut self, stdout: ChildStdout) {
+        let (reservation, max_message) = (self.context.budget.reservation(Category::Answer), self.context.max_message);
+        let mut lines = LineReader::new(stdout, max_message, Some(reservation));
         while let Ok(Some(piece)) = lines.next().await {
             match piece {
                 LinePiece::Line(line) | LinePiece::Last(line) => self.take(line),
                 LinePiece::Cut(beginning) => {
-                    let why = format!("the server's answer is larger than {} bytes", self.max_message);
+                    let why = format!("the server's answer is larger than {max_message} bytes");
                     self.take_beginning(beginning, why);
                 }
                 LinePiece::NoRoom(beginning) | LinePiece::Unasked(beginning) => {
@@ -64,7 +72,7 @@ impl<'a, R: Fn(String)> StdoutReader<'a, R> {
         }
     }
 
-    fn take(&self, line: &[u8]) {
+    fn take(&mut self, line: &[u8]) {
         for message in messages(line, true) {
             match std::str::from_utf8(message).ok().and_then(|text| Some((text, ServerMessage::parse(text)?))) {
                 Some((text, message)) => {
@@ -78,14 +86,32 @@ impl<'a, R: Fn(String)> StdoutReader<'a, R> {
     }
 
     /// Fails the calls that an invalid message answers. Other lines are passed over: servers log to stdout by mistake.
-    fn take_invalid(&self, text: &[u8]) {
+    fn take_invalid(&mut self, text: &[u8]) {
         let invalid = InvalidMessage::of(text, "the server's answer is not a valid message");
-        match invalid.whose {
-            _ if invalid.quoted => {}
-            Whose::Calls(ids) => ids.into_iter().for_each(|own| self.calls.fail(own, invalid.message)),
+        match &invalid.whose {
+            _ if invalid.quoted => self.warn(text, &invalid),
+            Whose::Calls(ids) => ids.iter().for_each(|own| self.calls.fail(*own, invalid.message)),
             Whose::SomeCall => self.calls.fail_all(invalid.message),
-            Whose::Nobody => {}
+            Whose::Nobody => self.warn(text, &invalid),
         }
+    }
+
+    /// Logs how the first line begins that is no message or, if the line may contain an answer, what is wrong with it.
+    fn warn(&mut self, text: &[u8], invalid: &InvalidMessage) {
+        if text.trim_ascii().is_empty() || std::mem::replace(&mut self.warned, true) || !self.context.may_log_stray() {
+            return;
+        }
+        let begins: String = if invalid.may_be_shown(text) {
+            self.context.mask.printable(&text[..text.len().min(READ_OF_IT)]).chars().take(SHOWN).collect()
+        } else {
+            invalid.message.to_owned()
+        };
+        // Nobody may be reading the log, so nothing waits for what is written to it.
+        tokio::spawn(stderr::say(format!(
+            "{}the server writes to stdout what is not an MCP message, which is passed over; it must log to \
+             stderr: {begins}",
+            self.label
+        )));
     }
 
     /// Fails the calls that a line answers of which only the beginning is read. If they are not named there, waits for

@@ -30,6 +30,12 @@ impl InvalidMessage {
         Self::new(message, whose)
     }
 
+    /// Whether the beginning of `text`, which this describes, may be logged. It must not be if the text answers a request
+    /// or may contain a part of a result.
+    pub fn may_be_shown(&self, text: &[u8]) -> bool {
+        self.whose == Whose::Nobody && memchr::memmem::find(text, b"result").is_none()
+    }
+
     fn new(message: &'static str, whose: Whose) -> Self {
         Self { message, whose, quoted: false }
     }

@@ -202,7 +202,8 @@ impl Failure {
 /// put its whole input into the message, and the record of the execution stores the messages of failures and denials.
 pub const MAX_MESSAGE: usize = 1024;
 
-fn cut(mut message: String) -> String {
+/// Cuts a message after [`MAX_MESSAGE`] bytes.
+pub(super) fn cut(mut message: String) -> String {
     if message.len() > MAX_MESSAGE {
         message.truncate(message.floor_char_boundary(MAX_MESSAGE));
         message.push_str("...");

@@ -80,6 +80,14 @@ impl Mask {
         }
     }
 
+    /// Returns text that a server wrote, for a log or a message: masked, without white space at the end, and with spaces
+    /// in the place of control characters other than tabs.
+    pub fn printable(&self, bytes: &[u8]) -> String {
+        let text = String::from_utf8_lossy(bytes);
+        let text = self.masked(&*text);
+        text.trim_end().chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect()
+    }
+
     /// Masks the strings, the member names and the numbers of a JSON text. Returns `None` if a value occurs in the
     /// text, but the text nests too deep to be parsed.
     pub fn masked_json(&self, json: Box<RawValue>) -> Option<Box<RawValue>> {

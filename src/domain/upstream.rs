@@ -10,6 +10,7 @@ use super::budget::NO_ROOM;
 use super::ids::ObjectKey;
 use super::log_level::LogLevel;
 use super::plan::UpstreamPlan;
+use super::plugin::cut;
 use super::secret::{Mask, SecretText};
 use super::version::Era;
 
@@ -111,6 +112,22 @@ pub enum UpstreamError {
     /// The connection ended before the answer.
     #[error("connection lost: {0}")]
     Lost(String),
+    /// The server's process ended by itself.
+    #[error("its process ended ({how}){}", tail("its stderr ends with", stderr))]
+    Exited {
+        /// The exit status or the signal.
+        how: String,
+        /// The last lines of its stderr, masked. Empty if there are none.
+        stderr: String,
+    },
+    /// The server answered a request of the gateway's own with an error.
+    #[error("protocol error: {what}{}", tail("it says", said))]
+    Refused {
+        /// The method and the code of the error.
+        what: String,
+        /// The server's message. Empty if there is none.
+        said: String,
+    },
     /// There was no answer within this time.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
@@ -135,10 +152,10 @@ impl UpstreamError {
     /// Returns the reason in the `Connected` condition and in metric labels.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Connect(_) | Self::Start(_) | Self::Lost(_) => "ConnectFailed",
+            Self::Connect(_) | Self::Start(_) | Self::Lost(_) | Self::Exited { .. } => "ConnectFailed",
             Self::Timeout(_) => "Timeout",
             Self::Unauthorized(_) => "Unauthorized",
-            Self::Protocol(_) => "ProtocolError",
+            Self::Protocol(_) | Self::Refused { .. } => "ProtocolError",
             Self::TooLarge(_) => "TooLarge",
             Self::NoRoom => NO_ROOM,
             Self::Cancelled => "Cancelled",
@@ -151,9 +168,25 @@ impl UpstreamError {
         match self {
             Self::Connect(_) => "it cannot be reached; the gateway's log says why".to_owned(),
             Self::Lost(_) => "connection lost; the gateway's log says why".to_owned(),
+            Self::Exited { how, .. } => format!("its process ended ({how}); the gateway's log says why"),
+            Self::Refused { what, .. } => format!("protocol error: {what}; the gateway's log says why"),
             other => other.to_string(),
         }
     }
+
+    /// Returns the error with secret values hidden in what the server said, and that cut after [`MAX_MESSAGE`] bytes.
+    #[must_use]
+    pub fn masked(self, mask: &Mask) -> Self {
+        match self {
+            Self::Refused { what, said } => Self::Refused { what, said: cut(mask.printable(said.as_bytes())) },
+            other => other,
+        }
+    }
+}
+
+/// Returns what a server said as the end of a message. Empty if it said nothing.
+fn tail(intro: &str, said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!("; {intro}: {said}") }
 }
 
 /// Something that an upstream reports without being asked.

@@ -1,5 +1,6 @@
 //! A child process that leads its own process group, and its end: gently first, then by force, with all that it started.
 
+use std::fmt;
 use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -14,6 +15,24 @@ use super::process_tree::Descendants;
 const GRACE: Duration = Duration::from_secs(2);
 /// How long to wait for the exit of a process that has closed its pipes.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// How a process ended that was not told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessEnd {
+    /// It exited, or was killed by somebody else.
+    Exited(ExitStatus),
+    /// It was ended because it closed its stdin or stdout and lived on.
+    Closed,
+}
+
+impl fmt::Display for ProcessEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(status) => status.fmt(f),
+            Self::Closed => f.write_str("it had closed its stdin or stdout"),
+        }
+    }
+}
 
 /// A running process and its group.
 #[derive(Debug)]
@@ -38,13 +57,13 @@ impl ProcessGroup {
     /// Waits until the process has exited, or `stop`, `hurry` or `closed` is cancelled. `closed` means that the process
     /// no longer reads or writes its pipes. Then ends the whole group and, if the process was still running, its other
     /// descendants. Cancels `stop`, at which the caller closes the process's stdin. `hurry` skips the pauses. Returns
-    /// the exit status, or `None` if the process was told to end.
+    /// how the process ended, or `None` if it was told to end.
     pub async fn supervise(
         mut self,
         stop: &CancellationToken,
         hurry: &CancellationToken,
         closed: &CancellationToken,
-    ) -> Option<ExitStatus> {
+    ) -> Option<ProcessEnd> {
         let exited = tokio::select! {
             status = self.child.wait() => Some(status),
             () = stop.cancelled() => None,
@@ -55,13 +74,13 @@ impl ProcessGroup {
         // Once the process has exited, its descendants can no longer be found through it.
         let started = if exited.is_none() { Descendants::of(self.pid) } else { Descendants::default() };
         stop.cancel();
-        let status = match exited {
-            Some(status) => status,
-            None => self.end(hurry).await,
+        let end = match exited {
+            Some(status) => status.ok().map(ProcessEnd::Exited),
+            None => self.end(hurry).await.ok().map(|_| ProcessEnd::Closed),
         };
         self.signal(Signal::KILL);
         started.kill();
-        if asked { None } else { status.ok() }
+        end.filter(|_| !asked)
     }
 
     /// Ends a process whose stdin is closed: waits for it to exit, then sends SIGTERM, then SIGKILL. If `hurry` is

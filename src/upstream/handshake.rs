@@ -4,17 +4,19 @@
 //! The modern era is tried first. Any answer that does not prove a modern server leads to `initialize`, so that old
 //! servers are reached too, however they answer an unknown method (MCP 2026-07-28, versioning; backward compatibility).
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::method::Method;
-use crate::domain::plan::EraSetting;
+use crate::domain::plan::{EraSetting, UpstreamPlan};
 use crate::domain::quoted::Quoted;
 use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION};
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 
-use super::request_failure::{ErrorFields, code_of, is_of_hop};
+use super::request_failure::{ErrorFields, code_of, is_of_hop, refused};
 
 /// The next step of a handshake.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,6 +47,12 @@ impl Handshake {
             _ => HandshakeStep::Discover,
         };
         Self { setting, discovered: u8::from(last_step == HandshakeStep::Discover), last_step }
+    }
+
+    /// How long to wait for the answer to `server/discover`: at most `longest`, and half of `limit`, the time for the
+    /// handshake. All of it if no other step can follow.
+    pub(super) fn patience(&self, longest: Duration, limit: Duration) -> Duration {
+        if self.setting == EraSetting::Modern { limit } else { longest.min(limit / 2) }
     }
 
     pub(super) fn first(&self) -> HandshakeStep {
@@ -86,37 +94,44 @@ impl Handshake {
                 Err(error) => HandshakeStep::Failed(error),
             },
             Ok(Answer::Error(error)) => {
-                let code = code_of(&error);
                 // A slow modern server may have received `server/discover` although the gateway no longer waits for its
                 // answer. Such a server refuses `initialize` with this code, so it is asked once more.
-                if code == Some(UNSUPPORTED_VERSION) && self.setting == EraSetting::Auto && self.discovered < 2 {
+                if code_of(&error) == Some(UNSUPPORTED_VERSION)
+                    && self.setting == EraSetting::Auto
+                    && self.discovered < 2
+                {
                     self.discovered += 1;
                     self.last_step = HandshakeStep::Discover;
                     return HandshakeStep::Discover;
                 }
-                HandshakeStep::Failed(refused(Method::Initialize, code))
+                HandshakeStep::Failed(refused(Method::Initialize, &error))
             }
             Err(error) => HandshakeStep::Failed(error),
         }
     }
 }
 
-fn refused(method: Method, code: Option<i64>) -> UpstreamError {
-    let code = code.map_or_else(|| "an unreadable error".to_owned(), |code| format!("error {code}"));
-    UpstreamError::Protocol(format!("it answered {method} with {code}"))
+/// Returns the error for a handshake that was not done in time. `limit` is the time that it had, and `stderr` what the
+/// process wrote to its stderr last.
+pub(super) fn late(plan: &UpstreamPlan, limit: Duration, stderr: &str) -> UpstreamError {
+    let connect = Duration::from_millis(u64::from(plan.connect_timeout_ms));
+    let first = if limit > connect { ", which the first start of a process has at least" } else { "" };
+    let said = if stderr.is_empty() { String::new() } else { format!("; its stderr ends with: {stderr}") };
+    let ms = plan.connect_timeout_ms;
+    UpstreamError::Connect(format!("no handshake within {limit:?}{first} (spec.timeouts.connectMs is {ms}){said}"))
 }
 
 /// Judges the error with which a server answered `server/discover`. Returns `Ok` if the server may support a legacy
 /// version, or `Err` if the error proves that it is a modern server that the gateway cannot use.
 fn judge_error(error: &RawValue) -> Result<UpstreamError, UpstreamError> {
-    let Ok(error) = serde_json::from_str::<ErrorFields>(error.get()) else {
-        return Ok(refused(Method::Discover, None));
+    let refusal = refused(Method::Discover, error);
+    let Ok(fields) = serde_json::from_str::<ErrorFields>(error.get()) else {
+        return Ok(refusal);
     };
-    let refusal = refused(Method::Discover, Some(error.code));
-    match error.code {
+    match fields.code {
         HEADER_MISMATCH | CAPABILITY_REQUIRED => Err(refusal),
         UNSUPPORTED_VERSION => {
-            let supported = error.data.as_ref().and_then(|d| d.get("supported")).and_then(|s| s.as_array());
+            let supported = fields.data.as_ref().and_then(|d| d.get("supported")).and_then(|s| s.as_array());
             let is_known = |v: &serde_json::Value| v.as_str().is_some_and(|v| LEGACY_VERSIONS.contains(&v));
             match supported {
                 Some(versions) if !versions.iter().any(is_known) => {
@@ -218,8 +233,6 @@ fn read_initialization(result: &RawValue) -> Result<ServerFacts, UpstreamError> 
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn result(text: &str) -> Result<Answer, UpstreamError> {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::request_failure::refused;
 use crate::domain::definition::for_clients;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::quoted::Quoted;
@@ -64,8 +65,9 @@ impl ListReader {
     pub(super) fn add(&mut self, kind: ItemKind, answer: &Answer) -> Result<Option<String>, UpstreamError> {
         let method = kind.listed_by();
         let protocol = |fault: String| UpstreamError::Protocol(fault);
-        let Answer::Result(result) = answer else {
-            return Err(protocol(format!("it answered {method} with an error")));
+        let result = match answer {
+            Answer::Result(result) => result,
+            Answer::Error(error) => return Err(refused(method, error)),
         };
         let page: Option<Page<'_>> = serde_json::from_str(result.get()).ok();
         let (items, next) = page

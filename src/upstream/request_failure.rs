@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::domain::method::Method;
 use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, UNSUPPORTED_VERSION};
 use crate::domain::upstream::UpstreamError;
 use crate::domain::version::Era;
@@ -40,6 +41,17 @@ pub(super) struct ErrorFields {
 
 pub(super) fn code_of(error: &RawValue) -> Option<i64> {
     serde_json::from_str::<ErrorFields>(error.get()).ok().map(|e| e.code)
+}
+
+/// Returns the error for a request of the gateway's own that the server answered with `error`.
+pub(super) fn refused(method: Method, error: &RawValue) -> UpstreamError {
+    #[derive(Deserialize)]
+    struct ErrorMessage {
+        message: String,
+    }
+    let code = code_of(error).map_or_else(|| "an unreadable error".to_owned(), |code| format!("error {code}"));
+    let said = serde_json::from_str::<ErrorMessage>(error.get()).map(|error| error.message).unwrap_or_default();
+    UpstreamError::Refused { what: format!("it answered {method} with {code}"), said }
 }
 
 /// The server rejected the headers, capabilities or protocol version of the gateway itself (MCP 2026-07-28). The error

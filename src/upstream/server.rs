@@ -140,7 +140,7 @@ impl Server {
         loop {
             let request = McpRequest::List(ItemKind::Tool, cursor.as_deref());
             let (answer, lease) = self.ask(request, Purpose::Care, None, limit).await?;
-            cursor = list.add(ItemKind::Tool, &answer)?;
+            cursor = list.add(ItemKind::Tool, &answer).map_err(|error| error.masked(&self.plan.target.mask()))?;
             if cursor.is_none() {
                 let mut listed = list.finish();
                 lease.note_tools(&mut listed);
@@ -185,9 +185,9 @@ impl Server {
         loop {
             let lease = match self.slot.current(purpose) {
                 Some(lease) => lease,
-                None => tokio::time::timeout_at(deadline, self.lease(purpose, false))
-                    .await
-                    .unwrap_or_else(|_| Err(UpstreamError::Connect(format!("not connected within {limit:?}"))))?,
+                None => tokio::time::timeout_at(deadline, self.lease(purpose, false)).await.unwrap_or_else(|_| {
+                    Err(UpstreamError::Connect(format!("not connected within the {limit:?} of the request")))
+                })?,
             };
             match lease.ask(request, to, deadline - Instant::now()).await {
                 Ok(answer) => return Ok((answer, lease)),
@@ -217,10 +217,7 @@ impl Connector {
         let before = *lock(&self.era);
         let made = self.open(before, &slot).await;
         *lock(&self.era) = made.as_ref().ok().map(|link| link.facts().era);
-        let link = made.map_err(|error| match error {
-            UpstreamError::Timeout(limit) => UpstreamError::Connect(format!("no handshake within {limit:?}")),
-            error => error,
-        })?;
+        let link = made.map_err(|error| error.masked(&self.target.mask()))?;
         let facts = link.facts();
         let key = &self.target.plan.key;
         tracing::info!(upstream = %key, era = facts.era.as_str(), version = facts.version, "connected");

@@ -2,8 +2,8 @@
 //! group, so that the processes that it starts end together with it.
 
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::process::{Child, Command};
@@ -16,7 +16,7 @@ use super::open_requests::OpenRequests;
 use super::pipes::ProcessPipes;
 use super::stderr_log::StderrLog;
 use super::stdout_reader::StdoutReader;
-use crate::transport::{ProcessGroup, find, stdin_queue};
+use crate::transport::{LastWords, ProcessEnd, ProcessGroup, find, stdin_queue};
 use crate::upstream::context::UpstreamContext;
 
 /// The variables of the gateway's own environment that a process inherits.
@@ -25,10 +25,11 @@ const INHERITED: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TMPDIR"];
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Starts the process. The caller cancels the returned token when the handshake is done. If the process ends on its own
-/// after that, an event reports it.
+/// after that, an event reports it. `last_words` receives what it writes to its stderr.
 pub(super) fn start(
     target: &Target,
     shared: &Arc<UpstreamContext>,
+    last_words: &Arc<LastWords>,
 ) -> Result<(ProcessPipes, CancellationToken), UpstreamError> {
     let mut child = spawn(target, shared)?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take(), ProcessGroup::new(child));
@@ -37,7 +38,7 @@ pub(super) fn start(
     };
     let (queue, writer) = stdin_queue();
     let (calls, stop, ready) = (Arc::new(OpenRequests::new()), CancellationToken::new(), CancellationToken::new());
-    let (ended, last_words) = (CancellationToken::new(), Arc::new(Mutex::default()));
+    let (ended, last_words) = (CancellationToken::new(), Arc::clone(last_words));
     let wire = ProcessPipes {
         calls: Arc::clone(&calls),
         stdin: queue,
@@ -53,10 +54,9 @@ pub(super) fn start(
     shared.tasks.spawn(StdoutReader::new(target, shared, wire.clone()).run(stdout));
     let supervisor = Supervisor { target: Arc::clone(target), shared: Arc::clone(shared), calls, ready: ready.clone() };
     shared.tasks.spawn(async move {
-        let status = process.supervise(&stop, &supervisor.shared.hurry, &ended).await;
+        let end = process.supervise(&stop, &supervisor.shared.hurry, &ended).await;
         let _ = tokio::time::timeout(LAST_WORDS, logged).await;
-        let last = std::mem::take(&mut *last_words.lock().unwrap_or_else(PoisonError::into_inner));
-        supervisor.report_end(status, last);
+        supervisor.report_end(end, &last_words);
     });
     Ok((wire, ready))
 }
@@ -96,18 +96,17 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    /// Fails all waiting requests, because the process has ended. `status` is `None` if the process was told to end.
-    fn report_end(&self, status: Option<ExitStatus>, last: String) {
+    /// Fails all waiting requests, because the process has ended. `end` is `None` if the process was told to end.
+    fn report_end(&self, end: Option<ProcessEnd>, last_words: &LastWords) {
         let key = &self.target.plan.key;
-        let reason = match status {
-            Some(status) if last.is_empty() => format!("the process ended ({status})"),
-            Some(status) => format!("the process ended ({status}): {last:.300}"),
-            None => "it was stopped".to_owned(),
+        let reason = match end {
+            Some(end) => UpstreamError::Exited { how: end.to_string(), stderr: last_words.text() },
+            None => UpstreamError::Lost("it was stopped".to_owned()),
         };
-        if status.is_some() && self.ready.is_cancelled() {
+        if end.is_some() && self.ready.is_cancelled() {
             tracing::warn!(upstream = %key, "{reason}");
             self.shared.events.push(UpstreamEvent::Disconnected(key.clone()));
         }
-        self.calls.close(UpstreamError::Lost(reason));
+        self.calls.close(reason);
     }
 }

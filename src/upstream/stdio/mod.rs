@@ -15,18 +15,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, ServerFacts, Target, UpstreamError};
-use crate::domain::version::BATCH_VERSION;
-use crate::domain::version::Era;
+use crate::domain::version::{BATCH_VERSION, Era};
+use crate::transport::LastWords;
 
 use self::open_requests::OpenRequest;
 use self::pipes::ProcessPipes;
 use super::context::UpstreamContext;
-use super::handshake::{Handshake, HandshakeStep};
+use super::handshake::{Handshake, HandshakeStep, late};
 use super::request_failure::RequestFailure;
 use super::wire::{self, McpRequest};
 
 /// The longest wait for an answer to `server/discover`. Old servers may never send one.
 const DISCOVERY: Duration = Duration::from_secs(10);
+/// How long to wait for the end of a process that does not read any more, and so for the reason.
+const END: Duration = Duration::from_secs(1);
 /// How long a request still waits after the process has written a line that quotes the answer. A server that logs its
 /// messages to stdout may still send the answer itself.
 const DOUBT: Duration = Duration::from_secs(1);
@@ -48,11 +50,16 @@ impl ServerProcess {
         before: Option<Era>,
         limit: Duration,
     ) -> Result<Self, UpstreamError> {
+        let last_words = Arc::default();
+        let start = |before| {
+            let handshake = Handshake::new(target.plan.era, before);
+            Self::start(target, shared, handshake, limit, &last_words)
+        };
         let handshake = async {
-            match Self::start(target, shared, Handshake::new(target.plan.era, before), limit).await {
-                Err((UpstreamError::Lost(_), HandshakeStep::Discover)) => {
-                    let legacy = Handshake::new(target.plan.era, Some(Era::Legacy));
-                    Self::start(target, shared, legacy, limit).await
+            match start(before).await {
+                Err((UpstreamError::Exited { .. } | UpstreamError::Lost(_), HandshakeStep::Discover)) => {
+                    last_words.clear();
+                    start(Some(Era::Legacy)).await
                 }
                 outcome => outcome,
             }
@@ -60,8 +67,8 @@ impl ServerProcess {
         match tokio::time::timeout(limit, handshake).await {
             Ok(Ok(process)) => Ok(process),
             Ok(Err((UpstreamError::Lost(reason), _))) => Err(UpstreamError::Connect(reason)),
+            Ok(Err((UpstreamError::Timeout(_), _))) | Err(_) => Err(late(&target.plan, limit, &last_words.text())),
             Ok(Err((error, _))) => Err(error),
-            Err(_) => Err(UpstreamError::Timeout(limit)),
         }
     }
 
@@ -71,8 +78,10 @@ impl ServerProcess {
         shared: &Arc<UpstreamContext>,
         mut handshake: Handshake,
         limit: Duration,
+        last_words: &Arc<LastWords>,
     ) -> Result<Self, (UpstreamError, HandshakeStep)> {
-        let (wire, ready) = child::start(target, shared).map_err(|error| (error, HandshakeStep::Initialize))?;
+        let (wire, ready) =
+            child::start(target, shared, last_words).map_err(|error| (error, HandshakeStep::Initialize))?;
         // Ends the process on every return except the successful one.
         let guard = wire.stop.clone().drop_guard();
         let mut step = handshake.first();
@@ -80,22 +89,24 @@ impl ServerProcess {
             let outcome = match &step {
                 HandshakeStep::Discover => {
                     let asked = wire.ask(McpRequest::Discover, Era::Modern, None);
-                    let limit = DISCOVERY.min(limit / 2);
+                    let limit = handshake.patience(DISCOVERY, limit);
                     tokio::time::timeout(limit, asked).await.unwrap_or(Err(UpstreamError::Timeout(limit).into()))
                 }
                 _ => wire.ask(McpRequest::Initialize, Era::Legacy, None).await,
             };
             match handshake.next(outcome.map_err(UpstreamError::from)) {
                 HandshakeStep::Done(facts) => {
-                    if facts.era == Era::Legacy && wire.send(wire::INITIALIZED.into()).await.is_err() {
-                        return Err((UpstreamError::Lost("it ended".into()), HandshakeStep::Initialize));
+                    if facts.era == Era::Legacy
+                        && let Err(failure) = wire.send(wire::INITIALIZED.into()).await
+                    {
+                        return Err((wire.why_ended(failure.into()).await, HandshakeStep::Initialize));
                     }
                     wire.batches.store(facts.version == BATCH_VERSION, Ordering::Release);
                     guard.disarm();
                     ready.cancel();
                     return Ok(Self { wire, facts });
                 }
-                HandshakeStep::Failed(error) => return Err((error, step)),
+                HandshakeStep::Failed(error) => return Err((wire.why_ended(error).await, step)),
                 next => step = next,
             }
         }
@@ -135,6 +146,14 @@ impl Drop for ServerProcess {
 }
 
 impl ProcessPipes {
+    /// Returns how the process ended, in the place of the loss of the connection that was noticed first.
+    async fn why_ended(&self, error: UpstreamError) -> UpstreamError {
+        match error {
+            UpstreamError::Lost(_) => tokio::time::timeout(END, self.calls.closed()).await.unwrap_or(error),
+            other => other,
+        }
+    }
+
     async fn ask(
         &self,
         request: McpRequest<'_>,

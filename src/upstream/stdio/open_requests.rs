@@ -129,6 +129,17 @@ impl OpenRequests {
         }
     }
 
+    /// Waits until all requests have failed, and returns why.
+    pub(super) async fn closed(&self) -> UpstreamError {
+        loop {
+            let emptied = self.emptied.notified();
+            if let Some(reason) = &self.lock().closed {
+                return reason.clone();
+            }
+            emptied.await;
+        }
+    }
+
     /// Whether answers can still arrive.
     pub(super) fn is_open(&self) -> bool {
         self.lock().closed.is_none()

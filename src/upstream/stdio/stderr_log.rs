@@ -1,6 +1,6 @@
 //! Logs what a process writes to its stderr, up to a number of lines per second.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::process::ChildStderr;
 
@@ -8,7 +8,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::secret::Mask;
 use crate::domain::upstream::Target;
 use crate::transport::flow::Flow;
-use crate::transport::{LinePiece, LineReader};
+use crate::transport::{LastWords, LinePiece, LineReader};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::metrics::{Dropped, UpstreamMetrics};
 
@@ -21,17 +21,16 @@ pub(super) struct StderrLog {
     upstream: ObjectKey,
     mask: Mask,
     metrics: UpstreamMetrics,
-    last: Arc<Mutex<String>>,
+    last_words: Arc<LastWords>,
     /// How many lines were left out of the log since the last message about this.
     left_out: u64,
 }
 
 impl StderrLog {
-    /// Creates the log of a process of `target`. `last` receives each line, so that it holds the last one when the
-    /// process ends.
-    pub(super) fn new(target: &Target, shared: &UpstreamContext, last: Arc<Mutex<String>>) -> Self {
+    /// Creates the log of a process of `target`. `last_words` receives each line.
+    pub(super) fn new(target: &Target, shared: &UpstreamContext, last_words: Arc<LastWords>) -> Self {
         let (upstream, metrics) = (target.plan.key.clone(), shared.metrics.clone());
-        Self { upstream, mask: target.mask(), metrics, last, left_out: 0 }
+        Self { upstream, mask: target.mask(), metrics, last_words, left_out: 0 }
     }
 
     /// Logs until the end of the stream.
@@ -41,9 +40,9 @@ impl StderrLog {
         while let Ok(Some(piece)) = lines.next().await {
             let cost = piece.cost();
             if let LinePiece::Line(line) | LinePiece::Last(line) | LinePiece::Cut(line) = piece {
-                let text = printable(&self.mask, line);
+                let text = self.mask.printable(line);
                 if !text.is_empty() {
-                    self.take(text, &mut logged);
+                    self.take(&text, &mut logged);
                 }
             }
             bytes.spend(cost).await;
@@ -51,7 +50,8 @@ impl StderrLog {
         self.say_left_out();
     }
 
-    fn take(&mut self, text: String, logged: &mut Flow) {
+    fn take(&mut self, text: &str, logged: &mut Flow) {
+        self.last_words.add(text);
         if logged.take(1) {
             self.say_left_out();
             tracing::info!(target: "hawsepipe::server", upstream = %self.upstream, "{text}");
@@ -59,7 +59,6 @@ impl StderrLog {
             self.left_out += 1;
             self.metrics.dropped(&self.upstream.name, Dropped::Log);
         }
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
 
     fn say_left_out(&mut self) {
@@ -68,12 +67,4 @@ impl StderrLog {
             tracing::warn!(upstream = %self.upstream, lines, "lines of its stderr were left out: it writes more than {LINES} a second");
         }
     }
-}
-
-/// Returns text that a process wrote, without the secrets of its configuration and without white space at the end.
-/// Control characters other than tabs are replaced with spaces.
-pub(super) fn printable(mask: &Mask, bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let text = mask.masked(&*text);
-    text.trim_end().chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect()
 }

@@ -7,7 +7,6 @@ use serde_json::value::RawValue;
 use tokio::process::ChildStdout;
 
 use super::pipes::ProcessPipes;
-use super::stderr_log::printable;
 use crate::domain::budget::Category;
 use crate::domain::invalid_message::{self, InvalidMessage};
 use crate::domain::members::{MessageMembers, Whose, number};
@@ -178,7 +177,7 @@ impl StdoutReader {
     /// immediately.
     fn take_broken(&mut self, text: &[u8], fault: InvalidMessage) -> bool {
         let (whose, quoted, message) = (fault.whose.clone(), fault.quoted, fault.message);
-        let shown = server_message::may_be_shown(&fault, text);
+        let shown = fault.may_be_shown(text);
         let reason = UpstreamError::from(fault);
         match whose {
             Whose::Calls(ids) if quoted => ids.into_iter().for_each(|id| self.wire.calls.doubt(id, reason.clone())),
@@ -198,7 +197,7 @@ impl StdoutReader {
 
     fn beginning(&self, line: &[u8]) -> String {
         let line = &line[..line.len().min(READ_OF_IT)];
-        printable(&self.target.mask(), line).chars().take(SHOWN).collect()
+        self.target.mask().printable(line).chars().take(SHOWN).collect()
     }
 
     /// Counts a line that is not a message, unless it is empty. For the first such line, logs how it begins or, if

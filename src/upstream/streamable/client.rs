@@ -1,6 +1,7 @@
 //! The HTTP client of one upstream, with its endpoint, its headers and its pool of connections.
 
 use std::error::Error;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub(super) struct Client {
     pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
     uri: Uri,
     headers: HeaderMap,
+    /// The setting of how long a connection may take, for messages.
+    connect_time: String,
 }
 
 impl Client {
@@ -43,14 +46,16 @@ impl Client {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(Duration::from_millis(u64::from(target.plan.connect_timeout_ms))));
+        let connect_ms = target.plan.connect_timeout_ms;
+        tcp.set_connect_timeout(Some(Duration::from_millis(u64::from(connect_ms))));
         let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
         let pool = Pool::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_max_idle_per_host(IDLE)
             .pool_idle_timeout(IDLE_TIME)
             .build(connector.wrap_connector(tcp));
-        Ok(Self { pool, uri, headers: headers(target, instance)? })
+        let connect_time = format!("spec.timeouts.connectMs is {connect_ms}");
+        Ok(Self { pool, uri, headers: headers(target, instance)?, connect_time })
     }
 
     pub(super) fn uri(&self) -> &Uri {
@@ -75,6 +80,7 @@ impl Client {
         *request.headers_mut() = headers;
         self.pool.request(request).await.map_err(|error| {
             let words = chain(&error);
+            let words = if is_late(&error) { format!("{words} ({})", self.connect_time) } else { words };
             if error.is_connect() { UpstreamError::Connect(words) } else { UpstreamError::Lost(words) }
         })
     }
@@ -83,6 +89,18 @@ impl Client {
 /// Returns the message of an error and of its causes. hyper's messages contain no URLs and no headers.
 pub(super) fn chain(error: &dyn Error) -> String {
     causes(error).chars().take(300).collect()
+}
+
+/// Whether a connection was not made in time.
+fn is_late(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Parses a URL and removes user, password and fragment: credentials belong in headers, and error messages contain the

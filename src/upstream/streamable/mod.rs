@@ -25,7 +25,7 @@ use self::client::same_origin_redirect;
 pub(super) use self::connection::HttpEndpoint;
 use self::connection::{Connection, PROTOCOL_VERSION, SESSION_ID};
 use self::http_reply::HttpReply;
-use super::handshake::{Handshake, HandshakeStep};
+use super::handshake::{Handshake, HandshakeStep, late};
 use super::request_failure::{HopRefusal, RequestFailure, is_of_version};
 use super::wire::{self, McpRequest};
 
@@ -50,8 +50,8 @@ impl HttpSession {
         limit: Duration,
     ) -> Result<Self, UpstreamError> {
         match tokio::time::timeout(limit, Self::shake_hands(endpoint, before, limit)).await {
+            Ok(Err(UpstreamError::Timeout(_))) | Err(_) => Err(late(&endpoint.target.plan, limit, "")),
             Ok(outcome) => outcome,
-            Err(_) => Err(UpstreamError::Timeout(limit)),
         }
     }
 
@@ -67,7 +67,7 @@ impl HttpSession {
                 HandshakeStep::Discover => (McpRequest::Discover, Era::Modern),
                 _ => (McpRequest::Initialize, Era::Legacy),
             };
-            let limit = if era == Era::Modern { DISCOVERY.min(limit / 2) } else { limit };
+            let limit = if era == Era::Modern { handshake.patience(DISCOVERY, limit) } else { limit };
             let asked = tokio::time::timeout(limit, First::ask(endpoint, request, era)).await;
             let (outcome, first) = match asked.unwrap_or(Err(UpstreamError::Timeout(limit))) {
                 Ok((answer, first)) => (Ok(answer), Some(first)),

@@ -3,7 +3,8 @@
 use super::*;
 use crate::fixtures::node_module;
 use crate::gateway::harness::{Folder, Gateway};
-use crate::gateway::parts::{external, tools_of};
+use crate::gateway::outcomes::seen::list;
+use crate::gateway::parts::{external, tools_of, until};
 
 #[tokio::test]
 async fn a_gateway_serves_the_tools_of_servers_behind_bridges() {
@@ -41,4 +42,28 @@ async fn a_gateway_serves_the_tools_of_servers_behind_bridges() {
     gateway
         .until_answer("legacy__echo", &json!({"message": "again"}), "/result/content/0/text", &json!("Echo: again"))
         .await;
+}
+
+#[tokio::test]
+async fn the_last_lines_of_a_server_that_ends_at_its_start_reach_the_gateways_status_and_no_client() {
+    for mode in ["--session=PerSession", "--session=Shared"] {
+        let bridge = Bridge::start(&[mode], &["sh", "-c", "echo 'npm error 404 no such package' >&2; exit 4"]);
+        let folder = Folder::new();
+        folder.write("manifests.yaml", &external("up", &bridge.url()));
+        let gateway = Gateway::start(&folder);
+        let http = Http::new();
+        until("the status says why", async || {
+            let upstreams = list(&gateway, "upstreams").await;
+            let said = upstreams[0]["error"].as_str().unwrap_or_default();
+            said.contains("(exit status: 4)") && said.contains("its stderr ends with: npm error 404 no such package")
+        })
+        .await;
+        gateway.logged(|line| line["message"].as_str().is_some_and(|said| said.contains("npm error 404")));
+        let answer = http.call_raw(&gateway.url(), "up__echo", "{}", &json!({})).await;
+        assert!(
+            answer.body.contains("it answered initialize with error") && !answer.body.contains("npm"),
+            "{}",
+            answer.body
+        );
+    }
 }

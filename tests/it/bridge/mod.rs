@@ -6,6 +6,7 @@ mod clients;
 mod ending;
 mod gateways;
 mod modern;
+mod said;
 mod sessions;
 mod shared;
 

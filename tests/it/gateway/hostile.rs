@@ -79,7 +79,7 @@ async fn answers_of_hostile_servers() {
         ("wrong-id", "{}", Result("the right one")),
         ("twice", "{}", Result("once")),
         ("flood", r#"{"lines":20000}"#, Result("flooded")),
-        ("die", "{}", Error(-32603, "connection lost")),
+        ("die", "{}", Error(-32603, "its process ended (exit status: 3)")),
     ] {
         provoke(&session, "stdio", tool, arguments, &comes).await;
     }

@@ -118,7 +118,7 @@ async fn what_a_server_says_as_it_ends_is_for_the_log_alone() {
     let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["up"]).await;
     let http = Http::new();
-    for (said, words) in [("out of ink", "connection lost"), ("no paper", "it cannot be reached")] {
+    for (said, words) in [("out of ink", "(exit status: 3)"), ("no paper", "(exit status: 4)")] {
         let answer = http.call_raw(&gateway.url(), "up__print", "{}", &json!({"hawsepipe.dev/trace": true})).await;
         let error = &answer.json()["error"];
         assert_eq!(error["data"]["reason"], "ConnectFailed", "{}", answer.body);

@@ -1,6 +1,7 @@
 //! The adapter to MCP servers, against real ones and, where no real one misbehaves on demand, against fakes.
 
 mod broken;
+mod ends;
 mod eras;
 mod fake;
 mod hostile;

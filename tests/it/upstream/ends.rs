@@ -1,0 +1,115 @@
+//! What is said of a server that ends before it is connected, does not connect in time, or refuses the gateway.
+
+use hawsepipe::domain::plan::EraSetting;
+use serde_json::json;
+
+use super::fake::{Fake, answer, legacy_or, typed};
+use super::life::marker;
+use super::*;
+
+/// Fails to connect to a process that runs this script with a secret in its environment.
+async fn fails(script: &str, era: EraSetting) -> UpstreamError {
+    let mut target = process("sh", &["-c", script]);
+    (target.plan.era, target.values) = (era, vec![secret("TOKEN", "swordfish")]);
+    let upstreams = started(target);
+    let error = upstreams.probe(PATIENCE).await.unwrap_err();
+    upstreams.shutdown().await;
+    error
+}
+
+#[tokio::test]
+async fn a_process_that_ends_before_or_in_its_handshake_says_how_and_its_last_lines() {
+    let discovered = r#"read -r _; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'"#;
+    for (script, how, stderr) in [
+        (
+            "printf 'no package\\n\\nfor \\033[1m%s\\n' $TOKEN >&2; exit 7",
+            "exit status: 7",
+            "no package | for  [1m[secret]",
+        ),
+        ("exit 0", "exit status: 0", ""),
+        ("echo full >&2; kill -9 $$", "signal: 9 (SIGKILL)", "full"),
+        (&format!("{discovered}; echo bye >&2; exit 5"), "exit status: 5", "bye"),
+        ("exec >&-; echo shut >&2; read -r _; read -r _; sleep 9", "it had closed its stdin or stdout", "shut"),
+    ] {
+        for era in [EraSetting::Auto, EraSetting::Legacy, EraSetting::Modern] {
+            if era != EraSetting::Auto && script.starts_with(discovered) {
+                continue;
+            }
+            let error = fails(script, era).await;
+            let expected = UpstreamError::Exited { how: how.into(), stderr: stderr.into() };
+            assert_eq!(error, expected, "{script} {era:?}");
+            let tail = if stderr.is_empty() { String::new() } else { format!("; its stderr ends with: {stderr}") };
+            assert_eq!(error.to_string(), format!("its process ended ({how}){tail}"));
+            // No Guard has checked what the server wrote.
+            assert_eq!(error.to_client(), format!("its process ended ({how}); the gateway's log says why"));
+            assert_eq!(error.reason(), "ConnectFailed");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_writes_much_as_it_ends_is_quoted_within_bounds() {
+    let error = fails("yes 'a long line of a log' | head -n 100000 >&2; echo last >&2; exit 1", EraSetting::Auto).await;
+    let said = error.to_string();
+    assert!(said.ends_with(" | last") && said.len() < 1200, "{said}");
+}
+
+#[tokio::test]
+async fn a_process_that_is_late_names_the_setting_and_its_last_lines() {
+    let once = std::env::temp_dir().join(marker("hawsepipe-once"));
+    // It connects once, since a first start may take longer. The second one waits for something.
+    let init = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{}}}"#;
+    let script = format!(
+        "if [ -e \"$0\" ]; then echo 'ok to proceed?' >&2; sleep 60; fi; read -r _; echo '{init}'; touch \"$0\"; read -r _"
+    );
+    let mut target = process("sh", &["-c", &script, &once.to_string_lossy()]);
+    (target.plan.era, target.plan.connect_timeout_ms) = (EraSetting::Legacy, 700);
+    let upstreams = started(target);
+    upstreams.probe(PATIENCE).await.unwrap();
+    until("the first one ended", || once.exists()).await;
+    let mut said = String::new();
+    while !said.contains("no handshake") {
+        said = upstreams.probe(PATIENCE).await.map_or_else(|error| error.to_string(), |_| String::new());
+    }
+    let expected = "cannot be reached: no handshake within 700ms (spec.timeouts.connectMs is 700); its stderr ends \
+                    with: ok to proceed?";
+    assert_eq!(said, expected);
+    upstreams.shutdown().await;
+    std::fs::remove_file(&once).unwrap();
+}
+
+#[tokio::test]
+async fn an_http_server_that_is_late_names_the_setting() {
+    // It takes connections and never reads.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    for era in [EraSetting::Auto, EraSetting::Legacy, EraSetting::Modern] {
+        let mut target = external(format!("http://{}/mcp", listener.local_addr().unwrap()));
+        (target.plan.era, target.plan.connect_timeout_ms) = (era, 300);
+        let error = started(target).probe(PATIENCE).await.unwrap_err();
+        let expected = "cannot be reached: no handshake within 300ms (spec.timeouts.connectMs is 300)";
+        assert_eq!(error.to_string(), expected, "{era:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_says_as_it_refuses_the_gateway_is_kept_for_the_log() {
+    let refusal = |seen: &fake::Seen| {
+        let error = json!({"code": -32603, "message": "no key:\nswordfish"});
+        typed(200, "application/json", json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}).to_string())
+    };
+    let of = |fake: &Fake| UpstreamTarget { values: vec![secret("x-key", "swordfish")], ..external(&fake.url) };
+    let fake = Fake::start(move |seen| refusal(seen)).await;
+    let connecting = started(of(&fake)).probe(PATIENCE).await.unwrap_err();
+    let fake = Fake::start(move |seen| match seen.rpc() {
+        "tools/list" => refusal(seen),
+        _ => legacy_or(seen, &|seen| answer(seen, "{}")),
+    })
+    .await;
+    let listing = started(of(&fake)).list_tools(PATIENCE).await.unwrap_err();
+    for (error, method) in [(connecting, "initialize"), (listing, "tools/list")] {
+        let what = format!("protocol error: it answered {method} with error -32603; ");
+        assert_eq!(error.to_string(), format!("{what}it says: no key: [secret]"));
+        assert_eq!(error.to_client(), format!("{what}the gateway's log says why"));
+        assert_eq!(error.reason(), "ProtocolError");
+    }
+}
