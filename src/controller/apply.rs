@@ -16,6 +16,7 @@ use kube::{Api, ResourceExt};
 
 pub(super) use self::fault::ApplyError;
 use super::build::{self, BuildError, BuiltRevision};
+use super::changes;
 use super::compiled::KeptPlans;
 use super::ever_seen;
 use super::index::{self, WantedIndex};
@@ -60,6 +61,8 @@ pub(super) struct SnapshotStore {
     /// Digests of the objects in each kept revision, by revision name.
     pub(super) revisions: BTreeMap<String, Arc<Digests>>,
     pub(super) plans: KeptPlans,
+    /// What the newest plan was made for, for the log.
+    pub(super) why: String,
     refused: Option<Refused>,
     damaged: Option<Damaged>,
 }
@@ -117,7 +120,7 @@ impl SnapshotStore {
         }
         self.write_index(writer, &api, owner, &index).await?;
         self.note_in_force(planned, newest);
-        self.clean(writer, &api, &what).await.map_err(failed)?;
+        self.clean(writer, &api, owner, &what).await.map_err(failed)?;
         built.map(drop).map_err(Into::into)
     }
 
@@ -130,7 +133,7 @@ impl SnapshotStore {
         let api: Api<GatewaySnapshot> = Api::namespaced(writer.client.clone(), &owner.key.namespace);
         self.write_index(writer, &api, owner, &index).await?;
         let what = format!("gatewaysnapshots in {}", owner.key.namespace);
-        self.clean(writer, &api, &what).await.map_err(|error| ApplyError::Request { what, error })
+        self.clean(writer, &api, owner, &what).await.map_err(|error| ApplyError::Request { what, error })
     }
 
     /// Builds the revision that holds `plan`; `wanted` is its [`PlannedGateway::wanted`].
@@ -227,6 +230,7 @@ impl SnapshotStore {
         if let Some(gone) = index::crowded_out(self.index.as_ref(), &index) {
             tracing::warn!(gateway = %owner.key, gone, "there is no room for older revisions: they are not kept");
         }
+        changes::indexed(owner, self.index.as_ref(), &index, &self.why);
         self.version = applied.resource_version();
         self.generation = applied.metadata.generation;
         self.written = SeenMark::default();
@@ -289,11 +293,21 @@ impl SnapshotStore {
     }
 
     /// Deletes shards that no kept revision names.
-    async fn clean(&mut self, writer: &Writer, api: &Api<GatewaySnapshot>, what: &str) -> Result<(), RequestError> {
-        for name in self.forget_revisions() {
-            writer.delete(api, what, &name).await?;
-            self.shards.remove(&name);
-            self.deleted.insert(name, Instant::now());
+    async fn clean(
+        &mut self,
+        writer: &Writer,
+        api: &Api<GatewaySnapshot>,
+        owner: &Owner,
+        what: &str,
+    ) -> Result<(), RequestError> {
+        let unused = self.forget_revisions();
+        for name in &unused {
+            writer.delete(api, what, name).await?;
+            self.shards.remove(name);
+            self.deleted.insert(name.clone(), Instant::now());
+        }
+        if !unused.is_empty() {
+            tracing::info!(gateway = %owner.key, shards = unused.len(), "what no kept revision needs is deleted");
         }
         Ok(())
     }

@@ -91,6 +91,11 @@ impl Contests {
         self.0.insert(plural, contest);
     }
 
+    /// Whether the object was written before, and had this uid then.
+    pub(super) fn is_of_last_write(&self, plural: &str, uid: Option<&str>) -> bool {
+        self.0.get(plural).is_some_and(|contest| contest.uid.is_some() && contest.uid.as_deref() == uid)
+    }
+
     /// Returns when the next object that was written a short time ago may be written again.
     pub(super) fn again(&self, now: Instant) -> Option<Instant> {
         self.0.values().map(|contest| contest.again).filter(|again| now < *again).min()

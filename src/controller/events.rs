@@ -1,4 +1,5 @@
-//! Publishes Kubernetes Events when conditions become bad, when there are new warnings, and when `Ready` becomes true.
+//! Publishes Kubernetes Events when conditions become bad, when there are new warnings, and when `Ready` becomes true. The
+//! log has the same.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -39,7 +40,11 @@ impl Events {
             serde_json::from_value(status.get("conditions").cloned().unwrap_or_default()).unwrap_or_default();
         let new = new_warnings(&before, &now, warnings);
         for event in changes(&before, &now).into_iter().chain(new) {
+            tracing::info!(object = %object.id, reason = event.reason, "{}", event.note.as_deref().unwrap_or_default());
             self.publish(object, &event).await;
+        }
+        for over in over(&before, &now) {
+            tracing::info!(object = %object.id, "{over} is over");
         }
     }
 
@@ -75,6 +80,17 @@ fn changes(before: &[Condition], now: &[Condition]) -> Vec<Event> {
     };
     let changed = now.iter().filter(|condition| !same(condition));
     changed.filter_map(event).collect()
+}
+
+/// Returns the conditions that were present while they were bad, and are not any more.
+fn over<'a>(before: &'a [Condition], now: &[Condition]) -> Vec<&'a str> {
+    let gone = before.iter().filter(|b| is_bad(&b.r#type) && now.iter().all(|c| c.r#type != b.r#type));
+    gone.map(|condition| condition.r#type.as_str()).collect()
+}
+
+/// Whether a condition of this type is bad, and present only while it is true.
+fn is_bad(word: &str) -> bool {
+    ConditionType::parse(word).is_some_and(ConditionType::is_bad_while_true)
 }
 
 /// Returns the Events for warnings that are new in the message of `Accepted`.
@@ -165,5 +181,7 @@ mod tests {
         assert!(told(&bad, &bad).is_empty());
         let good = [condition("Accepted", True, "Accepted"), condition("Ready", True, "Ready")];
         assert_eq!(told(&bad, &good), ["Ready"]);
+        assert_eq!(over(&bad, &good), ["Refusing"]);
+        assert!(over(&bad, &bad).is_empty() && over(&good, &bad).is_empty());
     }
 }

@@ -170,6 +170,8 @@ struct LeaseKeeper {
     settings: LeaseSettings,
     leadership: Leadership,
     observed: Option<ObservedLease>,
+    /// Who led when the log last said so.
+    leader: Option<String>,
     /// The pauses while access to the lease is forbidden.
     forbidden: Doubling,
 }
@@ -177,7 +179,7 @@ struct LeaseKeeper {
 impl LeaseKeeper {
     fn new(client: Client, settings: LeaseSettings, leadership: Leadership) -> Self {
         let api = Api::namespaced(client, &settings.namespace);
-        Self { api, settings, leadership, observed: None, forbidden: FORBIDDEN_PAUSES }
+        Self { api, settings, leadership, observed: None, leader: None, forbidden: FORBIDDEN_PAUSES }
     }
 
     /// Takes or renews the lease if possible. Returns how long to wait until the next attempt.
@@ -188,6 +190,11 @@ impl LeaseKeeper {
             Ok(Ok(holds)) => {
                 self.forbidden = FORBIDDEN_PAUSES;
                 self.leadership.set(holds.then_some(began + DURATION - MARGIN));
+                if holds {
+                    self.observed = None;
+                }
+                let other = || self.observed.as_ref().and_then(|seen| seen.holder.clone());
+                self.tell(if holds { Some(self.settings.holder.clone()) } else { other() });
             }
             // A lease that this process holds stays valid until it expires, so nothing changes here.
             Ok(Err(error)) => {
@@ -202,8 +209,24 @@ impl LeaseKeeper {
         }
         if !self.leadership.leads() {
             self.leadership.set(None);
+            if self.leader.as_ref() == Some(&self.settings.holder) {
+                self.tell(None);
+            }
         }
         wait
+    }
+
+    /// Logs who leads, if that changed.
+    fn tell(&mut self, leader: Option<String>) {
+        if leader == self.leader {
+            return;
+        }
+        match &leader {
+            Some(leader) if *leader == self.settings.holder => tracing::info!(leader, "this operator leads"),
+            Some(leader) => tracing::info!(leader, "another operator leads"),
+            None => tracing::info!("this operator does not lead any more"),
+        }
+        self.leader = leader;
     }
 
     /// Reads the lease, and takes or renews it if possible. Returns whether this process holds it afterwards.

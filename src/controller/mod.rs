@@ -11,6 +11,7 @@ mod apply;
 mod backoff;
 mod build;
 mod cache_sync;
+mod changes;
 mod compared;
 mod compiled;
 mod condition_type;

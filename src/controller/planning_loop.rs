@@ -1,6 +1,7 @@
 //! The loop that writes the snapshots that result from the custom resources. It runs a round after each change, and at
 //! least once a minute.
 
+mod causes;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span, instrument};
 
+use self::causes::{Causes, names};
 use self::step::{Step, step};
 use super::apply::SnapshotStore;
 use super::compiled::{self, CompiledObjects, RunningPlan};
@@ -40,13 +42,10 @@ use crate::telemetry::trace_context::{Cause, TARGET};
 
 /// How long a round waits for further changes after the first, so that they are compiled together.
 const TOGETHER: Duration = Duration::from_millis(5);
-/// Maximum number of changed objects that the trace span of a round names.
-const MAX_NAMED: usize = 8;
 
-/// Returns the trace span of a round, with up to [`MAX_NAMED`] of the objects that changed.
+/// Returns the trace span of a round, with some of the objects that changed.
 fn traced(objects: usize, edited: &[ObjectId]) -> Span {
-    let names: Vec<_> = edited.iter().take(MAX_NAMED).map(ToString::to_string).collect();
-    debug_span!(target: TARGET, "reconcile", objects, changed = edited.len(), names = names.join(", "))
+    debug_span!(target: TARGET, "reconcile", objects, changed = edited.len(), names = names(edited))
 }
 
 /// The planning loop, and what it remembers between rounds.
@@ -71,6 +70,8 @@ pub(super) struct PlanningLoop<I> {
     unread: BTreeMap<ObjectKey, String>,
     /// The trace of the round that compiled `compiled`.
     cause: Cause,
+    /// What the next plans are made for.
+    causes: Causes,
     /// The term in which the last round took place; `None` if this process did not lead.
     term: Option<u64>,
     /// Whether the last round applied a plan.
@@ -111,6 +112,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             compiled: Arc::default(),
             unread: BTreeMap::new(),
             cause: Cause::default(),
+            causes: Causes::default(),
             term: None,
             led: false,
             faults: Vec::new(),
@@ -159,16 +161,22 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         let (objects, edited) = self.lowering.read(self.watches.objects());
         // Most rounds find no change, and are not traced.
         let span = if leads && !edited.is_empty() { traced(objects.len(), &edited) } else { Span::none() };
-        let mut changed = self.dereference(&objects, &span).await || !edited.is_empty();
+        let referred = self.dereference(&objects, &span).await;
         self.hear();
-        changed |= self.take_news(began);
+        let news = self.take_news(began);
+        self.causes.add(&edited, referred, news);
+        let changed = referred || news || !edited.is_empty();
         let step = step(leads, self.led, changed, || self.is_held(&objects));
         self.led = matches!(step, Step::Apply | Step::Compile);
         if matches!(step, Step::StandBy | Step::Hold) {
             self.parsing.rest();
         }
         match step {
-            Step::StandBy | Step::Hold => return LONGEST_RETRY,
+            Step::StandBy => {
+                self.causes.clear();
+                return LONGEST_RETRY;
+            }
+            Step::Hold => return LONGEST_RETRY,
             Step::Apply => return self.apply(false).await,
             Step::Compile => {}
         }
@@ -264,7 +272,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         self.parsing.inspect(&mut inputs).await;
         let (own, protocols) = compiled::check_standalone(&mut inputs);
         let code = compiled::applied_code(&inputs);
-        let mut before = std::mem::take(&mut self.gateways);
+        let (mut before, why) = (std::mem::take(&mut self.gateways), self.causes.take());
         let (mut unread, snapshots) = (BTreeMap::new(), self.watches.snapshots_by_owner());
         for gateway in objects.iter().filter(|object| object.id.kind == Kind::MCPGateway) {
             self.writer.pulse.beats();
@@ -272,6 +280,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             let kept = before.remove(key).filter(|kept| kept.planned.owner.uid == gateway.uid());
             let seen = snapshots.get(gateway.uid()).map(Vec::as_slice).unwrap_or_default();
             if let Some(mut kept) = kept {
+                kept.stored.why.clone_from(&why);
                 let running = self.running(gateway, &mut kept.stored, seen).await;
                 let (previous, plans, loading) = (&kept.planned.plan, &kept.stored.plans, &mut kept.loading);
                 let planned = compiled::plan(gateway, &mut inputs, Some(previous), running.as_ref(), plans, loading);
@@ -289,11 +298,15 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
                     continue;
                 }
             };
+            stored.why.clone_from(&why);
             let running = self.running(gateway, &mut stored, seen).await;
             let mut loading = LoadReports::stored(stored.index.as_ref(), &plans);
             let newest = plans.first().map(Arc::as_ref);
             let planned = compiled::plan(gateway, &mut inputs, newest, running.as_ref(), &stored.plans, &mut loading);
             self.gateways.insert(key.clone(), GatewayReconciler::new(planned, stored, loading, None));
+        }
+        for gateway in before.keys().filter(|key| !self.gateways.contains_key(key)) {
+            tracing::info!(%gateway, "the MCPGateway is gone; Kubernetes deletes what belongs to it");
         }
         self.compiled = Arc::new(CompiledObjects::new(objects, own, protocols, code));
         self.unread = unread;

@@ -12,6 +12,7 @@ use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 
 use super::apply::ApplyError;
+use super::changes;
 use super::owner::Owner;
 use super::pods::Pods;
 use super::rights::RequestError;
@@ -58,6 +59,7 @@ impl SealSecret {
         let created = api.create(&params, &secret);
         match writer.attempt(&format!("create {what}"), &secret.name_any(), created).await {
             Ok(_) => {
+                changes::created(owner, &format!("Secret {namespace}/{}", secret.name_any()));
                 (self.there, self.again) = (Some(Instant::now()), None);
                 Ok(())
             }

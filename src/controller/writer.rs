@@ -78,30 +78,32 @@ impl Writer {
     where
         K: Clone + DeserializeOwned + Debug,
     {
-        self.delete_with(api, what, name, &DeleteParams::default()).await
+        self.delete_with(api, what, name, &DeleteParams::default()).await.map(drop)
     }
 
+    /// Returns whether the object existed.
     async fn delete_with<K>(
         &self,
         api: &Api<K>,
         what: &str,
         name: &str,
         params: &DeleteParams,
-    ) -> Result<(), RequestError>
+    ) -> Result<bool, RequestError>
     where
         K: Clone + DeserializeOwned + Debug,
     {
         let deleted = async {
             match api.delete(name, params).await {
-                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-                other => other.map(drop),
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+                other => other.map(|_| true),
             }
         };
         self.attempt(&format!("delete {what}"), name, deleted).await
     }
 
-    /// Deletes the object that was seen with this metadata, but not a later one of the same name.
-    pub(super) async fn delete_this<K>(&self, api: &Api<K>, what: &str, seen: &ObjectMeta) -> Result<(), RequestError>
+    /// Deletes the object that was seen with this metadata, but not a later one of the same name. Returns whether it
+    /// existed.
+    pub(super) async fn delete_this<K>(&self, api: &Api<K>, what: &str, seen: &ObjectMeta) -> Result<bool, RequestError>
     where
         K: Clone + DeserializeOwned + Debug,
     {

@@ -61,8 +61,7 @@ impl OwnedObjects {
         }
         let written = written.map_err(failed)?;
         let object = format!("Deployment {namespace}/{name}");
-        let of = (&*object, wanted.digest());
-        self.contests.wrote(Deployment::plural(&()), of, (ours, written.uid()), Instant::now());
+        self.wrote(round, Deployment::plural(&()), (&object, wanted.digest()), (ours, &written.metadata));
         Ok(())
     }
 }
