@@ -50,11 +50,29 @@ pub async fn send(
         ExchangeError::Silent => {
             anyhow!("{url} did not answer within {}. --timeout SECONDS waits longer", seconds(silence))
         }
-        ExchangeError::Lost(why) => anyhow!(NoAnswer(format!(
-            "no gateway answers at {url} ({why}). Start one with `hawsepipe run -f PATH`, or name its address: {flag}"
-        ))),
+        ExchangeError::Lost(why) => anyhow!(NoAnswer(no_answer(url, &why, flag, is_in_pod()))),
         ExchangeError::TooLarge => anyhow!("{url} answered with more than {MAX_ANSWER} bytes"),
     })
+}
+
+/// Whether this process runs in a pod (Kubernetes sets the variable in every container).
+fn is_in_pod() -> bool {
+    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+}
+
+/// Says that no gateway answers, and what to do.
+fn no_answer(url: &str, why: &str, flag: &str, in_pod: bool) -> String {
+    let advice = match in_pod {
+        true => format!(
+            "Run the command in a gateway's pod, `kubectl exec -n NAMESPACE deployment/NAME-gateway -- hawsepipe ...`; where \
+             the MCPGateway sets other ports, name the address: {flag}"
+        ),
+        false => format!(
+            "Start one with `hawsepipe run -f PATH`, or name its address: {flag}. Of a gateway in a cluster: `kubectl exec \
+             -n NAMESPACE deployment/NAME-gateway -- hawsepipe ...`"
+        ),
+    };
+    format!("no gateway answers at {url} ({why}). {advice}")
 }
 
 /// Why there is no complete answer.
@@ -198,4 +216,19 @@ pub fn encode(text: &str) -> String {
         }
         encoded
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::no_answer;
+
+    #[test]
+    fn what_does_not_work_in_a_pod_is_not_advised_there() {
+        let advice = |in_pod| no_answer("http://127.0.0.1:9090", "refused", "--admin ADDR", in_pod);
+        assert!(advice(false).contains("`hawsepipe run -f PATH`") && !advice(true).contains("hawsepipe run"));
+        for told in [advice(false), advice(true)] {
+            let starts = told.starts_with("no gateway answers at http://127.0.0.1:9090 (refused). ");
+            assert!(starts && told.contains("--admin ADDR") && told.contains("kubectl exec"), "{told}");
+        }
+    }
 }

@@ -17,6 +17,7 @@ use kube::{Api, Client};
 use self::names::{key, object};
 use self::rights::{SecretNames, manifests};
 use super::output::print_line;
+use super::refused::Asked;
 use crate::api::canonical;
 use crate::api::lower::{Lowered, Place, document};
 use crate::api::plugin::Plugin;
@@ -87,12 +88,14 @@ async fn from_cluster(objects: &[ObjectId]) -> anyhow::Result<SecretNames> {
 }
 
 async fn fetch(client: &Client, id: &ObjectId) -> anyhow::Result<DynamicObject> {
-    let resource = match id.kind {
-        Kind::Plugin => ApiResource::erase::<Plugin>(&()),
-        _ => ApiResource::erase::<MCPUpstream>(&()),
+    let namespace = Some(id.key.namespace.as_str());
+    let (resource, asked) = match id.kind {
+        Kind::Plugin => (ApiResource::erase::<Plugin>(&()), Asked::of::<Plugin>(&["get"], namespace)),
+        _ => (ApiResource::erase::<MCPUpstream>(&()), Asked::of::<MCPUpstream>(&["get"], namespace)),
     };
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &id.key.namespace, &resource);
-    let found = api.get_opt(&id.key.name).await.with_context(|| format!("{id} cannot be read"))?;
+    let unread = |error| asked.failed(&format!("{id} cannot be read; -f reads its manifest instead"), &error);
+    let found = api.get_opt(&id.key.name).await.map_err(unread)?;
     found.with_context(|| format!("there is no {id} in the cluster"))
 }
 

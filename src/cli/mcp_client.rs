@@ -127,7 +127,8 @@ fn not_mcp(url: &str, status: StatusCode, body: &str) -> String {
     let said = said.as_ref().and_then(|value| value.pointer("/error/message")?.as_str());
     let said = said.map(|said| format!(" ({said})")).unwrap_or_default();
     format!(
-        "{url} is not an MCP endpoint: it answered with HTTP {}{said}. `hawsepipe run` logs where its endpoints are",
+        "{url} is not an MCP endpoint: it answered with HTTP {}{said}. A gateway logs where its endpoints are; name one with \
+         --url URL",
         status.as_u16()
     )
 }

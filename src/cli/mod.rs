@@ -25,6 +25,7 @@ mod ordered_json;
 mod output;
 mod plugin;
 mod programs;
+mod refused;
 mod rollback;
 mod run;
 mod seal_key;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::cluster::key;
 use super::output::print_line;
+use super::refused::Asked;
 use super::snapshot::Stored;
 use crate::api::gateway::MCPGateway;
 use crate::domain::ids::ObjectKey;
@@ -69,7 +70,9 @@ pub async fn rollback(args: RollbackArgs) -> anyhow::Result<ExitCode> {
 async fn apply(client: Client, key: &ObjectKey, spec: Value) -> anyhow::Result<Value> {
     let resource = ApiResource::erase::<MCPGateway>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client, &key.namespace, &resource);
-    let there = api.get_opt(&key.name).await.with_context(|| format!("MCPGateway {key} cannot be read"))?;
+    let asked = |verbs: &'static [&'static str]| Asked::of::<MCPGateway>(verbs, Some(&key.namespace));
+    let unread = |error| asked(&["get", "patch"]).failed(&format!("MCPGateway {key} cannot be read"), &error);
+    let there = api.get_opt(&key.name).await.map_err(unread)?;
     let there = there.with_context(|| format!("there is no MCPGateway {key}"))?;
     let mut ours = json!({
         "apiVersion": resource.api_version,
@@ -81,6 +84,7 @@ async fn apply(client: Client, key: &ObjectKey, spec: Value) -> anyhow::Result<V
         ours["spec"] = spec;
     }
     let applied = api.patch(&key.name, &PatchParams::apply(FIELD_MANAGER), &Patch::Apply(&ours)).await;
-    let applied = applied.with_context(|| format!("spec.pinnedRevision of MCPGateway {key} cannot be set"))?;
+    let unset = format!("spec.pinnedRevision of MCPGateway {key} cannot be set");
+    let applied = applied.map_err(|error| asked(&["patch", "get"]).failed(&unset, &error))?;
     Ok(serde_json::to_value(applied)?)
 }

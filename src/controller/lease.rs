@@ -262,7 +262,7 @@ impl LeaseKeeper {
             return;
         }
         if let Err(error) = release(&self.api, &self.settings).await {
-            tracing::warn!(%error, "the lease cannot be given back; it ends by itself");
+            tracing::warn!(error = words(&error), "the lease cannot be given back; it ends by itself");
         }
     }
 }

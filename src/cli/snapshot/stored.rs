@@ -9,6 +9,7 @@ use kube::{Api, Client, ResourceExt};
 use crate::api::item::Item;
 use crate::api::pack;
 use crate::api::snapshot::{GATEWAY_LABEL, GatewaySnapshot, PART_LABEL, Shard, SnapshotIndex, SnapshotRevision};
+use crate::cli::refused::Asked;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
 
@@ -23,7 +24,8 @@ pub async fn indices(client: Client, namespace: Option<&str>) -> anyhow::Result<
         None => Api::all(client),
     };
     let params = ListParams::default().labels(&format!("{PART_LABEL}=index"));
-    let list = api.list(&params).await.context("gatewaysnapshots cannot be listed")?;
+    let asked = Asked::of::<GatewaySnapshot>(&["list"], namespace);
+    let list = api.list(&params).await.map_err(|error| asked.failed("gatewaysnapshots cannot be listed", &error))?;
     let indices = list.items.into_iter().filter_map(|Item(object)| {
         let key = ObjectKey::new(object.namespace()?, object.spec.gateway);
         Some((key, object.spec.index?))
@@ -48,8 +50,10 @@ impl Stored {
     pub async fn read(client: Client, key: ObjectKey) -> anyhow::Result<Self> {
         let api: Api<Item<GatewaySnapshot>> = Api::namespaced(client, &key.namespace);
         let params = ListParams::default().labels(&format!("{GATEWAY_LABEL}={}", key.name));
-        let list = api.list(&params).await;
-        let list = list.with_context(|| format!("gatewaysnapshots in {} cannot be listed", key.namespace))?;
+        let asked = Asked::of::<GatewaySnapshot>(&["list"], Some(&key.namespace));
+        let list = api.list(&params).await.map_err(|error| {
+            asked.failed(&format!("gatewaysnapshots in {} cannot be listed", key.namespace), &error)
+        })?;
         let (mut index, mut shards) = (None, HashMap::new());
         for Item(object) in list.items {
             let name = object.name_any();

@@ -145,3 +145,31 @@ async fn a_pin_of_somebody_else_is_left_to_them() {
     let refused = operated.print(&["rollback", "main", &second]).await.unwrap_err();
     assert!(refused.contains("spec.pinnedRevision of MCPGateway") && refused.contains("conflict"), "{refused}");
 }
+
+#[tokio::test]
+async fn a_right_that_is_missing_is_told_with_commands_that_give_it() {
+    let operated = Operated::start().await;
+    compiled(&operated).await;
+    let (cluster, namespace) = (operated.cluster, &operated.namespace);
+    cluster.make_account(namespace, "reader").await;
+    let token = cluster.token(namespace, "reader", &[]).await;
+    let asks = async |arguments: &[&str]| cluster.hawsepipe(Some(&token), arguments).await;
+    let who = format!("ServiceAccount {namespace}/reader may not");
+    let main = format!("{namespace}/main");
+    for (arguments, part) in [
+        (&["snapshot"][..], "list gatewaysnapshots.hawsepipe.dev in all namespaces. Or name one namespace with -n."),
+        (&["rollback", &main, "--unpin"], "get mcpgateways.hawsepipe.dev in namespace"),
+        (&["grant", &format!("{namespace}/up"), "--to", "other/main"], "get mcpupstreams.hawsepipe.dev in namespace"),
+    ] {
+        let refused = asks(arguments).await.unwrap_err();
+        assert!(refused.contains(&format!("{who} {part}")) && !refused.contains("Status {"), "{refused}");
+    }
+    let refused = asks(&["snapshot", &main]).await.unwrap_err();
+    let commands: Vec<_> = refused.lines().filter_map(|line| line.trim().strip_prefix("kubectl ")).collect();
+    assert_eq!(commands.len(), 2, "{refused}");
+    for command in commands {
+        cluster.kubectl(&command.split(' ').collect::<Vec<_>>(), "").await.unwrap();
+    }
+    let printed = until("the right is given", async || asks(&["snapshot", &main]).await.ok()).await;
+    assert!(printed.contains("up.example"), "{printed}");
+}
