@@ -79,7 +79,7 @@ fn changes(before: &[Condition], now: &[Condition]) -> Vec<Event> {
             .any(|b| b.r#type == condition.r#type && b.reason == condition.reason && b.status == condition.status)
     };
     let changed = now.iter().filter(|condition| !same(condition));
-    changed.filter_map(event).collect()
+    changed.filter_map(|condition| event(condition, now)).collect()
 }
 
 /// Returns the conditions that were present while they were bad, and are not any more.
@@ -110,17 +110,36 @@ fn new_warnings(before: &[Condition], now: &[Condition], warnings: &[Problem]) -
 }
 
 /// Returns the Event for a condition that is new: a Warning if the condition is bad, except for `Ready`, and a Normal
-/// Event if `Ready` is true. A condition with the reason `Pending` causes no Event.
-fn event(condition: &Condition) -> Option<Event> {
+/// Event if `Ready` is true. A condition with the reason `Pending` causes no Event. `now` are all conditions.
+fn event(condition: &Condition, now: &[Condition]) -> Option<Event> {
     let known = ConditionType::parse(&condition.r#type)?;
     let is_ready = known == ConditionType::Ready;
     let good = (condition.status == ConditionStatus::True) != known.is_bad_while_true();
     if condition.reason == Reason::Pending.as_str() || (good != is_ready) {
         return None;
     }
-    let message = if condition.message.is_empty() { "everything it needs is there" } else { &condition.message };
+    let message = if condition.message.is_empty() { remark(now) } else { condition.message.clone() };
     let type_ = if good { EventType::Normal } else { EventType::Warning };
     Some(Event { type_, ..bad(&condition.reason, &format!("{}: {message}", condition.r#type)) })
+}
+
+/// Returns what is to say of an object that is ready: an object that is not used was tried by no pod, and one that is in
+/// effect may be so only in part.
+fn remark(now: &[Condition]) -> String {
+    let find = |wanted: ConditionType| {
+        let is = |c: &&Condition| c.r#type == wanted.as_str() && c.status == ConditionStatus::True;
+        now.iter().find(is)
+    };
+    if find(ConditionType::Programmed).is_some_and(|programmed| programmed.reason == Reason::NotUsed.as_str()) {
+        return "no chain that a gateway takes names it, so that no pod has loaded it or looked for what it names"
+            .into();
+    }
+    let mut parts: Vec<_> = now.iter().map(|c| c.r#type.as_str()).filter(|word| is_bad(word)).collect();
+    parts.extend(find(ConditionType::Accepted).filter(|accepted| !accepted.message.is_empty()).map(|_| "Accepted"));
+    match parts.is_empty() {
+        true => "everything it needs is there".to_owned(),
+        false => format!("it is in effect, except for what the conditions {} say", parts.join(", ")),
+    }
 }
 
 /// Returns an Event of type Warning.
@@ -163,6 +182,30 @@ mod tests {
         };
         assert_eq!(told(&before, &now), ["NotImplemented"]);
         assert!(told(&now, &now).is_empty() && told(&now, &before).is_empty());
+    }
+
+    #[test]
+    fn only_what_pods_tried_is_said_to_have_everything_that_it_needs() {
+        use ConditionStatus::True;
+        let note = |others: Vec<Condition>| {
+            let now = [others, vec![condition("Ready", True, "Ready")]].concat();
+            let told = changes(&[], &now).into_iter().find(|event| event.reason == "Ready").unwrap();
+            told.note.unwrap()
+        };
+        let accepted =
+            |message: &str| Condition { message: message.to_owned(), ..condition("Accepted", True, "Accepted") };
+        let programmed = condition("Programmed", True, "Programmed");
+        assert_eq!(note(vec![accepted(""), programmed.clone()]), "Ready: everything it needs is there");
+        let unused = Condition { message: "no chain".into(), ..condition("Programmed", True, "NotUsed") };
+        for message in ["", "spec.x: it has no effect (NotImplemented)"] {
+            let told = note(vec![accepted(message), unused.clone()]);
+            assert!(told.contains("no pod has loaded it") && !told.contains("everything"), "{told}");
+        }
+        let invalid = condition("PartiallyInvalid", True, "WorkloadNotReady");
+        assert_eq!(
+            note(vec![accepted("spec.x: it has no effect (NotImplemented)"), programmed, invalid]),
+            "Ready: it is in effect, except for what the conditions PartiallyInvalid, Accepted say"
+        );
     }
 
     #[test]
