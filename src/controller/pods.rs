@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::domain::ids::ObjectKey;
-use crate::domain::report::{Report, UpstreamReport};
+use crate::domain::report::{RefusingReport, Report, UpstreamReport};
 
 /// The pods of one gateway.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,22 +17,30 @@ pub(super) struct Pods {
     pub(super) ready: BTreeMap<String, Result<Arc<Reported>, String>>,
 }
 
-/// A report that can be searched for an upstream.
+/// A report that can be searched for an upstream or a refusing chain.
 #[derive(Debug)]
 pub(super) struct Reported {
     pub(super) report: Report,
     upstreams: HashMap<String, usize>,
+    refusing: HashMap<String, usize>,
 }
 
 impl Reported {
     pub(super) fn new(report: Report) -> Self {
         let upstreams = report.upstreams.iter().enumerate().map(|(place, up)| (up.upstream.clone(), place)).collect();
-        Self { report, upstreams }
+        let refusing = report.refusing.iter().enumerate().map(|(place, told)| (told.chain.clone(), place)).collect();
+        Self { report, upstreams, refusing }
     }
 
     /// Returns the part of the report that is about the upstream `name`, in the form `namespace/name`.
     pub(super) fn upstream(&self, name: &str) -> Option<&UpstreamReport> {
         self.report.upstreams.get(*self.upstreams.get(name)?)
+    }
+
+    /// Returns why the pod refuses the calls that the chain `name`, in the form `namespace/name`, selects; `None` if it
+    /// does not.
+    fn refusing(&self, name: &str) -> Option<&RefusingReport> {
+        self.report.refusing.get(*self.refusing.get(name)?)
     }
 }
 
@@ -53,6 +61,11 @@ impl Pods {
     /// Returns what the ready pods report about the upstream `name`.
     pub(super) fn of_upstream(&self, name: &str) -> impl Iterator<Item = &UpstreamReport> {
         self.ready.values().flatten().filter_map(move |reported| reported.upstream(name))
+    }
+
+    /// Returns why ready pods refuse the calls that the chain `name`, in the form `namespace/name`, selects.
+    pub(super) fn refusing(&self, name: &str) -> impl Iterator<Item = &RefusingReport> {
+        self.ready.values().flatten().filter_map(move |reported| reported.refusing(name))
     }
 }
 

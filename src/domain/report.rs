@@ -22,6 +22,9 @@ pub const MAX_TOOLS: usize = 512;
 /// Maximum size of all tools in a report, in bytes of JSON. If it is exceeded, the tools of the largest upstreams are
 /// left out.
 pub const MAX_TOOL_BYTES: usize = 8 << 20;
+/// Maximum number of refusing chains whose message a report has. One plugin can make every chain refuse, and the operator
+/// would discard a report that is too large.
+pub const MAX_REFUSALS: usize = 1024;
 
 /// The whole report. Lists are sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +47,9 @@ pub struct Report {
     /// Plugins of the plan whose code this pod could not load, whether or not an older form runs instead.
     #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub not_loaded: Vec<NotLoadedReport>,
+    /// Chains of the plan that refuse the calls that they select.
+    #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
+    pub refusing: Vec<RefusingReport>,
     /// Plugins that do not run in the form that the plan has of them, such as those that are still being loaded; and
     /// the chains that name such plugins.
     #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
@@ -201,6 +207,20 @@ pub struct NotLoadedReport {
     pub message: String,
 }
 
+/// A chain that refuses the calls that it selects: the plan refuses them, or a plugin that must run cannot run in this
+/// pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusingReport {
+    /// The chain, as `namespace/name`.
+    pub chain: String,
+    /// Why the calls are refused, a [`Reason`](super::reason::Reason) of the pod's version.
+    pub reason: String,
+    /// Details, as text for users; empty for chains after the first [`MAX_REFUSALS`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
 /// The state of a key of a Secret that the plan names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SecretReport {
@@ -261,11 +281,13 @@ mod tests {
             }],
             pending: Some(PendingReport { revision: "0".into(), reason: "R".into(), message: "m".into() }),
             not_loaded: vec![NotLoadedReport { plugin: "t/p".into(), digest: "ab".into(), message: "m".into() }],
+            refusing: vec![RefusingReport { chain: "t/c".into(), reason: "R".into(), message: String::new() }],
             ..Report::default()
         };
         let json = serde_json::to_string(&report).unwrap();
         assert!(json.contains(r#""connectionState":"Connected""#), "{json}");
         assert!(json.contains(r#""notLoaded":[{"plugin":"t/p","digest":"ab","message":"m"}]"#), "{json}");
+        assert!(json.contains(r#""refusing":[{"chain":"t/c","reason":"R"}]"#), "{json}");
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
     }
 

@@ -14,6 +14,7 @@ use crate::domain::plan::{ChainPlan, EntryPlan, Refusal};
 use crate::domain::plugin::{FailurePolicy, Mode};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
+use crate::domain::report::RefusingReport;
 
 pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
     let serving = serving(input, &object.id);
@@ -21,7 +22,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let forms: Vec<_> = serving.iter().filter_map(|s| s.state.in_force.chain(&object.id.key)).collect();
     let mut set = Conditions::new(object, now).warned(warnings(input, object));
     let fine = set.accepted(&found) & set.resolved(&found);
-    refusing(&mut set, &forms);
+    refusing(&mut set, object, &forms, &serving);
     let in_force = forms.iter().all(|form| form.refusing.is_none());
     // An entry that became unavailable takes effect immediately, so no older form of the chain runs.
     let kept = !fine && in_force && !forms.iter().any(|form| form.entries.iter().any(|e| e.unavailable.is_some()));
@@ -85,11 +86,33 @@ pub(super) fn refusing_reason(refusal: &Refusal) -> Reason {
     if refusal.reason == Reason::Pending { Reason::Pending } else { Reason::GuardUnavailable }
 }
 
-fn refusing(set: &mut Conditions, forms: &[&ChainPlan]) {
-    if let Some(refusal) = forms.iter().find_map(|form| refusal(form)) {
-        let message = format!("each call that it selects is refused: {}", refusal.message);
-        set.stops(ConditionType::Refusing, refusing_reason(refusal).as_str(), &message);
-    }
+/// Adds `Refusing` if the plan refuses the calls that the chain selects, or if pods report that they refuse them.
+fn refusing(set: &mut Conditions, object: &LoweredObject, forms: &[&ChainPlan], serving: &[Serving<'_>]) {
+    let (reason, why) = match forms.iter().find_map(|form| refusal(form)) {
+        Some(refusal) => (refusing_reason(refusal), refusal.message.clone()),
+        None => match serving.iter().find_map(|s| refused_by_pods(s, &object.id.key.to_string())) {
+            Some(why) => (Reason::GuardUnavailable, why),
+            None => return,
+        },
+    };
+    set.stops(ConditionType::Refusing, reason.as_str(), &format!("each call that it selects is refused: {why}"));
+}
+
+/// Returns the words and the reason of the first pod of a gateway that refuses the calls that the chain selects, and how
+/// many of the gateway's ready pods do so if not all of them do.
+fn refused_by_pods(serving: &Serving<'_>, chain: &str) -> Option<String> {
+    let pods = serving.pods?;
+    let first = pods.refusing(chain).next()?;
+    let (some, all) = (pods.refusing(chain).count(), pods.ready.len());
+    let of =
+        if some < all { format!("; so say {some} of the {all} ready pods of {}", serving.key) } else { String::new() };
+    Some(format!("{}{of}", told(first)))
+}
+
+/// Returns the words and the reason of a pod that refuses the calls that a chain selects.
+pub(super) fn told(refusing: &RefusingReport) -> String {
+    let RefusingReport { message, reason, .. } = refusing;
+    if message.is_empty() { format!("a plugin of it cannot run ({reason})") } else { format!("{message} ({reason})") }
 }
 
 /// Adds conditions that are bad but leave the chain ready.

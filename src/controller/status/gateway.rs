@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::chain::{refusal, refusing_reason};
+use super::chain::{refusal, refusing_reason, told};
 use super::conditions::Conditions;
 use super::input::{GatewayState, Pin, StatusInput, blind};
 use super::serving::warnings;
@@ -29,7 +29,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let accepted = set.accepted(&found);
     set.resolved(&found);
     programmed(&mut set, input, object, &pods, accepted);
-    refusing(&mut set, state, &found);
+    refusing(&mut set, state, &found, &pods);
     let mode = state.and_then(|state| state.in_force.gateway.runtime.sandbox);
     sandbox_degraded(&mut set, mode, &pods);
     let problems = state.map(problems).unwrap_or_default();
@@ -206,7 +206,7 @@ fn none_ready(state: &GatewayState, object: &LoweredObject, pods: &Pods) -> Stri
 }
 
 /// Adds `Refusing` if every call is refused, or every call that some chain selects.
-fn refusing(set: &mut Conditions, state: Option<&GatewayState>, found: &[Problem]) {
+fn refusing(set: &mut Conditions, state: Option<&GatewayState>, found: &[Problem], pods: &Pods) {
     let Some(state) = state else { return };
     let gateway = &state.in_force.gateway;
     if gateway.stopped {
@@ -218,6 +218,9 @@ fn refusing(set: &mut Conditions, state: Option<&GatewayState>, found: &[Problem
     } else if let Some((chain, refusal)) = state.in_force.chains.iter().find_map(refusing_chain) {
         let message = format!("calls that PluginChain {} selects are refused: {}", chain.key, refusal.message);
         set.bad_while_true(ConditionType::Refusing, refusing_reason(refusal).as_str(), &message);
+    } else if let Some(refusing) = pods.reports().find_map(|report| report.refusing.first()) {
+        let message = format!("calls that PluginChain {} selects are refused: {}", refusing.chain, told(refusing));
+        set.bad_while_true(ConditionType::Refusing, Reason::GuardUnavailable.as_str(), &message);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of how conditions depend on each other and on what is stored.
 
 mod managed;
+mod reported;
 mod taken;
 
 use std::collections::BTreeMap;

@@ -10,6 +10,7 @@ use super::outcome::{Denial, DenialKind};
 use super::recorder::EntryTraces;
 use super::routed_call::Routed;
 use crate::domain::ids::ObjectKey;
+use crate::domain::plan::Refusal;
 use crate::domain::plugin::{Failure, Mode, Phase};
 use crate::domain::ports::{LinkedPlugin, Loading};
 use crate::domain::reason::Reason;
@@ -144,9 +145,18 @@ impl Engine {
 
     /// Returns why a chain currently refuses the calls that it selects, or `None` if it does not. Even if an entry is
     /// the cause, calls that the filter of its plugin or its `when` excludes are not refused.
-    pub(crate) fn refusing(&self, chain: &LinkedChain) -> Option<Reason> {
-        let unable = || chain.entries.iter().filter(|entry| entry.must_run()).find_map(|entry| self.unable(entry));
-        chain.plan.refusing.as_ref().map(|refusal| refusal.reason).or_else(|| unable().map(|failure| failure.reason))
+    pub(crate) fn refusing(&self, chain: &LinkedChain) -> Option<Refusal> {
+        let unable = |entry: &Arc<LinkedEntry>| {
+            let Failure { reason, message } = self.unable(entry)?;
+            // The message of the plan names the plugin itself.
+            let message = match entry.plan.unavailable {
+                Some(_) => message,
+                None => format!("Plugin {}: {message}", entry.name),
+            };
+            Some(Refusal { reason, message })
+        };
+        let refusing = || chain.entries.iter().filter(|entry| entry.must_run()).find_map(unable);
+        chain.plan.refusing.clone().or_else(refusing)
     }
 
     fn still_loading(&self, entry: &LinkedEntry) -> Option<Failure> {

@@ -30,6 +30,27 @@ async fn a_chain_refuses_while_its_workers_cannot_start() {
 }
 
 #[tokio::test]
+async fn views_and_the_report_say_which_plugin_makes_a_chain_refuse_and_why() {
+    let mut inputs = bare();
+    let roles = [(Role::Observe, "same"), (Role::Guard, "same")];
+    scripts(&mut inputs, "c", Phase::Request, &roles);
+    scripts(&mut inputs, "watch", Phase::Response, &roles[..1]);
+    let engine = start(&inputs).await;
+    for down in [false, true, false] {
+        engine.plugins.down.store(down, Ordering::Relaxed);
+        let chains: Vec<_> = engine.chains().into_iter().map(|chain| (chain.chain, chain.refusing)).collect();
+        let words = down.then(|| "Plugin default/c1: it does not start".to_owned());
+        assert_eq!(chains, [("default/c".to_owned(), words.clone()), ("default/watch".to_owned(), None)]);
+        let reported = engine.report().refusing.into_iter().map(|told| (told.chain, told.reason, Some(told.message)));
+        let expected = words.map(|words| ("default/c".to_owned(), "NotLoaded".to_owned(), Some(words)));
+        assert_eq!(reported.collect::<Vec<_>>(), Vec::from_iter(expected));
+        let explained = engine.explain("up__read").await.unwrap();
+        let outcome = &explained.chains[0].entries[1].outcome;
+        assert_eq!(outcome, if down { "fails(NotLoaded): it does not start" } else { "runs" });
+    }
+}
+
+#[tokio::test]
 async fn what_may_fail_refuses_nothing() {
     let mut inputs = bare();
     let roles = [(Role::Transform, "same"), (Role::Guard, "same"), (Role::Transform, "same")];

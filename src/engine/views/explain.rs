@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::{Plan, UpstreamPlan};
-use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
+use crate::domain::plugin::{Failure, FailurePolicy, Mode, Phase, Role};
 use crate::domain::ports::{LinkedPlugin, Secrets};
 use crate::domain::problem::Problem;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry, link};
@@ -63,17 +63,20 @@ pub struct EntryExplanation {
     pub timeout_ms: u64,
 }
 
-fn explain_tool(linked: &Linked, upstream: usize, tool: &str, public: &str) -> Explanation {
+/// Returns why an entry cannot run, or `None` if it can.
+type Unable<'a> = &'a dyn Fn(&LinkedEntry) -> Option<Failure>;
+
+fn explain_tool(linked: &Linked, upstream: usize, tool: &str, public: &str, unable: Unable<'_>) -> Explanation {
     let plan = &linked.upstreams[upstream].target.plan;
     Explanation {
         tool: public.to_owned(),
         upstream: plan.key.name.clone(),
         upstream_tool: tool.to_owned(),
-        chains: linked.chains.iter().map(|chain| explain_chain(chain, plan, tool)).collect(),
+        chains: linked.chains.iter().map(|chain| explain_chain(chain, plan, tool, unable)).collect(),
     }
 }
 
-fn explain_chain(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> ChainExplanation {
+fn explain_chain(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str, unable: Unable<'_>) -> ChainExplanation {
     let selected = chain.selects(Method::CallTool, upstream, tool);
     let why = match &chain.plan.refusing {
         Some(refusal) if selected => Some(format!("refuses each call: {}", refusal.message)),
@@ -83,7 +86,7 @@ fn explain_chain(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> Ch
     let entries = chain.entries.iter().filter(|_| selected);
     let entries = entries.map(|entry| EntryExplanation {
         plugin: entry.name.clone(),
-        outcome: outcome(entry, &upstream.key.name, tool),
+        outcome: outcome(entry, &upstream.key.name, tool, unable),
         role: entry.rules.role,
         failure_policy: entry.rules.policy,
         mode: entry.plan.mode,
@@ -92,13 +95,13 @@ fn explain_chain(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> Ch
     ChainExplanation { chain: chain.name.clone(), phase: chain.plan.phase, selected, why, entries: entries.collect() }
 }
 
-fn outcome(entry: &LinkedEntry, upstream: &str, tool: &str) -> String {
-    let outcome = match (&entry.plugin, &entry.plan.when) {
+fn outcome(entry: &LinkedEntry, upstream: &str, tool: &str, unable: Unable<'_>) -> String {
+    let outcome = match (unable(entry), &entry.plan.when) {
         _ if !entry.enabled => return "skipped(disabled)".to_owned(),
         _ if !entry.admits(upstream, tool) => return "skipped(filter)".to_owned(),
-        (Err(failure), _) => format!("fails({}): {}", failure.reason, failure.message),
-        (Ok(_), Some(when)) => format!("runs when {when}"),
-        (Ok(_), None) => "runs".to_owned(),
+        (Some(failure), _) => format!("fails({}): {}", failure.reason, failure.message),
+        (None, Some(when)) => format!("runs when {when}"),
+        (None, None) => "runs".to_owned(),
     };
     match entry.plan.mode {
         Mode::Enforce => outcome,
@@ -137,7 +140,8 @@ impl Engine {
         let route = snapshot.routes.public(ItemKind::Tool, name).or_else(own);
         let route = route.ok_or_else(|| format!("there is no tool {name:?}; `hawsepipe tools` lists them"))?;
         let public = route.public.as_deref().unwrap_or(&route.own);
-        Ok(explain_tool(&snapshot.linked, route.upstream, &route.item.name, public))
+        let unable = |entry: &LinkedEntry| self.unable(entry);
+        Ok(explain_tool(&snapshot.linked, route.upstream, &route.item.name, public, &unable))
     }
 }
 
@@ -155,7 +159,8 @@ pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str) -> Result<Ex
         let names: Vec<_> = linked.upstreams.iter().map(|u| u.target.plan.key.name.as_str()).collect();
         format!("there is no upstream {upstream:?}; there are: {}", names.join(", "))
     })?;
-    Ok(explain_tool(&linked, index, tool, &format!("{upstream}__{tool}")))
+    let unable = |entry: &LinkedEntry| entry.plugin.as_ref().err().cloned();
+    Ok(explain_tool(&linked, index, tool, &format!("{upstream}__{tool}"), &unable))
 }
 
 /// Links a plan. Returns its enabled plugins, ready to be loaded, and the problems that linking found, such as missing

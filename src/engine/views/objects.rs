@@ -114,7 +114,8 @@ pub struct ChainView {
     pub runs: Vec<String>,
     /// Names of the upstreams that the chain covers.
     pub upstreams: Vec<String>,
-    /// Why the chain refuses the calls that it selects; absent if it does not.
+    /// Why the chain refuses the calls that it selects, because of the plan or because a plugin that must run cannot
+    /// run in this process; absent if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusing: Option<String>,
 }
@@ -239,7 +240,7 @@ impl Engine {
             owner: chain.plan.owner,
             runs: chain.entries.iter().filter(|e| e.enabled).map(|e| e.name.clone()).collect(),
             upstreams: covered(chain),
-            refusing: chain.plan.refusing.as_ref().map(|r| r.message.clone()),
+            refusing: self.refusing(chain).map(|refusal| refusal.message),
         });
         views.collect()
     }

@@ -9,8 +9,8 @@ use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Loading};
 use crate::domain::reason::Reason;
 use crate::domain::report::{
-    MAX_TOOL_BYTES, MAX_TOOLS, NotLoadedReport, PendingReport, PluginReport, PluginState, Report, ToolReport,
-    UpstreamReport, bound_tools,
+    MAX_REFUSALS, MAX_TOOL_BYTES, MAX_TOOLS, NotLoadedReport, PendingReport, PluginReport, PluginState, RefusingReport,
+    Report, ToolReport, UpstreamReport, bound_tools,
 };
 use crate::domain::seen::SeenNames;
 use crate::engine::Engine;
@@ -36,6 +36,7 @@ impl Engine {
             upstreams,
             not_loaded: snapshot.linked.not_loaded.iter().filter(|lost| lost.own).map(not_loaded).collect(),
             plugins,
+            refusing: self.refusing_chains(&snapshot),
             not_in_force: self.not_in_force(&snapshot),
             secrets: snapshot.linked.secrets.clone(),
             sandbox_lacks: self.plugins.sandbox().lacks,
@@ -119,6 +120,18 @@ impl Engine {
             plugins.chain(chains.map(|chain| ObjectId::new(Kind::PluginChain, chain.key.clone()))).collect();
         found.sort();
         found
+    }
+
+    fn refusing_chains(&self, snapshot: &Snapshot) -> Vec<RefusingReport> {
+        let chains = snapshot.linked.chains.iter();
+        let mut refusing: Vec<_> = chains.filter_map(|chain| Some((&chain.name, self.refusing(chain)?))).collect();
+        refusing.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let reported = refusing.into_iter().enumerate().map(|(place, (chain, refusal))| RefusingReport {
+            chain: chain.clone(),
+            reason: refusal.reason.as_str().to_owned(),
+            message: if place < MAX_REFUSALS { refusal.message } else { String::new() },
+        });
+        reported.collect()
     }
 
     fn report_plugin(&self, snapshot: &Snapshot, plugin: &PluginPlan) -> PluginReport {

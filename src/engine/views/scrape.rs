@@ -13,7 +13,7 @@ impl Engine {
     pub fn render_metrics(&self) -> String {
         let snapshot = self.snapshot();
         let chains = &snapshot.linked.chains;
-        let refusing = chains.iter().filter_map(|chain| Some((&*chain.name, self.refusing(chain)?.as_str())));
+        let refusing = chains.iter().filter_map(|chain| Some((&*chain.name, self.refusing(chain)?.reason.as_str())));
         let weakened = chains.iter().filter(|chain| is_weakened(chain)).map(|chain| (&*chain.name, "GuardWeakened"));
         self.metrics.render(&ScrapeInput {
             load: self.plugins.load(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::harness::{Operated, object};
+use super::harness::{Operated, condition, object};
 use super::pods::Served;
 use super::whole::{objects, says};
 use crate::harness::until;
@@ -55,7 +55,41 @@ async fn a_guard_that_was_never_loaded_refuses_and_says_so() {
     until_refused(&served).await;
     let message = operated.until_condition("plugins", "say", "Accepted", "False NotLoaded").await;
     assert!(message.contains("not ever"), "{message}");
+    until_refusing(&operated, &["say: ", "not ever", "(NotLoaded)"]).await;
+    operated.until_event("PluginChain", "answers", "Warning GuardUnavailable").await;
+    let words = served.gateway.report().await.refusing;
+    let explained = served.gateway.get("/api/v1/explain?tool=up__whoami").await.text;
+    let shown = served.gateway.get("/api/v1/chains").await.text;
+    for text in [words[0].message.as_str(), &explained, &shown] {
+        assert!(text.contains("not ever"), "{text}");
+    }
+
     operated.apply(&[says("one")]).await;
     served.gateway.until_answers("up__whoami", "one nobody").await;
     operated.until_condition("plugins", "say", "Ready", "True Ready").await;
+    until_not_refusing(&operated).await;
+}
+
+/// Waits until the chain is not ready and the gateway tells of it, because calls are refused, with each of `words`.
+async fn until_refusing(operated: &Operated<'_>, words: &[&str]) {
+    for (plural, name, condition, is) in [
+        ("pluginchains", "answers", "Refusing", "True GuardUnavailable"),
+        ("pluginchains", "answers", "Ready", "False GuardUnavailable"),
+        ("mcpgateways", "main", "Refusing", "True GuardUnavailable"),
+    ] {
+        let message = operated.until_condition(plural, name, condition, is).await;
+        assert!(words.iter().all(|word| message.contains(word)), "{message}");
+    }
+}
+
+/// Waits until chain and gateway are ready, and say no more that calls are refused.
+async fn until_not_refusing(operated: &Operated<'_>) {
+    for (plural, name) in [("pluginchains", "answers"), ("mcpgateways", "main")] {
+        operated.until_condition(plural, name, "Ready", "True Ready").await;
+        until("nothing is refused", async || {
+            let status = operated.object(plural, name).await["status"].clone();
+            condition(&status, "Refusing").is_none().then_some(())
+        })
+        .await;
+    }
 }
