@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::domain::ids::ObjectKey;
+use crate::domain::ids::{ObjectId, ObjectKey};
+use crate::domain::problem::Problem;
 use crate::domain::report::{RefusingReport, Report, UpstreamReport};
 
 /// The pods of one gateway.
@@ -17,24 +18,35 @@ pub(super) struct Pods {
     pub(super) ready: BTreeMap<String, Result<Arc<Reported>, String>>,
 }
 
-/// A report that can be searched for an upstream or a refusing chain.
+/// A report that can be searched for an object.
 #[derive(Debug)]
 pub(super) struct Reported {
     pub(super) report: Report,
     upstreams: HashMap<String, usize>,
     refusing: HashMap<String, usize>,
+    problems: HashMap<ObjectId, Vec<usize>>,
 }
 
 impl Reported {
     pub(super) fn new(report: Report) -> Self {
         let upstreams = report.upstreams.iter().enumerate().map(|(place, up)| (up.upstream.clone(), place)).collect();
         let refusing = report.refusing.iter().enumerate().map(|(place, told)| (told.chain.clone(), place)).collect();
-        Self { report, upstreams, refusing }
+        let mut problems = HashMap::<_, Vec<_>>::new();
+        for (place, problem) in report.problems.iter().enumerate() {
+            problems.entry(problem.object.clone()).or_default().push(place);
+        }
+        let problems = problems.into_iter().filter_map(|(object, places)| Some((object?, places))).collect();
+        Self { report, upstreams, refusing, problems }
     }
 
     /// Returns the part of the report that is about the upstream `name`, in the form `namespace/name`.
     pub(super) fn upstream(&self, name: &str) -> Option<&UpstreamReport> {
         self.report.upstreams.get(*self.upstreams.get(name)?)
+    }
+
+    /// Returns the Problems of an object.
+    pub(super) fn problems(&self, object: &ObjectId) -> impl Iterator<Item = &Problem> {
+        self.problems.get(object).into_iter().flatten().filter_map(|place| self.report.problems.get(*place))
     }
 
     /// Returns why the pod refuses the calls that the chain `name`, in the form `namespace/name`, selects; `None` if it
@@ -55,17 +67,22 @@ impl Eq for Reported {}
 impl Pods {
     /// Returns the reports of the ready pods.
     pub(super) fn reports(&self) -> impl Iterator<Item = &Report> {
-        self.ready.values().flatten().map(|reported| &reported.report)
+        self.reported().map(|reported| &reported.report)
+    }
+
+    /// Returns the same, so that they can be searched.
+    pub(super) fn reported(&self) -> impl Iterator<Item = &Reported> {
+        self.ready.values().flatten().map(|reported| &**reported)
     }
 
     /// Returns what the ready pods report about the upstream `name`.
     pub(super) fn of_upstream(&self, name: &str) -> impl Iterator<Item = &UpstreamReport> {
-        self.ready.values().flatten().filter_map(move |reported| reported.upstream(name))
+        self.reported().filter_map(move |reported| reported.upstream(name))
     }
 
     /// Returns why ready pods refuse the calls that the chain `name`, in the form `namespace/name`, selects.
     pub(super) fn refusing(&self, name: &str) -> impl Iterator<Item = &RefusingReport> {
-        self.ready.values().flatten().filter_map(move |reported| reported.refusing(name))
+        self.reported().filter_map(move |reported| reported.refusing(name))
     }
 }
 

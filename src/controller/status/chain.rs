@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::conditions::Conditions;
 use super::input::StatusInput;
-use super::serving::{Serving, gateways, live, problems, programmed, serving, warnings};
+use super::serving::{Serving, found_by_pods, gateways, live, problems, programmed, serving, warnings};
 use crate::api::chain::status::PluginChainStatus;
 use crate::api::lower::Lowered;
 use crate::controller::compiled::MANY;
@@ -18,14 +18,17 @@ use crate::domain::report::RefusingReport;
 
 pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
     let serving = serving(input, &object.id);
-    let found = problems(input, &serving, &object.id);
+    let of_pods = found_by_pods(&serving, &object.id);
+    let found = [problems(input, &serving, &object.id), of_pods.clone()].concat();
     let forms: Vec<_> = serving.iter().filter_map(|s| s.state.in_force.chain(&object.id.key)).collect();
     let mut set = Conditions::new(object, now).warned(warnings(input, object));
     let fine = set.accepted(&found) & set.resolved(&found);
     refusing(&mut set, object, &forms, &serving);
     let in_force = forms.iter().all(|form| form.refusing.is_none());
     // An entry that became unavailable takes effect immediately, so no older form of the chain runs.
-    let kept = !fine && in_force && !forms.iter().any(|form| form.entries.iter().any(|e| e.unavailable.is_some()));
+    let unavailable =
+        !of_pods.is_empty() || forms.iter().flat_map(|form| &form.entries).any(|e| e.unavailable.is_some());
+    let kept = !fine && in_force && !unavailable;
     if let (true, Some(message)) = (in_force, selects_nothing(&serving, object)) {
         set.no(ConditionType::Programmed, Reason::NoUpstreams.as_str(), &message);
     } else {

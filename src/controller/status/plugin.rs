@@ -7,11 +7,12 @@ use serde_json::Value;
 use super::conditions::Conditions;
 use super::grant::{grant_command, secret_keys};
 use super::input::StatusInput;
-use super::serving::{Serving, gateways, has, live, problems, programmed, secrets, serving, warnings};
+use super::serving::{Serving, found_by_pods, gateways, has, live, problems, programmed, secrets, serving, warnings};
 use crate::api::lower::Lowered;
 use crate::api::plugin::status::{PluginStatus, RunningRevision};
 use crate::controller::condition_type::ConditionType;
 use crate::controller::lowered::LoweredObject;
+use crate::controller::pods::{Pods, Reported};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::PluginPlan;
@@ -26,8 +27,10 @@ const MAX_EXPORT: usize = 128;
 pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
     let serving = serving(input, &object.id);
     let mut found = problems(input, &serving, &object.id);
+    found.extend(found_by_pods(&serving, &object.id).into_iter().filter(is_of_code));
     let unloaded = not_loaded(&serving, object).filter(|_| !found.iter().any(Problem::is_error));
     found.extend(unloaded.clone());
+    let cannot_run = unloaded.is_some() || lacks_code(&serving, object);
     let running = serving.iter().find_map(|s| s.state.planned.plan.plugin(&object.id.key));
     let mut set = Conditions::new(object, now).warned(warnings(input, object));
     let as_written = set.accepted(&found) & set.resolved(&found);
@@ -36,9 +39,13 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     if serving.is_empty() && fine {
         set.yes(ConditionType::Programmed, absent.0.as_str(), absent.1);
     } else {
-        programmed(&mut set, input, &serving, !as_written && unloaded.is_none(), absent);
+        programmed(&mut set, input, &serving, !as_written && !cannot_run, absent);
     }
-    failed_to_start(&mut set, object, &serving, unloaded.as_ref());
+    if cannot_run {
+        let message = "pods have it and cannot load it; see Accepted and ResolvedRefs";
+        set.replace(ConditionType::Programmed, Reason::NotLoaded.as_str(), message);
+    }
+    failed_to_start(&mut set, object, &serving);
     let written = match &*object.lowered {
         Ok(Lowered::Plugin(written)) => Some(written),
         _ => None,
@@ -163,20 +170,34 @@ fn not_loaded(serving: &[Serving<'_>], object: &LoweredObject) -> Option<Problem
     Some(Problem::error(Reason::NotLoaded, object.id.clone(), "spec.source", failed.message.clone()))
 }
 
-/// Reports that a pod cannot load or start the plugin.
-fn failed_to_start(set: &mut Conditions, object: &LoweredObject, serving: &[Serving<'_>], unloaded: Option<&Problem>) {
-    if let Some(unloaded) = unloaded {
-        set.replace(
-            ConditionType::Programmed,
-            unloaded.reason.as_str(),
-            "pods have it and cannot load it; see Accepted",
-        );
-    }
+/// Whether a Problem that a pod reports of a plugin is about its code. What is wrong with Secrets is told with the
+/// command that grants them, and a form that was not loaded has a report of its own.
+fn is_of_code(problem: &Problem) -> bool {
+    use Reason::{InvalidSecret, NotLoaded, SecretNotFound, SecretNotGranted};
+    !matches!(problem.reason, InvalidSecret | NotLoaded | SecretNotFound | SecretNotGranted)
+}
+
+/// Returns the pods that cannot run the plugin in any form, each with what it says of that.
+fn failed<'a>(serving: &[Serving<'a>], object: &LoweredObject) -> Vec<(&'a Reported, &'a PluginReport)> {
     let name = object.id.key.to_string();
-    let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
-    let failed =
-        reports.flat_map(|report| &report.plugins).find(|p| p.plugin == name && p.state == PluginState::Failed);
-    let Some(failed) = failed else { return };
+    let of = |reported: &'a Reported| {
+        let failed = |p: &&PluginReport| p.plugin == name && p.state == PluginState::Failed;
+        Some((reported, reported.report.plugins.iter().find(failed)?))
+    };
+    serving.iter().filter_map(|s| s.pods).flat_map(Pods::reported).filter_map(of).collect()
+}
+
+/// Whether a pod cannot run the plugin in any form, because it lacks code that is accepted.
+fn lacks_code(serving: &[Serving<'_>], object: &LoweredObject) -> bool {
+    let is_told = |reported: &Reported| reported.problems(&object.id).any(|p| p.is_error() && is_of_code(p));
+    failed(serving, object).into_iter().any(|(reported, _)| is_told(reported))
+}
+
+/// Adds that a pod cannot start the plugin, unless the pod names another cause, which is told elsewhere.
+fn failed_to_start(set: &mut Conditions, object: &LoweredObject, serving: &[Serving<'_>]) {
+    let is_cause = |problem: &Problem| problem.is_error() && problem.reason != Reason::NotLoaded;
+    let failed = failed(serving, object).into_iter().find(|(reported, _)| !reported.problems(&object.id).any(is_cause));
+    let Some((_, failed)) = failed else { return };
     let message = failed.message.as_deref().unwrap_or("it cannot be started");
     let no_sandbox = Reason::SandboxUnavailable.as_str();
     if failed.reason.as_deref() == Some(no_sandbox) {

@@ -74,6 +74,17 @@ pub(super) fn problems(input: &StatusInput, serving: &[Serving<'_>], id: &Object
     found.cloned().collect()
 }
 
+/// Returns the errors that pods which have the object in its planned form found in it, and the operator cannot: it does
+/// not have the code that is in their files.
+pub(super) fn found_by_pods(serving: &[Serving<'_>], id: &ObjectId) -> Vec<Problem> {
+    let of = |s: &Serving<'_>| -> Vec<Problem> {
+        let reported = s.pods.into_iter().flat_map(Pods::reported);
+        let of_form = reported.filter(|reported| has(s.state, &reported.report.revision, id, s.digest));
+        of_form.flat_map(|reported| reported.problems(id)).filter(|problem| problem.is_error()).cloned().collect()
+    };
+    serving.iter().flat_map(of).collect()
+}
+
 /// Returns warnings that no other condition of the object shows, without duplicates: something in the object has less
 /// effect than it seems to have.
 pub(in crate::controller) fn warnings(input: &StatusInput, object: &LoweredObject) -> Vec<Problem> {

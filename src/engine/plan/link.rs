@@ -61,9 +61,10 @@ pub(crate) struct LinkedUpstream {
     pub(crate) refusing: Option<Refusal>,
 }
 
-/// Links a plan. A missing secret becomes a Problem of the plugin or upstream that needs it. The entries of that plugin
-/// then fail, and calls to that upstream are refused.
-pub(crate) fn link(plan: Plan, secrets: &impl Secrets) -> (Linked, Vec<Problem>) {
+/// Links a plan. `found` are the Problems of the plan, which say why it lacks the code of a plugin. A missing secret
+/// becomes a Problem of the plugin or upstream that needs it. The entries of that plugin then fail, and calls to that
+/// upstream are refused.
+pub(crate) fn link(plan: Plan, found: &[Problem], secrets: &impl Secrets) -> (Linked, Vec<Problem>) {
     let mut problems = Vec::new();
     let upstreams = plan.upstreams.iter().map(|u| link_upstream(&plan, u, secrets, &mut problems)).collect();
     let mut plugins = BTreeMap::new();
@@ -73,7 +74,7 @@ pub(crate) fn link(plan: Plan, secrets: &impl Secrets) -> (Linked, Vec<Problem>)
             let object = ObjectId::new(Kind::Plugin, plugin.key.clone());
             problems.push(Problem::error(refusal.reason, object, "spec.env", refusal.message.clone()));
         }
-        plugins.insert(plugin.key.clone(), linked.map_err(|why| why.failure(plugin)));
+        plugins.insert(plugin.key.clone(), linked.map_err(|why| why.failure(plugin, found)));
     }
     let secrets = secret_states(&plan, secrets);
     let mut linked = Linked { upstreams, secrets, plugins, ..Linked::empty(plan) };
@@ -115,13 +116,16 @@ pub(crate) enum Unlinked {
 }
 
 impl Unlinked {
-    fn failure(self, plugin: &PluginPlan) -> Failure {
-        let message = match (self, &plugin.path) {
-            (Self::Secret(refusal), _) => refusal.message,
-            (Self::Code, Some(path)) => {
-                format!("its file {path} was never accepted (the finding of the Plugin says why)")
+    fn failure(self, plugin: &PluginPlan, found: &[Problem]) -> Failure {
+        let object = ObjectId::new(Kind::Plugin, plugin.key.clone());
+        let of_code = |problem: &&Problem| problem.is_error() && problem.object.as_ref() == Some(&object);
+        let message = match (self, &plugin.path, found.iter().find(of_code)) {
+            (Self::Secret(refusal), ..) => refusal.message,
+            (Self::Code, Some(_), Some(Problem { field, message, reason, .. })) => {
+                format!("its code was never accepted: {field}: {message} ({reason})")
             }
-            (Self::Code, None) => format!("the plan does not hold code {:.12}", plugin.digest),
+            (Self::Code, Some(path), None) => format!("its file {path} was not read"),
+            (Self::Code, None, _) => format!("the plan does not hold code {:.12}", plugin.digest),
         };
         Failure::new(Reason::NotLoaded, message)
     }

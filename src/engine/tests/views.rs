@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::domain::health::ConnectionState;
+use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{ToolOverride, UpstreamPlan};
 use crate::domain::ports::WorkerState;
+use crate::domain::problem::Problem;
 use crate::domain::upstream::Probed;
 use crate::engine::views::objects::LivePluginState;
 
@@ -85,4 +87,22 @@ async fn a_plugin_is_shown_as_executing_while_one_of_its_own_workers_is() {
     let expected =
         [LivePluginState::Executing, LivePluginState::Enabled, LivePluginState::Disabled, LivePluginState::Registered];
     assert_eq!(shown, expected.into_iter().zip([2, 1, 0, 0]).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_plugin_whose_file_was_never_accepted_says_what_is_wrong_with_it() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "same")]);
+    let (mut plan, _) = compile(&inputs, None);
+    plan.code.clear();
+    plan.plugins[0].path = Some("c0.js".into());
+    let object = ObjectId::new(Kind::Plugin, plan.plugins[0].key.clone());
+    let problem = Problem::error(Reason::FileNotFound, object, "spec.source.path", "c0.js cannot be read");
+    let engine = engine(Server::default());
+    engine.apply(plan, vec![problem], &NoSecrets).await;
+    let words = "its code was never accepted: spec.source.path: c0.js cannot be read (FileNotFound)";
+    let report = engine.report();
+    assert_eq!(report.plugins[0].message.as_deref(), Some(words));
+    assert_eq!(report.refusing[0].message, format!("Plugin default/c0: {words}"));
+    assert_eq!(engine.plugins()[0].error.as_deref(), Some(words));
 }

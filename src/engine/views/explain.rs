@@ -151,7 +151,7 @@ impl Engine {
 /// # Errors
 /// If there is no such upstream. The message contains its name.
 pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str) -> Result<Explanation, String> {
-    let (linked, _) = link(plan, secrets);
+    let (linked, _) = link(plan, &[], secrets);
     let parts = name.split_once('/').or_else(|| name.split_once("__"));
     let (upstream, tool) = parts.ok_or_else(|| format!("{name:?} names no upstream: write UPSTREAM/TOOL"))?;
     let known = linked.upstreams.iter().position(|u| u.target.plan.key.name == upstream);
@@ -166,7 +166,7 @@ pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str) -> Result<Ex
 /// Links a plan. Returns its enabled plugins, ready to be loaded, and the problems that linking found, such as missing
 /// secrets.
 pub fn link_plugins(plan: Plan, secrets: &impl Secrets) -> (Vec<Arc<LinkedPlugin>>, Vec<Problem>) {
-    let (linked, problems) = link(plan, secrets);
+    let (linked, problems) = link(plan, &[], secrets);
     let plugins = linked.plugins.into_values().flatten().filter(|plugin| plugin.plan.enabled);
     (plugins.collect(), problems)
 }

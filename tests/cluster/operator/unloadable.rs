@@ -1,10 +1,12 @@
-//! A guard whose newest code throws while it is loaded: the form before it guards on, in a pod that is started anew too.
+//! Guards that pods cannot load. If the newest code throws while it is loaded, the form before it guards on, in a pod that
+//! is started anew too. If no form was ever loaded, the chain says that it refuses, and why.
 
 use serde_json::{Value, json};
 
 use super::harness::{Operated, condition, object};
 use super::pods::Served;
 use super::whole::{objects, says};
+use crate::gateway::process::Folder;
 use crate::harness::until;
 
 /// The guard with code that parses, and throws while it is loaded.
@@ -68,6 +70,34 @@ async fn a_guard_that_was_never_loaded_refuses_and_says_so() {
     served.gateway.until_answers("up__whoami", "one nobody").await;
     operated.until_condition("plugins", "say", "Ready", "True Ready").await;
     until_not_refusing(&operated).await;
+}
+
+#[tokio::test]
+async fn a_guard_whose_file_pods_do_not_accept_has_their_reason_and_words() {
+    let (operated, files) = (Operated::start().await, Folder::new());
+    let mut all = objects().await;
+    all[0]["spec"]["plugins"] = json!({"pluginDir": files.path()});
+    all[2] = object("Plugin", "say", &json!({"source": {"path": "say.js"}, "role": "Guard"}));
+    operated.apply(&all).await;
+    let served = operated.serve("main", &[]).await;
+    until_refused(&served).await;
+    let message = operated.until_condition("plugins", "say", "ResolvedRefs", "False FileNotFound").await;
+    assert!(message.contains("spec.source.path: ") && message.contains("say.js cannot be read"), "{message}");
+    operated.until_condition("plugins", "say", "Programmed", "False NotLoaded").await;
+    let status = operated.object("plugins", "say").await["status"].clone();
+    assert!(condition(&status, "CrashLooping").is_none(), "{status:#}");
+    until_refusing(&operated, &["say: its code was never accepted", "say.js cannot be read", "(FileNotFound)"]).await;
+
+    files.write("say.js", "export default ({ rawContent }) => ({ text: `one ${rawContent}`, continue: true });");
+    served.gateway.until_answers("up__whoami", "one nobody").await;
+    operated.until_condition("plugins", "say", "Ready", "True Ready").await;
+    until_not_refusing(&operated).await;
+
+    files.write("say.js", "export default (");
+    let message = operated.until_condition("plugins", "say", "Accepted", "False SyntaxError").await;
+    assert!(message.contains("say.js:1:"), "{message}");
+    operated.until_condition("plugins", "say", "Programmed", "False PreviousRevision").await;
+    assert_eq!(served.gateway.call("up__whoami").await.unwrap(), "one nobody");
 }
 
 /// Waits until the chain is not ready and the gateway tells of it, because calls are refused, with each of `words`.

@@ -1,7 +1,7 @@
 //! Statuses of objects that pods report to be unable to run.
 
 use super::*;
-use crate::domain::report::RefusingReport;
+use crate::domain::report::{PluginState, RefusingReport};
 
 /// Returns pods that refuse the calls of `ns/checks` with these messages; `None` for a pod that does not refuse them.
 fn refusing(revision: &str, messages: &[Option<&str>]) -> Pods {
@@ -51,4 +51,85 @@ fn a_gateway_says_which_chain_its_pods_refuse_and_stays_ready() {
     assert_eq!(is, "True GuardUnavailable");
     assert_eq!(message, "calls that PluginChain ns/checks selects are refused: Plugin ns/p: no (NotLoaded)");
     assert_eq!(condition(&input, &objects[0], "Ready").0, "True Ready");
+}
+
+/// Returns the statuses' input for a chain whose plugin is a file of the pods. The only pod cannot run it in any form
+/// if `failed`, and has this Problem of it.
+fn of_file(failed: bool, problem: Option<(Reason, &str)>) -> (Vec<LoweredObject>, StatusInput) {
+    let mut objects = chain_for("up");
+    objects[3] = read(Kind::Plugin, "p", &json!({"source": {"path": "p.js"}}), &json!({}));
+    let id = objects[3].id.clone();
+    let problem = problem.map(|(reason, message)| Problem::error(reason, id, "spec.source.path", message));
+    let state = if failed { PluginState::Failed } else { PluginState::Enabled };
+    let plugin = json!({"plugin": "ns/p", "state": state, "reason": "NotLoaded", "message": "it does not run"});
+    let report = |revision: &str| json!({"revision": revision, "problems": Vec::from_iter(problem.clone()), "plugins": [plugin]});
+    let pods = |revision: &str| {
+        let reported = Reported::new(serde_json::from_value(report(revision)).unwrap());
+        Pods { all: 1, ready: [("pod".to_owned(), Ok(Arc::new(reported)))].into(), ..Pods::default() }
+    };
+    let input = input(&objects, pods);
+    (objects, input)
+}
+
+/// Returns the conditions of the plugin of [`of_file`], as `Type Status Reason`.
+fn plugin_of_file(failed: bool, problem: Option<(Reason, &str)>) -> Vec<String> {
+    let (objects, input) = of_file(failed, problem);
+    words(&conditions(&input, &objects[3]))
+}
+
+#[test]
+fn a_plugin_has_the_reason_and_the_words_of_pods_that_do_not_accept_its_file() {
+    assert!(plugin_of_file(false, None).contains(&"Ready True Ready".to_owned()));
+    assert_eq!(
+        plugin_of_file(true, Some((Reason::FileNotFound, "/plugins/p.js cannot be read"))),
+        [
+            "Accepted True Accepted",
+            "ResolvedRefs False FileNotFound",
+            "Programmed False NotLoaded",
+            "Ready False FileNotFound"
+        ]
+    );
+    let (objects, input) = of_file(true, Some((Reason::FileNotFound, "/plugins/p.js cannot be read")));
+    let (_, message) = condition(&input, &objects[3], "ResolvedRefs");
+    assert_eq!(message, "spec.source.path: /plugins/p.js cannot be read");
+    assert_eq!(
+        plugin_of_file(false, Some((Reason::SyntaxError, "p.js:1:2: no"))),
+        [
+            "Accepted False SyntaxError",
+            "ResolvedRefs True ResolvedRefs",
+            "Programmed False PreviousRevision",
+            "Ready False SyntaxError"
+        ],
+        "an older form runs"
+    );
+}
+
+#[test]
+fn a_plugin_loops_only_if_nothing_else_keeps_it_from_running() {
+    let loops = "CrashLooping True StartFailed".to_owned();
+    assert!(plugin_of_file(true, None).contains(&loops));
+    assert!(plugin_of_file(true, Some((Reason::NotLoaded, "it throws"))).contains(&loops));
+    for other in [Reason::SyntaxError, Reason::SecretNotFound] {
+        assert!(!plugin_of_file(true, Some((other, "no"))).contains(&loops), "{other}");
+    }
+}
+
+#[test]
+fn what_pods_find_wrong_with_another_form_of_a_plugin_is_not_told() {
+    let (objects, mut input) = of_file(true, Some((Reason::FileNotFound, "no")));
+    input.gateways.values_mut().for_each(|state| state.revisions.clear());
+    assert_eq!(condition(&input, &objects[3], "ResolvedRefs").0, "True ResolvedRefs");
+}
+
+#[test]
+fn a_chain_whose_entry_serves_another_phase_in_pods_says_so() {
+    let objects = chain_for("up");
+    let wrong = Problem::error(Reason::WrongPhase, objects[2].id.clone(), "spec.entries[0]", "not in this phase");
+    let input = input(&objects, |revision| {
+        let report = Report { revision: revision.into(), problems: vec![wrong], ..Report::default() };
+        Pods { all: 1, ready: [("pod".into(), Ok(Arc::new(Reported::new(report))))].into(), ..Pods::default() }
+    });
+    let told = condition(&input, &objects[2], "ResolvedRefs");
+    assert_eq!(told, ("False WrongPhase".to_owned(), "spec.entries[0]: not in this phase".to_owned()));
+    assert_eq!(condition(&input, &objects[2], "Programmed").0, "True Programmed", "no older form runs");
 }
