@@ -6,7 +6,8 @@ use super::owner::Owner;
 use crate::api::pack::{self, TooLarge};
 use crate::api::snapshot::{GatewaySnapshot, GatewaySnapshotSpec, ShardRef, SnapshotIndex, SnapshotRevision};
 use crate::config::shards::split;
-use crate::domain::plan::Plan;
+use crate::domain::plan::{EntryPlan, Plan};
+use crate::domain::reason::Reason;
 
 /// Maximum number of shards in a revision, as in the CRD schema.
 const MAX_SHARDS: usize = 1024;
@@ -32,10 +33,13 @@ pub(super) enum BuildError {
     NotKept(String),
 }
 
-/// Removes the plugins that no chain of the plan names, and their code, so that code of other namespaces stays out of
-/// the gateway's snapshot.
+/// Removes the plugins that no chain of the plan names, or none that their owner lets use them, and their code: code of
+/// other namespaces stays out of the gateway's snapshot, and this gateway has no part in the status of such a plugin.
 pub(super) fn prune(plan: &mut Plan) {
-    let used: BTreeSet<_> = plan.chains.iter().flat_map(|c| &c.entries).map(|entry| entry.plugin.clone()).collect();
+    let may_use =
+        |entry: &&EntryPlan| entry.unavailable.as_ref().is_none_or(|refusal| refusal.reason != Reason::RefNotPermitted);
+    let entries = plan.chains.iter().flat_map(|chain| &chain.entries).filter(may_use);
+    let used: BTreeSet<_> = entries.map(|entry| entry.plugin.clone()).collect();
     plan.plugins.retain(|plugin| used.contains(&plugin.key));
     let digests: BTreeSet<_> = plan.plugins.iter().map(|plugin| plugin.digest.clone()).collect();
     plan.code.retain(|digest, _| digests.contains(digest));
@@ -92,8 +96,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::config::compile::compile;
+    use crate::config::compile::tests::{add_plugin, chain, empty, plugin_of};
     use crate::controller::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
     use crate::domain::ids::ObjectKey;
+    use crate::domain::plan::Namespaces;
+
+    #[test]
+    fn a_plan_holds_no_plugin_that_is_not_shared_with_those_who_name_it() {
+        let mut inputs = empty();
+        add_plugin(&mut inputs, "lib/p", |_| {});
+        inputs.chains.push(chain("uses", &["lib/p"]));
+        for (shared_with, held) in [(None, 0), (Some(Namespaces::Same), 0), (Some(Namespaces::All), 1)] {
+            plugin_of(&mut inputs, "lib/p").share_with = shared_with;
+            let (mut plan, _) = compile(&inputs, None);
+            prune(&mut plan);
+            assert_eq!((plan.plugins.len(), plan.code.len()), (held, held));
+            assert_eq!(plan.chains[0].entries.len(), 1, "its entry fails, or runs");
+        }
+    }
 
     #[test]
     fn what_is_written_is_labelled_and_goes_with_its_gateway() {

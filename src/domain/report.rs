@@ -184,7 +184,7 @@ pub struct PluginReport {
 /// execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PluginState {
-    /// No chain names the plugin.
+    /// No chain names the plugin, or none that can run it.
     Registered,
     /// The plugin can run.
     Enabled,

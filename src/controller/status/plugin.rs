@@ -35,7 +35,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let mut set = Conditions::new(object, now).warned(warnings(input, object));
     let as_written = set.accepted(&found) & set.resolved(&found);
     let fine = as_written & of_secrets(&mut set, &serving, running);
-    let absent = (Reason::NotUsed, "no chain that a gateway takes names it");
+    let absent = (Reason::NotUsed, "no chain that a gateway takes, and that may use it, names it");
     if serving.is_empty() && fine {
         set.yes(ConditionType::Programmed, absent.0.as_str(), absent.1);
     } else {

@@ -308,8 +308,9 @@ impl Linked {
         self.upstreams.iter().map(|upstream| Arc::clone(&upstream.target)).collect()
     }
 
-    /// Returns the first entry that names a plugin.
+    /// Returns the first entry that names a plugin and, by the plan, can run it.
     pub(crate) fn entry_of(&self, plugin: &ObjectKey) -> Option<&Arc<LinkedEntry>> {
-        self.chains.iter().flat_map(|chain| &chain.entries).find(|entry| entry.plan.plugin == *plugin)
+        let is_of_it = |entry: &&Arc<LinkedEntry>| entry.plan.plugin == *plugin && entry.plan.unavailable.is_none();
+        self.chains.iter().flat_map(|chain| &chain.entries).find(is_of_it)
     }
 }

@@ -3,9 +3,10 @@
 use super::*;
 use crate::domain::health::ConnectionState;
 use crate::domain::ids::{Kind, ObjectId};
-use crate::domain::plan::{ToolOverride, UpstreamPlan};
+use crate::domain::plan::{Refusal, ToolOverride, UpstreamPlan};
 use crate::domain::ports::WorkerState;
 use crate::domain::problem::Problem;
+use crate::domain::report::PluginState;
 use crate::domain::upstream::Probed;
 use crate::engine::views::objects::LivePluginState;
 
@@ -105,4 +106,20 @@ async fn a_plugin_whose_file_was_never_accepted_says_what_is_wrong_with_it() {
     assert_eq!(report.plugins[0].message.as_deref(), Some(words));
     assert_eq!(report.refusing[0].message, format!("Plugin default/c0: {words}"));
     assert_eq!(engine.plugins()[0].error.as_deref(), Some(words));
+}
+
+#[tokio::test]
+async fn a_chain_that_may_not_run_a_plugin_does_not_make_the_plugin_fail() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "same")]);
+    let (mut plan, _) = compile(&inputs, None);
+    let refusal = Refusal { reason: Reason::WrongPhase, message: "Plugin default/c0 does not serve it".into() };
+    plan.chains[0].entries[0].unavailable = Some(refusal);
+    let engine = engine(Server::default());
+    engine.apply(plan, Vec::new(), &NoSecrets).await;
+    let report = engine.report();
+    assert_eq!((report.plugins[0].state, &report.plugins[0].message), (PluginState::Registered, &None));
+    assert_eq!(report.refusing[0].message, "Plugin default/c0 does not serve it");
+    let plugin = &engine.plugins()[0];
+    assert_eq!((plugin.state, &plugin.error), (LivePluginState::Enabled, &None));
 }

@@ -98,6 +98,10 @@ impl Shared {
         operated.until_row("pchain", "answers", &["Response", lent, "1", "1/1", "False", "RefNotPermitted"]).await;
         operated.until_event("PluginChain", "answers", "Warning RefNotPermitted").await;
         operated.until_event("PluginChain", "answers", "Warning GuardUnavailable").await;
+        // The fault is the chain's: it does not make the lender's object look bad, and pods get none of its code.
+        lender.until_condition("plugins", "lent", "Programmed", "True NotUsed").await;
+        lender.until_row("plug", "lent", &["middleware", "Transform", "Module", "1", "0/0", "True", "Ready"]).await;
+        assert!(served.gateway.report().await.plugins.is_empty());
         lender.apply(&[self.plugin(true)]).await;
         served.gateway.until_answers("ledger__whoami", "lent nobody").await;
         operated.until_condition("pluginchains", "answers", "Ready", "True Ready").await;
