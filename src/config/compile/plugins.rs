@@ -28,6 +28,8 @@ pub(super) struct Plugins<'a> {
     pub(super) inputs: BTreeMap<&'a ObjectKey, &'a PluginInput>,
     /// Code by its digest, including the code of the previous plan.
     pub(super) code: BTreeMap<String, String>,
+    /// Why plugins that have no earlier form are not accepted, as it is told to those who use them.
+    pub(super) refused: BTreeMap<&'a ObjectKey, String>,
     /// Plugins that have no earlier form, and whose code is being parsed for the first time.
     pub(super) parsing: BTreeSet<&'a ObjectKey>,
     /// Plugins whose new code exports less than their running form. Each has that form, and the exports that are lost.
@@ -99,6 +101,8 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
                     plugins.accepted.insert(input.key.clone(), kept);
                 } else if reason == Reason::Pending {
                     plugins.parsing.insert(&input.key);
+                } else {
+                    plugins.refused.insert(&input.key, format!("{field}: {message} ({reason})"));
                 }
                 if !is_reported {
                     problems.push(Problem::error(reason, object, field, message));

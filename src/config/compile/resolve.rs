@@ -40,7 +40,11 @@ pub(super) fn find<'a>(
             missing(Reason::Pending, format!("the code of Plugin {plugin} is being parsed"))
         }
         None if input.is_some() || is_invalid(world.inputs, Kind::Plugin, plugin) => {
-            missing(Reason::PluginNotAccepted, format!("Plugin {plugin} was never accepted (its own finding says why)"))
+            // Who uses a plugin of another namespace may not be able to read the plugin, and what only concerns this
+            // gateway is not told there.
+            let why = world.plugins.refused.get(plugin).filter(|_| chain.namespace != plugin.namespace);
+            let why = why.map_or("its own finding says why", String::as_str);
+            missing(Reason::PluginNotAccepted, format!("Plugin {plugin} was never accepted ({why})"))
         }
         None => missing(Reason::PluginNotFound, format!("there is no Plugin {plugin}")),
     }

@@ -7,7 +7,10 @@ use serde_json::Value;
 use super::conditions::Conditions;
 use super::grant::{grant_command, secret_keys};
 use super::input::StatusInput;
-use super::serving::{Serving, found_by_pods, gateways, has, live, problems, programmed, secrets, serving, warnings};
+use super::serving::{
+    Serving, found_by_pods, gateways, has, live, naming, problems, programmed, refused_by_gateways, secrets, serving,
+    warnings,
+};
 use crate::api::lower::Lowered;
 use crate::api::plugin::status::{PluginStatus, RunningRevision};
 use crate::controller::condition_type::ConditionType;
@@ -27,6 +30,9 @@ const MAX_EXPORT: usize = 128;
 pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
     let serving = serving(input, &object.id);
     let mut found = problems(input, &serving, &object.id);
+    if serving.is_empty() {
+        found.extend(refused_by_gateways(input, object));
+    }
     found.extend(found_by_pods(&serving, &object.id).into_iter().filter(is_of_code));
     let unloaded = not_loaded(&serving, object).filter(|_| !found.iter().any(Problem::is_error));
     found.extend(unloaded.clone());
@@ -35,7 +41,10 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let mut set = Conditions::new(object, now).warned(warnings(input, object));
     let as_written = set.accepted(&found) & set.resolved(&found);
     let fine = as_written & of_secrets(&mut set, &serving, running);
-    let absent = (Reason::NotUsed, "no chain that a gateway takes, and that may use it, names it");
+    let absent = match as_written {
+        true => (Reason::NotUsed, "no chain that a gateway takes, and that may use it, names it"),
+        false => (Reason::NotUsed, "no gateway runs it; see Accepted and ResolvedRefs"),
+    };
     if serving.is_empty() && fine {
         set.yes(ConditionType::Programmed, absent.0.as_str(), absent.1);
     } else {
@@ -152,11 +161,7 @@ pub(super) fn told_of_secrets(set: &mut Conditions, serving: &[Serving<'_>], nam
 
 /// Returns how many chains name the plugin.
 fn named_by(input: &StatusInput, key: &ObjectKey) -> u32 {
-    let chains = input.compiled.objects.iter().filter(|object| match &*object.lowered {
-        Ok(Lowered::Chain(chain)) => chain.entries.iter().any(|entry| entry.plugin == *key),
-        _ => false,
-    });
-    u32::try_from(chains.count()).unwrap_or(u32::MAX)
+    u32::try_from(naming(input, key).count()).unwrap_or(u32::MAX)
 }
 
 /// Returns the error of a pod that could not load the plugin as planned. If there is an earlier form, the next plan

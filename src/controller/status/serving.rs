@@ -2,12 +2,13 @@
 
 use super::conditions::Conditions;
 use super::input::{GatewayState, Pin, StatusInput, blind};
+use crate::api::lower::Lowered;
 use crate::api::status::TakenBy;
 use crate::controller::condition_type::ConditionType;
 use crate::controller::lowered::LoweredObject;
 use crate::controller::pods::Pods;
-use crate::domain::ids::{ObjectId, ObjectKey};
-use crate::domain::problem::Problem;
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
+use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
 use crate::domain::report::{Report, SecretState};
 
@@ -85,6 +86,32 @@ pub(super) fn found_by_pods(serving: &[Serving<'_>], id: &ObjectId) -> Vec<Probl
     serving.iter().flat_map(of).collect()
 }
 
+/// Returns the chains that name the plugin.
+pub(super) fn naming<'a>(input: &'a StatusInput, plugin: &'a ObjectKey) -> impl Iterator<Item = &'a LoweredObject> {
+    input.compiled.objects.iter().filter(move |object| match &*object.lowered {
+        Ok(Lowered::Chain(chain)) => chain.entries.iter().any(|entry| entry.plugin == *plugin),
+        _ => false,
+    })
+}
+
+/// Returns why gateways cannot use the plugin although they take a chain of its own namespace that names it. What only
+/// concerns chains of other namespaces is told there, because it must not make their neighbour's object look bad.
+pub(super) fn refused_by_gateways(input: &StatusInput, object: &LoweredObject) -> Vec<Problem> {
+    let id = &object.id;
+    let own = input.compiled.own.get(id).map_or(&[][..], Vec::as_slice);
+    let of = |state: &'_ GatewayState| -> Vec<Problem> {
+        let planned = &state.planned;
+        let found = planned.problems.get(id).into_iter().flatten();
+        let found: Vec<_> = found.filter(|problem| problem.is_error() && !own.contains(problem)).cloned().collect();
+        let is_taken = |chain: &LoweredObject| {
+            chain.id.key.namespace == id.key.namespace && planned.digests.contains_key(&chain.id)
+        };
+        let concerns = !found.is_empty() && !planned.digests.contains_key(id) && naming(input, &id.key).any(is_taken);
+        if concerns { found } else { Vec::new() }
+    };
+    if id.kind != Kind::Plugin { Vec::new() } else { input.gateways.values().flat_map(of).collect() }
+}
+
 /// Returns warnings that no other condition of the object shows, without duplicates: something in the object has less
 /// effect than it seems to have.
 pub(in crate::controller) fn warnings(input: &StatusInput, object: &LoweredObject) -> Vec<Problem> {
@@ -92,8 +119,11 @@ pub(in crate::controller) fn warnings(input: &StatusInput, object: &LoweredObjec
     let taken = input.gateways.values().any(|state| state.planned.digests.contains_key(id));
     let found = input.gateways.values().filter_map(|state| state.planned.problems.get(id)).flatten();
     let own = input.compiled.own.get(id).into_iter().flatten();
+    // What one gateway cannot use while another runs it is no error of the object.
+    let refused = if taken { refused_by_gateways(input, object) } else { Vec::new() };
+    let refused: Vec<_> = refused.into_iter().map(|problem| Problem { level: Level::Warning, ..problem }).collect();
     let mut told: Vec<Problem> = Vec::new();
-    for problem in object.problems.iter().chain(own).chain(found) {
+    for problem in object.problems.iter().chain(own).chain(found).chain(&refused) {
         let counts = match problem.reason {
             Reason::GuardWeakened | Reason::NothingEnabled => false,
             // If the object is in no gateway's plan, `Programmed` shows that. A chain that names its gateways need not

@@ -1,5 +1,6 @@
 //! Tests of how conditions depend on each other and on what is stored.
 
+mod images;
 mod managed;
 mod reported;
 mod taken;
@@ -36,11 +37,15 @@ pub(in crate::controller) fn plugin(code: &str, status: &Value) -> LoweredObject
     read(Kind::Plugin, "p", &json!({"source": {"inline": code}}), status)
 }
 
-/// Returns an object as the operator reads it, with this status.
+/// Returns an object of the namespace `ns` as the operator reads it, with this status.
 pub(in crate::controller) fn read(kind: Kind, name: &str, spec: &Value, status: &Value) -> LoweredObject {
+    read_in("ns", kind, name, spec, status)
+}
+
+fn read_in(namespace: &str, kind: Kind, name: &str, spec: &Value, status: &Value) -> LoweredObject {
     let object: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind.as_str(),
-        "metadata": {"name": name, "namespace": "ns", "uid": "u", "generation": 3},
+        "metadata": {"name": name, "namespace": namespace, "uid": "u", "generation": 3},
         "spec": spec, "status": status,
     }))
     .unwrap();

@@ -237,3 +237,18 @@ fn a_plugin_from_an_image_is_checked_by_pods_and_is_of_the_gateways_namespace() 
     assert_eq!((problem.reason, problem.field.as_str()), (Reason::InvalidConfig, "spec.source.image"));
     assert!(problem.message.contains("create the Plugin in other"), "{}", problem.message);
 }
+
+#[test]
+fn who_uses_a_plugin_of_another_namespace_is_told_why_it_was_never_accepted() {
+    let image = ImagePlan { reference: "r/i:1".into(), pull_policy: None, pull_secrets: Vec::new() };
+    let mut inputs = folder();
+    inputs.chains.clear();
+    add_plugin(&mut inputs, "lib/p", |plugin| {
+        plugin.share_with = Some(Namespaces::All);
+        plugin.source = SourceInput::Image { image, path: "a.mjs".into() };
+    });
+    inputs.chains.push(chain("uses", &["lib/p"]));
+    let (_, problems) = compile(&inputs, None);
+    let of_chain = problems.iter().find(|problem| problem.reason == Reason::PluginNotAccepted).unwrap();
+    assert!(of_chain.message.contains("(spec.source.image: gateway default/gw mounts images for"), "{of_chain}");
+}
