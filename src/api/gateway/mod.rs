@@ -46,6 +46,7 @@ use crate::api::gateway::takes::{TakesChains, TakesObjects, TakesUpstreams};
     printcolumn(name = "PROBLEMS", type_ = "integer", json_path = ".status.problems"),
     printcolumn(name = "READY", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "REASON", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "REFUSING", type_ = "string", json_path = ".status.conditions[?(@.type=='Refusing')].reason"),
     printcolumn(name = "REVISION", type_ = "string", json_path = ".status.snapshot.revision", priority = 1),
     printcolumn(name = "ADDRESS", type_ = "string", json_path = ".status.addresses[0]", priority = 1),
     printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp"),

@@ -54,7 +54,7 @@ async fn missing(operated: &Operated<'_>) {
     let message = operated.until_condition("mcpgateways", "main", "Refusing", "True GuardUnavailable").await;
     assert!(message.contains("/answers"), "{message}");
     operated.until_row("pchain", "answers", &["Response", "say", "1", "1/1", "False", "PluginNotFound"]).await;
-    operated.until_row("mcpgw", "main", &["1/1", "1/1", "1", "1", "1", "1", "True", "Ready"]).await;
+    operated.until_row("mcpgw", "main", &["1/1", "1/1", "1", "1", "1", "1", "True", "Ready", "GuardUnavailable"]).await;
     for (kind, name, event) in [
         ("PluginChain", "answers", "Warning PluginNotFound"),
         ("PluginChain", "answers", "Warning GuardUnavailable"),
@@ -120,7 +120,8 @@ async fn a_required_chain_that_is_deleted_closes_the_gateway() {
     assert!(message.contains("/answers"), "{message}");
     operated.until_condition("mcpgateways", "main", "Ready", "False RequiredChainMissing").await;
     operated.until_event("MCPGateway", "main", "Warning RequiredChainMissing").await;
-    let shown = ["1/1", "1/1", "1", "1", "0", "1", "False", "RequiredChainMissing"];
+    let missing = "RequiredChainMissing";
+    let shown = ["1/1", "1/1", "1", "1", "0", "1", "False", missing, missing];
     operated.until_row("mcpgw", "main", &shown).await;
     operated.until_condition("plugins", "say", "Programmed", "True NotUsed").await;
 

@@ -110,6 +110,8 @@ async fn until_refusing(operated: &Operated<'_>, words: &[&str]) {
         let message = operated.until_condition(plural, name, condition, is).await;
         assert!(words.iter().all(|word| message.contains(word)), "{message}");
     }
+    // The gateway itself works, so that its READY alone would not show it.
+    operated.until_row("mcpgw", "main", &["1/1", "1/1", "1", "1", "1", "0", "True", "Ready", "GuardUnavailable"]).await;
 }
 
 /// Waits until chain and gateway are ready, and say no more that calls are refused.
