@@ -67,14 +67,28 @@ fn become_server(mut arguments: impl Iterator<Item = OsString>) -> io::Result<io
     if parent.to_str() != Some(&Pid::as_raw(getppid()).to_string()) {
         return Err(io::Error::other("the gateway has ended"));
     }
-    Ok(Command::new(program).arg0(name).args(arguments).exec())
+    let error = Command::new(&program).arg0(name).args(arguments).exec();
+    Ok(explained(&program, &error))
+}
+
+/// Returns the error for a program that was found and cannot be run, with its probable cause.
+fn explained(program: &OsStr, error: &io::Error) -> io::Error {
+    let cause = if error.kind() == io::ErrorKind::NotFound {
+        ": the file is there, but not the interpreter or the loader that it names"
+    } else if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) {
+        ": it is no program for this machine, and no script whose first line names an interpreter"
+    } else {
+        ""
+    };
+    io::Error::new(error.kind(), format!("cannot run {}: {error}{cause}", program.display()))
 }
 
 /// Returns the file that `command` names. A command with a slash is a path, relative to `cwd` unless it is absolute.
 /// Any other command is a name in one of the folders of `path`.
 pub fn find(command: &str, cwd: &Path, path: Option<&OsStr>) -> io::Result<PathBuf> {
     if !cwd.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::NotADirectory, "the folder that it is to start in is not there"));
+        let error = "the folder that it is to start in (cwd) is not there";
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, error));
     }
     let runs = |file: &Path| -> io::Result<()> {
         if file.is_dir() {
@@ -84,7 +98,7 @@ pub fn find(command: &str, cwd: &Path, path: Option<&OsStr>) -> io::Result<PathB
     };
     if command.contains('/') {
         let file = cwd.join(command);
-        return runs(&file).map(|()| file);
+        return runs(&file).map(|()| file).map_err(|error| not_one(command, error));
     }
     let mut denied = None;
     for folder in std::env::split_paths(path.unwrap_or_default()) {
@@ -95,7 +109,17 @@ pub fn find(command: &str, cwd: &Path, path: Option<&OsStr>) -> io::Result<PathB
             Err(_) => {}
         }
     }
-    Err(denied.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is in no folder of PATH")))
+    let missing = || not_one(command, io::Error::new(io::ErrorKind::NotFound, "it is in no folder of PATH"));
+    Err(denied.unwrap_or_else(missing))
+}
+
+/// Replaces the error for a command that was not found if it is a whole command line.
+fn not_one(command: &str, error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::NotFound || !command.contains(char::is_whitespace) {
+        return error;
+    }
+    let words = "no program has this name with the spaces in it: give its arguments apart from it (args)";
+    io::Error::new(io::ErrorKind::NotFound, words)
 }
 
 #[cfg(test)]
@@ -109,6 +133,9 @@ mod tests {
         assert_eq!(find("bin/sh", root, None).unwrap(), Path::new("/bin/sh"));
         assert_eq!(find("no-such-program", root, path).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(find("/bin/nothing", root, path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        for line in ["sh -c true", "npx -y @scope/server"] {
+            assert!(find(line, root, path).unwrap_err().to_string().contains("apart from it (args)"), "{line}");
+        }
         assert_eq!(find("sh", Path::new("/nowhere"), path).unwrap_err().kind(), io::ErrorKind::NotADirectory);
         assert_eq!(find("/bin", root, path).unwrap_err().kind(), io::ErrorKind::IsADirectory);
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -28,6 +29,9 @@ pub enum ProcessEnd {
 impl fmt::Display for ProcessEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Exited(status) if status.signal() == Some(Signal::KILL.as_raw()) => {
+                write!(f, "{status}, which the kernel sends if memory runs out")
+            }
             Self::Exited(status) => status.fmt(f),
             Self::Closed => f.write_str("it had closed its stdin or stdout"),
         }

@@ -1,6 +1,8 @@
 //! The process of a server: starts it, reads and writes its pipes, and ends it. The process leads its own process
 //! group, so that the processes that it starts end together with it.
 
+use std::borrow::Cow;
+use std::io;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -83,9 +85,14 @@ fn spawn(target: &Target, shared: &UpstreamContext) -> Result<Child, UpstreamErr
             .kill_on_drop(true)
             .spawn()
     });
-    // The message is shown to clients, so it does not contain the folder of the command.
-    let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy();
-    spawned.map_err(|error| UpstreamError::Start(format!("{name}: {error}")))
+    spawned.map_err(|error| UpstreamError::Start(format!("{}: {error}", shown(command, &error))))
+}
+
+/// Returns the name of a command that cannot be started. The message is shown to clients, so it contains neither the
+/// folder of the command nor, if the command was not found because it is a whole command line, the arguments.
+fn shown<'a>(command: &'a str, error: &io::Error) -> Cow<'a, str> {
+    let line = command.split_whitespace().next().filter(|_| error.kind() == io::ErrorKind::NotFound);
+    Path::new(line.unwrap_or(command)).file_name().unwrap_or_default().to_string_lossy()
 }
 
 struct Supervisor {

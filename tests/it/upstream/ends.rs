@@ -27,7 +27,7 @@ async fn a_process_that_ends_before_or_in_its_handshake_says_how_and_its_last_li
             "no package | for  [1m[secret]",
         ),
         ("exit 0", "exit status: 0", ""),
-        ("echo full >&2; kill -9 $$", "signal: 9 (SIGKILL)", "full"),
+        ("echo full >&2; kill -9 $$", "signal: 9 (SIGKILL), which the kernel sends if memory runs out", "full"),
         (&format!("{discovered}; echo bye >&2; exit 5"), "exit status: 5", "bye"),
         ("exec >&-; echo shut >&2; read -r _; read -r _; sleep 9", "it had closed its stdin or stdout", "shut"),
     ] {
@@ -112,4 +112,21 @@ async fn what_a_server_says_as_it_refuses_the_gateway_is_kept_for_the_log() {
         assert_eq!(error.to_client(), format!("{what}the gateway's log says why"));
         assert_eq!(error.reason(), "ProtocolError");
     }
+}
+
+#[tokio::test]
+async fn what_cannot_be_run_is_said_with_its_cause() {
+    let upstreams = started(process("npx -y @scope/server", &[]));
+    let error = upstreams.probe(PATIENCE).await.unwrap_err();
+    let words = "no program has this name with the spaces in it: give its arguments apart from it (args)";
+    assert_eq!(error.to_client(), format!("cannot be started: npx: {words}"));
+
+    let script = std::env::temp_dir().join(marker("hawsepipe-script"));
+    std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let error = started(process(script.to_string_lossy(), &[])).probe(PATIENCE).await.unwrap_err();
+    std::fs::remove_file(&script).unwrap();
+    let (said, script) = (error.to_string(), script.display());
+    assert!(said.starts_with("its process ended (exit status: 126)"), "{said}");
+    assert!(said.contains(&format!("cannot run {script}: ")) && said.ends_with("loader that it names"), "{said}");
 }
