@@ -181,7 +181,7 @@ async fn refusal(
     if in_session && status == StatusCode::NOT_FOUND {
         return Ok(HttpReply::SessionEnded);
     }
-    let words = UpstreamError::Protocol(format!("HTTP {}", status.as_u16()));
+    let words = UpstreamError::Protocol(format!("HTTP {}{}", status.as_u16(), cause(status)));
     if media == Media::Json {
         let endpoint = &connection.endpoint;
         let reservation = endpoint.reservation();
@@ -208,6 +208,19 @@ async fn refusal(
             Err(UpstreamError::Lost(format!("HTTP {}", status.as_u16())))
         }
         _ => Err(words),
+    }
+}
+
+/// Returns the probable cause of a status that an MCP endpoint does not answer with.
+fn cause(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
+            ": the path of its URL may not be that of its MCP endpoint"
+        }
+        _ if status.is_redirection() => {
+            ": of redirects only 307 and 308 to the same origin are followed, so its URL must be where this one leads to"
+        }
+        _ => "",
     }
 }
 

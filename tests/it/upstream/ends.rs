@@ -3,7 +3,7 @@
 use hawsepipe::domain::plan::EraSetting;
 use serde_json::json;
 
-use super::fake::{Fake, answer, legacy_or, typed};
+use super::fake::{Fake, answer, legacy_or, status, typed};
 use super::life::marker;
 use super::*;
 
@@ -129,4 +129,21 @@ async fn what_cannot_be_run_is_said_with_its_cause() {
     let (said, script) = (error.to_string(), script.display());
     assert!(said.starts_with("its process ended (exit status: 126)"), "{said}");
     assert!(said.contains(&format!("cannot run {script}: ")) && said.ends_with("loader that it names"), "{said}");
+}
+
+#[tokio::test]
+async fn a_status_that_no_endpoint_answers_with_has_its_cause() {
+    for (code, cause) in [
+        (404, ": the path of its URL may not be that of its MCP endpoint"),
+        (405, ": the path of its URL may not be that of its MCP endpoint"),
+        (
+            302,
+            ": of redirects only 307 and 308 to the same origin are followed, so its URL must be where this one leads to",
+        ),
+        (500, ""),
+    ] {
+        let fake = Fake::start(move |_| status(code)).await;
+        let error = started(external(&fake.url)).probe(PATIENCE).await.unwrap_err();
+        assert_eq!(error.to_string(), format!("protocol error: HTTP {code}{cause}"));
+    }
 }
