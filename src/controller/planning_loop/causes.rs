@@ -12,7 +12,7 @@ pub(super) struct Causes {
     edited: Vec<String>,
     /// Number of changes of objects besides these.
     more: usize,
-    /// Whether something changed that objects refer to.
+    /// Whether something changed that objects refer to, and none of the objects themselves.
     referred: bool,
     /// Whether there are news of code that is parsed, or of plugins that pods cannot load.
     code: bool,
@@ -28,7 +28,7 @@ impl Causes {
                 false => self.more += 1,
             }
         }
-        self.referred |= referred;
+        self.referred |= referred && edited.is_empty();
         self.code |= code;
     }
 
@@ -67,6 +67,9 @@ mod tests {
         assert_eq!(causes.take(), "this operator leads now");
         causes.add(&[plugin(1)], false, false);
         causes.add(&[plugin(1)], true, false);
+        assert_eq!(causes.take(), "Plugin mcp/p-1", "an edit may refer to something else");
+        causes.add(&[plugin(1)], false, false);
+        causes.add(&[], true, false);
         assert_eq!(causes.take(), "Plugin mcp/p-1, what objects refer to");
         causes.add(&(0..5000).map(plugin).collect::<Vec<_>>(), false, true);
         let told = causes.take();

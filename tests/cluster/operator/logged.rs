@@ -92,8 +92,11 @@ async fn each_change_of_the_operator_is_one_line_of_its_log_and_rounds_are_none(
     assert!(named(compiled.last().unwrap(), "/mark"), "{compiled:?}");
     operated.apply(&[plugin("export default (")]).await;
     until("the log has what is refused", async || {
-        let line = lines(&operated.operator).into_iter().find(|line| line["reason"] == "SyntaxError")?;
-        line["message"].as_str()?.starts_with("Accepted: ").then_some(())
+        let is_of_it = |line: &Value| {
+            let message = line["message"].as_str().unwrap_or_default();
+            line["reason"] == "SyntaxError" && message.starts_with("Accepted: ")
+        };
+        lines(&operated.operator).iter().any(is_of_it).then_some(())
     })
     .await;
     operated.kubectl(&["label", "role", "main-gateway", "--overwrite", "hawsepipe.dev/gateway=other"]).await;
