@@ -45,7 +45,7 @@ pub(super) struct Closed {
     pub(super) reason: String,
     /// Whether the process ended without being told to.
     pub(super) by_itself: bool,
-    /// The last lines of its stderr. Empty unless it ended by itself.
+    /// The last lines that it wrote and that are no messages. Empty unless it ended by itself.
     pub(super) last_words: String,
 }
 
@@ -54,11 +54,10 @@ impl Closed {
         Self { reason: reason.into(), ..Self::default() }
     }
 
-    /// Returns the reason for the client of a request. What the server wrote to its stderr is only for those who begin
-    /// to use the server: a gateway keeps that answer for its operators, and passes the others on.
+    /// Returns the reason for the client of a request. What the server wrote is only for those who begin to use it: a gateway keeps that answer for its operators, and passes the others on.
     pub(super) fn told(&self, to_beginner: bool) -> String {
         match self.last_words.as_str() {
-            words if to_beginner && !words.is_empty() => format!("{}; its stderr ends with: {words}", self.reason),
+            words if to_beginner && !words.is_empty() => format!("{}; it wrote last: {words}", self.reason),
             _ => self.reason.clone(),
         }
     }

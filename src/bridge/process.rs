@@ -57,10 +57,11 @@ impl ServerProcess {
         });
         context.tasks.spawn(writer.run(stdin, stop.clone(), closed.clone()));
         let (reader, of_reader) = (Arc::clone(&server), (Arc::clone(context), closed.clone(), label.clone()));
+        let strays = Arc::clone(&last_words);
         let read = context.tasks.spawn(async move {
             let (context, closed, label) = of_reader;
             let replies = |reply| reader.offer(reply);
-            StdoutReader::new(&reader.calls, replies, &context, &label).run(stdout).await;
+            StdoutReader::new(&reader.calls, replies, &context, &label, &strays).run(stdout).await;
             closed.cancel();
         });
         let (told, ending) = (Arc::clone(&server), context.ending.clone());

@@ -9,7 +9,7 @@ use super::stderr;
 use crate::domain::budget::Category;
 use crate::domain::invalid_message::{InvalidMessage, messages};
 use crate::domain::members::{MessageMembers, Whose, id_at_end};
-use crate::transport::{LinePiece, LineReader};
+use crate::transport::{LastWords, LinePiece, LineReader};
 
 /// How many bytes at the end of a line that is too long are searched for the id.
 const END: usize = 256;
@@ -27,6 +27,8 @@ pub(super) struct StdoutReader<'a, R> {
     label: &'a str,
     /// Whether it was already logged that the process writes lines that are no messages.
     warned: bool,
+    /// Receives the first of these lines.
+    last_words: &'a LastWords,
     /// The line that is being skipped, if it answers a call and it is not yet known which one.
     skipped: Option<SkippedAnswer>,
 }
@@ -45,8 +47,14 @@ impl SkippedAnswer {
 }
 
 impl<'a, R: Fn(String)> StdoutReader<'a, R> {
-    pub(super) fn new(calls: &'a Calls, reply: R, context: &'a Context, label: &'a str) -> Self {
-        Self { calls, reply, context, label, warned: false, skipped: None }
+    pub(super) fn new(
+        calls: &'a Calls,
+        reply: R,
+        context: &'a Context,
+        label: &'a str,
+        last_words: &'a LastWords,
+    ) -> Self {
+        Self { calls, reply, context, label, warned: false, last_words, skipped: None }
     }
 
     /// Reads until the end of the stream.
@@ -98,14 +106,17 @@ impl<'a, R: Fn(String)> StdoutReader<'a, R> {
 
     /// Logs how the first line begins that is no message or, if the line may contain an answer, what is wrong with it.
     fn warn(&mut self, text: &[u8], invalid: &InvalidMessage) {
-        if text.trim_ascii().is_empty() || std::mem::replace(&mut self.warned, true) || !self.context.may_log_stray() {
+        if text.trim_ascii().is_empty() || std::mem::replace(&mut self.warned, true) {
             return;
         }
-        let begins: String = if invalid.may_be_shown(text) {
-            self.context.mask.printable(&text[..text.len().min(READ_OF_IT)]).chars().take(SHOWN).collect()
-        } else {
-            invalid.message.to_owned()
-        };
+        let mut begins = invalid.message.to_owned();
+        if invalid.may_be_shown(text) {
+            begins = self.context.mask.printable(&text[..text.len().min(READ_OF_IT)]).chars().take(SHOWN).collect();
+            self.last_words.add(&begins);
+        }
+        if !self.context.may_log_stray() {
+            return;
+        }
         // Nobody may be reading the log, so nothing waits for what is written to it.
         tokio::spawn(stderr::say(format!(
             "{}the server writes to stdout what is not an MCP message, which is passed over; it must log to \

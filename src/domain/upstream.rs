@@ -113,12 +113,13 @@ pub enum UpstreamError {
     #[error("connection lost: {0}")]
     Lost(String),
     /// The server's process ended by itself.
-    #[error("its process ended ({how}){}", tail("its stderr ends with", stderr))]
+    #[error("its process ended ({how}){}", tail("it wrote last", wrote))]
     Exited {
         /// The exit status or the signal.
         how: String,
-        /// The last lines of its stderr, masked. Empty if there are none.
-        stderr: String,
+        /// The last lines that it wrote, those of its stderr and of its stdout that are no messages, masked. Empty if
+        /// there are none.
+        wrote: String,
     },
     /// The server answered a request of the gateway's own with an error.
     #[error("protocol error: {what}{}", tail("it says", said))]

@@ -1,4 +1,4 @@
-//! The last lines that a process wrote to its stderr, which say why it ended.
+//! The last lines that a process wrote and that are no messages. They say why it ended.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

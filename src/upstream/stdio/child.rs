@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join;
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +28,7 @@ const INHERITED: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TMPDIR"];
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Starts the process. The caller cancels the returned token when the handshake is done. If the process ends on its own
-/// after that, an event reports it. `last_words` receives what it writes to its stderr.
+/// after that, an event reports it. `last_words` receives what it writes that is no message.
 pub(super) fn start(
     target: &Target,
     shared: &Arc<UpstreamContext>,
@@ -53,11 +54,12 @@ pub(super) fn start(
     };
     shared.tasks.spawn(writer.run(stdin, stop.clone(), ended.clone()));
     let logged = shared.tasks.spawn(StderrLog::new(target, shared, Arc::clone(&last_words)).run(stderr));
-    shared.tasks.spawn(StdoutReader::new(target, shared, wire.clone()).run(stdout));
+    let read = shared.tasks.spawn(StdoutReader::new(target, shared, wire.clone(), Arc::clone(&last_words)).run(stdout));
     let supervisor = Supervisor { target: Arc::clone(target), shared: Arc::clone(shared), calls, ready: ready.clone() };
     shared.tasks.spawn(async move {
         let end = process.supervise(&stop, &supervisor.shared.hurry, &ended).await;
-        let _ = tokio::time::timeout(LAST_WORDS, logged).await;
+        // The last answers may still be in the pipe.
+        let _ = tokio::time::timeout(LAST_WORDS, join(read, logged)).await;
         supervisor.report_end(end, &last_words);
     });
     Ok((wire, ready))
@@ -107,7 +109,7 @@ impl Supervisor {
     fn report_end(&self, end: Option<ProcessEnd>, last_words: &LastWords) {
         let key = &self.target.plan.key;
         let reason = match end {
-            Some(end) => UpstreamError::Exited { how: end.to_string(), stderr: last_words.text() },
+            Some(end) => UpstreamError::Exited { how: end.to_string(), wrote: last_words.text() },
             None => UpstreamError::Lost("it was stopped".to_owned()),
         };
         if end.is_some() && self.ready.is_cancelled() {

@@ -12,7 +12,7 @@ use crate::domain::invalid_message::{self, InvalidMessage};
 use crate::domain::members::{MessageMembers, Whose, number};
 use crate::domain::upstream::{Answer, Target, UpstreamError, UpstreamEvent};
 use crate::transport::flow::{Flow, UNASKED};
-use crate::transport::{LinePiece, LineReader};
+use crate::transport::{LastWords, LinePiece, LineReader};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::metrics::Dropped;
 use crate::upstream::server_message::{self, Notice, ServerMessage};
@@ -30,6 +30,8 @@ pub(super) struct StdoutReader {
     target: Target,
     shared: Arc<UpstreamContext>,
     wire: ProcessPipes,
+    /// Receives the first line that is not a message.
+    last_words: Arc<LastWords>,
     /// Whether it was already logged that the process writes lines that are not messages.
     warned: bool,
     /// How many bytes were skipped of the line that was last cut off.
@@ -44,8 +46,14 @@ enum LineOrigin {
 }
 
 impl StdoutReader {
-    pub(super) fn new(target: &Target, shared: &Arc<UpstreamContext>, wire: ProcessPipes) -> Self {
-        Self { target: Arc::clone(target), shared: Arc::clone(shared), wire, warned: false, passed_over: 0 }
+    pub(super) fn new(
+        target: &Target,
+        shared: &Arc<UpstreamContext>,
+        wire: ProcessPipes,
+        last_words: Arc<LastWords>,
+    ) -> Self {
+        let (target, shared) = (Arc::clone(target), Arc::clone(shared));
+        Self { target, shared, wire, last_words, warned: false, passed_over: 0 }
     }
 
     /// Reads until the end of the stream.
@@ -211,6 +219,9 @@ impl StdoutReader {
             return;
         }
         let begins = message.map_or_else(|| self.beginning(line), str::to_owned);
+        if message.is_none() {
+            self.last_words.add(&begins);
+        }
         tracing::warn!(
             upstream = %self.target.plan.key,
             "it writes to stdout what is not an MCP message, which is passed over; a server must log to stderr: {begins}"

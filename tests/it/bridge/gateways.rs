@@ -55,7 +55,7 @@ async fn the_last_lines_of_a_server_that_ends_at_its_start_reach_the_gateways_st
         until("the status says why", async || {
             let upstreams = list(&gateway, "upstreams").await;
             let said = upstreams[0]["error"].as_str().unwrap_or_default();
-            said.contains("(exit status: 4)") && said.contains("its stderr ends with: npm error 404 no such package")
+            said.contains("(exit status: 4)") && said.contains("it wrote last: npm error 404 no such package")
         })
         .await;
         gateway.logged(|line| line["message"].as_str().is_some_and(|said| said.contains("npm error 404")));

@@ -18,9 +18,20 @@ async fn a_server_that_ends_at_its_start_says_how_and_its_last_lines() {
         let refused = begin(&Http::new(), &bridge.url(), "2025-11-25").await;
         let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.starts_with("the server's process has ended (exit status: 4)"), "{message}");
-        assert!(message.ends_with("; its stderr ends with: no package | for\t[secret]"), "{message}");
+        assert!(message.ends_with("; it wrote last: no package | for\t[secret]"), "{message}");
         bridge.logged("the server's process has ended (exit status: 4)");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_prints_its_usage_and_ends_is_quoted() {
+    let bridge = script(&[], r#"echo "Usage: server FOLDER $API_KEY"; exit 2"#);
+    let refused = begin(&Http::new(), &bridge.url(), "2025-11-25").await;
+    assert!(
+        refused.body.contains("(exit status: 2); it wrote last: Usage: server FOLDER [secret]"),
+        "{}",
+        refused.body
+    );
 }
 
 #[tokio::test]
@@ -36,7 +47,7 @@ async fn a_server_that_ends_when_it_is_asked_for_its_era_says_so() {
         let answer = http.send(Method::POST, &bridge.url(), &headers, body.to_string()).await;
         let message = answer.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.contains("begin a session") && message.contains("exit status: 4"), "{message}");
-        assert!(message.contains("its stderr ends with: no package"), "{message}");
+        assert!(message.contains("it wrote last: no package"), "{message}");
     }
 }
 

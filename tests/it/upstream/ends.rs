@@ -7,6 +7,9 @@ use super::fake::{Fake, answer, legacy_or, status, typed};
 use super::life::marker;
 use super::*;
 
+/// A line that may be an answer, which no message may quote.
+const ANSWER: &str = r#"[{"result":"a secret"}"#;
+
 /// Fails to connect to a process that runs this script with a secret in its environment.
 async fn fails(script: &str, era: EraSetting) -> UpstreamError {
     let mut target = process("sh", &["-c", script]);
@@ -20,13 +23,16 @@ async fn fails(script: &str, era: EraSetting) -> UpstreamError {
 #[tokio::test]
 async fn a_process_that_ends_before_or_in_its_handshake_says_how_and_its_last_lines() {
     let discovered = r#"read -r _; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'"#;
-    for (script, how, stderr) in [
+    for (script, how, wrote) in [
         (
             "printf 'no package\\n\\nfor \\033[1m%s\\n' $TOKEN >&2; exit 7",
             "exit status: 7",
             "no package | for  [1m[secret]",
         ),
         ("exit 0", "exit status: 0", ""),
+        // As a command line tool does that lacks an argument.
+        ("echo Usage: server FOLDER $TOKEN; exit 2", "exit status: 2", "Usage: server FOLDER [secret]"),
+        (&format!("echo '{ANSWER}'; exit 2"), "exit status: 2", ""),
         ("echo full >&2; kill -9 $$", "signal: 9 (SIGKILL), which the kernel sends if memory runs out", "full"),
         (&format!("{discovered}; echo bye >&2; exit 5"), "exit status: 5", "bye"),
         ("exec >&-; echo shut >&2; read -r _; read -r _; sleep 9", "it had closed its stdin or stdout", "shut"),
@@ -36,9 +42,9 @@ async fn a_process_that_ends_before_or_in_its_handshake_says_how_and_its_last_li
                 continue;
             }
             let error = fails(script, era).await;
-            let expected = UpstreamError::Exited { how: how.into(), stderr: stderr.into() };
+            let expected = UpstreamError::Exited { how: how.into(), wrote: wrote.into() };
             assert_eq!(error, expected, "{script} {era:?}");
-            let tail = if stderr.is_empty() { String::new() } else { format!("; its stderr ends with: {stderr}") };
+            let tail = if wrote.is_empty() { String::new() } else { format!("; it wrote last: {wrote}") };
             assert_eq!(error.to_string(), format!("its process ended ({how}){tail}"));
             // No Guard has checked what the server wrote.
             assert_eq!(error.to_client(), format!("its process ended ({how}); the gateway's log says why"));
@@ -71,8 +77,8 @@ async fn a_process_that_is_late_names_the_setting_and_its_last_lines() {
     while !said.contains("no handshake") {
         said = upstreams.probe(PATIENCE).await.map_or_else(|error| error.to_string(), |_| String::new());
     }
-    let expected = "cannot be reached: no handshake within 700ms (spec.timeouts.connectMs is 700); its stderr ends \
-                    with: ok to proceed?";
+    let expected = "cannot be reached: no handshake within 700ms (spec.timeouts.connectMs is 700); it wrote \
+                    last: ok to proceed?";
     assert_eq!(said, expected);
     upstreams.shutdown().await;
     std::fs::remove_file(&once).unwrap();
