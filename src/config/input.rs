@@ -51,6 +51,8 @@ pub struct Inputs {
     /// Whether only the gateway, and not this process, can read the files of plugins with `source.path`. If so, these
     /// plugins are planned without code, and the gateway completes its plan ([`super::compile::complete`]).
     pub files_elsewhere: bool,
+    /// Whether the pods of gateways are not made by this process, so that nothing mounts the images of plugins.
+    pub no_pods: bool,
     /// For each plugin that a gateway could not load: the form that failed.
     pub not_loaded: BTreeMap<ObjectKey, NotLoaded>,
     /// Objects whose new form does not fit into the room that other objects leave in the gateway's plan, each with the

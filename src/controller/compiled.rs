@@ -16,7 +16,9 @@ use super::planned_gateway::{PlannedGateway, digests};
 use crate::api::gateway::MCPGatewaySpec;
 use crate::api::lower::Lowered;
 use crate::api::restrictions;
-use crate::config::compile::{self, ByName, compile_unnamed, grown_beyond, keep_within_bounds, plugin_code};
+use crate::config::compile::{
+    self, ByName, compile_unnamed, grown_beyond, images_beyond, keep_within_bounds, plugin_code,
+};
 use crate::config::input::{Inputs, code_key};
 use crate::domain::digest::{self, sha256_hex};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
@@ -96,6 +98,7 @@ pub(super) fn inputs(objects: &[LoweredObject], found: &Dereferenced) -> Inputs 
         managed: found.managed.clone(),
         namespaces: found.namespaces.clone(),
         files_elsewhere: true,
+        no_pods: found.no_pods,
         ..Inputs::default()
     };
     for object in objects {
@@ -195,6 +198,7 @@ fn compile_within_bounds(inputs: &mut Inputs, previous: Option<&Plan>) -> (Plan,
     };
     let (mut plan, mut problems) = compile(inputs);
     inputs.no_room = previous.map(|previous| grown_beyond(&plan, previous)).unwrap_or_default();
+    inputs.no_room.extend(images_beyond(&plan, previous));
     if !inputs.no_room.is_empty() {
         (plan, problems) = compile(inputs);
         inputs.no_room.clear();

@@ -50,6 +50,8 @@ pub(super) struct Dereferenced {
     pub(super) servers: BTreeMap<(String, ServerInput), Result<String, (Reason, String)>>,
     pub(super) managed: BTreeMap<ObjectKey, Result<String, (Reason, String)>>,
     pub(super) namespaces: BTreeMap<String, Labels>,
+    /// Whether the operator makes no pods of gateways and servers.
+    pub(super) no_pods: bool,
 }
 
 impl Dereferencing {
@@ -83,6 +85,7 @@ impl Dereferencing {
             servers,
             managed: self.managed_urls(references),
             namespaces: namespaces.collect(),
+            no_pods: self.managed.is_none(),
         }
     }
 

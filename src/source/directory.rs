@@ -228,6 +228,7 @@ fn inputs(
         namespaces: loaded.namespaces.clone(),
         files: BTreeMap::new(),
         files_elsewhere: false,
+        no_pods: false,
         not_loaded: BTreeMap::new(),
         no_room: BTreeMap::new(),
         facts: BTreeMap::new(),

@@ -193,6 +193,11 @@ fn accept<'a>(
 /// Returns the path of a file of an image in the gateway's pods. Only plugins of the gateway's own namespace can have an
 /// image: pods pull images with Secrets of that namespace only, and do not start while an image cannot be pulled.
 fn mounted(inputs: &Inputs, input: &PluginInput, image: &ImagePlan, path: &str) -> Result<String, FieldFault> {
+    if inputs.no_pods {
+        let message = "the operator makes no pods, which would mount the image: start it with --gateway-image, or use \
+                       another source";
+        return Err((Reason::FileNotFound, IMAGE.into(), message.into()));
+    }
     let gateway = inputs.gateway.as_ref().map(|gateway| &gateway.plan.key);
     match gateway.filter(|gateway| gateway.namespace != input.key.namespace) {
         Some(gateway) => {

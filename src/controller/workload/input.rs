@@ -14,8 +14,6 @@ use crate::domain::plan::{ImagePlan, ListenerPlan, Plan};
 const ADMIN_PORT: u16 = 9090;
 /// The port of the only listener of a gateway that declares none.
 const MCP_PORT: u16 = 8080;
-/// Maximum number of images with plugin code that a pod mounts. Pods report the plugins of further ones as missing.
-const MAX_IMAGES: usize = 64;
 
 /// Everything that a gateway's workload depends on.
 pub(in crate::controller) struct WorkloadInput<'a> {
@@ -42,7 +40,7 @@ impl<'a> WorkloadInput<'a> {
         settings: &'a WorkloadSettings,
         plans: [&Plan; 2],
     ) -> Self {
-        let [in_force, _] = plans;
+        let [in_force, newest] = plans;
         let seal_key = seal_key(owner, spec);
         let mut secrets = named(&owner.key.namespace, &plans);
         secrets.insert(seal_key.clone());
@@ -53,7 +51,11 @@ impl<'a> WorkloadInput<'a> {
             listeners: listeners(in_force),
             plugin_dir: in_force.gateway.runtime.plugin_dir.clone(),
             seal_key,
-            images: images(&plans),
+            images: match spec.pinned_revision {
+                // A pin is also the way back from an image that cannot be pulled.
+                Some(_) => images(&[in_force]),
+                None => images(&[in_force, newest]),
+            },
             secrets,
         }
     }
@@ -68,8 +70,8 @@ impl<'a> WorkloadInput<'a> {
     }
 }
 
-/// Returns the images of the enabled plugins that chains of these plans run, at most [`MAX_IMAGES`]. Other plugins do not
-/// matter to pods, which do not start while an image cannot be pulled. Plugins with the same image share a volume.
+/// Returns the images of the enabled plugins that chains of these plans run. Other plugins do not matter to pods, which
+/// do not start while an image cannot be pulled. Plugins with the same image share a volume.
 fn images(plans: &[&Plan]) -> Vec<ImagePlan> {
     let mut images: BTreeMap<String, ImagePlan> = BTreeMap::new();
     for plan in plans {
@@ -80,7 +82,7 @@ fn images(plans: &[&Plan]) -> Vec<ImagePlan> {
             known.pull_secrets.extend(image.pull_secrets.iter().cloned());
         }
     }
-    images.into_values().take(MAX_IMAGES).collect()
+    images.into_values().collect()
 }
 
 /// Returns the key that session ids are sealed with: the one that the spec names, or the one that the operator creates.

@@ -297,6 +297,23 @@ fn images_of_plugins_that_run_are_mounted_once_and_pulled_with_their_secrets() {
 }
 
 #[test]
+fn a_pin_takes_the_images_of_newer_plans_out_of_the_pods() {
+    let planned = |reference: &str, spec: &Value| {
+        let image = json!({"reference": reference, "path": "a.mjs"});
+        let plugin = (Kind::Plugin, "p", json!({"source": {"image": image}}));
+        let chain = (Kind::PluginChain, "checks", json!({"phase": "Request", "entries": [{"name": "p"}]}));
+        planned_with(spec.clone(), &[plugin, chain])
+    };
+    let references = |spec: Value| {
+        let (good, bad, settings) = (planned("good", &spec), planned("bad", &spec), settings());
+        let input = WorkloadInput::new(&bad.owner, bad.spec.as_ref().unwrap(), &settings, [&good.plan, &bad.plan]);
+        input.images.into_iter().map(|image| image.reference).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(references(json!({})), ["bad".to_owned(), "good".to_owned()].into());
+    assert_eq!(references(json!({"pinnedRevision": "0123456789ab"})), ["good".to_owned()].into());
+}
+
+#[test]
 fn what_the_spec_says_of_pods_is_in_the_template_and_our_labels_win() {
     let affinity = json!({"nodeAffinity": {"fieldOfALaterVersion": [{"key": "k"}]}});
     let tolerations = json!([{"key": "k", "operator": "Exists"}]);

@@ -229,6 +229,9 @@ fn a_plugin_from_an_image_is_checked_by_pods_and_is_of_the_gateways_namespace() 
     let plan = check(&inputs, None, &[]);
     let guard = plan.plugin(&key("guard")).unwrap();
     assert_eq!((guard.path.as_ref(), guard.image.as_ref(), guard.digest.as_str()), (Some(&path), Some(&image), ""));
+    let nobody = Inputs { no_pods: true, ..inputs.clone() };
+    let told = "FileNotFound Plugin default/guard spec.source.image";
+    check(&nobody, None, &[told, "PluginNotAccepted PluginChain default/checks spec.entries[0]"]);
     gateway(&mut inputs).plan.key.namespace = "other".into();
     let (plan, problems) = compile(&inputs, None);
     assert!(plan.plugin(&key("guard")).is_none());
