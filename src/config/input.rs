@@ -43,6 +43,9 @@ pub struct Inputs {
     pub servers: BTreeMap<(String, ServerInput), Result<String, (Reason, String)>>,
     /// URL of each managed upstream's server, or the reason why there is none.
     pub managed: BTreeMap<ObjectKey, Result<String, (Reason, String)>>,
+    /// Upstreams that pods were told not to call in an older revision. As long as it is not known who has the address of a
+    /// managed one, that stays so.
+    pub revoked: BTreeSet<ObjectKey>,
     /// Labels of each namespace. For a namespace that is missing here, only the label `kubernetes.io/metadata.name` is
     /// known.
     pub namespaces: BTreeMap<String, Labels>,

@@ -116,7 +116,7 @@ impl GatewayReconciler {
         let (mut retry, mut owned) = (self.retry, self.owned);
         if asks_for_news {
             retry = None;
-            owned.forget_taken();
+            owned.forget_pauses();
         }
         Self {
             repaired,

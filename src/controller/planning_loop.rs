@@ -282,6 +282,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             if let Some(mut kept) = kept {
                 kept.stored.why.clone_from(&why);
                 let running = self.running(gateway, &mut kept.stored, seen).await;
+                inputs.revoked = kept.stored.revoked_upstreams();
                 let (previous, plans, loading) = (&kept.planned.plan, &kept.stored.plans, &mut kept.loading);
                 let planned = compiled::plan(gateway, &mut inputs, Some(previous), running.as_ref(), plans, loading);
                 self.gateways.insert(key.clone(), kept.with_plan(planned));
@@ -301,6 +302,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             stored.why.clone_from(&why);
             let running = self.running(gateway, &mut stored, seen).await;
             let mut loading = LoadReports::stored(stored.index.as_ref(), &plans);
+            inputs.revoked = stored.revoked_upstreams();
             let newest = plans.first().map(Arc::as_ref);
             let planned = compiled::plan(gateway, &mut inputs, newest, running.as_ref(), &stored.plans, &mut loading);
             self.gateways.insert(key.clone(), GatewayReconciler::new(planned, stored, loading, None));

@@ -24,6 +24,7 @@ use super::desired::Desired;
 use super::manifest::Manifest;
 use super::owned::is_as_desired;
 use super::owner::Owner;
+use super::rights::RequestError;
 use super::watches::{Watches, watch_of_owned};
 use super::workload::{HTTPRoute, Workload, without_timeouts};
 use super::writer::Writer;
@@ -43,6 +44,8 @@ pub(super) struct OwnedObjects {
 
 /// An object that belongs to someone else, and has the name of an object that the operator should create.
 struct ForeignObject {
+    /// Kind, namespace and name.
+    object: String,
     /// Uid of the object and the uids of its owners, as the watch shows them; `None` if the watch does not show the
     /// object, because it does not have the operator's label.
     seen: Option<(String, Vec<String>)>,
@@ -180,6 +183,7 @@ impl OwnedObjects {
         let api: Api<K> = Api::namespaced(round.writer.client.clone(), namespace);
         let Some(desired) = desired else {
             self.contests.forget(&plural);
+            self.taken.remove(&plural);
             let Some(ours) = ours else { return Ok(()) };
             let existed = round.writer.delete_this(&api, &what, &ours.metadata).await.map_err(failed)?;
             if existed && ours.metadata.deletion_timestamp.is_none() {
@@ -217,11 +221,17 @@ impl OwnedObjects {
         self.contests.wrote(plural, of, (seen, written.uid.clone()), Instant::now());
     }
 
-    /// Forgets which objects belong to someone else, so that they are read again, and which fields the cluster does not
+    /// Has objects that belong to someone else read again without a pause, and forgets which fields the cluster does not
     /// have.
-    pub(super) fn forget_taken(&mut self) {
-        self.taken.clear();
+    pub(super) fn forget_pauses(&mut self) {
+        let now = Instant::now();
+        self.taken.values_mut().for_each(|taken| (taken.waits, taken.again) = (RetryBackoff::default(), now));
         self.no_timeouts = false;
+    }
+
+    /// Returns that the object of this resource belongs to someone else, if the last read that worked found that.
+    pub(super) fn taken(&self, plural: &str) -> Option<ApplyError> {
+        self.taken.get(plural).map(|taken| ApplyError::Taken(taken.object.clone()))
     }
 
     /// Checks that no object of someone else has the name of an object to write. The object is read for this purpose,
@@ -240,20 +250,24 @@ impl OwnedObjects {
             return Ok(());
         }
         let (plural, namespace) = (K::plural(&()), &round.owner.key.namespace);
-        let taken = || ApplyError::Taken(format!("{} {namespace}/{name}", K::kind(&())));
+        let object = format!("{} {namespace}/{name}", K::kind(&()));
         let owners = |seen: &DynamicObject| seen.owner_references().iter().map(|owner| owner.uid.clone()).collect();
         let seen = seen.map(|seen| (seen.uid().unwrap_or_default(), owners(seen)));
         if self.is_taken(&plural, seen.as_ref(), Instant::now()) {
-            return Err(taken());
+            return Err(ApplyError::Taken(object));
         }
         let what = format!("{plural} in {namespace}");
-        let there = round.writer.read(&format!("get {what}"), api.get_metadata_opt(name)).await;
-        let there = there.map_err(|error| ApplyError::Request { what, error })?;
-        if there.is_some_and(|there| !round.owner.owns(&there.metadata)) {
-            self.found_taken(plural, seen, Instant::now());
-            return Err(taken());
+        let is_taken = match round.writer.read(&format!("get {what}"), api.get_metadata_opt(name)).await {
+            Ok(there) => there.is_some_and(|there| !round.owner.owns(&there.metadata)),
+            // A read that fails says nothing new.
+            Err(RequestError::Api(_)) if self.taken.contains_key(&plural) => true,
+            Err(error) => return Err(ApplyError::Request { what, error }),
+        };
+        if !is_taken {
+            return Ok(());
         }
-        Ok(())
+        self.found_taken(plural, &object, seen, Instant::now());
+        Err(ApplyError::Taken(object))
     }
 
     /// Whether the object is known to belong to someone else, is unchanged since then, and is not due to be read
@@ -264,11 +278,17 @@ impl OwnedObjects {
 
     /// Notes that the object belongs to someone else. As long as the object is unchanged, the pauses before it is read
     /// again grow.
-    fn found_taken(&mut self, plural: Cow<'static, str>, seen: Option<(String, Vec<String>)>, now: Instant) {
+    fn found_taken(
+        &mut self,
+        plural: Cow<'static, str>,
+        object: &str,
+        seen: Option<(String, Vec<String>)>,
+        now: Instant,
+    ) {
         let before = self.taken.remove(&plural).filter(|before| before.seen == seen);
         let mut waits = before.map(|before| before.waits).unwrap_or_default();
         let again = now + waits.after_code(Some(409), now);
-        self.taken.insert(plural, ForeignObject { seen, waits, again });
+        self.taken.insert(plural, ForeignObject { object: object.to_owned(), seen, waits, again });
     }
 }
 

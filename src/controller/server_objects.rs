@@ -41,6 +41,9 @@ pub(super) struct ServerObjects {
 struct Fault {
     reason: Reason,
     message: String,
+    /// Whether the last round tried to bring the object in line, or waited only for `retry`. If it did not, something else
+    /// is in the way.
+    is_current: bool,
     /// After a transient failure: the pauses, and when to try again unless the spec changes.
     retry: Option<(Doubling, Instant)>,
 }
@@ -50,7 +53,18 @@ impl Fault {
     fn new(error: &ApplyError, before: Option<&Self>, now: Instant) -> Self {
         let mut pauses = before.and_then(|before| before.retry).map_or(RETRIES, |(pauses, _)| pauses);
         let retry = error.again(now, pauses.pause()).map(|when| (pauses, when));
-        Self { reason: error.reason(), message: error.to_string(), retry }
+        Self { reason: error.reason(), message: error.to_string(), is_current: true, retry }
+    }
+
+    /// Returns how much the fault matters: the lower, the more.
+    fn rank(&self) -> (bool, u8) {
+        let of_reason = match self.reason {
+            Reason::NameTaken => 0,
+            Reason::Forbidden => 1,
+            Reason::InvalidConfig => 2,
+            _ => 3,
+        };
+        (!self.is_current, of_reason)
     }
 
     /// Returns when to try again, if that is later than `now`.
@@ -63,29 +77,30 @@ impl ServerObjects {
     /// Forgets what failed, because the spec has changed.
     pub(super) fn forget(&mut self) {
         self.faults.clear();
-        self.owned.forget_taken();
+        self.owned.forget_pauses();
     }
 
-    /// Returns what is wrong, a name that somebody else has first.
+    /// Returns what is wrong: first what stands in the way now, and of that what only a person can mend.
     pub(super) fn fault(&self, now: Instant) -> Option<(Reason, String)> {
-        let worst = self.faults.values().min_by_key(|fault| fault.reason != Reason::NameTaken);
+        let worst = self.faults.values().min_by_key(|fault| fault.rank());
         let contested = || self.owned.contests.check(now).err().map(|error| (error.reason(), error.to_string()));
         worst.map(|fault| (fault.reason, fault.message.clone())).or_else(contested)
     }
 
     /// Returns when to look again, even if nothing changes; `None` if nothing is wrong, and nothing waits to be written.
     pub(super) fn look_again(&self, now: Instant) -> Option<Instant> {
-        let retries = self.faults.values().map(|fault| fault.waits_until(now).unwrap_or(now + LOOK_AGAIN));
+        let current = self.faults.values().filter(|fault| fault.is_current);
+        let retries = current.map(|fault| fault.waits_until(now).unwrap_or(now + LOOK_AGAIN));
         let contested = self.owned.contests.check(now).err().map(|_| now + LOOK_AGAIN);
         retries.chain(self.owned.contests.again(now)).chain(contested).min()
     }
 
     /// Returns who has the Service of the server.
     pub(super) fn address(&self, watches: &Watches, owner: &Owner) -> Address {
-        match self.faults.get("services") {
+        match self.owned.taken("services") {
             _ if watches.has_own("services", owner) => Address::Ours,
-            Some(fault) if fault.reason == Reason::NameTaken => Address::Taken(fault.message.clone()),
-            _ => Address::Unseen,
+            Some(taken) => Address::Taken(taken.to_string()),
+            None => Address::Unseen,
         }
     }
 
@@ -98,6 +113,7 @@ impl ServerObjects {
         keeps_policy: bool,
         pods: Option<&[Arc<Pod>]>,
     ) {
+        self.faults.values_mut().for_each(|fault| fault.is_current = false);
         let runs = |plural: &str| round.watches.has_own(plural, round.owner);
         // The pattern has no `..`, so that a new field does not compile until it is handled here.
         let DesiredServer { account, network_policy, service, deployment, stateful_set, pods: wanted } = desired;
@@ -142,7 +158,9 @@ impl ServerObjects {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
     {
         let plural = K::plural(&());
-        if self.faults.get(&plural).is_some_and(|before| before.waits_until(Instant::now()).is_some()) {
+        let waiting = self.faults.get_mut(&plural).filter(|before| before.waits_until(Instant::now()).is_some());
+        if let Some(waiting) = waiting {
+            waiting.is_current = true;
             return false;
         }
         let before = self.faults.remove(&plural);

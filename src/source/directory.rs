@@ -225,6 +225,7 @@ fn inputs(
         config_maps: loaded.config_maps.iter().map(|(key, data)| (key.clone(), Ok(data.clone()))).collect(),
         servers: BTreeMap::new(),
         managed: BTreeMap::new(),
+        revoked: BTreeSet::new(),
         namespaces: loaded.namespaces.clone(),
         files: BTreeMap::new(),
         files_elsewhere: false,

@@ -21,7 +21,7 @@ pub fn restrictions(inputs: &Inputs, plan: &Plan) -> Restrictions {
     let upstreams: HashMap<_, _> = inputs.upstreams.iter().map(|input| (&input.plan.key, input)).collect();
     let gateway = &plan.gateway.key.namespace;
     let is_revoked = |upstream: &&UpstreamPlan| match upstreams.get(&upstream.key) {
-        _ if upstream.refusing.is_none() && taken_address(inputs, &upstream.key).is_some() => true,
+        _ if upstream.refusing.is_none() && is_elsewhere(inputs, &upstream.key) => true,
         Some(input) => !shared(input.share_with.as_ref(), &upstream.key.namespace, gateway, inputs),
         None => !is_invalid(inputs, Kind::MCPUpstream, &upstream.key),
     };
@@ -30,6 +30,16 @@ pub fn restrictions(inputs: &Inputs, plan: &Plan) -> Restrictions {
     revoked.extend(plugins_of(inputs, plan));
     let refusing = plan.gateway.required.iter().find_map(|key| refusal_of_missing(inputs, key));
     Restrictions { refusing, revoked, ..Restrictions::default() }
+}
+
+/// Whether somebody else has the address of a managed upstream, or had it when that was last known.
+fn is_elsewhere(inputs: &Inputs, upstream: &ObjectKey) -> bool {
+    match inputs.managed.get(upstream) {
+        Some(Err((Reason::Pending, _))) => inputs.revoked.contains(upstream),
+        Some(_) => taken_address(inputs, upstream).is_some(),
+        // Of an invalid object it is not known whether it is managed.
+        None => inputs.revoked.contains(upstream) && is_invalid(inputs, Kind::MCPUpstream, upstream),
+    }
 }
 
 /// Returns the revocations of plugins that entries of `plan` must no longer run, without duplicates.

@@ -140,7 +140,7 @@ fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>
     let mut plan = upstream.plan.clone();
     let object = id(Kind::MCPUpstream, &plan.key);
     // No earlier form may be called either, whatever else is wrong.
-    if let Some(message) = taken_address(inputs, &plan.key) {
+    if let Some(message) = upstream.managed.as_ref().and_then(|_| taken_address(inputs, &plan.key)) {
         problems.push(Problem::error(Reason::NameTaken, object, "spec.managed", message.to_owned()));
         return Ok(refusing(&plan, Reason::NameTaken, message));
     }

@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt};
 use super::{ApplyError, Damaged, ShardMark, SnapshotStore, without_code};
 use crate::api::item::Item;
 use crate::api::snapshot::{GatewaySnapshot, ShardRef, SnapshotRevision};
-use crate::api::{pack, seen};
+use crate::api::{pack, restrictions, seen};
 use crate::controller::GATEWAY_LABEL;
 use crate::controller::compiled::RunningPlan;
 use crate::controller::owner::Owner;
@@ -21,7 +21,7 @@ use crate::controller::seen_marks::{StoredShard, is_part};
 use crate::controller::watches::Seen;
 use crate::controller::writer::Writer;
 use crate::domain::ids::ObjectKey;
-use crate::domain::plan::Plan;
+use crate::domain::plan::{Plan, Revoked};
 
 /// How many snapshots one list request returns. A snapshot can exceed a megabyte, and every request has a deadline.
 const PAGE: u32 = 32;
@@ -138,6 +138,18 @@ impl SnapshotStore {
     /// Returns the entry of a revision in the index, if the index keeps the revision.
     fn entry(&self, revision: &str) -> Option<&SnapshotRevision> {
         self.index.iter().flat_map(|index| &index.revisions).find(|known| known.revision == revision)
+    }
+
+    /// Returns the upstreams that pods are told not to call in any of the stored revisions.
+    pub(in crate::controller) fn revoked_upstreams(&self) -> BTreeSet<ObjectKey> {
+        let of_older = self.index.iter().flat_map(|index| &index.revisions).map(|known| &known.restrictions);
+        let told = self.index.iter().map(|index| &index.restrictions).chain(of_older).flatten();
+        let revoked = told.flat_map(|told| restrictions::read(told).revoked);
+        let upstreams = revoked.filter_map(|revoked| match revoked {
+            Revoked::Upstream(upstream) => Some(upstream),
+            Revoked::Plugin { .. } => None,
+        });
+        upstreams.collect()
     }
 
     /// Reads the stored objects again. Keeps what is already known about plans.

@@ -173,7 +173,7 @@ async fn a_route_has_no_timeouts_where_gateway_api_does_not_have_them() {
     owned.contests.elapse();
     owned.bring_route(&round, "main-gateway", Some(&route())).await.unwrap();
     assert_eq!(timeouts(), [false], "it is known");
-    owned.forget_taken();
+    owned.forget_pauses();
     owned.contests.elapse();
     owned.bring_route(&round, "main-gateway", Some(&route())).await.unwrap();
     assert_eq!(timeouts(), [true, false], "the gateway was edited: Gateway API may be newer now");

@@ -170,10 +170,26 @@ fn nothing_is_sent_to_somebody_elses_server_whatever_else_is_wrong_and_in_whatev
     let refused = |plan: &Plan| plan.upstreams[0].refusing.as_ref().map(|refusal| refusal.reason);
     let told = ["NameTaken MCPUpstream default/up spec.managed"];
     assert_eq!(refused(&check(&inputs, Some(&plan), &told)), Some(Reason::NameTaken));
+    let mut external = inputs.clone();
+    external.upstreams[0].managed = None;
+    check(&external, Some(&plan), &[]);
     inputs.upstreams.clear();
     inputs.invalid.push(invalid(Kind::MCPUpstream, "up"));
     let kept = compile(&inputs, Some(&plan)).0;
     assert_eq!((refused(&kept), &kept.upstreams[0].transport), (Some(Reason::NameTaken), &TransportPlan::None));
-    assert_eq!(restrictions(&inputs, &plan).revoked, [Revoked::Upstream(key)]);
+    assert_eq!(restrictions(&inputs, &plan).revoked, [Revoked::Upstream(key.clone())]);
     assert_eq!(restrictions(&inputs, &kept).revoked, [], "it refuses already, and says why");
+    // A new leader does not know yet who has the name, and of an invalid object it may never learn it.
+    for address in [Some(Err((Reason::Pending, "it was not looked at yet".to_owned()))), None] {
+        match address {
+            Some(pending) => inputs.managed.insert(key.clone(), pending),
+            None => inputs.managed.remove(&key),
+        };
+        inputs.revoked.clear();
+        assert_eq!(restrictions(&inputs, &plan).revoked, [], "nobody has been told that it is taken");
+        inputs.revoked.insert(key.clone());
+        assert_eq!(restrictions(&inputs, &plan).revoked, [Revoked::Upstream(key.clone())]);
+    }
+    inputs.managed.insert(key, Ok("http://up-mcp.default.svc:1/mcp".to_owned()));
+    assert_eq!(restrictions(&inputs, &plan).revoked, [], "it is ours again");
 }
