@@ -1,15 +1,18 @@
 //! The loop that runs the servers of managed upstreams. It is a loop of its own, because the pods of thousands of servers
 //! must not delay the plan that guards calls.
 
+mod turns;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use tokio::sync::{Notify, watch};
+use tokio::task::{JoinError, JoinSet};
 
+use self::turns::Turns;
 use super::lowered::LoweredObject;
 use super::managed_reconciler::{ManagedReconciler, Surroundings};
 use super::managed_state::{Address, ManagedServers};
@@ -21,28 +24,31 @@ use super::writer::Writer;
 use crate::api::upstream::managed::UPSTREAM_LABEL;
 use crate::domain::ids::{Kind, ObjectKey};
 
-/// How many servers are brought up to date concurrently.
-const AT_ONCE: usize = 16;
-/// How long a round waits for further changes after the first: the objects of a server change one after the other.
+/// How long to wait for further changes after the first: the objects of a server change one after the other.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// The longest pause between two rounds.
+/// How long to wait, while servers are brought up to date, before the state of those that are is published.
+const PUBLISHED: Duration = Duration::from_millis(200);
+/// The longest pause before all servers are compared again.
 const IDLE: Duration = Duration::from_secs(60);
 
 type PodsByUpstream = BTreeMap<ObjectKey, Vec<Arc<Pod>>>;
 
 /// The loop of managed servers, and what it remembers between rounds.
 pub(super) struct ManagedLoop {
-    writer: Writer,
-    watches: Arc<Watches>,
-    pods: PodSettings,
-    /// The DNS domain of the cluster.
-    cluster_domain: String,
+    around: Arc<Surroundings>,
     plans: watch::Receiver<PlanningState>,
     managed: watch::Sender<ManagedServers>,
-    /// The state that the planning loop published last, and the gateways that take each upstream in it.
+    /// The state that the planning loop published last, where in it each upstream is, and the gateways that take it.
     planned: PlanningState,
+    places: HashMap<ObjectKey, usize>,
     taking: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// The pods of servers, as of the begin of the round; `None` if they are not known.
+    pods: Option<PodsByUpstream>,
+    /// The servers that are not being brought up to date now.
     kept: HashMap<ObjectKey, ManagedReconciler>,
+    turns: Turns,
+    /// Those that are. Each is a task of its own, so that one whose requests hang delays no other.
+    running: JoinSet<(ObjectKey, ManagedReconciler)>,
 }
 
 impl ManagedLoop {
@@ -53,94 +59,145 @@ impl ManagedLoop {
         plans: watch::Receiver<PlanningState>,
         managed: watch::Sender<ManagedServers>,
     ) -> Self {
-        let (planned, taking, kept) = (PlanningState::default(), BTreeMap::new(), HashMap::new());
-        Self { writer, watches, pods, cluster_domain, plans, managed, planned, taking, kept }
+        Self {
+            around: Arc::new(Surroundings { writer, watches, pods, cluster_domain, unread: BTreeMap::new() }),
+            plans,
+            managed,
+            planned: PlanningState::default(),
+            places: HashMap::new(),
+            taking: BTreeMap::new(),
+            pods: None,
+            kept: HashMap::new(),
+            turns: Turns::default(),
+            running: JoinSet::new(),
+        }
     }
 
     /// Runs forever. Notifies `status_changed` when the state of a server changes.
     pub(super) async fn run(mut self, status_changed: Arc<Notify>) {
-        let changed = Arc::clone(&self.watches.managed_changed);
+        let changed = Arc::clone(&self.around.watches.managed_changed);
+        // When to compare all servers again, and when to publish their state, if it may have changed.
+        let (mut round, mut publish) = (Instant::now(), None);
         loop {
-            self.writer.pulse.beats();
-            let again = self.round().await;
-            self.publish(&status_changed);
-            self.writer.pulse.rests();
+            self.around.writer.pulse.beats();
+            let now = Instant::now();
+            if round <= now {
+                self.begin_round();
+                (round, publish) = (now + IDLE, Some(if self.running.is_empty() { now } else { now + PUBLISHED }));
+            }
+            if publish.is_some_and(|when| when <= now) {
+                self.publish(&status_changed);
+                (round, publish) = (self.look_again().map_or(round, |again| round.min(again)), None);
+            }
+            self.around.writer.pulse.rests();
             tokio::select! {
-                () = changed.notified() => tokio::time::sleep(TOGETHER).await,
+                () = changed.notified() => round = round.min(Instant::now() + TOGETHER),
                 // To wait for a change marks it as seen; the round asks whether there was one.
-                Ok(()) = self.plans.changed() => self.plans.mark_changed(),
-                () = tokio::time::sleep(again) => {}
+                Ok(()) = self.plans.changed() => {
+                    self.plans.mark_changed();
+                    round = Instant::now();
+                }
+                Some(ended) = self.running.join_next() => {
+                    self.note(ended);
+                    let now = Instant::now();
+                    let soon = if self.running.is_empty() { now } else { now + PUBLISHED };
+                    publish = Some(publish.map_or(soon, |before: Instant| before.min(soon)));
+                }
+                () = tokio::time::sleep_until(publish.map_or(round, |when| when.min(round)).into()) => {}
             }
         }
     }
 
-    /// Brings every server up to date. Returns how long to wait before the next round.
-    async fn round(&mut self) -> Duration {
+    /// Takes in the newest plans, and begins to bring every server up to date.
+    fn begin_round(&mut self) {
         if self.plans.has_changed().unwrap_or_default() {
             self.planned = self.plans.borrow_and_update().clone();
             self.taking = taking(&self.planned);
+            let objects = self.planned.compiled.objects.iter().enumerate();
+            let upstreams = objects.filter(|(_, object)| object.id.kind == Kind::MCPUpstream);
+            self.places = upstreams.map(|(place, object)| (object.id.key.clone(), place)).collect();
+            self.around = Arc::new(Surroundings { unread: self.planned.unread.clone(), ..(*self.around).clone() });
         }
-        // What was planned in an earlier term may be older than what another leader has written since.
-        let term = self.writer.leadership.term();
-        if term.is_none() || self.planned.term != term || self.planned.held.is_some() {
+        if !self.is_planned() {
             self.kept.clear();
-            return IDLE;
+            (self.running, self.turns) = (JoinSet::new(), Turns::default());
+            return;
         }
-        self.look();
-        let (nobody, kept) = (BTreeSet::new(), std::mem::take(&mut self.kept));
-        let (around, pods) = (&self.around(), &self.pods_by_upstream());
-        let writes = kept.into_iter().map(|(key, mut kept)| {
-            let gateways = self.taking.get(&key).unwrap_or(&nobody);
-            async move {
-                kept.apply(around, gateways, pods_of(pods.as_ref(), &key)).await;
-                (key, kept)
-            }
-        });
-        self.kept = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
-        let again = self.kept.values().filter_map(ManagedReconciler::look_again).min();
-        again.map_or(IDLE, |again| again.saturating_duration_since(Instant::now()).min(IDLE))
+        self.kept.retain(|key, _| self.places.contains_key(key));
+        self.pods = self.pods_by_upstream();
+        self.places.keys().for_each(|key| self.turns.add(key));
+        self.begin_some();
     }
 
-    fn around(&self) -> Surroundings<'_> {
-        Surroundings {
-            writer: &self.writer,
-            watches: &self.watches,
-            pods: &self.pods,
-            cluster_domain: &self.cluster_domain,
-            unread: &self.planned.unread,
+    /// Whether this process leads, and knows the plans of its term. What was planned in an earlier term may be older than
+    /// what another leader has written since.
+    fn is_planned(&self) -> bool {
+        let term = self.around.writer.leadership.term();
+        term.is_some() && self.planned.term == term && self.planned.held.is_none()
+    }
+
+    /// Begins to bring those servers up to date whose turn it is.
+    fn begin_some(&mut self) {
+        while self.is_planned()
+            && let Some(key) = self.turns.next()
+        {
+            let Some(object) = self.places.get(&key).map(|place| &self.planned.compiled.objects[*place]) else {
+                self.turns.ended(&key);
+                continue;
+            };
+            let kept = self.kept.remove(&key).filter(|kept| kept.is_of(object));
+            let mut kept = kept.unwrap_or_else(|| ManagedReconciler::new(object));
+            kept.look(object, is_valid(&self.planned, object));
+            let gateways = self.taking.get(&key).cloned().unwrap_or_default();
+            let (around, pods) = (Arc::clone(&self.around), pods_of(self.pods.as_ref(), &key).map(<[_]>::to_vec));
+            self.running.spawn(async move {
+                kept.apply(&around, &gateways, pods.as_deref()).await;
+                (key, kept)
+            });
         }
+    }
+
+    /// Takes back a server whose turn is over.
+    fn note(&mut self, ended: Result<(ObjectKey, ManagedReconciler), JoinError>) {
+        let (key, kept) = match ended {
+            Ok(ended) => ended,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        };
+        self.turns.ended(&key);
+        self.kept.insert(key, kept);
+        self.begin_some();
+    }
+
+    /// Returns when to compare all servers again, even if nothing changes.
+    fn look_again(&self) -> Option<Instant> {
+        self.kept.values().filter_map(ManagedReconciler::look_again).min()
     }
 
     /// Returns the pods of servers, by upstream; `None` if they are not known.
     fn pods_by_upstream(&self) -> Option<PodsByUpstream> {
-        if self.watches.cache_sync.unseen(&[MANAGED_PODS]).is_some() {
+        let watches = &self.around.watches;
+        if watches.cache_sync.unseen(&[MANAGED_PODS]).is_some() {
             return None;
         }
         let mut found = PodsByUpstream::new();
-        for pod in all(&self.watches.managed_pods) {
+        for pod in all(&watches.managed_pods) {
             let Some(name) = pod.labels().get(UPSTREAM_LABEL) else { continue };
             found.entry(ObjectKey::new(pod.namespace().unwrap_or_default(), name)).or_default().push(pod);
         }
         Some(found)
     }
 
-    /// Takes in the newest form of every upstream.
-    fn look(&mut self) {
-        let mut before = std::mem::take(&mut self.kept);
-        for object in upstreams(&self.planned) {
-            let kept = before.remove(&object.id.key).filter(|kept| kept.is_of(object));
-            let mut kept = kept.unwrap_or_else(|| ManagedReconciler::new(object));
-            kept.look(object, is_valid(&self.planned, object));
-            self.kept.insert(object.id.key.clone(), kept);
-        }
-    }
-
-    /// Publishes the state of every server, if it changed.
+    /// Publishes the state of every server, if it changed. One that is being brought up to date has its state of before.
     fn publish(&self, status_changed: &Notify) {
-        let (around, pods) = (self.around(), self.pods_by_upstream());
-        let servers = upstreams(&self.planned).filter_map(|object| {
-            let key = &object.id.key;
-            Some((key.clone(), self.kept.get(key)?.state(object, &around, pods_of(pods.as_ref(), key))?))
+        let (pods, before) = (self.pods_by_upstream(), ManagedServers::clone(&self.managed.borrow()));
+        let objects = self.places.iter().filter(|_| self.is_planned());
+        let servers = objects.filter_map(|(key, place)| {
+            let object = &self.planned.compiled.objects[*place];
+            let state = match self.kept.get(key).filter(|kept| kept.is_of(object)) {
+                Some(kept) => kept.state(object, &self.around, pods_of(pods.as_ref(), key)),
+                None => before.get(key).filter(|before| before.uid == object.uid()).cloned(),
+            };
+            Some((key.clone(), state?))
         });
         let servers: ManagedServers = Arc::new(servers.collect());
         let mut plans_change = false;
@@ -151,7 +208,7 @@ impl ManagedLoop {
             is_news
         });
         if plans_change {
-            self.watches.changed.notify_one();
+            self.around.watches.changed.notify_one();
         }
         // The plans may turn out to be the same.
         if is_news {
@@ -168,10 +225,6 @@ fn addressed(servers: &ManagedServers) -> BTreeMap<&ObjectKey, &Address> {
 /// Returns the pods of one upstream; `None` if pods are not known.
 fn pods_of<'a>(pods: Option<&'a PodsByUpstream>, upstream: &ObjectKey) -> Option<&'a [Arc<Pod>]> {
     pods.map(|pods| pods.get(upstream).map(Vec::as_slice).unwrap_or_default())
-}
-
-fn upstreams(planned: &PlanningState) -> impl Iterator<Item = &LoweredObject> {
-    planned.compiled.objects.iter().filter(|object| object.id.kind == Kind::MCPUpstream)
 }
 
 /// Whether an upstream is accepted. One that only refers to something that is missing is.

@@ -26,14 +26,15 @@ use crate::domain::ids::ObjectKey;
 const LOOK_AGAIN: Duration = Duration::from_secs(6);
 
 /// What the servers of all upstreams depend on.
-pub(super) struct Surroundings<'a> {
-    pub(super) writer: &'a Writer,
-    pub(super) watches: &'a Watches,
-    pub(super) pods: &'a PodSettings,
+#[derive(Clone)]
+pub(super) struct Surroundings {
+    pub(super) writer: Writer,
+    pub(super) watches: Arc<Watches>,
+    pub(super) pods: PodSettings,
     /// The DNS domain of the cluster.
-    pub(super) cluster_domain: &'a str,
+    pub(super) cluster_domain: String,
     /// Gateways of which it is not known which upstreams they take.
-    pub(super) unread: &'a BTreeMap<ObjectKey, String>,
+    pub(super) unread: BTreeMap<ObjectKey, String>,
 }
 
 /// Brings the objects of one upstream's server in line with its spec.
@@ -104,12 +105,12 @@ impl ManagedReconciler {
     /// `None` if they are not known.
     pub(super) async fn apply(
         &mut self,
-        around: &Surroundings<'_>,
+        around: &Surroundings,
         gateways: &BTreeSet<ObjectKey>,
         pods: Option<&[Arc<Pod>]>,
     ) {
         let Some(spec) = self.spec.clone() else { return };
-        if spec.managed.is_none() && !self.leaves(around.watches) {
+        if spec.managed.is_none() && !self.leaves(&around.watches) {
             self.unseen = None;
             self.objects.forget();
             return;
@@ -117,7 +118,7 @@ impl ManagedReconciler {
         let desired = self.desired(&spec, around, gateways);
         self.unseen = desired.as_ref().err().map(|why| ApplyError::Unseen(why.clone()));
         let Ok((desired, keeps_policy)) = desired else { return };
-        let round = Round { writer: around.writer, watches: around.watches, owner: &self.owner };
+        let round = Round { writer: &around.writer, watches: &around.watches, owner: &self.owner };
         self.objects.bring_all(&round, &desired, keeps_policy, pods).await;
     }
 
@@ -130,7 +131,7 @@ impl ManagedReconciler {
     fn desired(
         &mut self,
         spec: &MCPUpstreamSpec,
-        around: &Surroundings<'_>,
+        around: &Surroundings,
         gateways: &BTreeSet<ObjectKey>,
     ) -> Result<(Arc<DesiredServer>, bool), String> {
         let Some(managed) = &spec.managed else { return Ok(Default::default()) };
@@ -138,11 +139,11 @@ impl ManagedReconciler {
         let (gateways, keeps_policy) = self.takers(around, gateways);
         let service = |namespace: &str, name: &str| around.watches.service(namespace, name);
         let service: FindService<'_> = &service;
-        let (namespace, domain) = (self.owner.key.namespace.as_str(), around.cluster_domain);
+        let (namespace, domain) = (self.owner.key.namespace.as_str(), around.cluster_domain.as_str());
         let peers = Resolver { namespace, domain, service }.peers(&targets(managed));
         let before = self.built.take().filter(|built| built.peers == peers && built.gateways == gateways);
         let built = before.unwrap_or_else(|| {
-            let input = ServerInput { owner: &self.owner, spec, managed, pods: around.pods };
+            let input = ServerInput { owner: &self.owner, spec, managed, pods: &around.pods };
             let desired = Arc::new(DesiredServer::of(&input, &gateways, &peers));
             Built { gateways, peers, desired }
         });
@@ -151,8 +152,8 @@ impl ManagedReconciler {
 
     /// Returns the gateways whose pods may connect, and whether the NetworkPolicy stays as it is. A gateway whose plan
     /// cannot be read may take the upstream if it did before. If that is not known either, a policy that exists says so.
-    fn takers(&mut self, around: &Surroundings<'_>, planned: &BTreeSet<ObjectKey>) -> (BTreeSet<ObjectKey>, bool) {
-        let (mut gateways, unread) = (planned.clone(), around.unread);
+    fn takers(&mut self, around: &Surroundings, planned: &BTreeSet<ObjectKey>) -> (BTreeSet<ObjectKey>, bool) {
+        let (mut gateways, unread) = (planned.clone(), &around.unread);
         match &self.gateways {
             Some(before) => gateways.extend(before.iter().filter(|before| unread.contains_key(before)).cloned()),
             None if !unread.is_empty() && around.watches.has_own("networkpolicies", &self.owner) => {
@@ -169,7 +170,7 @@ impl ManagedReconciler {
     pub(super) fn state(
         &self,
         object: &LoweredObject,
-        around: &Surroundings<'_>,
+        around: &Surroundings,
         pods: Option<&[Arc<Pod>]>,
     ) -> Option<ManagedServer> {
         let deployment = around.watches.owned("deployments", &self.owner.key.namespace, &self.owner.workload());
@@ -184,7 +185,7 @@ impl ManagedReconciler {
             generation: self.generation,
             kind: wanted.map(|wanted| wanted.kind),
             fault,
-            address: self.objects.address(around.watches, &self.owner),
+            address: self.objects.address(&around.watches, &self.owner),
             not_ready: wanted.zip(pods).and_then(|(wanted, pods)| wanted.not_ready(pods, refused.as_deref())),
         })
     }

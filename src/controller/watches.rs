@@ -224,7 +224,7 @@ impl Starting<'_> {
             Some(namespace) => Api::namespaced_with(client, namespace, resource),
             None => Api::all_with(client, resource),
         });
-        // Fields that others set do not count as a change, and neither does the status.
+        // Fields that others set do not count as a change, and neither does the status, but for what `keep_own` keeps.
         let same = |before: &DynamicObject, now: &DynamicObject| {
             let parts = |object: &DynamicObject| {
                 let ObjectMeta { uid, labels, annotations, owner_references, .. } = object.metadata.clone();

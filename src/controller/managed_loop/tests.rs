@@ -1,8 +1,12 @@
 //! Tests of what is written for servers, and when.
 
+mod addresses;
+mod hanging;
+
 use std::sync::Mutex;
 
 use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
@@ -40,6 +44,8 @@ enum Fault {
     None,
     /// Somebody else has the name among the objects of this plural.
     Taken(&'static str),
+    /// Somebody else has the Service's name, which cannot be read later.
+    TakenThenUnread,
     /// There is a Deployment of the upstream, and it cannot be deleted.
     Kept,
     /// The pods of servers cannot be listed.
@@ -50,6 +56,10 @@ enum Fault {
     TakenAndForbidden,
     /// Deployments cannot be written now.
     Unwritten,
+    /// Deployments cannot be written now, and accounts may not be written later.
+    UnwrittenThenForbidden,
+    /// Nothing is answered in the namespace `slow`.
+    Hangs,
     /// These objects of the upstream exist.
     Existing(&'static [&'static str]),
 }
@@ -91,9 +101,17 @@ impl Fault {
                     "metadata": {"name": "up-mcp", "uid": "theirs"}});
                 Some(answer(StatusCode::OK, theirs.to_string()))
             }
-            (Self::TakenAndForbidden, &Method::GET) => Self::Taken("/services").answer(method, (path, query), seen),
+            (Self::TakenThenUnread, &Method::GET) if path.contains("/services/") && seen.is_cancelled() => {
+                Some(answer(StatusCode::SERVICE_UNAVAILABLE, json!({"kind": "Status", "code": 503}).to_string()))
+            }
+            (Self::TakenAndForbidden | Self::TakenThenUnread, &Method::GET) => {
+                Self::Taken("/services").answer(method, (path, query), seen)
+            }
             (Self::TakenAndForbidden, _) if path.contains("/serviceaccounts/") => Some(denied()),
-            (Self::Unwritten, &Method::PATCH) if path.contains("/deployments/") => {
+            (Self::UnwrittenThenForbidden, _) if path.contains("/serviceaccounts/") && seen.is_cancelled() => {
+                Some(denied())
+            }
+            (Self::Unwritten | Self::UnwrittenThenForbidden, &Method::PATCH) if path.contains("/deployments/") => {
                 Some(answer(StatusCode::SERVICE_UNAVAILABLE, json!({"kind": "Status", "code": 503}).to_string()))
             }
             (Self::Existing(plurals), &Method::GET) if !query.contains("watch=true") && !path.ends_with("/up-mcp") => {
@@ -116,7 +134,7 @@ impl Fault {
                 let events = stream::once(comes).chain(stream::pending());
                 Some(Response::new(StreamBody::new(events).boxed_unsync()))
             }
-            (_, &Method::GET) if path.ends_with("/up-mcp") => {
+            (_, &Method::GET) if path.ends_with("-mcp") => {
                 let status = json!({"kind": "Status", "code": 404, "reason": "NotFound"});
                 Some(answer(StatusCode::NOT_FOUND, status.to_string()))
             }
@@ -138,6 +156,9 @@ async fn running(fault: Fault) -> Running {
         let asked = (path.as_str(), request.uri().query().unwrap_or_default());
         let found = fault.answer(request.method(), asked, &late);
         async move {
+            if fault == Fault::Hangs && path.contains("/namespaces/slow/") {
+                std::future::pending::<()>().await;
+            }
             match found {
                 Some(answer) => Ok(answer),
                 None => serve(request, json!([]), Arc::default()).await,
@@ -162,9 +183,17 @@ impl Running {
         plan(&self.plans, term, upstream);
     }
 
+    /// Brings all servers up to date.
+    async fn bring_up(&mut self) {
+        self.servers.begin_round();
+        while let Some(ended) = self.servers.running.join_next().await {
+            self.servers.note(ended);
+        }
+    }
+
     /// Runs a round. Returns the kinds that were written.
     async fn round(&mut self) -> Vec<String> {
-        self.servers.round().await;
+        self.bring_up().await;
         self.servers.publish(&Notify::new());
         let paths = std::mem::take(&mut *self.written.lock().unwrap());
         paths.iter().map(|path| path.rsplit('/').nth(1).unwrap().to_owned()).collect()
@@ -172,8 +201,11 @@ impl Running {
 }
 
 fn plan(plans: &watch::Sender<PlanningState>, term: Option<u64>, upstream: &Value) {
-    let object = read(Kind::MCPUpstream, "up", upstream, &json!({}));
-    let compiled = Arc::new(CompiledObjects { objects: [object].into(), ..CompiledObjects::default() });
+    plan_all(plans, term, &[read(Kind::MCPUpstream, "up", upstream, &json!({}))]);
+}
+
+fn plan_all(plans: &watch::Sender<PlanningState>, term: Option<u64>, objects: &[LoweredObject]) {
+    let compiled = Arc::new(CompiledObjects { objects: objects.into(), ..CompiledObjects::default() });
     plans.send_replace(PlanningState { compiled, term, ..PlanningState::default() });
 }
 
@@ -240,33 +272,12 @@ async fn what_is_left_of_an_earlier_server_goes_even_if_it_is_seen_late() {
     assert_eq!(running.round().await, [""; 0]);
     running.seen.cancel();
     let is_seen = async || {
-        while running.servers.watches.owned("services", "ns", "up-mcp").is_none() {
+        while running.servers.around.watches.owned("services", "ns", "up-mcp").is_none() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(30), is_seen()).await.expect("in time");
     assert_eq!(running.round().await, ["services"]);
-}
-
-#[tokio::test]
-async fn the_service_of_somebody_else_is_told_whatever_else_is_wrong() {
-    let mut running = running(Fault::TakenAndForbidden).await;
-    running.plan(running.leadership.term(), &managed_spec());
-    assert_eq!(running.round().await, ["serviceaccounts", "networkpolicies"]);
-    let server = running.server();
-    let (reason, message) = server.fault.unwrap();
-    assert!(reason == Reason::NameTaken && message.contains("Service ns/up-mcp"), "{message}");
-    assert_eq!(server.address, Address::Taken(message));
-}
-
-#[tokio::test]
-async fn the_address_is_ours_once_our_service_is_seen() {
-    for (there, expected) in [(&[][..], Address::Unseen), (&["services"], Address::Ours)] {
-        let mut running = running(Fault::Existing(there)).await;
-        running.plan(running.leadership.term(), &managed_spec());
-        running.round().await;
-        assert_eq!(running.server().address, expected);
-    }
 }
 
 #[tokio::test]
@@ -305,6 +316,19 @@ async fn a_failure_of_one_object_does_not_keep_the_others_from_being_written() {
 }
 
 #[tokio::test]
+async fn what_is_wrong_now_is_told_and_not_what_was_wrong_before() {
+    let mut running = running(Fault::UnwrittenThenForbidden).await;
+    running.plan(running.leadership.term(), &managed_spec());
+    running.round().await;
+    assert_eq!(running.server().fault.map(|(reason, _)| reason), Some(Reason::Pending));
+    running.seen.cancel();
+    // What was written is not written again before this pause is over.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    running.round().await;
+    assert_eq!(running.server().fault.map(|(reason, _)| reason), Some(Reason::Forbidden));
+}
+
+#[tokio::test]
 async fn a_gateway_that_cannot_be_read_leaves_a_policy_as_it_is_and_stops_nothing_else() {
     let others = ["serviceaccounts", "services", "deployments"];
     let all = ["serviceaccounts", "networkpolicies", "services", "deployments"];
@@ -322,11 +346,11 @@ async fn a_gateway_that_cannot_be_read_leaves_a_policy_as_it_is_and_stops_nothin
 async fn news_of_servers_wake_the_status_loop_even_if_plans_may_change() {
     let mut running = running(Fault::None).await;
     running.plan(running.leadership.term(), &managed_spec());
-    running.servers.round().await;
+    running.bring_up().await;
     let status_changed = Notify::new();
     running.servers.publish(&status_changed);
     let is_woken = |notify: &Notify| futures_util::FutureExt::now_or_never(notify.notified()).is_some();
-    assert!(is_woken(&status_changed) && is_woken(&running.servers.watches.changed));
+    assert!(is_woken(&status_changed) && is_woken(&running.servers.around.watches.changed));
     running.servers.publish(&status_changed);
     assert!(!is_woken(&status_changed), "nothing is new");
 }
