@@ -26,8 +26,7 @@ pub(super) fn check_host(
     if is_loopback(name) || accepted.iter().any(|known| matches_name(known, name)) {
         return Ok(());
     }
-    let bare = name.trim_start_matches('[').trim_end_matches(']');
-    if hosts.is_empty() && !bound.ip().is_loopback() && bare.parse::<IpAddr>().is_ok() {
+    if hosts.is_empty() && !bound.ip().is_loopback() && is_address(name) {
         return Ok(());
     }
     Err("this Host is not served here: name it in the listener's `hosts`")
@@ -53,29 +52,36 @@ fn is_loopback(name: &str) -> bool {
     matches!(name, "127.0.0.1" | "[::1]") || name.eq_ignore_ascii_case("localhost")
 }
 
-/// Checks `Origin`. A page that this listener itself would serve, whose origin names the same host and port as the request,
-/// is allowed: [`check_host`] has found that the host is this listener. Returns the origin of the web page that may read the answer, `None` if the request does not come
-/// from a page, or an error if the origin is not allowed.
+fn is_address(name: &str) -> bool {
+    name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
+}
+
+/// Checks `Origin`. A page that this listener itself would serve is allowed. Returns the origin of the web page that may
+/// read the answer, `None` if the request does not come from a page, or an error if the origin is not allowed.
 pub(super) fn check_origin<'h>(
     headers: &'h HeaderMap,
     listener: &ListenerPlan,
 ) -> Result<Option<&'h HeaderValue>, Turned> {
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(None) };
     let allowed = |known: &String| known.as_bytes() == origin.as_bytes();
-    if listener.allowed_origins.iter().any(allowed) || is_own(headers, origin) {
+    if listener.allowed_origins.iter().any(allowed) || is_own(headers, origin, listener) {
         return Ok(Some(origin));
     }
     Err("pages of this Origin are not served here: name it in the listener's `allowedOrigins`")
 }
 
-/// Whether an origin names the host and port at which the request arrived.
-fn is_own(headers: &HeaderMap, origin: &HeaderValue) -> bool {
-    let authority = origin
-        .to_str()
-        .ok()
-        .and_then(|origin| ["http://", "https://"].iter().find_map(|scheme| origin.strip_prefix(scheme)));
+/// Whether an origin names the host and port at which the request arrived; [`check_host`] has found that the host is this
+/// listener. Whoever controls a name that only a wildcard matches can rebind it, so such a host does not count. Without a
+/// port, an origin with `http` is another port than that of a listener behind TLS.
+fn is_own(headers: &HeaderMap, origin: &HeaderValue, listener: &ListenerPlan) -> bool {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    authority.zip(host).is_some_and(|(authority, host)| authority.eq_ignore_ascii_case(host))
+    let Some((origin, host)) = origin.to_str().ok().zip(host) else { return false };
+    let name = without_port(host);
+    let mut named = listener.hosts.iter().chain(&listener.default_hosts);
+    let is_exact = is_loopback(name) || is_address(name) || named.any(|known| known.eq_ignore_ascii_case(name));
+    let plain = || origin.strip_prefix("http://").filter(|_| name.len() < host.len());
+    let authority = origin.strip_prefix("https://").or_else(plain);
+    is_exact && authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
 }
 
 /// Adds the headers that allow a web page of this origin to read the answer.
@@ -162,6 +168,36 @@ mod tests {
         ] {
             let checked = check_host(&headers(host), &owned(hosts), &owned(&defaults), "0.0.0.0:8080".parse().unwrap());
             assert_eq!(checked.is_ok(), served, "{host} {hosts:?}");
+        }
+    }
+
+    #[test]
+    fn a_listeners_own_pages_are_those_of_its_exact_names_and_of_its_port() {
+        let listener = ListenerPlan {
+            name: "web".into(),
+            port: 8080,
+            path: "/mcp".into(),
+            hosts: owned(&["mcp.example", "*.wild.example"]),
+            default_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            refusing: None,
+        };
+        for (host, origin, is_own) in [
+            ("mcp.example", "https://mcp.example", true),
+            ("MCP.example:8443", "https://mcp.example:8443", true),
+            ("mcp.example:8080", "http://mcp.example:8080", true),
+            ("mcp.example", "http://mcp.example", false),
+            ("mcp.example:8080", "http://mcp.example", false),
+            ("mcp.example:8080", "ftp://mcp.example:8080", false),
+            ("a.wild.example", "https://a.wild.example", false),
+            ("a.wild.example:8080", "http://a.wild.example:8080", false),
+            ("localhost:8080", "http://localhost:8080", true),
+            ("10.0.0.1:8080", "http://10.0.0.1:8080", true),
+            ("[fd00::1]:8080", "http://[fd00::1]:8080", true),
+        ] {
+            let mut headers = headers(host);
+            headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
+            assert_eq!(check_origin(&headers, &listener).is_ok(), is_own, "{host} {origin}");
         }
     }
 }

@@ -35,6 +35,7 @@ pub struct Source {
     /// Image that holds the code, for plugins in the namespace of their gateway. The gateway's pods mount it as an image
     /// volume, which needs Kubernetes 1.35 or newer, and containerd 2.1 or CRI-O 1.31 on the nodes. A change of the image
     /// restarts the pods one after another; pods that are started while the image cannot be pulled do not become ready.
+    /// The operator has to run with --gateway-image. A gateway mounts at most 64 images.
     pub image: Option<PluginImage>,
 }
 
