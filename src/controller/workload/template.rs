@@ -68,8 +68,9 @@ pub(in crate::controller) fn written_labels(written: Option<BTreeMap<String, Str
 pub(in crate::controller) fn written_annotations(
     written: Option<BTreeMap<String, String>>,
 ) -> BTreeMap<String, String> {
-    let confines = |key: &str| key.starts_with("container.apparmor.security.beta.kubernetes.io/");
-    written.into_iter().flatten().filter(|(key, _)| !confines(key)).collect()
+    let of_apparmor = |key: &str| key.starts_with("container.apparmor.security.beta.kubernetes.io/");
+    let confines = |profile: &str| profile == "runtime/default" || profile.starts_with("localhost/");
+    written.into_iter().flatten().filter(|(key, profile)| !of_apparmor(key) || confines(profile)).collect()
 }
 
 /// Returns the sysctl that lets a user other than root listen on `ports`, if that needs one.

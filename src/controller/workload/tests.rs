@@ -315,18 +315,22 @@ fn a_pin_takes_the_images_of_newer_plans_out_of_the_pods() {
 
 #[test]
 fn what_the_spec_says_of_pods_is_in_the_template_and_our_labels_win() {
+    let profile = |container: &str| format!("container.apparmor.security.beta.kubernetes.io/{container}");
+    let kept = json!({"note": "b", profile("gateway"): "localhost/mcp", profile("b"): "runtime/default"});
+    let mut annotations = kept.clone();
+    annotations[profile("c")] = json!("unconfined");
     let affinity = json!({"nodeAffinity": {"fieldOfALaterVersion": [{"key": "k"}]}});
     let tolerations = json!([{"key": "k", "operator": "Exists"}]);
     let template = deployment(json!({"pod": {
         "labels": {"team": "a", "hawsepipe.dev/gateway": "other", "app.kubernetes.io/managed-by": "other"},
-        "annotations": {"note": "b"}, "nodeSelector": {"disk": "ssd"}, "tolerations": tolerations,
+        "annotations": annotations, "nodeSelector": {"disk": "ssd"}, "tolerations": tolerations,
         "affinity": affinity, "priorityClassName": "", "runtimeClassName": "gvisor", "topologySpreadConstraints": [],
         "terminationGracePeriodSeconds": 90, "imagePullSecrets": [{"name": "pull"}],
         "resources": {"requests": {"cpu": 2}},
     }}))["spec"]["template"]
         .clone();
     let labels = json!({"team": "a", "hawsepipe.dev/gateway": "main", "app.kubernetes.io/managed-by": "hawsepipe"});
-    assert_eq!(template["metadata"], json!({"labels": labels, "annotations": {"note": "b"}}));
+    assert_eq!(template["metadata"], json!({"labels": labels, "annotations": kept}));
     let pod = &template["spec"];
     for (member, expected) in [
         ("nodeSelector", json!({"disk": "ssd"})),
