@@ -16,6 +16,9 @@ use super::usage::Usage;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::{INTERNAL_ERROR, RpcError};
 
+/// What clients are told if the task that asks panics.
+pub(super) const FAILED: &str = "the bridge failed on this message";
+
 /// The result or the error of an answer.
 pub(super) type Outcome = Result<Box<RawValue>, Box<RawValue>>;
 
@@ -40,7 +43,7 @@ impl AskedOnce {
             let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             asked
                 .get_or_insert_with(|| {
-                    let failed = |_| Err(to_raw(&RpcError::new(INTERNAL_ERROR, "the bridge failed on this message")));
+                    let failed = |_| Err(to_raw(&RpcError::new(INTERNAL_ERROR, FAILED)));
                     tokio::spawn(ask()).map(move |done| done.unwrap_or_else(failed)).boxed().shared()
                 })
                 .clone()

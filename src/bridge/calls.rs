@@ -9,6 +9,10 @@ use super::outbox::{Kind, Outbox};
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, REFUSED, REQUEST_CANCELLED, RpcError};
 
+/// What clients are told instead of an answer for which there is no memory.
+pub(super) const FULL: &str =
+    "the answer was dropped: the bridge holds as many bytes as it may; what was asked may be done";
+
 #[derive(Debug, Default)]
 pub(super) struct Calls(Mutex<CallState>);
 
@@ -168,8 +172,7 @@ impl Calls {
         let Some(call) = self.lock().answered(own) else { return };
         let kind = if is_error { Kind::Error } else { Kind::Result };
         if !call.to.answer(message::with_id(object, &call.id), kind) {
-            let full = "the answer was dropped: the bridge holds as many bytes as it may; what was asked may be done";
-            call.to.answer(refusal(&call.id, REFUSED, full), Kind::Error);
+            call.to.answer(refusal(&call.id, REFUSED, FULL), Kind::Error);
         }
     }
 

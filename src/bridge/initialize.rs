@@ -90,7 +90,7 @@ async fn on_own(bridge: &Bridge, request: &ClientRequest, slot: Slot) -> Respons
 /// Begins a session on the process that all share. The first `initialize` is the server's, even if its client is gone
 /// meanwhile; all others get its outcome.
 async fn on_shared(bridge: &Arc<Bridge>, request: &ClientRequest, slot: Slot) -> Response {
-    let shared = match bridge.keeper.get().await {
+    let (shared, _in_use) = match bridge.keeper.get().await {
         Ok(shared) => shared,
         Err(none) => return unavailable(&request.id, &none.why.told(true), none.retry_after.as_secs() + 1),
     };

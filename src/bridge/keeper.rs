@@ -14,7 +14,7 @@ use super::call_state::Closed;
 use super::context::Context;
 use super::process::ServerProcess;
 use super::stderr;
-use super::usage::Usage;
+use super::usage::{InUse, Usage};
 
 /// The pause before the second start in a row; it doubles with each further one, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -91,14 +91,14 @@ impl Keeper {
         Self { context: Arc::clone(context), state: Mutex::new(state), running: Arc::default() }
     }
 
-    /// Returns the running process, or starts one.
+    /// Returns the running process, or starts one. It is in use from here on, so that it is not ended for idleness.
     ///
     /// # Errors
     /// If it cannot be started, or a pause must pass before.
-    pub(super) async fn get(&self) -> Result<Arc<SharedProcess>, NoProcess> {
+    pub(super) async fn get(&self) -> Result<(Arc<SharedProcess>, InUse), NoProcess> {
         let mut state = self.state.lock().await;
         if let Some(current) = state.current.as_ref().filter(|current| !current.process.is_over()) {
-            return Ok(Arc::clone(current));
+            return Ok((Arc::clone(current), current.usage.begin()));
         }
         let rest = (state.started + state.pause).saturating_duration_since(Instant::now());
         let refusal = state.refusal(rest);
@@ -112,7 +112,10 @@ impl Keeper {
         state.failure = started.as_ref().err().map(ToString::to_string);
         state.current = started.ok().map(|process| self.watched(process));
         match state.current.clone() {
-            Some(current) => Ok(current),
+            Some(current) => {
+                let in_use = current.usage.begin();
+                Ok((current, in_use))
+            }
             None => {
                 let no_process = state.refusal(state.pause);
                 let failure = state.failure.clone().unwrap_or_default();
@@ -171,7 +174,7 @@ impl Keeper {
     pub(super) async fn keep(&self) {
         loop {
             match self.get().await {
-                Ok(current) => current.process.ended().await,
+                Ok((current, _)) => current.process.ended().await,
                 Err(no_process) => tokio::time::sleep(no_process.retry_after).await,
             }
         }

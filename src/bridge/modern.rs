@@ -7,9 +7,11 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
+use serde_json::value::RawValue;
 
-use super::ask::ask_within;
+use super::ask::{FAILED, Outcome, ask_within};
 use super::call_state::Closed;
+use super::calls::FULL;
 use super::exchange::{Exchange, code_of, is_of_modern_era};
 use super::keeper::SharedProcess;
 use super::message::ClientRequest;
@@ -17,7 +19,7 @@ use super::responses::{refuse, unavailable};
 use super::state::Bridge;
 use crate::domain::budget::Reservation;
 use crate::domain::raw::RawObject;
-use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError};
+use crate::domain::rpc::{INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, REFUSED, RpcError};
 use crate::domain::version::MODERN_VERSION;
 use crate::transport::Accept;
 
@@ -36,16 +38,21 @@ pub(super) async fn answer(
     if bridge.closing.is_cancelled() {
         return unavailable(&request.id, "the bridge is ending", 1);
     }
-    let shared = match bridge.sessionless.get().await {
+    if request.method == LISTEN && !accept.events {
+        let error = RpcError::new(INVALID_REQUEST, "Accept must name text/event-stream");
+        return refuse(StatusCode::NOT_ACCEPTABLE, &request.id, &error);
+    }
+    let (shared, in_use) = match bridge.sessionless.get().await {
         Ok(shared) => shared,
         Err(none) if none.is_legacy => return legacy(&request, Some(none.why)),
         Err(none) => {
             return unavailable(&request.id, &none.why.told(request.begins()), none.retry_after.as_secs() + 1);
         }
     };
-    let in_use = shared.usage.begin();
-    if !is_modern(bridge, &shared).await {
-        return legacy(&request, shared.process.calls.why_closed());
+    match era(bridge, &shared).await {
+        Era::Modern => {}
+        Era::Legacy => return legacy(&request, shared.process.calls.why_closed()),
+        Era::Unknown => return unavailable(&request.id, "the answer to `server/discover` could not be taken", 1),
     }
     let mut exchange = Exchange::new(&bridge.context, &shared.process, in_use);
     exchange.is_modern = true;
@@ -57,25 +64,48 @@ pub(super) async fn answer(
     exchange.respond(accept.events, false).await
 }
 
-/// Whether the server is of the modern era. The bridge itself asks each process once, before it passes on what clients
-/// send: so no client can cause a wrong answer, and nothing reaches a server that does not know these requests.
-async fn is_modern(bridge: &Arc<Bridge>, shared: &Arc<SharedProcess>) -> bool {
+/// The era of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Era {
+    Modern,
+    Legacy,
+    /// The bridge did not take the answer.
+    Unknown,
+}
+
+/// Finds out the era of the server. The bridge itself asks each process once, before it passes on what clients send: so no
+/// client can cause a wrong answer, and nothing reaches a server that does not know these requests.
+async fn era(bridge: &Arc<Bridge>, shared: &Arc<SharedProcess>) -> Era {
     if shared.is_modern.load(Ordering::Acquire) {
-        return true;
+        return Era::Modern;
     }
     let ask = || {
         let (context, process) = (Arc::clone(&bridge.context), Arc::clone(&shared.process));
         async move { ask_within(DISCOVERY, &context, &process, &discover()).await }
     };
-    let is_modern = match shared.asked.outcome(ask).await {
-        Ok(result) => RawObject::parse(result.get()).is_ok_and(|result| result.get("supportedVersions").is_some()),
-        Err(error) => code_of(&error).is_some_and(is_of_modern_era),
-    };
-    match is_modern {
-        true => shared.is_modern.store(true, Ordering::Release),
-        false => bridge.sessionless.refuse(shared).await,
+    let era = era_of(&shared.asked.outcome(ask).await);
+    match era {
+        Era::Modern => shared.is_modern.store(true, Ordering::Release),
+        Era::Legacy => bridge.sessionless.refuse(shared).await,
+        Era::Unknown => {}
     }
-    is_modern
+    era
+}
+
+/// Returns the era that follows from the outcome of `server/discover`.
+fn era_of(outcome: &Outcome) -> Era {
+    let is_modern = match outcome {
+        Ok(result) => RawObject::parse(result.get()).is_ok_and(|result| result.get("supportedVersions").is_some()),
+        Err(error) if is_of_bridge(error) => return Era::Unknown,
+        Err(error) => code_of(error).is_some_and(is_of_modern_era),
+    };
+    if is_modern { Era::Modern } else { Era::Legacy }
+}
+
+/// Whether an error is the bridge's own, and says nothing of the server.
+fn is_of_bridge(error: &RawValue) -> bool {
+    let error = serde_json::from_str::<RpcError>(error.get());
+    error.is_ok_and(|error| [(REFUSED, FULL), (INTERNAL_ERROR, FAILED)].contains(&(error.code, error.message.as_str())))
 }
 
 /// The bridge's own `server/discover`.
@@ -96,4 +126,28 @@ fn legacy(request: &ClientRequest, closed: Option<Closed>) -> Response {
         message = format!("{message} ({})", closed.told(true));
     }
     refuse(StatusCode::BAD_REQUEST, &request.id, &RpcError::new(METHOD_NOT_FOUND, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::raw::to_raw;
+    use crate::domain::rpc::UNSUPPORTED_VERSION;
+
+    #[test]
+    fn what_the_bridge_itself_refuses_says_nothing_of_the_server() {
+        let error = |code, message: &str| Err(to_raw(&RpcError::new(code, message)));
+        for (outcome, era) in [
+            (Ok(to_raw(&json!({"supportedVersions": [MODERN_VERSION]}))), Era::Modern),
+            (Ok(to_raw(&json!({}))), Era::Legacy),
+            (error(UNSUPPORTED_VERSION, "no"), Era::Modern),
+            (error(METHOD_NOT_FOUND, "no"), Era::Legacy),
+            (error(REFUSED, "not initialized"), Era::Legacy),
+            (error(INTERNAL_ERROR, "its process has ended"), Era::Legacy),
+            (error(REFUSED, FULL), Era::Unknown),
+            (error(INTERNAL_ERROR, FAILED), Era::Unknown),
+        ] {
+            assert_eq!(era_of(&outcome), era, "{outcome:?}");
+        }
+    }
 }

@@ -46,7 +46,10 @@ pub(super) async fn answer(bridge: &Arc<Bridge>, request: Request) -> Response {
     if !accept.json && !accept.events {
         return invalid(StatusCode::NOT_ACCEPTABLE, "Accept must name application/json and text/event-stream");
     }
-    let reservation = match session_of(bridge, &headers) {
+    let session = session_of(bridge, &headers);
+    // A session does not end for idleness while a request of it arrives.
+    let _in_use = session.as_ref().map(|session| session.usage.begin());
+    let reservation = match session {
         Some(session) => bridge.context.budget.reservation_for(Category::Request, &session.account),
         None => bridge.context.budget.reservation(Category::Request),
     };

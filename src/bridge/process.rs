@@ -80,8 +80,9 @@ impl ServerProcess {
             // The process may have exited before what it started could be found through it.
             kill_marked(&mark).await;
             last_output([read, stderr]).await;
-            watched.ended.cancel();
+            // Before sessions hear of the end: what they answer to calls does not say why.
             watched.calls.close(why(end, &last_words));
+            watched.ended.cancel();
             if let Some(end) = end {
                 stderr::say(format!("{label}the server's process has ended ({end})")).await;
             }
@@ -110,9 +111,9 @@ impl ServerProcess {
         self.stop.is_cancelled() || self.ended.is_cancelled()
     }
 
-    /// Whether the process has ended.
+    /// Whether the process has ended, so that its calls are answered with an error.
     pub(super) fn has_ended(&self) -> bool {
-        self.ended.is_cancelled()
+        self.calls.why_closed().is_some()
     }
 
     /// Completes when the process has ended.

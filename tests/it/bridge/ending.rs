@@ -94,6 +94,11 @@ async fn a_subscription_does_not_hold_up_the_end() {
     let (http, url) = (Http::new(), bridge.url());
     let body = call_body("x", "{}", &json!({})).replace("tools/call", "subscriptions/listen");
     let headers = [JSON[0], JSON[1], ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")];
+    // Nobody could end a response that is no stream.
+    let as_json: Vec<_> =
+        headers.iter().map(|&(name, value)| (name, value.replace(", text/event-stream", ""))).collect();
+    let as_json: Vec<_> = as_json.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    assert_eq!(http.send(Method::POST, &url, &as_json, body.clone()).await.status, 406);
     let listening = tokio::spawn(async move { Events::new(http.open(Method::POST, &url, &headers, body).await) });
     let pid = bridge.child.id();
     until("the server is asked", async || children_of(pid).len() == 1).await;
