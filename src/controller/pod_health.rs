@@ -33,9 +33,9 @@ fn present(pods: &[Arc<Pod>], is: impl Fn(&Pod) -> bool) -> Vec<&Arc<Pod>> {
     present
 }
 
-/// Whether a pod has ended for good, such as one that was evicted.
+/// Whether a pod has ended for good, such as one that was evicted, or that ended well when its node was shut down.
 pub(super) fn is_over(pod: &Pod) -> bool {
-    pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Failed"))
+    pod.status.as_ref().is_some_and(|status| matches!(status.phase.as_deref(), Some("Failed" | "Succeeded")))
 }
 
 pub(super) fn is_ready(pod: &Pod) -> bool {
@@ -50,7 +50,8 @@ fn conditions(pod: &Pod) -> impl Iterator<Item = &PodCondition> {
 fn failure(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     if is_over(pod) {
-        return Some(words(status.reason.as_deref().unwrap_or("Failed"), status.message.as_deref()));
+        let why = status.reason.as_ref().or(status.phase.as_ref())?;
+        return Some(words(why, status.message.as_deref()));
     }
     let initial = status.init_container_statuses.iter().flatten();
     let failing = initial.chain(status.container_statuses.iter().flatten()).find_map(container_failure);

@@ -324,13 +324,20 @@ impl Starting<'_> {
         let (told, listing) = (Arc::clone(&cache_sync), watched.clone());
         let hear = move |event: &watcher::Event<K>| {
             let news = is_news(&seen, &kind, event, &same);
+            let before = match event {
+                watcher::Event::Apply(object) | watcher::Event::Delete(object) => {
+                    seen.get(&ObjectRef::from_obj_with(object, kind.clone()))
+                }
+                _ => None,
+            };
             writer.apply_watcher_event(event);
             if matches!(event, watcher::Event::InitDone) {
                 told.listed(&listing);
             }
             match event {
                 watcher::Event::Apply(object) | watcher::Event::Delete(object) => {
-                    let wakes = wakes(object);
+                    // What no longer belongs to an upstream concerns the loop that it belonged to.
+                    let wakes = before.map_or(wakes(object), |before| wakes(object).and(wakes(&before)));
                     if news && wakes != Wakes::Plans {
                         managed.notify_one();
                     }
@@ -356,6 +363,12 @@ enum Wakes {
     /// The loop of managed servers.
     Servers,
     Both,
+}
+
+impl Wakes {
+    fn and(self, other: Self) -> Self {
+        if self == other { self } else { Self::Both }
+    }
 }
 
 /// Returns the loop that brings in line what the operator created: the one of servers if it belongs to an upstream.

@@ -210,6 +210,10 @@ mod tests {
         assert_eq!(wanted(1).not_ready(&[Arc::clone(&new), Arc::new(ending)], None), None, "it is on its way out");
         let evicted = pod("0", &json!({"phase": "Failed", "reason": "Evicted", "conditions": []}));
         assert_eq!(wanted(1).not_ready(&[evicted, Arc::clone(&new)], None), None, "another pod took its place");
+        let mut ended = older.clone();
+        ended.status = serde_json::from_value(json!({"phase": "Succeeded"})).unwrap();
+        let ended = [Arc::new(ended)];
+        assert!(!run(&ended) && wanted(1).replaced(&ended), "its node was shut down");
         let message = wanted(1).not_ready(&[new, Arc::new(older)], None);
         assert_eq!(message.as_deref(), Some("pod b is not replaced yet"));
         let restarted = container(true, &json!({"running": {}}), &json!({"terminated": {"exitCode": 1}}));

@@ -1,27 +1,24 @@
 //! Tests of what is written for servers, and when.
 
 mod addresses;
+mod faults;
 mod hanging;
 
 use std::sync::Mutex;
 
-use bytes::Bytes;
-use futures_util::{StreamExt, stream};
-use http::{Method, Request, Response, StatusCode};
-use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
+use http::{Method, Request};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tower::BoxError;
 
+use self::faults::Fault;
 use super::*;
 use crate::controller::compiled::CompiledObjects;
 use crate::controller::lease::Leadership;
 use crate::controller::liveness::Liveness;
 use crate::controller::managed_state::ManagedServer;
-use crate::controller::operator::tests::{Answer, answer, serve};
+use crate::controller::operator::tests::serve;
 use crate::controller::status::tests::read;
 use crate::controller::workload::ImagePullPolicy;
 use crate::domain::reason::Reason;
@@ -36,111 +33,6 @@ struct Running {
     written: Arc<Mutex<Vec<String>>>,
     /// Has what is late seen.
     seen: CancellationToken,
-}
-
-/// What is wrong in the cluster.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fault {
-    None,
-    /// Somebody else has the name among the objects of this plural.
-    Taken(&'static str),
-    /// Somebody else has the Service's name, which cannot be read later.
-    TakenThenUnread,
-    /// There is a Deployment of the upstream, and it cannot be deleted.
-    Kept,
-    /// The pods of servers cannot be listed.
-    NoPods,
-    /// A Service of the upstream is seen only once a test says so.
-    Late,
-    /// Somebody else has the Service's name, and accounts may not be written.
-    TakenAndForbidden,
-    /// Deployments cannot be written now.
-    Unwritten,
-    /// Deployments cannot be written now, and accounts may not be written later.
-    UnwrittenThenForbidden,
-    /// Nothing is answered in the namespace `slow`.
-    Hangs,
-    /// These objects of the upstream exist.
-    Existing(&'static [&'static str]),
-}
-
-/// Returns an object that belongs to the upstream.
-fn ours(version: &str, kind: &str) -> Value {
-    let owner = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "MCPUpstream", "name": "up", "uid": "u"});
-    let metadata = json!({"name": "up-mcp", "namespace": "ns", "uid": "x", "resourceVersion": "2",
-        "ownerReferences": [owner], "labels": {UPSTREAM_LABEL: "up"}});
-    json!({"apiVersion": version, "kind": kind, "metadata": metadata})
-}
-
-/// Returns an object of this resource that belongs to the upstream.
-fn existing(plural: &str) -> Value {
-    let (version, kind) = match plural {
-        "serviceaccounts" => ("v1", "ServiceAccount"),
-        "networkpolicies" => ("networking.k8s.io/v1", "NetworkPolicy"),
-        "services" => ("v1", "Service"),
-        "deployments" => ("apps/v1", "Deployment"),
-        _ => ("v1", "Pod"),
-    };
-    ours(version, kind)
-}
-
-/// Returns a list of one item.
-fn list(item: &Value) -> Answer {
-    let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": [item]});
-    answer(StatusCode::OK, list.to_string())
-}
-
-impl Fault {
-    /// Returns what the API server answers because of it. What is late is seen once `seen` is cancelled.
-    fn answer(self, method: &Method, (path, query): (&str, &str), seen: &CancellationToken) -> Option<Answer> {
-        let denied =
-            || answer(StatusCode::FORBIDDEN, json!({"kind": "Status", "code": 403, "reason": "Forbidden"}).to_string());
-        match (self, method) {
-            (Self::Taken(plural), &Method::GET) if path.ends_with("/up-mcp") && path.contains(plural) => {
-                let theirs = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-                    "metadata": {"name": "up-mcp", "uid": "theirs"}});
-                Some(answer(StatusCode::OK, theirs.to_string()))
-            }
-            (Self::TakenThenUnread, &Method::GET) if path.contains("/services/") && seen.is_cancelled() => {
-                Some(answer(StatusCode::SERVICE_UNAVAILABLE, json!({"kind": "Status", "code": 503}).to_string()))
-            }
-            (Self::TakenAndForbidden | Self::TakenThenUnread, &Method::GET) => {
-                Self::Taken("/services").answer(method, (path, query), seen)
-            }
-            (Self::TakenAndForbidden, _) if path.contains("/serviceaccounts/") => Some(denied()),
-            (Self::UnwrittenThenForbidden, _) if path.contains("/serviceaccounts/") && seen.is_cancelled() => {
-                Some(denied())
-            }
-            (Self::Unwritten | Self::UnwrittenThenForbidden, &Method::PATCH) if path.contains("/deployments/") => {
-                Some(answer(StatusCode::SERVICE_UNAVAILABLE, json!({"kind": "Status", "code": 503}).to_string()))
-            }
-            (Self::Existing(plurals), &Method::GET) if !query.contains("watch=true") && !path.ends_with("/up-mcp") => {
-                let (plural, is_of_server) = (path.rsplit('/').next()?, query.contains("upstream"));
-                let is_there = plurals.contains(&plural) && (plural != "pods" || is_of_server);
-                is_there.then(|| list(&existing(plural)))
-            }
-            (Self::Kept, &Method::GET) if path.ends_with("/deployments") && !query.contains("watch=true") => {
-                Some(list(&ours("apps/v1", "Deployment")))
-            }
-            (Self::Kept, &Method::DELETE) => Some(denied()),
-            (Self::NoPods, &Method::GET) if path.ends_with("/pods") && query.contains("upstream") => Some(denied()),
-            (Self::Late, &Method::GET) if path.ends_with("/services") && query.contains("watch=true") => {
-                let event = format!("{{\"type\": \"ADDED\", \"object\": {}}}\n", ours("v1", "Service"));
-                let seen = seen.clone();
-                let comes = async move {
-                    seen.cancelled().await;
-                    Ok::<_, BoxError>(Frame::data(Bytes::from(event)))
-                };
-                let events = stream::once(comes).chain(stream::pending());
-                Some(Response::new(StreamBody::new(events).boxed_unsync()))
-            }
-            (_, &Method::GET) if path.ends_with("-mcp") => {
-                let status = json!({"kind": "Status", "code": 404, "reason": "NotFound"});
-                Some(answer(StatusCode::NOT_FOUND, status.to_string()))
-            }
-            _ => None,
-        }
-    }
 }
 
 /// Starts the loop.

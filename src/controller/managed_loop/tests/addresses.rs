@@ -38,3 +38,16 @@ async fn the_address_is_ours_once_our_service_is_seen() {
         assert_eq!(running.server().address, expected);
     }
 }
+
+#[tokio::test]
+async fn a_service_whose_owner_somebody_takes_is_looked_at_again() {
+    let mut running = running(Fault::Disowned).await;
+    running.plan(running.leadership.term(), &managed_spec());
+    running.round().await;
+    assert_eq!(running.server().address, Address::Ours);
+    let changed = Arc::clone(&running.servers.around.watches.managed_changed);
+    // What was changed until now.
+    let _ = futures_util::FutureExt::now_or_never(changed.notified());
+    running.seen.cancel();
+    tokio::time::timeout(Duration::from_secs(30), changed.notified()).await.expect("in time");
+}
