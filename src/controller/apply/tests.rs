@@ -12,6 +12,8 @@ use serde_json::json;
 use tower::BoxError;
 
 use super::*;
+use crate::api::restrictions;
+use crate::api::snapshot::tests::empty_revision;
 use crate::config::compile::compile;
 use crate::config::compile::tests::folder;
 use crate::controller::lease::Leadership;
@@ -21,6 +23,7 @@ use crate::controller::seen_marks::is_part;
 use crate::controller::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
+use crate::domain::plan::{Restrictions, Revoked};
 
 /// Returns a snapshot owned by the gateway with this uid, as the watch shows it.
 fn seen(name: &str, part: &str, uid: &str, generation: i64) -> Arc<PartialObjectMeta<GatewaySnapshot>> {
@@ -122,6 +125,25 @@ fn an_index_that_is_gone_is_as_it_was_without_the_revisions_that_are_gone_too() 
     let mut stored = SnapshotStore { index: Some(serde_json::from_value(there).unwrap()), ..stored() };
     stored.keep_from(before());
     assert_eq!((stored.index.unwrap().current.as_str(), stored.disturbed), ("new", false), "what is there counts");
+}
+
+#[test]
+fn upstreams_that_the_index_revokes_in_any_revision_are_known() {
+    let revoking = |names: &[&str]| {
+        let revoked = names.iter().map(|name| Revoked::Upstream(ObjectKey::new("ns", *name)));
+        restrictions::written(&Restrictions { revoked: revoked.collect(), ..Restrictions::default() })
+    };
+    let older = SnapshotRevision { restrictions: Some(revoking(&["old", "up"])), ..empty_revision("a") };
+    let index = SnapshotIndex {
+        current: "b".to_owned(),
+        revisions: vec![empty_revision("b"), older],
+        restrictions: Some(revoking(&["up"])),
+        not_loaded: None,
+        seen_names: None,
+    };
+    let stored = SnapshotStore { index: Some(index), ..SnapshotStore::default() };
+    assert_eq!(stored.revoked_upstreams(), ["old", "up"].map(|name| ObjectKey::new("ns", name)).into());
+    assert!(SnapshotStore::default().revoked_upstreams().is_empty());
 }
 
 #[test]
