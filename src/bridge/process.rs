@@ -78,7 +78,7 @@ impl ServerProcess {
             let end = process.supervise(&stop, &context_of_end.hurry, &closed).await;
             context_of_end.reaped(pid);
             // The process may have exited before what it started could be found through it.
-            kill_marked(&mark).await;
+            kill_marked(mark).await;
             last_output([read, stderr]).await;
             // Before sessions hear of the end: what they answer to calls does not say why.
             watched.calls.close(why(end, &last_words));
