@@ -28,6 +28,14 @@ async fn requests_without_a_session_are_for_servers_of_the_modern_era() {
             assert_eq!(answer.json()["id"], 7);
         }
         text_of(&http.initialize(&url).await, "pid", "{}").await;
+        // Of the processes that the bridge started, the first was asked, and the second is that of the session.
+        let pid = bridge.child.id();
+        let second = format!("HAWSEPIPE_BRIDGE_PROCESS={pid}-1");
+        let is_second = |child: &i32| {
+            let environment = std::fs::read_to_string(format!("/proc/{child}/environ")).unwrap_or_default();
+            environment.split('\0').any(|variable| variable == second)
+        };
+        assert!(mode == "Shared" || children_of(pid).iter().any(is_second), "the second request started another");
     }
 }
 
