@@ -60,8 +60,7 @@ impl ServerProcess {
         let strays = Arc::clone(&last_words);
         let read = context.tasks.spawn(async move {
             let (context, closed, label) = of_reader;
-            let replies = |reply| reader.offer(reply);
-            StdoutReader::new(&reader.calls, replies, &context, &label, &strays).run(stdout).await;
+            StdoutReader::new(&reader.calls, |reply| reader.offer(reply), &context, &label, &strays).run(stdout).await;
             closed.cancel();
         });
         let (told, ending) = (Arc::clone(&server), context.ending.clone());

@@ -18,7 +18,7 @@ use tracing::{Instrument, Span, debug_span, instrument};
 
 use self::causes::{Causes, names};
 use self::step::{Step, step};
-use super::apply::SnapshotStore;
+use super::apply::{ApplyError, SnapshotStore};
 use super::compiled::{self, CompiledObjects, RunningPlan};
 use super::dereference::{Dereferenced, Dereferencing};
 use super::gateway_reconciler::{GatewayReconciler, LONGEST_RETRY};
@@ -37,6 +37,7 @@ use super::watches::{Seen, Watches};
 use super::workload::Workloads;
 use super::writer::Writer;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
+use crate::domain::plan::Plan;
 use crate::domain::ports::Inspect;
 use crate::telemetry::trace_context::{Cause, TARGET};
 
@@ -273,7 +274,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         let (own, protocols) = compiled::check_standalone(&mut inputs);
         let code = compiled::applied_code(&inputs);
         let (mut before, why) = (std::mem::take(&mut self.gateways), self.causes.take());
-        let (mut unread, snapshots) = (BTreeMap::new(), self.watches.snapshots_by_owner());
+        let snapshots = self.watches.snapshots_by_owner();
+        self.unread.clear();
         for gateway in objects.iter().filter(|object| object.id.kind == Kind::MCPGateway) {
             self.writer.pulse.beats();
             let key = &gateway.id.key;
@@ -288,17 +290,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
                 self.gateways.insert(key.clone(), kept.with_plan(planned));
                 continue;
             }
-            let owner = owner_of(gateway);
-            let (mut stored, plans) = match SnapshotStore::read(&self.writer, &owner, compiled::pinned(gateway)).await {
-                Ok(stored) => stored,
-                Err(error) => {
-                    // Without the stored plan, an accepted older form could be lost, so this gateway is not planned.
-                    tracing::warn!(gateway = %key, "{error}");
-                    self.lowering.forget(&gateway.id);
-                    unread.insert(key.clone(), error.to_string());
-                    continue;
-                }
-            };
+            let Some((mut stored, plans)) = self.read_stored(gateway).await else { continue };
             stored.why.clone_from(&why);
             let running = self.running(gateway, &mut stored, seen).await;
             let mut loading = LoadReports::stored(stored.index.as_ref(), &plans);
@@ -311,7 +303,18 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             tracing::info!(%gateway, "the MCPGateway is gone; Kubernetes deletes what belongs to it");
         }
         self.compiled = Arc::new(CompiledObjects::new(objects, own, protocols, code));
-        self.unread = unread;
+    }
+
+    /// Reads what is stored for a gateway, and its plans. Without them, an accepted older form could be lost: a gateway for
+    /// which that fails is not planned.
+    async fn read_stored(&mut self, gateway: &LoweredObject) -> Option<(SnapshotStore, Vec<Arc<Plan>>)> {
+        let (owner, pinned) = (owner_of(gateway), compiled::pinned(gateway));
+        let failed = |error: &ApplyError| {
+            tracing::warn!(gateway = %owner.key, "{error}");
+            self.lowering.forget(&gateway.id);
+            self.unread.insert(owner.key.clone(), format!("{error}"));
+        };
+        SnapshotStore::read(&self.writer, &owner, pinned).await.inspect_err(failed).ok()
     }
 
     /// Returns the plan that runs until the gateway's next plan is in force; see [`SnapshotStore::running`]. If it

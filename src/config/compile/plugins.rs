@@ -110,10 +110,9 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
             }
         }
     }
-    let invalid =
-        previous.into_iter().flat_map(|previous| previous.plugins.iter().map(move |plugin| (previous, plugin)));
-    for (previous, plugin) in invalid.filter(|(_, plugin)| is_invalid(inputs, Kind::Plugin, &plugin.key)) {
-        let kept = last_form(inputs, previous, &plugin.key).unwrap_or(plugin);
+    let before = previous.iter().flat_map(|previous| &previous.plugins);
+    for plugin in before.filter(|plugin| is_invalid(inputs, Kind::Plugin, &plugin.key)) {
+        let kept = previous.and_then(|previous| last_form(inputs, previous, &plugin.key)).unwrap_or(plugin);
         plugins.accepted.entry(plugin.key.clone()).or_insert_with(|| kept.clone());
     }
     plugins

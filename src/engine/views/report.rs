@@ -125,7 +125,7 @@ impl Engine {
     fn refusing_chains(&self, snapshot: &Snapshot) -> Vec<RefusingReport> {
         let chains = snapshot.linked.chains.iter();
         let mut refusing: Vec<_> = chains.filter_map(|chain| Some((&chain.name, self.refusing(chain)?))).collect();
-        refusing.sort_by(|(a, _), (b, _)| a.cmp(b));
+        refusing.sort_by_key(|(chain, _)| *chain);
         let reported = refusing.into_iter().enumerate().map(|(place, (chain, refusal))| RefusingReport {
             chain: chain.clone(),
             reason: refusal.reason.as_str().to_owned(),
