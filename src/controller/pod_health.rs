@@ -7,6 +7,11 @@ use kube::ResourceExt;
 
 /// Maximum number of characters of a text from a pod's status.
 const MAX_WORDS: usize = 1024;
+/// Maximum number of characters of what a container said last: an Event, which has 1000, has room for it after the names
+/// of the gateway and of the pod.
+const MAX_LAST_WORDS: usize = 512;
+/// What stands between two lines of a container's last words, since a condition has one line.
+const BETWEEN: &str = " | ";
 /// What a container waits for while nothing is wrong.
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
@@ -72,10 +77,8 @@ fn container_failure(status: &ContainerStatus) -> Option<String> {
     let is_failure = |ended: &&ContainerStateTerminated| ended.exit_code != 0 || ended.signal.is_some();
     let ended = |state: Option<&ContainerState>| {
         let ended = state.and_then(|state| state.terminated.as_ref()).filter(is_failure)?;
-        Some(words(
-            &format!("it ended with code {} ({})", ended.exit_code, ended.reason.as_deref().unwrap_or("-")),
-            ended.message.as_deref(),
-        ))
+        let how = format!("it ended with code {} ({})", ended.exit_code, ended.reason.as_deref().unwrap_or("-"));
+        Some(words(&how, Some(&last_words(ended.message.as_deref().unwrap_or_default()))))
     };
     let last = ended(state).or_else(|| ended(status.last_state.as_ref())).filter(|_| !status.ready);
     let told: Vec<_> = waits.into_iter().chain(last).collect();
@@ -86,4 +89,36 @@ fn container_failure(status: &ContainerStatus) -> Option<String> {
 fn words(word: &str, text: Option<&str>) -> String {
     let text = text.map(str::trim).filter(|text| !text.is_empty()).map(|text| format!(": {text}"));
     format!("{word}{}", text.unwrap_or_default()).chars().take(MAX_WORDS).collect()
+}
+
+/// Returns the end of a container's termination message as one line: its last line says why the container ended.
+fn last_words(message: &str) -> String {
+    let lines: Vec<_> = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let text = lines.join(BETWEEN);
+    match text.char_indices().nth_back(MAX_LAST_WORDS - 1) {
+        None | Some((0, _)) => text,
+        Some((start, _)) => {
+            let end = &text[start..];
+            format!("...{}", end.split_once(BETWEEN).map_or(end, |(_, whole)| whole))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_termination_message_the_last_lines_stay() {
+        assert_eq!(last_words("one\n\n  two\n"), "one | two");
+        assert_eq!(last_words(" \n"), "");
+        let whole = "\u{e4}".repeat(MAX_LAST_WORDS);
+        assert_eq!(last_words(&whole), whole);
+        let lines: Vec<_> = (0..200).map(|number| format!("line {number}")).collect();
+        let told = last_words(&lines.join("\n"));
+        assert!(told.starts_with("...line ") && told.ends_with("line 198 | line 199"), "{told}");
+        assert!(told.chars().count() <= MAX_LAST_WORDS + 3, "{told}");
+        let told = last_words(&format!("first\n{}why", "\u{e4}".repeat(2000)));
+        assert_eq!(told, format!("...{}why", "\u{e4}".repeat(MAX_LAST_WORDS - 3)));
+    }
 }

@@ -172,6 +172,10 @@ mod tests {
         initial["name"] = json!("bridge-copy");
         let initial = pod("a", &json!({"initContainerStatuses": [initial]}));
         check(&[initial], "pod a: container bridge-copy: ImagePullBackOff: Back-off pulling image");
+        let log = format!("{}Error: no such folder\n", "{\"level\":\"INFO\"}\n".repeat(200));
+        let ended = json!({"terminated": {"exitCode": 3, "reason": "Error", "message": log}});
+        let told = wanted(1).not_ready(&[with(&ended, &json!({}))], None).unwrap();
+        assert!(told.ends_with(" | Error: no such folder") && told.len() < 620, "{told}");
         let long = wanted(1).not_ready(&[with(&waits("ErrImagePull", &"x".repeat(5000)), &json!({}))], None).unwrap();
         assert!(long.len() < 1100, "{}", long.len());
     }
