@@ -27,33 +27,18 @@ use crate::domain::report::{PluginReport, PluginState, SecretState};
 const MAX_EXPORTS: usize = 64;
 const MAX_EXPORT: usize = 128;
 
+/// Why a plugin without faults is on no gateway.
+const UNNAMED: &str = "no chain that a gateway takes, and that may use it, names it";
+
 pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
     let serving = serving(input, &object.id);
-    let mut found = problems(input, &serving, &object.id);
-    if serving.is_empty() {
-        found.extend(refused_by_gateways(input, object));
-    }
-    found.extend(found_by_pods(&serving, &object.id).into_iter().filter(is_of_code));
-    let unloaded = not_loaded(&serving, object).filter(|_| !found.iter().any(Problem::is_error));
-    found.extend(unloaded.clone());
-    let cannot_run = unloaded.is_some() || lacks_code(&serving, object);
+    let (found, unloaded) = found(input, object, &serving);
+    let cannot_run = unloaded || lacks_code(&serving, object);
     let running = serving.iter().find_map(|s| s.state.planned.plan.plugin(&object.id.key));
     let mut set = Conditions::new(object, now).warned(warnings(input, object));
     let as_written = set.accepted(&found) & set.resolved(&found);
     let fine = as_written & of_secrets(&mut set, &serving, running);
-    let absent = match as_written {
-        true => (Reason::NotUsed, "no chain that a gateway takes, and that may use it, names it"),
-        false => (Reason::NotUsed, "no gateway runs it; see Accepted and ResolvedRefs"),
-    };
-    if serving.is_empty() && fine {
-        set.yes(ConditionType::Programmed, absent.0.as_str(), absent.1);
-    } else {
-        programmed(&mut set, input, &serving, !as_written && !cannot_run, absent);
-    }
-    if cannot_run {
-        let message = "pods have it and cannot load it; see Accepted and ResolvedRefs";
-        set.replace(ConditionType::Programmed, Reason::NotLoaded.as_str(), message);
-    }
+    set_programmed(&mut set, input, &serving, [as_written, fine, cannot_run]);
     failed_to_start(&mut set, object, &serving);
     let written = match &*object.lowered {
         Ok(Lowered::Plugin(written)) => Some(written),
@@ -79,6 +64,41 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
         conditions: Some(set.finish()),
     };
     serde_json::to_value(status).unwrap_or_default()
+}
+
+/// Sets `Programmed`. The flags say whether the plugin is accepted as it is written, whether nothing else is wrong with it,
+/// and whether pods have it and cannot load it.
+fn set_programmed(
+    set: &mut Conditions,
+    input: &StatusInput,
+    serving: &[Serving<'_>],
+    [as_written, fine, cannot_run]: [bool; 3],
+) {
+    let absent =
+        (Reason::NotUsed, if as_written { UNNAMED } else { "no gateway runs it; see Accepted and ResolvedRefs" });
+    if serving.is_empty() && fine {
+        set.yes(ConditionType::Programmed, absent.0.as_str(), absent.1);
+    } else {
+        programmed(set, input, serving, !as_written && !cannot_run, absent);
+    }
+    if cannot_run {
+        let message = "pods have it and cannot load it; see Accepted and ResolvedRefs";
+        set.replace(ConditionType::Programmed, Reason::NotLoaded.as_str(), message);
+    }
+}
+
+/// Returns what the operator, gateways and pods find wrong with the plugin, and whether that includes that pods cannot
+/// load it.
+fn found(input: &StatusInput, object: &LoweredObject, serving: &[Serving<'_>]) -> (Vec<Problem>, bool) {
+    let mut found = problems(input, serving, &object.id);
+    if serving.is_empty() {
+        found.extend(refused_by_gateways(input, object));
+    }
+    found.extend(found_by_pods(serving, &object.id).into_iter().filter(is_of_code));
+    let unloaded = not_loaded(serving, object).filter(|_| !found.iter().any(Problem::is_error));
+    let is_unloaded = unloaded.is_some();
+    found.extend(unloaded);
+    (found, is_unloaded)
 }
 
 /// Returns the reports about the plugin from pods that can run it and have its code.

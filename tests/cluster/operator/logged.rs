@@ -44,6 +44,11 @@ impl Operated<'_> {
     }
 }
 
+/// Whether a line names this object as the cause.
+fn named(line: &Value, name: &str) -> bool {
+    line["why"].as_str().unwrap().contains(name)
+}
+
 fn plugin(code: &str) -> Value {
     let env = json!([{"name": "TOKEN", "value": LITERAL}]);
     object("Plugin", "mark", &json!({"source": {"inline": code}, "role": "Guard", "env": env}))
@@ -76,7 +81,6 @@ async fn each_change_of_the_operator_is_one_line_of_its_log_and_rounds_are_none(
     let compiled = told(&operated.operator, "a revision is compiled and stored");
     let last = compiled.last().unwrap();
     assert!(last["gateway"] == format!("{}/main", operated.namespace) && last["current"] == last["revision"], "{last}");
-    let named = |line: &Value, name: &str| line["why"].as_str().unwrap().contains(name);
     assert!(compiled.iter().any(|line| named(line, "/mark")), "{compiled:?}");
 
     // Rounds that change nothing say nothing.
@@ -86,9 +90,14 @@ async fn each_change_of_the_operator_is_one_line_of_its_log_and_rounds_are_none(
     let after = operated.operator.log();
     assert_eq!(after.strip_prefix(&before), Some(""), "a round is no line");
 
-    // An edit, what is refused, what another client changes, and what is not wanted any more.
+    each_edit_is_told(&operated, compiled.len()).await;
+    assert!(!operated.operator.log().contains(LITERAL));
+}
+
+/// An edit, what is refused, what another client changes, and what is not wanted any more. There were this many revisions.
+async fn each_edit_is_told(operated: &Operated<'_>, revisions: usize) {
     operated.apply(&[plugin("export default () => ({ continue: true });")]).await;
-    let compiled = operated.until_told("a revision is compiled and stored", compiled.len() + 1).await;
+    let compiled = operated.until_told("a revision is compiled and stored", revisions + 1).await;
     assert!(named(compiled.last().unwrap(), "/mark"), "{compiled:?}");
     operated.apply(&[plugin("export default (")]).await;
     until("the log has what is refused", async || {
@@ -110,7 +119,6 @@ async fn each_change_of_the_operator_is_one_line_of_its_log_and_rounds_are_none(
     assert_eq!(operated.objects_told("deleted"), ["NetworkPolicy main-gateway"]);
     operated.delete("mcpgw/main").await;
     operated.until_told("the MCPGateway is gone; Kubernetes deletes what belongs to it", 1).await;
-    assert!(!operated.operator.log().contains(LITERAL));
 }
 
 #[tokio::test]
