@@ -7,3 +7,4 @@ pub(crate) mod forms;
 pub(crate) mod link;
 pub(crate) mod schema;
 pub(crate) mod snapshot;
+mod templates;
