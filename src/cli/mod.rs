@@ -34,18 +34,19 @@ mod signals;
 mod snapshot;
 mod state_folder;
 mod status;
+mod termination_log;
 mod tools;
 mod validate;
 mod wait;
 mod wiring;
 mod workers;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::{CommandFactory, FromArgMatches};
 use futures_util::FutureExt;
 use futures_util::future::{LocalBoxFuture, ready};
@@ -55,24 +56,33 @@ pub use self::docs::pages;
 use self::output::{print, say};
 
 /// Runs the command line `arguments` and returns the exit code. Prints errors to standard error, with advice on what
-/// to do.
+/// to do. The error of a container's program is kept for the status of its pod, too.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     // If a shell asks for completions, this prints them and ends the process.
     complete::answer();
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    let subcommand = arguments.get(1).cloned();
+    run_command(arguments).unwrap_or_else(|error| {
+        say(&format!("Error: {error:#}"));
+        termination_log::write(subcommand.as_deref(), &format!("{error:#}"));
+        ExitCode::FAILURE
+    })
+}
+
+fn run_command(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let subcommand = arguments.get(1).cloned();
     let matches = Args::command().try_get_matches_from(arguments);
     let args = match matches.and_then(|matches| Args::from_arg_matches(&matches)) {
         Ok(args) => args,
-        Err(asked) => return help(&asked),
+        Err(asked) => return help(&asked, subcommand.as_deref()),
     };
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&anyhow::Error::new(error).context("cannot start the runtime")),
-    };
-    let code = runtime.block_on(dispatch(args)).unwrap_or_else(|error| fail(&error));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    let ended = runtime.block_on(dispatch(args));
     // The process must not wait for a thread that is blocked while it reads standard input.
     runtime.shutdown_background();
-    code
+    ended
 }
 
 /// Runs the command. The futures are boxed because the compiler cannot lay out one future that contains all of them.
@@ -116,12 +126,15 @@ async fn of_cluster(command: impl Future<Output = anyhow::Result<ExitCode>>) -> 
 }
 
 /// Prints the requested help, or what is wrong with the command line. Returns the exit code.
-fn help(asked: &clap::Error) -> ExitCode {
+fn help(asked: &clap::Error, subcommand: Option<&OsStr>) -> anyhow::Result<ExitCode> {
+    if asked.use_stderr() {
+        termination_log::write(subcommand, &asked.render().to_string());
+    }
     match asked.print().and_then(|()| std::io::stdout().flush()) {
         Err(error) if !asked.use_stderr() && error.kind() != std::io::ErrorKind::BrokenPipe => {
-            fail(&anyhow::Error::new(error).context("cannot write to standard output"))
+            Err(anyhow::Error::new(error).context("cannot write to standard output"))
         }
-        _ => ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(2)),
+        _ => Ok(ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(2))),
     }
 }
 
@@ -132,9 +145,4 @@ fn crds(args: &args::CrdsArgs) -> anyhow::Result<ExitCode> {
         None => print(&crate::api::crds_yaml())?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn fail(error: &anyhow::Error) -> ExitCode {
-    say(&format!("Error: {error:#}"));
-    ExitCode::FAILURE
 }

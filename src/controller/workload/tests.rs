@@ -165,6 +165,7 @@ fn the_container_runs_the_gateway_for_its_operator() {
     assert_eq!(container["args"], args);
     assert_eq!(container["image"], "registry.example.com/hawsepipe:1");
     assert_eq!(container["imagePullPolicy"], "IfNotPresent");
+    assert_eq!(container["terminationMessagePolicy"], "File", "no line of its log is told in a status");
     let ports = json!([{"name": "http", "containerPort": 8080, "protocol": "TCP"},
         {"name": "admin", "containerPort": 9191, "protocol": "TCP"}]);
     assert_eq!(container["ports"], ports);

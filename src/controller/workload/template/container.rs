@@ -37,7 +37,9 @@ pub(super) fn container(input: &WorkloadInput<'_>, drain: u32, resources: Option
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": true,
         },
-        "terminationMessagePolicy": "FallbackToLogsOnError",
+        // The gateway writes the error with which it ends. Its log has what plugins, servers and clients say, and more
+        // people may read a status.
+        "terminationMessagePolicy": "File",
         "volumeMounts": mounts(input),
     })
 }
