@@ -51,7 +51,7 @@ impl Reported {
 
     /// Returns why the pod refuses the calls that the chain `name`, in the form `namespace/name`, selects; `None` if it
     /// does not.
-    fn refusing(&self, name: &str) -> Option<&RefusingReport> {
+    pub(super) fn refusing(&self, name: &str) -> Option<&RefusingReport> {
         self.report.refusing.get(*self.refusing.get(name)?)
     }
 }
@@ -78,11 +78,6 @@ impl Pods {
     /// Returns what the ready pods report about the upstream `name`.
     pub(super) fn of_upstream(&self, name: &str) -> impl Iterator<Item = &UpstreamReport> {
         self.reported().filter_map(move |reported| reported.upstream(name))
-    }
-
-    /// Returns why ready pods refuse the calls that the chain `name`, in the form `namespace/name`, selects.
-    pub(super) fn refusing(&self, name: &str) -> impl Iterator<Item = &RefusingReport> {
-        self.reported().filter_map(move |reported| reported.refusing(name))
     }
 }
 

@@ -4,12 +4,14 @@ use serde_json::Value;
 
 use super::conditions::Conditions;
 use super::input::StatusInput;
-use super::serving::{Serving, found_by_pods, gateways, live, problems, programmed, serving, warnings};
+use super::serving::{Serving, found_by_pods, gateways, has, live, problems, programmed, serving, warnings};
 use crate::api::chain::status::PluginChainStatus;
 use crate::api::lower::Lowered;
 use crate::controller::compiled::MANY;
 use crate::controller::condition_type::ConditionType;
 use crate::controller::lowered::LoweredObject;
+use crate::controller::pods::Reported;
+use crate::domain::ids::ObjectId;
 use crate::domain::plan::{ChainPlan, EntryPlan, Refusal};
 use crate::domain::plugin::{FailurePolicy, Mode};
 use crate::domain::problem::Problem;
@@ -89,24 +91,35 @@ pub(super) fn refusing_reason(refusal: &Refusal) -> Reason {
     if refusal.reason == Reason::Pending { Reason::Pending } else { Reason::GuardUnavailable }
 }
 
-/// Adds `Refusing` if the plan refuses the calls that the chain selects, or if pods report that they refuse them.
+/// Adds `Refusing` if the plan refuses the calls that the chain selects, or if pods report that they refuse them. What
+/// only pods say that run another form of the chain, or other code of its plugins, is not said of the one that is written.
 fn refusing(set: &mut Conditions, object: &LoweredObject, forms: &[&ChainPlan], serving: &[Serving<'_>]) {
-    let (reason, why) = match forms.iter().find_map(|form| refusal(form)) {
-        Some(refusal) => (refusing_reason(refusal), refusal.message.clone()),
-        None => match serving.iter().find_map(|s| refused_by_pods(s, &object.id.key.to_string())) {
-            Some(why) => (Reason::GuardUnavailable, why),
-            None => return,
-        },
+    let by_pods = |is_planned: bool| serving.iter().find_map(|s| refused_by_pods(s, &object.id, is_planned));
+    let each = "each call that it selects is refused";
+    let (reason, message) = if let Some(refusal) = forms.iter().find_map(|form| refusal(form)) {
+        (refusing_reason(refusal), format!("{each}: {}", refusal.message))
+    } else if let Some(why) = by_pods(true) {
+        (Reason::GuardUnavailable, format!("{each}: {why}"))
+    } else if let Some(why) = by_pods(false) {
+        let message = format!("pods of another revision of it refuse each call that their revision selects: {why}");
+        (Reason::GuardUnavailable, message)
+    } else {
+        return;
     };
-    set.stops(ConditionType::Refusing, reason.as_str(), &format!("each call that it selects is refused: {why}"));
+    set.stops(ConditionType::Refusing, reason.as_str(), &message);
 }
 
 /// Returns the words and the reason of the first pod of a gateway that refuses the calls that the chain selects, and how
-/// many of the gateway's ready pods do so if not all of them do.
-fn refused_by_pods(serving: &Serving<'_>, chain: &str) -> Option<String> {
+/// many of the gateway's ready pods do so if not all of them do. Only pods count that have the chain as it is planned or,
+/// unless `is_planned`, those that do not.
+fn refused_by_pods(serving: &Serving<'_>, id: &ObjectId, is_planned: bool) -> Option<String> {
     let pods = serving.pods?;
-    let first = pods.refusing(chain).next()?;
-    let (some, all) = (pods.refusing(chain).count(), pods.ready.len());
+    let name = id.key.to_string();
+    let has_planned = |reported: &Reported| has(serving.state, &reported.report.revision, id, serving.digest);
+    let counted = pods.reported().filter(|reported| has_planned(reported) == is_planned);
+    let refusing: Vec<_> = counted.filter_map(|reported| reported.refusing(&name)).collect();
+    let first = refusing.first()?;
+    let (some, all) = (refusing.len(), pods.ready.len());
     let of =
         if some < all { format!("; so say {some} of the {all} ready pods of {}", serving.key) } else { String::new() };
     Some(format!("{}{of}", told(first)))

@@ -14,6 +14,7 @@ use crate::controller::pods::Pods;
 use crate::domain::plan::{ChainPlan, Refusal, Restrictions};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
+use crate::domain::report::Report;
 use crate::domain::sandbox::{SandboxMode, SandboxState};
 
 /// Maximum number of problems that a message lists.
@@ -218,10 +219,18 @@ fn refusing(set: &mut Conditions, state: Option<&GatewayState>, found: &[Problem
     } else if let Some((chain, refusal)) = state.in_force.chains.iter().find_map(refusing_chain) {
         let message = format!("calls that PluginChain {} selects are refused: {}", chain.key, refusal.message);
         set.bad_while_true(ConditionType::Refusing, refusing_reason(refusal).as_str(), &message);
-    } else if let Some(refusing) = pods.reports().find_map(|report| report.refusing.first()) {
-        let message = format!("calls that PluginChain {} selects are refused: {}", refusing.chain, told(refusing));
+    } else if let Some(message) = refused_by_pods(state, pods) {
         set.bad_while_true(ConditionType::Refusing, Reason::GuardUnavailable.as_str(), &message);
     }
+}
+
+/// Describes the first chain whose calls a pod refuses: of a pod that runs what it should run, if there is one.
+fn refused_by_pods(state: &GatewayState, pods: &Pods) -> Option<String> {
+    let is_current = |report: &Report| state.current.as_ref() == Some(&report.revision);
+    let found = || pods.reports().filter_map(|report| Some((report, report.refusing.first()?)));
+    let (report, refusing) = found().find(|(report, _)| is_current(report)).or_else(|| found().next())?;
+    let by = if is_current(report) { String::new() } else { format!(" by pods of revision {}", report.revision) };
+    Some(format!("calls that PluginChain {} selects are refused{by}: {}", refusing.chain, told(refusing)))
 }
 
 /// Returns the chain and the reason if every call that the chain selects is refused.
@@ -251,8 +260,7 @@ fn snapshot(state: &GatewayState) -> Option<SnapshotRef> {
 /// Returns how many tools the pods offer: the highest number among them, so that a pod that has just started does not
 /// lower it.
 fn tools(pods: &Pods) -> Option<u32> {
-    let offered = |report: &crate::domain::report::Report| {
-        report.upstreams.iter().map(|upstream| upstream.tool_count.unwrap_or_default()).sum()
-    };
+    let offered =
+        |report: &Report| report.upstreams.iter().map(|upstream| upstream.tool_count.unwrap_or_default()).sum();
     pods.reports().map(offered).max()
 }

@@ -44,6 +44,37 @@ fn a_chain_that_pods_refuse_is_not_ready_and_has_their_reason_and_words() {
 }
 
 #[test]
+fn what_pods_with_another_form_of_a_chain_refuse_is_not_said_of_the_one_that_is_written() {
+    let objects = chain_for("up");
+    let mut mixed = input(&objects, |revision| {
+        let mut pods = refusing(revision, &[Some("Plugin ns/p: new")]);
+        pods.ready.extend(refusing("older", &[None, Some("Plugin ns/p: old")]).ready.into_iter().skip(1));
+        pods
+    });
+    let told = |input: &StatusInput, object: usize| condition(input, &objects[object], "Refusing").1;
+    assert_eq!(
+        told(&mixed, 2),
+        "each call that it selects is refused: Plugin ns/p: new (NotLoaded); so say 1 of the 2 ready pods of ns/main"
+    );
+    for state in mixed.gateways.values_mut() {
+        let digests = state.revisions.remove("0123456789ab").unwrap();
+        state.revisions.insert("older".into(), digests);
+        state.current = Some("older".into());
+    }
+    assert!(told(&mixed, 2).contains("Plugin ns/p: old"), "{}", told(&mixed, 2));
+    assert!(told(&mixed, 0).ends_with("are refused: Plugin ns/p: old (NotLoaded)"), "{}", told(&mixed, 0));
+    let older = input(&objects, |_| refusing("older", &[Some("Plugin ns/p: old")]));
+    assert_eq!(
+        told(&older, 2),
+        "pods of another revision of it refuse each call that their revision selects: Plugin ns/p: old (NotLoaded)"
+    );
+    assert_eq!(
+        told(&older, 0),
+        "calls that PluginChain ns/checks selects are refused by pods of revision older: Plugin ns/p: old (NotLoaded)"
+    );
+}
+
+#[test]
 fn a_gateway_says_which_chain_its_pods_refuse_and_stays_ready() {
     let objects = chain_for("up");
     let input = input(&objects, |revision| refusing(revision, &[None, Some("Plugin ns/p: no")]));
