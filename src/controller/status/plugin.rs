@@ -218,14 +218,18 @@ fn lacks_code(serving: &[Serving<'_>], object: &LoweredObject) -> bool {
     failed(serving, object).into_iter().any(|(reported, _)| is_told(reported))
 }
 
-/// Adds that a pod cannot start the plugin, unless the pod names another cause, which is told elsewhere.
+/// Adds that a pod cannot start the plugin, unless the pod names another cause, which is told elsewhere. That a pod has
+/// no sandbox is told beside a Secret that is missing, because it stays when the Secret is there.
 fn failed_to_start(set: &mut Conditions, object: &LoweredObject, serving: &[Serving<'_>]) {
     let is_cause = |problem: &Problem| problem.is_error() && problem.reason != Reason::NotLoaded;
-    let failed = failed(serving, object).into_iter().find(|(reported, _)| !reported.problems(&object.id).any(is_cause));
-    let Some((_, failed)) = failed else { return };
-    let message = failed.message.as_deref().unwrap_or("it cannot be started");
     let no_sandbox = Reason::SandboxUnavailable.as_str();
-    if failed.reason.as_deref() == Some(no_sandbox) {
+    let lacks_sandbox = |plugin: &PluginReport| plugin.reason.as_deref() == Some(no_sandbox);
+    let counts = |(reported, plugin): &(&Reported, &PluginReport)| {
+        lacks_sandbox(plugin) || !reported.problems(&object.id).any(is_cause)
+    };
+    let Some((_, failed)) = failed(serving, object).into_iter().find(counts) else { return };
+    let message = failed.message.as_deref().unwrap_or("it cannot be started");
+    if lacks_sandbox(failed) {
         set.replace(ConditionType::Programmed, no_sandbox, message);
     } else {
         set.stops(ConditionType::CrashLooping, "StartFailed", message);

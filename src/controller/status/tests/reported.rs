@@ -87,12 +87,17 @@ fn a_gateway_says_which_chain_its_pods_refuse_and_stays_ready() {
 /// Returns the statuses' input for a chain whose plugin is a file of the pods. The only pod cannot run it in any form
 /// if `failed`, and has this Problem of it.
 fn of_file(failed: bool, problem: Option<(Reason, &str)>) -> (Vec<LoweredObject>, StatusInput) {
+    of_file_with(failed, Reason::NotLoaded, problem)
+}
+
+/// Like [`of_file`], with the reason for which the plugin does not run.
+fn of_file_with(failed: bool, reason: Reason, problem: Option<(Reason, &str)>) -> (Vec<LoweredObject>, StatusInput) {
     let mut objects = chain_for("up");
     objects[3] = read(Kind::Plugin, "p", &json!({"source": {"path": "p.js"}}), &json!({}));
     let id = objects[3].id.clone();
     let problem = problem.map(|(reason, message)| Problem::error(reason, id, "spec.source.path", message));
     let state = if failed { PluginState::Failed } else { PluginState::Enabled };
-    let plugin = json!({"plugin": "ns/p", "state": state, "reason": "NotLoaded", "message": "it does not run"});
+    let plugin = json!({"plugin": "ns/p", "state": state, "reason": reason.as_str(), "message": "it does not run"});
     let report = |revision: &str| json!({"revision": revision, "problems": Vec::from_iter(problem.clone()), "plugins": [plugin]});
     let pods = |revision: &str| {
         let reported = Reported::new(serde_json::from_value(report(revision)).unwrap());
@@ -142,6 +147,15 @@ fn a_plugin_loops_only_if_nothing_else_keeps_it_from_running() {
     assert!(plugin_of_file(true, Some((Reason::NotLoaded, "it throws"))).contains(&loops));
     for other in [Reason::SyntaxError, Reason::SecretNotFound] {
         assert!(!plugin_of_file(true, Some((other, "no"))).contains(&loops), "{other}");
+    }
+}
+
+#[test]
+fn a_pod_without_a_sandbox_is_told_beside_another_cause() {
+    for problem in [None, Some((Reason::SecretNotFound, "no"))] {
+        let (objects, input) = of_file_with(true, Reason::SandboxUnavailable, problem);
+        let told = condition(&input, &objects[3], "Programmed");
+        assert_eq!(told, ("False SandboxUnavailable".to_owned(), "it does not run".to_owned()), "{problem:?}");
     }
 }
 
