@@ -15,10 +15,7 @@ use super::tool_name::{MAX_NAME, SEEN_PROMPT, is_seen_name, is_valid_name};
 use crate::domain::quoted::Quoted;
 
 /// Maximum length of the URI or URI template of a resource, in bytes.
-pub const MAX_URI: usize = 2048;
-
-/// Maximum number of characters of a name or URI that is shown.
-const MAX_SHOWN: usize = 256;
+const MAX_URI: usize = 2048;
 
 /// What an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -57,16 +54,6 @@ impl ItemKind {
         }
     }
 
-    /// Returns the kind of the items that this method lists; `None` if it lists none.
-    pub fn listed_with(method: Method) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.listed_by() == method)
-    }
-
-    /// Returns the kind of the items that this method uses; `None` if it uses none.
-    pub fn used_with(method: Method) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.used_by() == method)
-    }
-
     /// Returns the member of a list's result that has the items.
     pub const fn list_member(self) -> &'static str {
         match self {
@@ -84,13 +71,6 @@ impl ItemKind {
             Self::Resource => "uri",
             Self::Template => "uriTemplate",
         }
-    }
-
-    /// Returns the name of an item as logs, records and traces show it: cut, and a URI without its query and fragment,
-    /// which clients can write anything into.
-    pub fn shown(self, name: &str) -> String {
-        let end = if self.has_name() { name.len() } else { name.find(['?', '#']).unwrap_or(name.len()) };
-        name[..end].chars().take(MAX_SHOWN).collect()
     }
 
     /// Whether the items have names that the gateway can change, rather than URIs.
@@ -134,8 +114,6 @@ pub struct Listed {
     pub items: Vec<Item>,
     /// Messages that name items which are not offered to clients, and say why; see [`Listed::leave_out`].
     pub left_out: Vec<String>,
-    /// The kinds whose lists could not be read now. Their items are those of the last list.
-    pub unread: Vec<ItemKind>,
 }
 
 /// Maximum number of items that the messages about the lists of a server name.
@@ -149,19 +127,6 @@ impl Listed {
             MAX_LEFT_OUT => self.left_out.push("more items are left out".to_owned()),
             _ => {}
         }
-    }
-
-    /// Adds the items of another list.
-    pub fn add(&mut self, other: Self) {
-        self.items.extend(other.items);
-        self.left_out.extend(other.left_out);
-        self.unread.extend(other.unread);
-    }
-
-    /// Records that the list of this kind could not be read.
-    pub fn note_unread(&mut self, kind: ItemKind, fault: &str) {
-        self.left_out.push(format!("{} is not read anew: {fault}", kind.listed_by()));
-        self.unread.push(kind);
     }
 
     /// Returns the lists with secret values hidden in the messages about items that are left out. These messages

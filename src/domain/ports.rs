@@ -202,10 +202,10 @@ pub trait CallUpstream: Send + Sync + 'static {
     /// `server/discover`).
     async fn probe(&self, target: &Target, timeout: Duration) -> Result<Probed, UpstreamError>;
 
-    /// Fetches all pages of the server's lists, each in the server's order and for at most `timeout`.
+    /// Fetches all pages of the server's lists, each in the server's order.
     async fn list(&self, target: &Target, timeout: Duration) -> Result<Listed, UpstreamError>;
 
-    /// Sends a request that uses one item. Notifications that the server sends meanwhile go to `client`.
+    /// Sends a tool call. Notifications that the server sends meanwhile go to `client`.
     async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError>;
 
     /// Waits for the next event that an upstream reports on its own. Only one task can call this at a time.

@@ -7,7 +7,6 @@ use serde_json::value::RawValue;
 
 use super::item::{Item, ItemKind, seen_name};
 use super::plan::{PrefixMode, ToolOverride};
-use super::raw::to_raw;
 use super::tool_name::MAX_NAME;
 
 /// The items that one upstream offers.
@@ -44,26 +43,6 @@ pub struct Route {
     pub public_definition: Option<Arc<RawValue>>,
     /// The definition that clients see, with the name `own`.
     pub own_definition: Arc<RawValue>,
-}
-
-impl Route {
-    /// Creates the route of a resource that the upstream's list does not name; `None` if the URI is not valid.
-    pub fn unlisted(upstream: usize, uri: &str) -> Option<Self> {
-        let definition = to_raw(&serde_json::json!({"uri": uri}));
-        let item = Item::parse(ItemKind::Resource, &definition).ok()?;
-        let own_definition = Arc::clone(&item.definition);
-        let own = uri.to_owned();
-        Some(Self {
-            index: usize::MAX,
-            upstream,
-            public: None,
-            own,
-            item,
-            change: None,
-            public_definition: None,
-            own_definition,
-        })
-    }
 }
 
 /// An item without a public name, and the reason.

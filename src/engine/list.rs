@@ -1,4 +1,4 @@
-//! Pages of the lists of tools, prompts, resources and templates that the upstreams offer.
+//! `tools/list`: pages of the tools that the upstreams offer.
 
 use std::time::Duration;
 
@@ -12,45 +12,44 @@ use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::upstreams::probing::first_try;
 
-/// The maximum number of items on a page.
+/// The maximum number of tools on a page.
 const PAGE: usize = 200;
 
-/// One page of a list.
+/// One page of tools.
 #[derive(Debug)]
-pub struct Page {
+pub struct ToolPage {
     /// The definitions as one JSON array.
-    pub items: Box<RawValue>,
+    pub tools: Box<RawValue>,
     /// The cursor of the next page; `None` on the last page.
     pub next_cursor: Option<String>,
 }
 
 impl Engine {
-    /// Returns one page of the list of this kind. First waits until the upstreams that were never contacted have been tried
+    /// Returns one page of the tool list. First waits until the upstreams that were never contacted have been tried
     /// once, for at most the list timeout.
     ///
     /// # Errors
     /// `-32602` if the cursor does not belong to the current list.
-    pub async fn list(&self, endpoint: Endpoint<'_>, kind: ItemKind, cursor: Option<&str>) -> Result<Page, RpcError> {
+    pub async fn list_tools(&self, endpoint: Endpoint<'_>, cursor: Option<&str>) -> Result<ToolPage, RpcError> {
         self.wait_for_lists(&self.snapshot(), &endpoint).await;
         let snapshot = self.snapshot();
-        let definitions = endpoint.definitions(&snapshot, kind);
-        let revision = snapshot.list_revisions.of(kind);
-        let from = cursor.map_or(Ok(0), |cursor| offset(cursor, revision, definitions.len()))?;
+        let definitions = endpoint.definitions(&snapshot, ItemKind::Tool);
+        let from = cursor.map_or(Ok(0), |cursor| offset(cursor, &snapshot.list_revision, definitions.len()))?;
         let page = &definitions[from..definitions.len().min(from + PAGE)];
-        let mut items = String::with_capacity(page.iter().map(|d| d.get().len() + 1).sum::<usize>() + 2);
-        items.push('[');
+        let mut tools = String::with_capacity(page.iter().map(|d| d.get().len() + 1).sum::<usize>() + 2);
+        tools.push('[');
         for (index, definition) in page.iter().enumerate() {
             if index > 0 {
-                items.push(',');
+                tools.push(',');
             }
-            items.push_str(definition.get());
+            tools.push_str(definition.get());
         }
-        items.push(']');
+        tools.push(']');
         let next = from + page.len();
-        let next_cursor = (next < definitions.len()).then(|| format!("{revision}.{next}"));
-        let items = RawValue::from_string(items)
-            .map_err(|e| RpcError::new(crate::domain::rpc::INTERNAL_ERROR, format!("an item's definition: {e}")))?;
-        Ok(Page { items, next_cursor })
+        let next_cursor = (next < definitions.len()).then(|| format!("{}.{next}", snapshot.list_revision));
+        let tools = RawValue::from_string(tools)
+            .map_err(|e| RpcError::new(crate::domain::rpc::INTERNAL_ERROR, format!("a tool's definition: {e}")))?;
+        Ok(ToolPage { tools, next_cursor })
     }
 
     /// Waits until each upstream of this endpoint has been tried once, for at most the list timeout.
@@ -64,16 +63,15 @@ impl Engine {
         let _ = tokio::time::timeout(deadline, self.wait_while(untried)).await;
     }
 
-    /// Waits until the upstreams that could have this item have been tried once, for at most as long as a first try can
+    /// Waits until the upstreams that could have this tool have been tried once, for at most as long as a first try can
     /// take. This can be longer than the list timeout, because a list can leave an upstream out, but a call needs the
-    /// upstream of its item.
-    pub(super) async fn wait_for_item(&self, snapshot: &Snapshot, endpoint: &Endpoint<'_>, kind: ItemKind, name: &str) {
+    /// upstream of its tool.
+    pub(super) async fn wait_for_tool(&self, snapshot: &Snapshot, endpoint: &Endpoint<'_>, name: &str) {
         let prefix = snapshot.plan().gateway.prefix;
         let may_have = |plan: &UpstreamPlan| match endpoint {
             Endpoint::One(upstream) => *upstream == plan.key.name,
             Endpoint::All => {
                 prefix != PrefixMode::Always
-                    || !kind.has_name()
                     || name.strip_prefix(&*plan.key.name).is_some_and(|rest| rest.starts_with("__"))
             }
         };
@@ -81,8 +79,7 @@ impl Engine {
         // Uses the newest plan, because an upstream that was deleted meanwhile will never be tried.
         let untried = || {
             let newest = self.snapshot();
-            !endpoint.find(&newest, kind, name).is_some_and(|found| found.is_listed)
-                && self.untried(&newest, may_have).next().is_some()
+            endpoint.route(&newest, ItemKind::Tool, name).is_none() && self.untried(&newest, may_have).next().is_some()
         };
         let _ = tokio::time::timeout(longest, self.wait_while(untried)).await;
     }
@@ -98,7 +95,7 @@ impl Engine {
     }
 
     async fn wait_while(&self, holds: impl Fn() -> bool) {
-        let (mut lists, mut tried, mut plans) = (self.lists(), self.tried.subscribe(), self.plans());
+        let (mut lists, mut tried, mut plans) = (self.tool_lists(), self.tried.subscribe(), self.plans());
         while holds() {
             let told = tokio::select! {
                 told = lists.changed() => told,

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::domain::budget::Reservation;
-use crate::domain::item::{ItemKind, MAX_URI};
+use crate::domain::item::ItemKind;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 use crate::domain::mirror::Mirrored;
 use crate::domain::ports::ToClient;
+use crate::domain::route::Route;
 use crate::domain::rpc::RpcError;
 use crate::domain::version::Era;
-use crate::engine::plan::snapshot::{Found, Snapshot};
+use crate::engine::plan::snapshot::Snapshot;
 
 /// The identity of a caller.
 #[derive(Clone)]
@@ -32,7 +33,7 @@ pub struct Caller {
     pub by_address: bool,
 }
 
-/// A request that uses one item: a tool call, or the fetching of a prompt or a resource.
+/// A `tools/call` request.
 pub struct CallRequest<'a> {
     /// The endpoint that received the request.
     pub endpoint: Endpoint<'a>,
@@ -40,12 +41,10 @@ pub struct CallRequest<'a> {
     pub caller: &'a Caller,
     /// The id of the client's JSON-RPC request, as JSON; `None` for a call that no client makes over HTTP.
     pub rpc_id: Option<&'a str>,
-    /// The kind of the item, which determines the method. Resources of templates are [`ItemKind::Resource`] too.
-    pub kind: ItemKind,
-    /// `params.name`, or `params.uri` of a resource.
+    /// `params.name`.
     pub name: &'a str,
-    /// `params.arguments` of a tool call; of other requests, all of `params`.
-    pub input: Option<&'a RawValue>,
+    /// `params.arguments`.
+    pub arguments: Option<&'a RawValue>,
     /// `params._meta`.
     pub meta: Option<&'a RawValue>,
     /// Whether the client asked for progress notifications.
@@ -102,24 +101,12 @@ pub enum Endpoint<'a> {
 }
 
 impl Endpoint<'_> {
-    /// Returns the item of this kind with this name, with the data that requests of it need. A resource that no list
-    /// names belongs to the upstream of the endpoint, or to the first one that has a template for it.
-    pub(super) fn find(&self, snapshot: &Snapshot, kind: ItemKind, name: &str) -> Option<Found> {
-        let (listed, upstream) = match self {
-            Self::All => (snapshot.routes.public(kind, name), None),
-            Self::One(upstream) => {
-                let upstream = snapshot.upstream(upstream)?;
-                (snapshot.routes.own(upstream, kind, name), Some(upstream))
-            }
-        };
-        if let Some(route) = listed {
-            let (route, item) = (Arc::clone(route), Arc::clone(&snapshot.items[route.index]));
-            return Some(Found { route, item, is_listed: true });
+    /// Returns the route of the item of this kind with this name.
+    pub(super) fn route<'s>(&self, snapshot: &'s Snapshot, kind: ItemKind, name: &str) -> Option<&'s Arc<Route>> {
+        match self {
+            Self::All => snapshot.routes.public(kind, name),
+            Self::One(upstream) => snapshot.routes.own(snapshot.upstream(upstream)?, kind, name),
         }
-        if kind != ItemKind::Resource || name.len() > MAX_URI {
-            return None;
-        }
-        snapshot.unlisted(upstream.or_else(|| snapshot.templates.find(name))?, name)
     }
 
     /// Returns the definitions of the items of this kind, as clients see them.

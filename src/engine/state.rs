@@ -110,17 +110,6 @@ impl EngineState {
         }
     }
 
-    /// Returns the lists with the last known items of the kinds that could not be read now.
-    fn completed(&self, upstream: &ObjectKey, mut listed: Listed) -> Listed {
-        if let Some(last) = self.catalogue(upstream).filter(|_| !listed.unread.is_empty()) {
-            let is_unread = |item: &&Item| listed.unread.contains(&item.kind);
-            let kept: Vec<_> = last.items.iter().filter(is_unread).cloned().collect();
-            listed.items.extend(kept);
-            listed.items.sort_by_key(|item| item.kind);
-        }
-        listed
-    }
-
     /// Stores new lists and counts their bytes in `reservation`. Returns whether they differ from the last ones, apart
     /// from their order. The lists of an upstream that was removed are discarded.
     ///
@@ -138,7 +127,7 @@ impl EngineState {
         // no room for its name.
         let names: Vec<_> = listed.items.iter().filter_map(Item::seen_name).map(Cow::into_owned).collect();
         self.see(|seen| seen.add(upstream, names.iter().map(String::as_str)));
-        let list = Catalogue::new(self.completed(upstream, listed), reservation);
+        let list = Catalogue::new(listed, reservation);
         let same = |old: &Catalogue| old.revision == list.revision && old.left_out == list.left_out;
         if self.catalogue(upstream).as_deref().is_some_and(same) {
             return Ok(false);

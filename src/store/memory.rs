@@ -161,7 +161,6 @@ mod tests {
 
     fn call() -> CallRecord {
         CallRecord {
-            method: crate::domain::method::Method::CallTool,
             request_id: "r".into(),
             within: None,
             started_at: 1,

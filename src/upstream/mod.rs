@@ -126,7 +126,9 @@ impl CallUpstream for Upstreams {
     }
 
     async fn list(&self, target: &Target, timeout: Duration) -> Result<Listed, UpstreamError> {
-        self.find(target)?.list(timeout).await
+        let server = self.find(target)?;
+        let listed = tokio::time::timeout(timeout, server.list(timeout)).await;
+        listed.unwrap_or(Err(UpstreamError::Timeout(timeout)))
     }
 
     async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -12,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::item::{ItemKind, Listed};
 use crate::domain::plan::TransportPlan;
 use crate::domain::ports::ToClient;
-use crate::domain::rpc::METHOD_NOT_FOUND;
 use crate::domain::upstream::{Answer, FIRST_START, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 
@@ -131,40 +129,21 @@ impl Server {
         *lock(&self.plan.era) = None;
     }
 
-    /// Reads all pages of the lists that the server supports, side by side and each for at most `limit`. Lists of other
-    /// items than tools that cannot be read take nothing else away.
+    /// Reads all pages of the server's lists.
     pub(super) async fn list(&self, limit: Duration) -> Result<Listed, UpstreamError> {
-        let facts = self.lease(Purpose::Care, false).await?.facts().clone();
-        let kinds = ItemKind::ALL.into_iter().filter(|kind| facts.has(*kind));
-        let reads = kinds.map(|kind| async move {
-            let read = tokio::time::timeout(limit, self.read_list(kind, limit)).await;
-            (kind, read.unwrap_or(Err(UpstreamError::Timeout(limit))))
-        });
-        let mut all = Listed::default();
-        for (kind, read) in join_all(reads).await {
-            match read {
-                Ok(listed) => all.add(listed),
-                // Servers that declare a capability need not have all of its methods.
-                Err(UpstreamError::Refused { code: Some(METHOD_NOT_FOUND), .. }) if kind != ItemKind::Tool => {}
-                Err(fault) if kind == ItemKind::Tool || is_of_connection(&fault) => return Err(fault),
-                Err(fault) => all.note_unread(kind, &fault.to_string()),
-            }
+        let lease = self.lease(Purpose::Care, false).await?;
+        if !lease.facts().has_tools {
+            return Ok(Listed::default());
         }
-        Ok(all)
-    }
-
-    /// Reads all pages of one list.
-    async fn read_list(&self, kind: ItemKind, limit: Duration) -> Result<Listed, UpstreamError> {
-        let (mut list, mut cursor) = (ListReader::new(kind), None);
+        drop(lease);
+        let (mut list, mut cursor) = (ListReader::default(), None);
         loop {
-            let request = McpRequest::List(kind, cursor.as_deref());
+            let request = McpRequest::List(ItemKind::Tool, cursor.as_deref());
             let (answer, lease) = self.ask(request, Purpose::Care, None, limit).await?;
-            cursor = list.add(&answer).map_err(|error| error.masked(&self.plan.target.mask()))?;
+            cursor = list.add(ItemKind::Tool, &answer).map_err(|error| error.masked(&self.plan.target.mask()))?;
             if cursor.is_none() {
                 let mut listed = list.finish();
-                if kind == ItemKind::Tool {
-                    lease.note_tools(&mut listed);
-                }
+                lease.note_tools(&mut listed);
                 return Ok(listed);
             }
         }
@@ -172,7 +151,7 @@ impl Server {
 
     pub(super) async fn call(&self, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
         let to = (call.wants_progress || call.log_level.is_some()).then_some(client);
-        let (answer, _lease) = self.ask(McpRequest::Use(call), Purpose::Call, to, call.timeout).await?;
+        let (answer, _lease) = self.ask(McpRequest::CallTool(call), Purpose::Call, to, call.timeout).await?;
         match &answer {
             // Clients cannot read a result that is not an object.
             Answer::Result(result) if !result.get().starts_with('{') => {
@@ -268,12 +247,6 @@ impl Connector {
         }
         Ok(link)
     }
-}
-
-/// Whether the error is about the connection, so that no list can be read.
-fn is_of_connection(error: &UpstreamError) -> bool {
-    use UpstreamError::{Cancelled, Connect, Exited, Lost, NoRoom, Start, Unauthorized};
-    matches!(error, Connect(_) | Start(_) | Lost(_) | Exited { .. } | Unauthorized(_) | NoRoom | Cancelled)
 }
 
 /// Whether `error` is a valid JSON-RPC error object. Clients ignore an answer with an invalid one and keep waiting.

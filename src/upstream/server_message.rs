@@ -34,7 +34,7 @@ pub(super) enum Notice {
     Progress,
     /// Contains a log message.
     Message,
-    /// Reports that one of the server's lists has changed.
+    /// Reports that the tool list has changed.
     ListChanged,
     /// Anything else, which the gateway ignores.
     Other,
@@ -45,9 +45,7 @@ impl Notice {
         match method {
             "notifications/progress" => Self::Progress,
             "notifications/message" => Self::Message,
-            "notifications/tools/list_changed"
-            | "notifications/prompts/list_changed"
-            | "notifications/resources/list_changed" => Self::ListChanged,
+            "notifications/tools/list_changed" => Self::ListChanged,
             _ => Self::Other,
         }
     }

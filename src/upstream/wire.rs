@@ -40,7 +40,7 @@ pub(super) enum McpRequest<'a> {
     Ping,
     /// A page of the list of a kind of items, with its cursor; `None` for the first page.
     List(ItemKind, Option<&'a str>),
-    Use(&'a OutCall),
+    CallTool(&'a OutCall),
 }
 
 impl McpRequest<'_> {
@@ -50,7 +50,7 @@ impl McpRequest<'_> {
             Self::Discover => Method::Discover,
             Self::Ping => Method::Ping,
             Self::List(kind, _) => kind.listed_by(),
-            Self::Use(call) => call.kind.used_by(),
+            Self::CallTool(_) => Method::CallTool,
         }
     }
 
@@ -61,7 +61,7 @@ impl McpRequest<'_> {
 
     /// Whether progress restarts the timeout of the request.
     pub(super) fn extends_on_progress(&self) -> bool {
-        matches!(self, Self::Use(call) if call.extend_on_progress)
+        matches!(self, Self::CallTool(call) if call.extend_on_progress)
     }
 
     /// Renders the request under `id`. Adds no newlines, but keeps those in raw values.
@@ -79,7 +79,7 @@ impl McpRequest<'_> {
                 text.extend_from_slice(br#""cursor":"#);
                 push_string(&mut text, cursor);
             }
-            Self::Use(call) => push_call(&mut text, call),
+            Self::CallTool(call) => push_call(&mut text, call),
         }
         self.push_meta(&mut text, era, id);
         text.extend_from_slice(b"}}");
@@ -87,16 +87,15 @@ impl McpRequest<'_> {
     }
 
     fn payload(&self) -> usize {
-        let Self::Use(call) = self else { return 0 };
+        let Self::CallTool(call) = self else { return 0 };
         let meta: usize = call.meta.iter().map(|(k, v)| k.len() + v.get().len() + 8).sum();
-        let members: usize = call.members.iter().map(|(k, v)| k.len() + v.get().len() + 8).sum();
-        call.name.len() + members + meta
+        call.tool.len() + call.arguments.as_ref().map_or(0, |a| a.get().len()) + meta
     }
 
     fn push_meta(&self, text: &mut Vec<u8>, era: Era, id: u64) {
         let modern = era == Era::Modern && !matches!(self, Self::Initialize);
         let (progress, log_level, meta): (bool, Option<LogLevel>, &[_]) = match self {
-            Self::Use(call) => (call.wants_progress, call.log_level, &call.meta),
+            Self::CallTool(call) => (call.wants_progress, call.log_level, &call.meta),
             _ => (false, None, &[]),
         };
         if !modern && !progress && meta.is_empty() {
@@ -148,14 +147,11 @@ fn push_string(text: &mut Vec<u8>, value: &str) {
 }
 
 fn push_call(text: &mut Vec<u8>, call: &OutCall) {
-    push_string(text, call.kind.name_member());
-    text.push(b':');
-    push_string(text, &call.name);
-    for (name, value) in &call.members {
-        text.push(b',');
-        push_string(text, name);
-        text.push(b':');
-        text.extend_from_slice(value.get().as_bytes());
+    text.extend_from_slice(br#""name":"#);
+    push_string(text, &call.tool);
+    if let Some(arguments) = &call.arguments {
+        text.extend_from_slice(br#","arguments":"#);
+        text.extend_from_slice(arguments.get().as_bytes());
     }
 }
 
@@ -187,9 +183,8 @@ mod tests {
 
     fn call() -> OutCall {
         OutCall {
-            kind: ItemKind::Tool,
-            name: "echo".into(),
-            members: vec![("arguments".into(), raw(r#"{"n": 1.0}"#))],
+            tool: "echo".into(),
+            arguments: Some(raw(r#"{"n": 1.0}"#)),
             meta: vec![("traceparent".into(), raw("\"00-1\"")), ("progressToken".into(), raw("9"))],
             wants_progress: true,
             log_level: Some(LogLevel::Warning),
@@ -206,7 +201,7 @@ mod tests {
     fn a_call_carries_its_arguments_as_they_came_and_our_own_token() {
         let call = call();
         assert_eq!(
-            text(McpRequest::Use(&call), Era::Legacy),
+            text(McpRequest::CallTool(&call), Era::Legacy),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"n": 1.0},"_meta":{"progressToken":7,"traceparent":"00-1"}}}"#
         );
     }
@@ -223,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_modern_call_says_which_log_messages_are_wanted() {
-        let value: serde_json::Value = serde_json::from_str(&text(McpRequest::Use(&call()), Era::Modern)).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text(McpRequest::CallTool(&call()), Era::Modern)).unwrap();
         assert_eq!(value["params"]["_meta"]["io.modelcontextprotocol/logLevel"], "warning");
     }
 

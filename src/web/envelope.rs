@@ -73,9 +73,6 @@ pub(super) struct Params<'a> {
     pub(super) protocol_version: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) client_info: Option<&'a RawValue>,
-    /// All of `params`; `None` if the message has none.
-    #[serde(skip)]
-    pub(super) raw: Option<&'a RawValue>,
 }
 
 /// The members of `_meta` that the gateway reads, as raw JSON.
@@ -157,7 +154,7 @@ impl<'a> Params<'a> {
             let meta = object(meta).ok_or("`params/_meta` must be an object")?;
             stands_twice("params/_meta", meta).map_or(Ok(()), Err)?;
         }
-        Ok(Self { raw: Some(params), ..read })
+        Ok(read)
     }
 
     /// Returns the text that names the item that the request is about.

@@ -52,15 +52,7 @@ impl CallUpstream for TestUpstream {
 
     async fn probe(&self, _: &Target, _: Duration) -> Result<Probed, UpstreamError> {
         let version = "2025-11-25".to_owned();
-        let facts = ServerFacts {
-            era: Era::Legacy,
-            version,
-            server_name: None,
-            server_version: None,
-            has_tools: true,
-            has_prompts: true,
-            has_resources: true,
-        };
+        let facts = ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true };
         Ok(Probed::Up(facts))
     }
 
@@ -72,7 +64,7 @@ impl CallUpstream for TestUpstream {
 
     async fn call(&self, _: &Target, call: OutCall, _: &dyn ToClient) -> Result<Answer, UpstreamError> {
         let mut tool = lock(&self.0);
-        tool.sent = call.arguments().map(RawValue::to_owned);
+        tool.sent = call.arguments;
         tool.answer.clone().ok_or_else(|| UpstreamError::Protocol("no answer is set".into()))
     }
 

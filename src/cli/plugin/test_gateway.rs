@@ -12,7 +12,6 @@ use super::test_input::TestInput;
 use crate::cli::clock::SystemClock;
 use crate::cli::wiring::workers;
 use crate::domain::budget::Category;
-use crate::domain::item::ItemKind;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Phase;
 use crate::domain::ports::ToClient;
@@ -137,9 +136,8 @@ impl TestGateway {
             endpoint: Endpoint::One(&case.input.server),
             caller: &caller,
             rpc_id: None,
-            kind: ItemKind::Tool,
             name: &case.input.tool,
-            input: Some(&case.arguments),
+            arguments: Some(&case.arguments),
             meta: Some(&case.meta),
             wants_progress: true,
             log_level: None,

@@ -1,10 +1,11 @@
-//! The steps of one call, from its arrival to its answer.
+//! The steps of one tool call, from its arrival to its answer.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use serde_json::value::RawValue;
 use tracing::Instrument;
 
 use super::chain::CallContext;
@@ -16,14 +17,16 @@ use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::spans;
 use super::tool_result::ResultFacts;
+use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::ports::ToClient;
+use crate::domain::route::Route;
 use crate::domain::upstream::{Answer, OutCall, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
 use crate::engine::access::admission::gate;
-use crate::engine::plan::snapshot::{Found, Snapshot};
-use crate::engine::request::{CallRequest, Reply};
+use crate::engine::plan::snapshot::Snapshot;
+use crate::engine::request::{CallRequest, Endpoint, Reply};
 
 impl Engine {
     /// Runs a call and returns the reply. Dropping the future cancels the call.
@@ -81,24 +84,24 @@ impl Engine {
             Ok(admitted) => admitted,
             Err(error) => return self.not_admitted(&error),
         };
-        let (snapshot, found) = self.find_guarded(snapshot, request).await;
+        let (snapshot, route) = self.route_guarded(snapshot, request).await;
         // Checked again, because another plan can have come into force while the call waited for its upstream or a
         // Guard.
         if let Err(error) = gate(&snapshot, request.depth()) {
             return self.not_admitted(&error);
         }
-        let Some(found) = found else { return self.unknown_item(&snapshot, request) };
-        let call = Routed::new(&snapshot, &found, request, meta, recorder.record());
-        recorder.routed(&call.facts.upstream, &call.facts.kind.shown(&call.facts.tool));
+        let Some(route) = route else { return self.unknown_tool(&snapshot, request) };
+        let call = Routed::new(&snapshot, &route, request, meta, recorder.record());
+        recorder.routed(&call.facts.upstream, &call.facts.tool);
         if let Err(error) = self.admit_upstream(&mut admitted, call.plan()) {
             return self.not_admitted(&error);
         }
         if let Some(refusal) = call.refusing() {
-            return self.refused(request.kind, Denial::refused(None, refusal));
+            return self.refused(Denial::refused(None, refusal));
         }
         recorder.traces.begin(call.item);
         if call.item.reads_arguments()
-            && let Some(steps) = doubled_key(&call.content)
+            && let Some(steps) = doubled_key(call.arguments())
         {
             return CallEnd::doubled_argument(&steps);
         }
@@ -110,43 +113,47 @@ impl Engine {
             return CallEnd::header_mismatch(mismatch);
         }
         if let Some(denial) = self.cannot_guard(&call, &mut recorder.traces) {
-            return self.refused(request.kind, denial);
+            return self.refused(denial);
         }
-        if let Err(places) = call.item.arguments.check(&call.content) {
+        if let Err(places) = call.item.arguments.check(call.arguments()) {
             return CallEnd::invalid_arguments(request.name, &places);
         }
         let client = Progress::new(request.client, is_guarded(call.item));
         self.run_guarded(&call, &client, recorder).await
     }
 
-    /// Finds the item of a call after waiting for the plugins that guard the call: until they are loaded or have failed
-    /// to load, or until the time limit. If the call were sent earlier, its answer might have to be withheld. After a
-    /// wait, looks the item up again, because another plan may be in force.
-    async fn find_guarded(
+    /// Returns the route of a call after waiting for the plugins that guard the call: until they are loaded or have
+    /// failed to load, or until the time limit. If the call were sent earlier, its answer might have to be withheld.
+    /// After a wait, looks the route up again, because another plan may be in force.
+    async fn route_guarded(
         &self,
         snapshot: &Arc<Snapshot>,
         request: &CallRequest<'_>,
-    ) -> (Arc<Snapshot>, Option<Found>) {
-        let (mut snapshot, mut found) = self.find(snapshot, request).await;
-        while let Some(item) = &found
-            && self.waited_for_guards(&snapshot, item).await
+    ) -> (Arc<Snapshot>, Option<Arc<Route>>) {
+        let (mut snapshot, mut route) = self.route(snapshot, &request.endpoint, request.name).await;
+        while let Some(found) = &route
+            && self.waited_for_guards(&snapshot, found).await
         {
-            (snapshot, found) = self.find(&self.snapshot(), request).await;
+            (snapshot, route) = self.route(&self.snapshot(), &request.endpoint, request.name).await;
         }
-        (snapshot, found)
+        (snapshot, route)
     }
 
-    /// Finds the item of a call, and returns its snapshot. If no list names it, waits until the upstreams that could
-    /// have the item have been tried once, then looks it up in the newest snapshot.
-    async fn find(&self, snapshot: &Arc<Snapshot>, request: &CallRequest<'_>) -> (Arc<Snapshot>, Option<Found>) {
-        let CallRequest { endpoint, kind, name, .. } = *request;
-        if let Some(found) = endpoint.find(snapshot, kind, name).filter(|found| found.is_listed) {
-            return (Arc::clone(snapshot), Some(found));
+    /// Returns the route of a name, and its snapshot. If the name is unknown, waits until the upstreams that could have
+    /// the tool have been tried once, then looks it up in the newest snapshot.
+    async fn route(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        endpoint: &Endpoint<'_>,
+        name: &str,
+    ) -> (Arc<Snapshot>, Option<Arc<Route>>) {
+        if let Some(route) = endpoint.route(snapshot, ItemKind::Tool, name) {
+            return (Arc::clone(snapshot), Some(Arc::clone(route)));
         }
-        self.wait_for_item(snapshot, &endpoint, kind, name).await;
+        self.wait_for_tool(snapshot, endpoint, name).await;
         let newest = self.snapshot();
-        let found = endpoint.find(&newest, kind, name);
-        (newest, found)
+        let route = endpoint.route(&newest, ItemKind::Tool, name).cloned();
+        (newest, route)
     }
 
     /// Runs the request chains, sends the call to the upstream, and runs the response chains.
@@ -157,12 +164,12 @@ impl Engine {
         recorder: &mut CallRecorder,
     ) -> CallEnd {
         let context = CallContext { facts: &call.facts, client, unique_keys: true, reservation: None };
-        let changed = match self.changed_content(call, context, recorder).await {
-            Ok(changed) => changed,
+        let sent = match self.arguments_to_send(call, context, recorder).await {
+            Ok(sent) => sent,
             Err(end) => return end,
         };
-        let sent = changed.as_deref().unwrap_or(&call.content);
-        let answer = match self.send(call, client, changed.as_deref(), recorder).await {
+        let sent_text = if call.item.recalls_arguments() { sent.clone() } else { None };
+        let answer = match self.send(call, client, sent, recorder).await {
             Ok(answer) => answer,
             Err(error) => return self.upstream_failed(call, &error),
         };
@@ -176,17 +183,18 @@ impl Engine {
             let error = UpstreamError::Protocol("the resultType of its result is not a string".into());
             return self.upstream_failed(call, &error);
         }
-        self.answer_to_give(call, context, answer, facts, sent, recorder).await
+        let arguments = sent_text.as_deref().map_or("{}", RawValue::get);
+        self.answer_to_give(call, context, answer, facts, arguments, recorder).await
     }
 
-    /// Runs the response chains on the upstream's answer. Their `when` expressions see the content that was `sent`.
+    /// Runs the response chains on the upstream's answer. Their `when` expressions see `arguments`.
     async fn answer_to_give(
         self: &Arc<Self>,
         call: &Routed<'_>,
         context: CallContext<'_>,
         answer: Answer,
         facts: ResultFacts,
-        sent: &str,
+        arguments: &str,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
         if call.item.response.is_empty() {
@@ -203,7 +211,7 @@ impl Engine {
         {
             return self.withheld(call, &steps);
         }
-        let when = call.when(sent);
+        let when = call.when(arguments);
         let chains = self.run_chains(context, &call.item.response, &when, &content, &mut recorder.traces);
         match (chains.await, content) {
             (Ok(None), Content::Answer(answer)) => CallEnd::answered(answer, facts),
@@ -218,44 +226,42 @@ impl Engine {
         self.state.upstream(&call.plan().key).facts.is_some_and(|facts| facts.era == Era::Modern)
     }
 
-    /// Runs the request chains on the content. Returns the changed content, or `None` if no entry changed it. Changed
-    /// arguments of a tool are checked against the schema again.
-    async fn changed_content(
+    /// Runs the request chains on the arguments. Changed arguments are checked against the schema again.
+    async fn arguments_to_send(
         self: &Arc<Self>,
         call: &Routed<'_>,
         context: CallContext<'_>,
         recorder: &mut CallRecorder,
-    ) -> Result<Option<String>, CallEnd> {
+    ) -> Result<Option<Box<RawValue>>, CallEnd> {
+        let as_they_came = || call.request.arguments.map(RawValue::to_owned);
         if call.item.request.is_empty() {
-            return Ok(None);
+            return Ok(as_they_came());
         }
-        let content = Content::Arguments(call.content.clone().into_owned());
-        let when = call.when(&call.content);
+        let content = Content::Arguments(call.arguments().to_owned());
+        let when = call.when(call.arguments());
         let chains = self.run_chains(context, &call.item.request, &when, &content, &mut recorder.traces);
         let text = match chains.await? {
-            None => return Ok(None),
+            None => return Ok(as_they_came()),
             Some(Content::Arguments(text)) => text,
             Some(Content::Answer(_)) => return Err(CallEnd::internal("a request chain gave no arguments")),
         };
         if let Err(places) = call.item.arguments.check_changed(&text) {
             return Err(CallEnd::invalid_changed_arguments(call.request.name, &places));
         }
-        Ok(Some(text))
+        Ok(RawValue::from_string(text).ok())
     }
 
     async fn send(
         &self,
         call: &Routed<'_>,
         client: &dyn ToClient,
-        changed: Option<&str>,
+        arguments: Option<Box<RawValue>>,
         recorder: &mut CallRecorder,
     ) -> Result<Answer, UpstreamError> {
         let span = spans::upstream(call, || self.state.upstream(&call.plan().key).facts);
-        let (name, members) = call.to_send(changed)?;
         let out = OutCall {
-            kind: call.request.kind,
-            name,
-            members,
+            tool: call.facts.tool.clone(),
+            arguments,
             meta: call.meta.sent_in(&span),
             wants_progress: call.request.wants_progress,
             log_level: call.request.log_level,

@@ -38,7 +38,7 @@ impl Engine {
         entry: &LinkedEntry,
         content: &Content,
     ) -> JudgedExecution {
-        let seen = content.shown(context.facts.kind, entry.plan.view, entry.rules.role);
+        let seen = content.shown(entry.plan.view, entry.rules.role);
         let started_at = self.clock.unix_millis();
         let span = spans::plugin(chain, entry);
         let asked = self.ask(context, chain, entry, &seen).instrument(span.clone());
@@ -48,7 +48,7 @@ impl Engine {
             Err(_) => (None, None),
         };
         let (metadata, omitted) = self.traceable(metadata, context, entry);
-        let (answer, changed) = check(output, content, &seen, context);
+        let (answer, changed) = check(output, content, &seen, context.unique_keys);
         let verdict = entry.rules.judge(answer);
         let row = PluginExecution {
             input_size_bytes: seen.text.len() as u64,
@@ -144,14 +144,14 @@ fn check(
     output: Result<Output, Failure>,
     content: &Content,
     seen: &ShownContent<'_>,
-    context: CallContext<'_>,
+    unique_keys: bool,
 ) -> (Result<Output, Failure>, Option<Content>) {
     let output = match output {
         Ok(output) if output.error.is_none() => output,
         other => return (other, None),
     };
-    match content.replaced(context.facts.kind, seen, &output.text) {
-        Ok(Some(changed)) if context.unique_keys && changed.doubled_key().is_some() => {
+    match content.replaced(seen, &output.text) {
+        Ok(Some(changed)) if unique_keys && changed.doubled_key().is_some() => {
             let message =
                 "returned content with a key twice in one object: of readers, some take the first, some the last";
             (Err(Failure::new(Reason::InvalidOutput, message)), None)
@@ -227,7 +227,7 @@ fn row(
         plugin_revision: plugin.map_or_else(String::new, |p| p.plan.digest.clone()),
         chain_revision: chain.plan.revision.clone(),
         upstream: facts.upstream.clone(),
-        tool: facts.kind.shown(&facts.tool),
+        tool: facts.tool.clone(),
         principal: facts.caller.principal.clone(),
         worker_pid: None,
     }

@@ -6,13 +6,11 @@ use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
-use super::tool_result::{complete, set_caching, with_meta};
+use super::tool_result::{complete, with_meta};
 use crate::domain::budget::Reservation;
-use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::json::{JsonStep, Pointer};
 use crate::domain::raw::to_raw;
 use crate::domain::record::EntryTrace;
-use crate::domain::tool_name::MAX_NAME;
 use crate::domain::upstream::UpstreamError;
 use crate::domain::version::Era;
 use crate::engine::Engine;
@@ -21,26 +19,22 @@ use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Endpoint, Reply};
 
-/// Names of members that the protocol itself defines (MCP, CallToolResult, ContentBlock, GetPromptResult and
-/// ReadResourceResult; JSON-RPC 2.0, error object).
-const KNOWN_MEMBERS: [&str; 21] = [
+/// Names of members that the protocol itself defines (MCP, CallToolResult and ContentBlock; JSON-RPC 2.0, error
+/// object).
+const KNOWN_MEMBERS: [&str; 17] = [
     "_meta",
     "annotations",
     "blob",
     "code",
     "content",
-    "contents",
     "data",
-    "description",
     "isError",
     "message",
-    "messages",
     "mimeType",
     "name",
     "resource",
     "result",
     "resultType",
-    "role",
     "structuredContent",
     "text",
     "type",
@@ -55,9 +49,9 @@ impl Engine {
     }
 
     /// Counts a call that was refused after admission but before it was sent, and returns its end.
-    pub(crate) fn refused(&self, kind: ItemKind, denial: Denial) -> CallEnd {
+    pub(crate) fn refused(&self, denial: Denial) -> CallEnd {
         self.metrics.refused(&denial.reason);
-        CallEnd::denied(kind, denial)
+        CallEnd::denied(denial)
     }
 
     /// Logs and counts the failure of a call whose upstream returned no answer, and returns the end of the call. An
@@ -76,14 +70,11 @@ impl Engine {
         CallEnd::upstream_failed(call, error)
     }
 
-    /// Returns the end of a call whose item is not currently listed by any upstream.
-    pub(crate) fn unknown_item(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> CallEnd {
-        let most = if request.kind.has_name() { MAX_NAME } else { MAX_URI };
-        let name: String = request.name.chars().take(most).collect();
-        let (kind, era) = (request.kind, request.caller.era);
+    /// Returns the end of a call whose tool is not currently listed by any upstream.
+    pub(crate) fn unknown_tool(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> CallEnd {
+        let name: String = request.name.chars().take(128).collect();
         let named = match &request.endpoint {
             Endpoint::One(upstream) => Some(*upstream),
-            Endpoint::All if !kind.has_name() => None,
             Endpoint::All => name.split_once("__").map(|(upstream, _)| upstream),
         };
         let named = named.and_then(|name| snapshot.upstream(name)).map(|index| &snapshot.linked.upstreams[index]);
@@ -91,15 +82,13 @@ impl Engine {
             let down = snapshot.linked.upstreams.iter().filter(|upstream| self.down(upstream).is_some());
             let down: Vec<_> = down.map(|upstream| upstream.target.plan.key.name.as_str()).collect();
             let hint = if down.is_empty() { String::new() } else { format!(" (upstreams down: {})", down.join(", ")) };
-            return CallEnd::unknown_item(kind, era, &name, &hint);
+            return CallEnd::unknown_tool(&name, &hint);
         };
         let own = &upstream.target.plan.key.name;
         match (&upstream.refusing, self.down(upstream)) {
-            (Some(refusal), _) => self.refused(kind, Denial::refused(None, refusal)),
+            (Some(refusal), _) => self.refused(Denial::refused(None, refusal)),
             (None, Some(why)) => CallEnd::upstream_down(own, &why),
-            (None, None) => {
-                CallEnd::unknown_item(kind, era, &name, &format!(" (upstream {own} lists no such {kind} now)"))
-            }
+            (None, None) => CallEnd::unknown_tool(&name, &format!(" (upstream {own} lists no such tool now)")),
         }
     }
 
@@ -146,9 +135,6 @@ impl Engine {
             }
             if request.caller.era == Era::Modern && !end.typed {
                 complete(result);
-            }
-            if request.caller.era == Era::Modern && request.kind == ItemKind::Resource {
-                set_caching(result, !recorder.traces.entries.is_empty());
             }
         }
         reply

@@ -7,7 +7,6 @@ use serde_json::value::RawValue;
 
 use super::chain::{CallContext, Nobody};
 use crate::domain::budget::Category;
-use crate::domain::item::ItemKind;
 use crate::domain::limits::{RefusalReason, Tracker};
 use crate::domain::plugin::{MAX_MESSAGE, Mode};
 use crate::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress};
@@ -50,9 +49,8 @@ impl<'a> CallHost<'a> {
             endpoint: Endpoint::All,
             caller: &facts.caller,
             rpc_id: None,
-            kind: ItemKind::Tool,
             name: tool,
-            input: arguments,
+            arguments,
             meta: None,
             wants_progress: false,
             log_level: None,

@@ -1,4 +1,4 @@
-//! The steps of one call: it is accepted, routed, passed through its chains, sent, answered and recorded.
+//! The steps of one tool call: it is accepted, routed, passed through its chains, sent, answered and recorded.
 
 pub(crate) mod call;
 pub(crate) mod chain;
@@ -15,5 +15,4 @@ pub(crate) mod routed_call;
 pub(crate) mod spans;
 pub(crate) mod text_block;
 pub(crate) mod tool_result;
-mod valid_content;
 pub(crate) mod when;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::routed_call::Routed;
 use super::tool_result::{ResultFacts, error_result};
 use crate::domain::budget::{NO_ROOM, NoRoom, Reservation};
-use crate::domain::item::ItemKind;
 use crate::domain::json::{JsonStep, Pointer};
 use crate::domain::limits::RefusalReason;
 use crate::domain::plan::Refusal;
@@ -15,7 +15,6 @@ use crate::domain::raw::to_raw;
 use crate::domain::record::CallOutcome;
 use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, REFUSED, RpcError};
 use crate::domain::upstream::{Answer, UpstreamError};
-use crate::domain::version::Era;
 use crate::engine::access::admission::AdmissionError;
 use crate::engine::request::Reply;
 
@@ -23,8 +22,6 @@ use crate::engine::request::Reply;
 const DUPLICATE_KEY: &str = "DuplicateKey";
 /// The maximum number of characters of a JSON Pointer that a message about arguments quotes.
 const MAX_PLACE: usize = 200;
-/// The JSON-RPC error code of a resource that is not there (MCP before 2026-07-28, resources: error handling).
-const RESOURCE_NOT_FOUND: i64 = -32002;
 /// The JSON-RPC error code of a timeout, as in the MCP SDKs.
 const REQUEST_TIMEOUT: i64 = -32001;
 
@@ -77,18 +74,9 @@ impl Denial {
         Self { kind, chain: Some(chain.to_owned()), plugin: Some(plugin.to_owned()), reason, text }
     }
 
-    /// Returns the reply to a request that uses an item of this kind: a tool result with `isError: true`, whose `_meta`
-    /// names the chain and plugin that ended the call, or an error whose `data` names them.
-    fn to_reply(&self, kind: ItemKind) -> Reply {
-        let (key, detail) = self.detail();
-        if kind == ItemKind::Tool {
-            let content = json!([{"type": "text", "text": self.text}]);
-            return Reply::Result(to_raw(&json!({"content": content, "isError": true, "_meta": {key: detail}})));
-        }
-        Reply::Error(RpcError::new(REFUSED, self.text.clone()).with_data(json!({key: detail})))
-    }
-
-    fn detail(&self) -> (&'static str, serde_json::Map<String, serde_json::Value>) {
+    /// Converts the denial to a tool result with `isError: true`, whose `_meta` names the chain and plugin that ended
+    /// the call.
+    fn to_result(&self) -> Box<RawValue> {
         let (key, word) = match self.kind {
             DenialKind::Denied => ("hawsepipe.dev/denied", "error"),
             DenialKind::Failed => ("hawsepipe.dev/failed", "reason"),
@@ -97,7 +85,7 @@ impl Denial {
         let mut detail = serde_json::Map::new();
         let names = [("chain", &self.chain), ("plugin", &self.plugin), (word, &Some(self.reason.clone()))];
         detail.extend(names.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?)))));
-        (key, detail)
+        to_raw(&json!({"content": [{"type": "text", "text": self.text}], "isError": true, "_meta": {key: detail}}))
     }
 }
 
@@ -133,13 +121,13 @@ impl CallEnd {
     }
 
     /// The end of a call that an entry denied, that failed with an entry, or that was refused.
-    pub(crate) fn denied(kind: ItemKind, denial: Denial) -> Self {
+    pub(crate) fn denied(denial: Denial) -> Self {
         let outcome = match denial.kind {
             DenialKind::Denied => CallOutcome::Denied,
             DenialKind::Failed => CallOutcome::Failed,
             DenialKind::Refused => CallOutcome::Refused,
         };
-        Self::new(denial.to_reply(kind), outcome, denial.reason)
+        Self::new(Reply::Result(denial.to_result()), outcome, denial.reason)
     }
 
     /// The end of a call that was refused at admission.
@@ -188,17 +176,9 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::Timeout, "CallCeiling".to_owned())
     }
 
-    /// The end of a call whose item no upstream lists. `era` is that of the client.
-    pub(crate) fn unknown_item(kind: ItemKind, era: Era, name: &str, hint: &str) -> Self {
-        let (reason, code) = match (kind, era) {
-            (ItemKind::Tool, _) => ("UnknownTool", INVALID_PARAMS),
-            (ItemKind::Prompt, _) => ("UnknownPrompt", INVALID_PARAMS),
-            (_, Era::Modern) => ("UnknownResource", INVALID_PARAMS),
-            (_, Era::Legacy) => ("UnknownResource", RESOURCE_NOT_FOUND),
-        };
-        let error = RpcError::new(code, format!("Unknown {kind}: {name}{hint}"));
-        let error = if kind.has_name() { error } else { error.with_data(json!({"uri": name})) };
-        Self::new(Reply::Error(error), CallOutcome::RpcError, reason.to_owned())
+    pub(crate) fn unknown_tool(name: &str, hint: &str) -> Self {
+        let error = RpcError::new(INVALID_PARAMS, format!("Unknown tool: {name}{hint}"));
+        Self::new(Reply::Error(error), CallOutcome::RpcError, "UnknownTool".to_owned())
     }
 
     /// The end of a call of an upstream that is down and whose tools are therefore unknown.
@@ -287,14 +267,9 @@ mod tests {
     #[test]
     fn a_denial_names_chain_plugin_and_error() {
         let denial = Denial::by_entry(DenialKind::Denied, "n/c", "n/p", "no".into(), "text".into());
-        let Reply::Result(result) = denial.to_reply(ItemKind::Tool) else { panic!("no result") };
-        let value: serde_json::Value = serde_json::from_str(result.get()).unwrap();
+        let value: serde_json::Value = serde_json::from_str(denial.to_result().get()).unwrap();
         let expected = json!({"chain": "n/c", "plugin": "n/p", "error": "no"});
         assert_eq!(value["_meta"]["hawsepipe.dev/denied"], expected);
         assert_eq!((&value["isError"], &value["content"][0]["text"]), (&json!(true), &json!("text")));
-        let Reply::Error(error) = denial.to_reply(ItemKind::Prompt) else { panic!("no error") };
-        let error = serde_json::to_value(error).unwrap();
-        assert_eq!(error["message"], "text");
-        assert_eq!(error["data"]["hawsepipe.dev/denied"]["plugin"], "n/p");
     }
 }

@@ -1,6 +1,5 @@
-//! A call whose item was found, with the data that the next steps need.
+//! A call whose tool was found, with the data that the next steps need.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,18 +7,12 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use super::meta::CallMeta;
-use crate::domain::item::ItemKind;
 use crate::domain::plan::{Refusal, ToolOverride, UpstreamPlan};
-use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::record::CallRecord;
 use crate::domain::route::Route;
-use crate::domain::upstream::UpstreamError;
 use crate::engine::plan::link::LinkedUpstream;
-use crate::engine::plan::snapshot::{Found, LinkedItem, Snapshot};
+use crate::engine::plan::snapshot::{LinkedItem, Snapshot};
 use crate::engine::request::{CallRequest, Caller};
-
-/// The members of `params` besides the name and `_meta`, as [`OutCall`](crate::domain::upstream::OutCall) has them.
-type OutMembers = Vec<(Cow<'static, str>, Box<RawValue>)>;
 
 /// A call on its way through the chains to its upstream. `route`, `item` and `upstream` belong to one snapshot.
 pub(crate) struct Routed<'a> {
@@ -27,9 +20,6 @@ pub(crate) struct Routed<'a> {
     pub(crate) meta: &'a CallMeta,
     pub(crate) route: &'a Route,
     pub(crate) item: &'a LinkedItem,
-    /// The content of the request phase as JSON: the arguments of a tool call, `{}` if there are none; of other
-    /// requests, `params` without `_meta` and with the server's own name.
-    pub(crate) content: Cow<'a, str>,
     pub(crate) upstream: &'a LinkedUpstream,
     /// How long to wait for the upstream's answer.
     pub(crate) timeout: Duration,
@@ -41,12 +31,11 @@ impl<'a> Routed<'a> {
     /// Collects the data of the call. `record` supplies the id and the start time of the call.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
-        found: &'a Found,
+        route: &'a Route,
         request: &'a CallRequest<'a>,
         meta: &'a CallMeta,
         record: &CallRecord,
     ) -> Self {
-        let (route, item) = (&*found.route, &*found.item);
         let upstream = &snapshot.linked.upstreams[route.upstream];
         let plan = &upstream.target.plan;
         let change = route.change.and_then(|index| plan.overrides.get(index));
@@ -56,8 +45,7 @@ impl<'a> Routed<'a> {
             request,
             meta,
             route,
-            item,
-            content: content(request, &route.item.name),
+            item: &snapshot.items[route.index],
             upstream,
             timeout: Duration::from_millis(u64::from(timeout)),
             facts: Arc::new(CallFacts::new(request, record, &plan.key.name, &route.item.name, meta)),
@@ -65,27 +53,9 @@ impl<'a> Routed<'a> {
         }
     }
 
-    /// Returns the name, or the URI, and the other members of `params` that are sent. `changed` is the content as plugins
-    /// changed it; `None` if they did not.
-    ///
-    /// # Errors
-    /// If the content is not an object that names the item.
-    pub(crate) fn to_send(&self, changed: Option<&str>) -> Result<(String, OutMembers), UpstreamError> {
-        let kind = self.request.kind;
-        if kind == ItemKind::Tool {
-            let arguments = match changed {
-                Some(text) => RawValue::from_string(text.to_owned()).ok(),
-                None => self.request.input.map(RawValue::to_owned),
-            };
-            let members = arguments.map(|arguments| (Cow::Borrowed("arguments"), arguments));
-            return Ok((self.facts.tool.clone(), members.into_iter().collect()));
-        }
-        let unreadable =
-            || UpstreamError::Protocol(format!("the {kind} that was to be sent has no {}", kind.name_member()));
-        let params = RawObject::parse(changed.unwrap_or(&self.content)).map_err(|_| unreadable())?;
-        let name = params.get_str(kind.name_member()).ok_or_else(unreadable)?;
-        let others = params.iter().filter(|(member, _)| *member != kind.name_member() && *member != "_meta");
-        Ok((name, others.map(|(member, value)| (Cow::Owned(member.to_owned()), value.to_owned())).collect()))
+    /// The arguments as the client sent them; `{}` if there are none.
+    pub(crate) fn arguments(&self) -> &'a str {
+        self.request.arguments.map_or("{}", RawValue::get)
     }
 
     pub(crate) fn plan(&self) -> &'a UpstreamPlan {
@@ -105,24 +75,12 @@ impl<'a> Routed<'a> {
     }
 }
 
-fn content<'a>(request: &CallRequest<'a>, own_name: &str) -> Cow<'a, str> {
-    if request.kind == ItemKind::Tool {
-        return Cow::Borrowed(request.input.map_or("{}", RawValue::get));
-    }
-    let mut params = request.input.and_then(|params| RawObject::parse(params.get()).ok()).unwrap_or_default();
-    params.remove("_meta");
-    params.set(request.kind.name_member(), to_raw(&own_name));
-    Cow::Owned(params.to_raw().get().to_owned())
-}
-
 /// The facts about a call that every entry can use.
 pub(crate) struct CallFacts {
     pub(crate) request_id: String,
     /// The call's start in RFC 3339.
     pub(crate) timestamp: String,
-    /// The kind of the item that the call uses.
-    pub(crate) kind: ItemKind,
-    /// `{upstream}/{name}`, with the server's own name for the item.
+    /// `{upstream}/{tool}`.
     pub(crate) tool_name: String,
     pub(crate) upstream: String,
     pub(crate) tool: String,
@@ -139,7 +97,6 @@ impl CallFacts {
     fn new(request: &CallRequest<'_>, record: &CallRecord, upstream: &str, tool: &str, meta: &CallMeta) -> Self {
         Self {
             request_id: record.request_id.clone(),
-            kind: request.kind,
             timestamp: timestamp(record.started_at),
             tool_name: format!("{upstream}/{tool}"),
             upstream: upstream.to_owned(),

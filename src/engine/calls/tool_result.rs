@@ -59,18 +59,6 @@ pub(crate) fn complete(result: &mut Box<RawValue>) {
     }
 }
 
-/// Sets how the result of reading a resource may be cached, which MCP 2026-07-28 requires each to say. Where chains
-/// select the resource, nobody may cache it: another request could pass other chains. Otherwise the server decides; if it
-/// says nothing, nobody may.
-pub(crate) fn set_caching(result: &mut Box<RawValue>, is_chained: bool) {
-    let Ok(mut object) = RawObject::parse(result.get()) else { return };
-    if is_chained || object.get("ttlMs").is_none() || object.get("cacheScope").is_none() {
-        object.set("ttlMs", to_raw(&0));
-        object.set("cacheScope", to_raw(&"private"));
-        *result = object.to_raw();
-    }
-}
-
 /// Creates a tool result with `isError: true` that tells a model what is wrong.
 pub(crate) fn error_result(text: &str) -> Box<RawValue> {
     to_raw(&json!({"content": [{"type": "text", "text": text}], "isError": true}))

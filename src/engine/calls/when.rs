@@ -5,20 +5,20 @@ use serde_json::{Map, Value};
 use super::content::Content;
 use super::routed_call::Routed;
 use crate::config::variables::{self, Variables};
-use crate::domain::item::ItemKind;
+use crate::domain::method::Method;
 use crate::domain::plugin::ContentType;
 use crate::engine::plan::link::LinkedEntry;
 
-/// The input of a `when` expression: a call, and its current content in the request phase.
+/// The input of a `when` expression: a call, and its current arguments.
 pub(crate) struct WhenInput<'a> {
     call: &'a Routed<'a>,
-    content: &'a str,
+    arguments: &'a str,
 }
 
 impl Routed<'_> {
-    /// Returns the input of `when` expressions for this call with this content of the request phase.
-    pub(crate) fn when<'a>(&'a self, content: &'a str) -> WhenInput<'a> {
-        WhenInput { call: self, content }
+    /// Returns the input of `when` expressions for this call with these arguments.
+    pub(crate) fn when<'a>(&'a self, arguments: &'a str) -> WhenInput<'a> {
+        WhenInput { call: self, arguments }
     }
 }
 
@@ -28,7 +28,7 @@ impl WhenInput<'_> {
     pub(crate) fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool {
         let Some(when) = &entry.when else { return true };
         let uses = when.uses();
-        let seen = uses.content.then(|| content.shown(self.call.request.kind, entry.plan.view, entry.rules.role));
+        let seen = uses.content.then(|| content.shown(entry.plan.view, entry.rules.role));
         let variables = Variables {
             call: uses.call.then(|| self.call(uses.arguments)),
             tool: uses.tool.then(|| self.tool()),
@@ -46,21 +46,12 @@ impl WhenInput<'_> {
     fn call(&self, with_arguments: bool) -> variables::CallVariable<'_> {
         let (request, meta) = (self.call.request, self.call.meta);
         variables::CallVariable {
-            method: self.call.request.kind.used_by().as_str(),
+            method: Method::CallTool.as_str(),
             name: request.name,
-            arguments: if with_arguments { self.read_arguments() } else { Value::Null },
+            arguments: if with_arguments { read(self.arguments) } else { Value::Null },
             user_query: meta.user_query.as_deref().unwrap_or_default(),
             max_tokens: meta.max_tokens.map_or(0, i64::from),
             session: &request.caller.session,
-        }
-    }
-
-    /// Parses the arguments. Of a prompt, they are a part of the content; a resource has none.
-    fn read_arguments(&self) -> Value {
-        let content = read(self.content);
-        match self.call.request.kind {
-            ItemKind::Tool => content,
-            _ => content.get("arguments").cloned().unwrap_or_else(|| Value::Object(Map::new())),
         }
     }
 

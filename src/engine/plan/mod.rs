@@ -7,4 +7,3 @@ pub(crate) mod forms;
 pub(crate) mod link;
 pub(crate) mod schema;
 pub(crate) mod snapshot;
-mod templates;

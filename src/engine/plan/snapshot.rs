@@ -1,11 +1,10 @@
 //! Snapshots. Each is a linked plan with the routes that result from the tool lists of one moment.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::link::{Linked, LinkedChain, LinkedEntry, LinkedUpstream};
 use super::schema::Arguments;
-use super::templates::Templates;
 use crate::config::compile::implicit;
 use crate::config::input::Inputs;
 use crate::domain::digest::revision;
@@ -26,13 +25,11 @@ pub struct Snapshot {
     pub(crate) linked: Arc<Linked>,
     pub(crate) routes: Routes,
     /// The items, indexed by [`Route::index`].
-    pub(crate) items: Vec<Arc<LinkedItem>>,
-    /// The templates of resources that the upstreams list.
-    pub(crate) templates: Templates,
+    pub(crate) items: Vec<LinkedItem>,
     /// Problems with the plan, with linking it, and with the tool lists.
     pub(crate) problems: Vec<Problem>,
-    /// Digests of the items of each kind as clients see them. Cursors contain them.
-    pub(crate) list_revisions: ListRevisions,
+    /// Digest of the items as clients see them. Cursors of lists contain it.
+    pub(crate) list_revision: String,
     /// Problems with the plan and with linking it, kept for building the next snapshot.
     plan_problems: Vec<Problem>,
 }
@@ -47,23 +44,12 @@ pub(crate) struct LinkedItem {
     pub(crate) response: Vec<Selected>,
 }
 
-/// An item that a request uses, and the data that the request needs.
-pub(crate) struct Found {
-    pub(crate) route: Arc<Route>,
-    pub(crate) item: Arc<LinkedItem>,
-    /// Whether an upstream's list names the item. Otherwise it is a resource that an upstream may have.
-    pub(crate) is_listed: bool,
-}
-
 /// A chain that selects the tool.
 pub(crate) struct Selected {
     pub(crate) chain: Arc<LinkedChain>,
     /// For each entry, whether the filter of its plugin admits the tool.
     pub(crate) filter_admits: Vec<bool>,
 }
-
-/// The maximum number of items of one kind and upstream without a public name that problems name.
-const MAX_UNNAMED: usize = 20;
 
 impl Snapshot {
     /// Creates the snapshot before the first plan: it has no upstreams and refuses every call.
@@ -88,9 +74,8 @@ impl Snapshot {
             linked: Arc::new(linked),
             routes: Routes::default(),
             items: Vec::new(),
-            templates: Templates::default(),
             problems: Vec::new(),
-            list_revisions: ListRevisions::default(),
+            list_revision: String::new(),
             plan_problems: Vec::new(),
         }
     }
@@ -123,23 +108,16 @@ impl Snapshot {
             .collect();
         let routes = Routes::build(linked.plan.gateway.prefix, &offers);
         drop(offers);
-        let items = routes.all().iter().map(|route| Arc::new(LinkedItem::new(&linked, route, previous))).collect();
+        let items = routes.all().iter().map(|route| LinkedItem::new(&linked, route, previous)).collect();
         let mut problems = plan_problems.clone();
         problems.extend(unnamed(&linked, &routes));
         problems.extend(no_room_for_names(&linked, &lists, &seen));
         problems.extend(unknown_overrides(&linked, &lists, &seen));
         problems.extend(left_out(&linked, &lists));
-        let list_revisions = ListRevisions(ItemKind::ALL.map(|kind| {
-            let routes = routes.all().iter().filter(|route| route.item.kind == kind);
-            revision(&routes.map(|r| (&r.public, &r.own, r.own_definition.get())).collect::<Vec<_>>())
-        }));
-        let templates = Templates::of(routes.all(), &previous.templates);
-        Self { linked, routes, items, templates, problems, list_revisions, plan_problems }
-    }
-
-    /// The digests of the lists.
-    pub fn list_revisions(&self) -> &ListRevisions {
-        &self.list_revisions
+        let listed: Vec<_> =
+            routes.all().iter().map(|r| (r.item.kind, &r.public, &r.own, r.own_definition.get())).collect();
+        let list_revision = revision(&listed);
+        Self { linked, routes, items, problems, list_revision, plan_problems }
     }
 
     /// Rebuilds the snapshot with the current tool lists.
@@ -157,34 +135,9 @@ impl Snapshot {
         &self.problems
     }
 
-    /// Returns a resource of the upstream with this index that its list does not name; `None` if the upstream is
-    /// disabled, or the URI is not valid.
-    pub(crate) fn unlisted(&self, upstream: usize, uri: &str) -> Option<Found> {
-        let is_enabled = self.linked.upstreams.get(upstream)?.target.plan.enabled;
-        let route = Arc::new(Route::unlisted(upstream, uri).filter(|_| is_enabled)?);
-        let item = Arc::new(LinkedItem::new(&self.linked, &route, self));
-        Some(Found { route, item, is_listed: false })
-    }
-
     /// Returns the index of the upstream with this name.
     pub(crate) fn upstream(&self, name: &str) -> Option<usize> {
         self.linked.upstreams.iter().position(|u| u.target.plan.key.name == name)
-    }
-}
-
-/// Digests of the lists of a snapshot, in the order of [`ItemKind::ALL`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListRevisions([String; ItemKind::ALL.len()]);
-
-impl ListRevisions {
-    /// Returns the digest of the list of this kind.
-    pub(crate) fn of(&self, kind: ItemKind) -> &str {
-        &self.0[kind as usize]
-    }
-
-    /// Returns the kinds of items whose lists differ from those of `other`.
-    pub fn changed_since(&self, other: &Self) -> impl Iterator<Item = ItemKind> {
-        ItemKind::ALL.into_iter().filter(move |kind| self.of(*kind) != other.of(*kind))
     }
 }
 
@@ -203,8 +156,14 @@ impl LinkedItem {
         self.response.iter().any(Selected::guards)
     }
 
-    /// Whether anything inspects the content of requests that use the item: a chain of either phase, the schema check,
-    /// or the comparison with the headers that repeat arguments.
+    /// Whether a `when` in the tool's response chains refers to the arguments that were sent.
+    pub(crate) fn recalls_arguments(&self) -> bool {
+        let mut entries = self.response.iter().flat_map(|selected| &selected.chain.entries);
+        entries.any(|entry| entry.when.as_ref().is_some_and(|when| when.uses().arguments))
+    }
+
+    /// Whether anything inspects the arguments of the tool's calls: a chain of either phase, the schema check, or the
+    /// comparison with the headers that repeat them.
     pub(crate) fn reads_arguments(&self) -> bool {
         let is_guarded = !self.request.is_empty() || !self.response.is_empty();
         is_guarded || self.arguments.are_checked() || !self.mirrored.is_empty()
@@ -215,10 +174,9 @@ impl LinkedItem {
         let select = |phase: Phase| {
             let chains = linked.chains.iter().filter(|chain| chain.plan.phase == phase);
             chains
-                .filter(|chain| chain.selects(upstream, route.item.kind, &route.item.name))
+                .filter(|chain| chain.selects(route.item.kind.used_by(), upstream, &route.item.name))
                 .map(|chain| {
-                    let name = &route.item.name;
-                    let admits = |entry: &Arc<LinkedEntry>| entry.admits(&upstream.key.name, route.item.kind, name);
+                    let admits = |entry: &Arc<LinkedEntry>| entry.admits(&upstream.key.name, &route.item.name);
                     Selected { filter_admits: chain.entries.iter().map(admits).collect(), chain: Arc::clone(chain) }
                 })
                 .collect()
@@ -235,33 +193,13 @@ impl LinkedItem {
     }
 }
 
-/// Returns a problem for each tool and prompt without a public name, of each upstream the first twenty, and a warning for
-/// each kind of an upstream's items whose URIs other upstreams have too.
 fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
-    let object = |upstream: usize| ObjectId::new(Kind::MCPUpstream, linked.upstreams[upstream].target.plan.key.clone());
-    let mut counted: BTreeMap<(usize, ItemKind), usize> = BTreeMap::new();
-    let mut problems = Vec::new();
-    for unnamed in &routes.unnamed {
-        let count = counted.entry((unnamed.upstream, unnamed.kind)).or_default();
-        *count += 1;
-        if unnamed.kind.has_name() && *count <= MAX_UNNAMED {
-            let message = format!("{} {}: {}", unnamed.kind, unnamed.name, unnamed.message);
-            let field = if unnamed.kind == ItemKind::Tool { "spec.tools.overrides" } else { "" };
-            problems.push(Problem::error(Reason::ToolNameConflict, object(unnamed.upstream), field, message));
-        }
-    }
-    for ((upstream, kind), count) in counted {
-        let name = &linked.upstreams[upstream].target.plan.key.name;
-        let message = match kind.has_name() {
-            true if count > MAX_UNNAMED => format!("{} more {kind}s have no name of their own", count - MAX_UNNAMED),
-            true => continue,
-            false => format!(
-                "{count} of its {kind}s have URIs that an upstream before it has too: they are read at /{name}/mcp"
-            ),
-        };
-        problems.push(Problem::warning(Reason::ToolNameConflict, object(upstream), "", message));
-    }
-    problems
+    let problem = |unnamed: &crate::domain::route::Unnamed| {
+        let object = ObjectId::new(Kind::MCPUpstream, linked.upstreams[unnamed.upstream].target.plan.key.clone());
+        let message = format!("{} {}: {}", unnamed.kind, unnamed.name, unnamed.message);
+        Problem::error(Reason::ToolNameConflict, object, "spec.tools.overrides", message)
+    };
+    routes.unnamed.iter().map(problem).collect()
 }
 
 /// Returns warnings about tools that are not offered: their server is at fault, not what is written about it.

@@ -1,7 +1,6 @@
 //! Limits on calls.
 
 use super::*;
-use crate::domain::item::ItemKind;
 
 fn error(value: &Value) -> (i64, &str, Option<u64>) {
     let error = &value["error"];
@@ -168,8 +167,7 @@ async fn a_tool_that_is_not_there_is_invalid_params() {
             caller: &caller,
             rpc_id: None,
             name,
-            kind: ItemKind::Tool,
-            input: arguments,
+            arguments,
             meta,
             wants_progress,
             log_level: None,

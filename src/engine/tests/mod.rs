@@ -4,7 +4,6 @@ mod bytes;
 mod callbacks;
 mod doubled;
 mod forms;
-mod items;
 mod limits;
 mod malformed;
 mod names;
@@ -36,7 +35,6 @@ use crate::config::compile::tests::{add_plugin, chain, folder, know, raw};
 use crate::config::input::{ChainInput, Inputs, PluginInput, SourceInput};
 use crate::domain::budget::{ByteBudget, Category};
 use crate::domain::ids::ObjectKey;
-use crate::domain::item::ItemKind;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Output, Phase, Ran, Role};
 use crate::domain::ports::{
@@ -185,7 +183,7 @@ fn engine_within(server: Server, budget: Arc<ByteBudget>) -> Gateway {
 async fn start_with(inputs: &Inputs, server: Server) -> Gateway {
     let engine = engine(server);
     apply(&engine, inputs).await;
-    let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
+    let _ = engine.list_tools(Endpoint::All, None).await;
     engine
 }
 
@@ -214,8 +212,7 @@ async fn call_as(engine: &Gateway, caller: &Caller, arguments: &str, meta: Optio
         caller,
         rpc_id: None,
         name: "up__read",
-        kind: ItemKind::Tool,
-        input: Some(&arguments),
+        arguments: Some(&arguments),
         meta: meta.as_deref(),
         wants_progress: true,
         log_level: None,

@@ -12,7 +12,6 @@ use tokio::sync::Notify;
 use crate::config::compile::tests::raw;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::ports::{CallUpstream, ToClient};
-use crate::domain::raw::RawObject;
 use crate::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 
@@ -57,18 +56,6 @@ impl Default for Server {
     }
 }
 
-/// Returns the kind of an item by the members of its definition.
-fn kind(definition: &RawValue) -> ItemKind {
-    let object = RawObject::parse(definition.get()).unwrap();
-    let has = |member: &str| object.get(member).is_some();
-    match (has("arguments"), has("uri"), has("uriTemplate")) {
-        (true, ..) => ItemKind::Prompt,
-        (_, true, _) => ItemKind::Resource,
-        (.., true) => ItemKind::Template,
-        _ => ItemKind::Tool,
-    }
-}
-
 #[async_trait]
 impl CallUpstream for Server {
     fn prepare(&self, targets: &[Target]) {
@@ -88,21 +75,13 @@ impl CallUpstream for Server {
             return probed;
         }
         let version = "2025-11-25".to_owned();
-        let facts = ServerFacts {
-            era: Era::Legacy,
-            version,
-            server_name: None,
-            server_version: None,
-            has_tools: true,
-            has_prompts: true,
-            has_resources: true,
-        };
+        let facts = ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true };
         Ok(Probed::Up(facts))
     }
 
     async fn list(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
         let tools: Vec<Box<RawValue>> = serde_json::from_str(&self.tools.lock().unwrap()).unwrap();
-        let items = tools.iter().map(|item| Item::parse(kind(item), item).unwrap()).collect();
+        let items = tools.iter().map(|tool| Item::parse(ItemKind::Tool, tool).unwrap()).collect();
         Ok(Listed { items, ..Listed::default() })
     }
 
@@ -111,15 +90,8 @@ impl CallUpstream for Server {
             return Err(UpstreamError::Connect("it was let go".into()));
         }
         let key = &target.plan.key;
-        let members = || {
-            let members = call.members.iter().map(|(name, value)| format!("{name:?}:{value}"));
-            format!("{{{}}}", members.collect::<Vec<_>>().join(","))
-        };
-        let content = match call.kind {
-            ItemKind::Tool => call.arguments().map_or("-", RawValue::get).to_owned(),
-            _ => members(),
-        };
-        self.sent.lock().unwrap().push(format!("{}/{} {content}", key.name, call.name));
+        let arguments = call.arguments.as_deref().map_or("-", RawValue::get).to_owned();
+        self.sent.lock().unwrap().push(format!("{}/{} {arguments}", key.name, call.tool));
         client.progress(raw(r#"{"progress":1,"total":2.0,"message":"secret","_meta":{"x":1},"more":"secret"}"#));
         if *self.holds.lock().unwrap() {
             self.go.notified().await;

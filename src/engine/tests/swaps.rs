@@ -47,7 +47,7 @@ async fn an_upstream_is_kept_until_no_call_runs_on_it() {
 async fn a_noisy_server_is_asked_once_a_second_and_clients_hear_of_changes_only() {
     let engine = start(&bare()).await;
     *engine.server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
-    let mut lists = engine.lists();
+    let mut lists = engine.tool_lists();
     let mut heard = 0;
     while engine.server.probed.lock().unwrap().len() < 4 {
         *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ListChanged(up()));
@@ -228,12 +228,12 @@ async fn an_upstream_that_is_forgotten_is_not_known_again_by_what_it_still_tells
 async fn an_edit_of_an_upstream_announces_no_list_where_it_changes_none() {
     let mut inputs = bare();
     let engine = start(&inputs).await;
-    let mut lists = engine.lists();
+    let mut lists = engine.tool_lists();
     lists.mark_unchanged();
     inputs.upstreams[0].plan.health.timeout_ms = 2;
     apply(&engine, &inputs).await;
     until(|| engine.state.upstream(&up()).tried).await;
-    let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
+    let _ = engine.list_tools(Endpoint::All, None).await;
     assert!(!lists.has_changed().unwrap());
 }
 
@@ -249,14 +249,14 @@ async fn calls_of_one_out_of_routing_are_told_when_to_try_again() {
 #[tokio::test]
 async fn a_changed_list_is_read_again_and_announced() {
     let engine = start(&bare()).await;
-    let mut lists = engine.lists();
+    let mut lists = engine.tool_lists();
     lists.mark_unchanged();
     *engine.server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
     *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ListChanged(up()));
     engine.server.told.notify_one();
     tokio::time::timeout(Duration::from_secs(5), lists.changed()).await.unwrap().unwrap();
-    let page = engine.list(Endpoint::All, ItemKind::Tool, None).await.unwrap();
-    assert!(page.items.get().contains("up__write"), "{}", page.items);
+    let page = engine.list_tools(Endpoint::All, None).await.unwrap();
+    assert!(page.tools.get().contains("up__write"), "{}", page.tools);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use super::probes::Probe;
 use crate::domain::budget::{Category, NoRoom};
 use crate::domain::health::ConnectionState;
 use crate::domain::ids::ObjectKey;
-use crate::domain::item::{ItemKind, Listed};
+use crate::domain::item::Listed;
 use crate::domain::plan::{TransportPlan, UpstreamPlan};
 use crate::domain::upstream::{FIRST_START, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
@@ -97,7 +97,7 @@ impl Engine {
         }
     }
 
-    /// Probes once, reads the lists if they are due, and returns how long to wait before the next probe.
+    /// Probes once, reads the tool list if it is due, and returns how long to wait before the next probe.
     async fn probe_once(&self, target: &Target) -> Option<Duration> {
         let plan = &target.plan;
         let known = self.state.upstream(&plan.key);
@@ -116,9 +116,9 @@ impl Engine {
                 self.metrics.ping(&plan.key.name, took);
                 self.note_success(target, &facts, took);
                 let due = !connected || facts.era == Era::Modern;
-                self.refresh_lists(target, due, connected).await
+                self.list(target, due, connected).await
             }
-            Ok(Probed::Resting) => self.refresh_lists(target, false, connected).await,
+            Ok(Probed::Resting) => self.list(target, false, connected).await,
             // The server works on a call, so a request for the tool list would have to wait too.
             Ok(Probed::Busy) => Some(self.note_reachable(target, connected)),
             Err(error) => self.note_failure(target, "", &error),
@@ -172,14 +172,11 @@ impl Engine {
     /// Called after a probe that succeeded: reads the tool list if it is due, and returns how long to wait before the
     /// next probe. The list is due at the start, after a reconnection, after the server has reported a change, and at
     /// each probe of a modern server, because such servers do not report changes to the gateway.
-    async fn refresh_lists(&self, target: &Target, due: bool, was_connected: bool) -> Option<Duration> {
+    async fn list(&self, target: &Target, due: bool, was_connected: bool) -> Option<Duration> {
         let plan = &target.plan;
         let known = self.state.upstream(&plan.key);
         if due || known.catalogue.is_none() || known.stale {
-            match self
-                .ask_for_list(target, known.facts.is_none_or(|facts| ItemKind::ALL.iter().any(|kind| facts.has(*kind))))
-                .await
-            {
+            match self.ask_for_list(target, known.facts.is_none_or(|facts| facts.has_tools)).await {
                 Ok(listed) => self.take_list(target, listed),
                 Err(UpstreamError::NoRoom) => self.keep_list(&plan.key, NoRoom),
                 Err(error) => return self.note_failure(target, "tools/list: ", &error),
@@ -202,9 +199,6 @@ impl Engine {
 
     fn take_list(&self, target: &Target, listed: Listed) {
         let key = &target.plan.key;
-        if !listed.unread.is_empty() {
-            self.state.update(key, |state| state.stale = true);
-        }
         match self.state.set_catalogue(key, listed.masked(&target.mask()), self.budget.reservation(Category::List)) {
             Ok(true) => self.relist(),
             Ok(false) => {}
@@ -212,8 +206,8 @@ impl Engine {
         }
     }
 
-    async fn ask_for_list(&self, target: &Target, has_items: bool) -> Result<Listed, UpstreamError> {
-        if !has_items {
+    async fn ask_for_list(&self, target: &Target, has_tools: bool) -> Result<Listed, UpstreamError> {
+        if !has_tools {
             return Ok(Listed::default());
         }
         let key = &target.plan.key;

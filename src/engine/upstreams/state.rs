@@ -62,7 +62,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    pub(crate) fn new(Listed { items, left_out, .. }: Listed, reservation: Reservation) -> Self {
+    pub(crate) fn new(Listed { items, left_out }: Listed, reservation: Reservation) -> Self {
         let digests: Vec<_> = items.iter().map(|item| sha256_hex(item.definition.get().as_bytes())).collect();
         let named: BTreeSet<_> =
             items.iter().zip(&digests).map(|(item, digest)| (item.kind, &item.name, digest)).collect();

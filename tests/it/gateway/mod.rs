@@ -15,7 +15,6 @@ pub mod harness;
 mod held;
 mod hostile;
 pub mod http;
-mod items;
 mod killed;
 mod limits;
 mod listeners;
