@@ -1,5 +1,7 @@
 //! Evaluates an entry's `when` for a call.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::content::Content;
@@ -12,13 +14,18 @@ use crate::engine::plan::link::LinkedEntry;
 /// The input of a `when` expression: a call, and its current arguments.
 pub(crate) struct WhenInput<'a> {
     call: &'a Routed<'a>,
+    /// The name of the tool on the endpoint for all upstreams, whichever endpoint the client uses, so that a condition
+    /// holds for the same calls on each. A tool that has no name there gets the one with its upstream's prefix.
+    name: Cow<'a, str>,
     arguments: &'a str,
 }
 
 impl Routed<'_> {
     /// Returns the input of `when` expressions for this call with these arguments.
     pub(crate) fn when<'a>(&'a self, arguments: &'a str) -> WhenInput<'a> {
-        WhenInput { call: self, arguments }
+        let prefixed = || format!("{}__{}", self.plan().key.name, self.route.own);
+        let name = self.route.public.as_deref().map_or_else(|| Cow::Owned(prefixed()), Cow::Borrowed);
+        WhenInput { call: self, name, arguments }
     }
 }
 
@@ -47,7 +54,7 @@ impl WhenInput<'_> {
         let (request, meta) = (self.call.request, self.call.meta);
         variables::CallVariable {
             method: Method::CallTool.as_str(),
-            name: request.name,
+            name: &self.name,
             arguments: if with_arguments { read(self.arguments) } else { Value::Null },
             user_query: meta.user_query.as_deref().unwrap_or_default(),
             max_tokens: meta.max_tokens.map_or(0, i64::from),
@@ -58,7 +65,7 @@ impl WhenInput<'_> {
     fn tool(&self) -> variables::ToolVariable<'_> {
         let tool = &self.call.route.item;
         variables::ToolVariable {
-            name: self.call.request.name,
+            name: &self.name,
             upstream_name: &tool.name,
             annotations: variables::AnnotationsVariable {
                 read_only_hint: tool.hints.read_only,

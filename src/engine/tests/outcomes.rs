@@ -218,6 +218,34 @@ async fn a_when_that_errs_counts_as_true() {
 }
 
 #[tokio::test]
+async fn a_when_holds_for_the_same_tool_on_every_endpoint() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "deny x")]).entries[0].when =
+        Some(r#"call.name == "up__read" && tool.name == "up__read" && tool.upstreamName == "read""#.into());
+    let engine = start(&inputs).await;
+    for (endpoint, name) in [(Endpoint::All, "up__read"), (Endpoint::One("up"), "read")] {
+        let (caller, heard) = (caller(Era::Legacy), Heard::default());
+        let request = CallRequest {
+            endpoint,
+            caller: &caller,
+            rpc_id: None,
+            name,
+            arguments: None,
+            meta: None,
+            wants_progress: false,
+            log_level: None,
+            client: &heard,
+            reservation: &engine.budget().reservation(Category::Answer),
+            check_mirrored: None,
+            within: None,
+        };
+        let Reply::Result(result) = engine.call(request).await else { panic!("no result") };
+        assert!(result.get().contains("hawsepipe.dev/denied"), "{name}: {result}");
+    }
+    assert!(sent(&engine).is_empty());
+}
+
+#[tokio::test]
 async fn what_runs_beside_changes_and_delays_nothing() {
     let mut inputs = bare();
     scripts(&mut inputs, "log", Phase::Request, &[(Role::Observe, r#"wait {"n":9}"#)]);
