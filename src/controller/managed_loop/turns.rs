@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use crate::domain::ids::ObjectKey;
 
 /// How many servers are brought up to date concurrently.
-const AT_ONCE: usize = 32;
+const AT_ONCE: usize = 64;
 /// How many of them belong to one namespace. Most of a server's turn is waiting for the API server, so that fewer would
 /// make a namespace of a thousand servers slow.
-const OF_NAMESPACE: usize = 12;
+const OF_NAMESPACE: usize = 16;
 
 /// The servers that wait for their turn, and those that have it.
 #[derive(Default)]
