@@ -41,16 +41,21 @@ async fn serve(
     Ok(Response::new(Full::from(answer.to_string()).map_err(BoxError::from).boxed_unsync()))
 }
 
+/// Returns the watches and the writer of an operator that leads, once the watches have read everything.
+async fn leading(client: Client) -> (Watches, Writer) {
+    let watches = Watches::start(&client, BTreeSet::new(), false);
+    watches.cache_sync.settled().await;
+    let leadership = Leadership::default();
+    leadership.set(Some(Instant::now() + Duration::from_secs(600)));
+    (watches, Writer::new(client, leadership, Liveness::default().pulse("plans")))
+}
+
 #[tokio::test]
 async fn what_somebody_else_has_is_asked_for_less_and_less_often() {
     let asked = Arc::<AtomicUsize>::default();
     let counted = Arc::clone(&asked);
     let client = Client::new(tower::service_fn(move |request| serve(request, Arc::clone(&counted))), "mcp");
-    let watches = Watches::start(&client, BTreeSet::new(), false);
-    watches.cache_sync.settled().await;
-    let leadership = Leadership::default();
-    leadership.set(Some(Instant::now() + Duration::from_secs(600)));
-    let writer = Writer::new(client, leadership, Liveness::default().pulse("plans"));
+    let (watches, writer) = leading(client).await;
     let owner = Owner::gateway(ObjectKey::new("mcp", "main"), "u");
     let mut owned = OwnedObjects::default();
     let round = async |owned: &mut OwnedObjects, expected: usize| {
@@ -110,11 +115,7 @@ async fn what_should_not_be_there_is_deleted_where_it_is_ours() {
     let written = Arc::<Mutex<Vec<_>>>::default();
     let noted = Arc::clone(&written);
     let client = Client::new(tower::service_fn(move |request| serve_owned(request, Arc::clone(&noted))), "mcp");
-    let watches = Watches::start(&client, BTreeSet::new(), false);
-    watches.cache_sync.settled().await;
-    let leadership = Leadership::default();
-    leadership.set(Some(Instant::now() + Duration::from_secs(600)));
-    let writer = Writer::new(client, leadership, Liveness::default().pulse("plans"));
+    let (watches, writer) = leading(client).await;
     let owner = Owner::gateway(ObjectKey::new("mcp", "main"), "u");
     let nothing = Desired { account: None, role: None, binding: None, workload: None };
     OwnedObjects::default().apply(&writer, &watches, &owner, &nothing).await.unwrap();
