@@ -55,6 +55,12 @@ methods! {
     ListTemplates = "resources/templates/list",
     /// `resources/read`: reads a resource.
     ReadResource = "resources/read",
+    /// `sampling/createMessage`: a server asks the client for an answer of its model.
+    CreateMessage = "sampling/createMessage",
+    /// `elicitation/create`: a server asks the user of the client for input.
+    Elicit = "elicitation/create",
+    /// `roots/list`: a server asks for the folders that the client works in.
+    ListRoots = "roots/list",
 }
 
 /// The member of `params` that names the item that a request is about.
@@ -67,14 +73,21 @@ pub enum ItemParam {
 }
 
 impl Method {
-    /// Whether the versions of this era have the method.
+    /// Whether clients of this era send the method. In the modern era servers do not send requests: they ask for input
+    /// in a result instead (MCP 2026-07-28, multi-round-trip requests).
     pub const fn is_of(self, era: Era) -> bool {
         match self {
             Self::Initialize | Self::Ping | Self::SetLogLevel => matches!(era, Era::Legacy),
             Self::Discover => matches!(era, Era::Modern),
             Self::ListTools | Self::ListPrompts | Self::ListResources | Self::ListTemplates => true,
             Self::CallTool | Self::GetPrompt | Self::ReadResource => true,
+            Self::CreateMessage | Self::Elicit | Self::ListRoots => false,
         }
+    }
+
+    /// Whether servers ask this of clients, during a request of the client.
+    pub const fn is_question(self) -> bool {
+        matches!(self, Self::CreateMessage | Self::Elicit | Self::ListRoots)
     }
 
     /// Returns which parameter names the item of a request; `None` if a request is about no single item.
@@ -84,6 +97,7 @@ impl Method {
             Self::ReadResource => Some(ItemParam::Uri),
             Self::Initialize | Self::Discover | Self::Ping | Self::SetLogLevel => None,
             Self::ListTools | Self::ListPrompts | Self::ListResources | Self::ListTemplates => None,
+            Self::CreateMessage | Self::Elicit | Self::ListRoots => None,
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod plan;
 pub mod plugin;
 pub mod ports;
 pub mod problem;
+pub mod question;
 pub mod quoted;
 pub mod raw;
 pub mod reason;

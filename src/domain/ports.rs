@@ -16,6 +16,7 @@ use super::ids::ObjectKey;
 use super::item::Listed;
 use super::plan::{PluginPlan, Runtime};
 use super::plugin::{Failure, Input, Ran};
+use super::question::Question;
 use super::record::{CallRecord, PluginExecution};
 use super::sandbox::SandboxState;
 use super::secret::{NoSecret, SecretText};
@@ -105,7 +106,7 @@ pub trait Host: Send + Sync {
     fn call_tool<'a>(&'a self, tool: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a>;
 }
 
-/// The future answer to a tool call.
+/// The future answer to a request.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
 
 /// The progress of a plugin (MCP, `notifications/progress`).
@@ -208,6 +209,11 @@ pub trait CallUpstream: Send + Sync + 'static {
     /// Sends a tool call. Notifications that the server sends meanwhile go to `client`.
     async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError>;
 
+    /// Closes the connections that are for the client of this session alone.
+    fn forget_client(&self, session: &str) {
+        let _ = session;
+    }
+
     /// Waits for the next event that an upstream reports on its own. Only one task can call this at a time.
     async fn next_event(&self) -> UpstreamEvent;
 
@@ -219,7 +225,7 @@ pub trait CallUpstream: Send + Sync + 'static {
     async fn abort(&self);
 }
 
-/// The channel through which a client receives notifications while its call runs.
+/// The channel to a client while its call runs: what the server sends it, and what the server asks it.
 pub trait ToClient: Send + Sync {
     /// Forwards one `notifications/progress` of the call. `params` are its parameters, without `progressToken`.
     fn progress(&self, params: Box<RawValue>);
@@ -227,6 +233,12 @@ pub trait ToClient: Send + Sync {
     /// Forwards one `notifications/message` that the server sent during the call. `params` are its parameters.
     fn message(&self, params: Box<RawValue>) {
         drop(params);
+    }
+
+    /// Asks the client a question of the server and waits for the answer. Dropping the future withdraws the question.
+    /// By default the client answers no questions.
+    fn ask(&self, question: Question) -> Answering<'_> {
+        Box::pin(std::future::ready(question.refused("this client offers no such method")))
     }
 }
 

@@ -11,6 +11,7 @@ use super::ids::ObjectKey;
 use super::log_level::LogLevel;
 use super::plan::UpstreamPlan;
 use super::plugin::cut;
+use super::question::ClientCapabilities;
 use super::secret::{Mask, SecretText};
 use super::version::Era;
 
@@ -89,6 +90,20 @@ pub struct OutCall {
     pub timeout: Duration,
     /// Whether each progress notification of the server restarts the timeout.
     pub extend_on_progress: bool,
+    /// The client that the server may ask during the call.
+    pub client: ClientKey,
+    /// Whether a Guard checks the answer. A question that may belong to several calls is put to the client of one that is
+    /// guarded, if there is one.
+    pub guarded: bool,
+}
+
+/// What tells the connections to a server with sessions apart: what its client answers, and who that is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ClientKey {
+    /// The questions that the client answers.
+    pub capabilities: ClientCapabilities,
+    /// The id of the client's session; empty if it has none.
+    pub session: String,
 }
 
 /// An answer of a server, unchanged.

@@ -13,6 +13,11 @@ pub const BATCH_VERSION: &str = LEGACY_VERSIONS[2];
 /// A version that the gateway recognises but does not support, because servers of that version use HTTP+SSE.
 pub const UNSPOKEN_VERSION: &str = "2024-11-05";
 
+/// Whether clients of this version understand an event without data at the beginning of a stream (MCP 2025-11-25).
+pub fn has_primed_streams(version: &str) -> bool {
+    version == LEGACY_VERSIONS[0]
+}
+
 /// Whether this is a version of MCP, which is a date, that is newer than all that the gateway knows.
 pub fn is_to_come(version: &str) -> bool {
     let is_date = version.len() == MODERN_VERSION.len()

@@ -7,6 +7,7 @@
 
 pub mod access;
 pub mod calls;
+pub mod exchange;
 mod list;
 pub mod plan;
 mod readiness;
@@ -134,6 +135,13 @@ impl Engine {
     pub fn expire_sessions(&self) {
         let idle_ms = u64::from(self.snapshot().plan().gateway.session_idle_seconds) * 1000;
         self.state.sessions.sweep(self.clock.unix_millis(), idle_ms);
+        self.metrics.sessions(self.state.sessions.count());
+    }
+
+    /// Ends a session at the request of its client.
+    pub fn end_session(&self, id: &str) {
+        self.state.sessions.delete(id);
+        self.upstreams.forget_client(id);
         self.metrics.sessions(self.state.sessions.count());
     }
 

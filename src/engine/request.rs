@@ -10,6 +10,7 @@ use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 use crate::domain::mirror::Mirrored;
 use crate::domain::ports::ToClient;
+use crate::domain::question::ClientCapabilities;
 use crate::domain::route::Route;
 use crate::domain::rpc::RpcError;
 use crate::domain::version::Era;
@@ -26,6 +27,8 @@ pub struct Caller {
     pub principal: String,
     /// The id of the session; empty in the modern era, because it has no sessions.
     pub session: String,
+    /// The questions of servers that the client answers.
+    pub capabilities: ClientCapabilities,
     /// Counts the calls of the session, principal or address.
     pub tracker: Arc<Tracker>,
     /// Whether `tracker` counts by address. Many clients can share an address (behind an ingress, all of them do), so

@@ -19,7 +19,19 @@ pub const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 /// Renders one message as a server-sent event. If the JSON has several lines, each becomes a `data` field.
 pub fn event(message: &str) -> Bytes {
-    let mut text = String::with_capacity(message.len() + 24);
+    rendered(String::with_capacity(message.len() + 24), message)
+}
+
+/// Like [`event`], with an id, which has no newlines.
+pub fn event_with_id(id: &str, message: &str) -> Bytes {
+    let mut text = String::with_capacity(message.len() + id.len() + 30);
+    text.push_str("id: ");
+    text.push_str(id);
+    text.push('\n');
+    rendered(text, message)
+}
+
+fn rendered(mut text: String, message: &str) -> Bytes {
     text.push_str("event: message\n");
     for line in message.split(['\n', '\r']) {
         text.push_str("data: ");
@@ -64,5 +76,6 @@ mod tests {
     #[test]
     fn a_message_over_lines_is_one_event() {
         assert_eq!(&event("{\n\"a\":1}")[..], b"event: message\ndata: {\ndata: \"a\":1}\n\n");
+        assert_eq!(&event_with_id("a.1", "{}")[..], b"id: a.1\nevent: message\ndata: {}\n\n");
     }
 }

@@ -9,6 +9,8 @@ mod event_queue;
 mod handshake;
 mod list_reader;
 mod metrics;
+mod own_connections;
+mod questions;
 mod request_failure;
 mod server;
 mod server_connection;
@@ -133,6 +135,10 @@ impl CallUpstream for Upstreams {
 
     async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
         self.find(target)?.call(&call, client).await
+    }
+
+    fn forget_client(&self, session: &str) {
+        self.known.load().values().flatten().for_each(|server| server.forget_client(session));
     }
 
     async fn next_event(&self) -> UpstreamEvent {

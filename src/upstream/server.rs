@@ -1,4 +1,4 @@
-//! One upstream: its target, and the one connection that its calls share.
+//! One upstream: its target, the connection that its calls share, and the connections that are for one client each.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -11,12 +11,13 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::item::{ItemKind, Listed};
 use crate::domain::plan::TransportPlan;
 use crate::domain::ports::ToClient;
-use crate::domain::upstream::{Answer, FIRST_START, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{Answer, ClientKey, FIRST_START, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 
 use super::context::UpstreamContext;
 use super::handshake::speaks_still;
 use super::list_reader::ListReader;
+use super::own_connections::OwnConnections;
 use super::request_failure::RequestFailure;
 use super::server_connection::ServerConnection;
 use super::slot::{ConnectionUse, Purpose, Slot};
@@ -26,13 +27,17 @@ use super::wire::McpRequest;
 
 /// The upper limit of all request timeouts.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long the connection of one client stays open without a call, at most.
+const OWN_IDLE: Duration = Duration::from_secs(10 * 60);
 /// The shortest time between two checks for an idle connection.
 const SHORTEST_LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(super) struct Server {
     plan: Arc<Connector>,
+    /// The connection that is shared by lists, probes and the calls of clients that answer no questions.
     slot: Arc<Slot>,
+    own: OwnConnections,
 }
 
 /// Opens the connections of one upstream.
@@ -70,7 +75,7 @@ impl Server {
         };
         let (target, shared) = (Arc::clone(target), Arc::clone(shared));
         let plan = Connector { target, method, shared, era: Mutex::default(), connected: Mutex::default() };
-        Self { plan: Arc::new(plan), slot: Arc::default() }
+        Self { plan: Arc::new(plan), slot: Arc::default(), own: OwnConnections::default() }
     }
 
     /// Whether this server's connection fits the target. Only the parts of the plan that concern the connection are
@@ -104,14 +109,14 @@ impl Server {
                 return Ok(Probed::Up(lease.facts().clone()));
             }
             Ok(_) | Err(RequestFailure::Refused(_) | RequestFailure::Final(UpstreamError::Protocol(_))) => {
-                self.renounce(&lease)
+                self.renounce(&self.slot, &lease)
             }
             Err(RequestFailure::Stale(_)) => {}
             Err(RequestFailure::Final(error)) => {
                 if matches!(error, UpstreamError::Timeout(_)) && lease.is_process() && !lease.is_sole() {
                     return Ok(Probed::Busy);
                 }
-                self.renounce(&lease);
+                self.renounce(&self.slot, &lease);
                 return Err(error);
             }
         }
@@ -120,18 +125,18 @@ impl Server {
     }
 
     async fn connected(&self) -> Result<Probed, UpstreamError> {
-        Ok(Probed::Up(self.lease(Purpose::Care, true).await?.facts().clone()))
+        Ok(Probed::Up(self.lease(&self.slot, None, Purpose::Care, true).await?.facts().clone()))
     }
 
     /// Stops new requests from using the connection, and makes the next handshake determine the era again.
-    fn renounce(&self, lease: &ConnectionUse) {
-        self.slot.discard(lease);
+    fn renounce(&self, slot: &Slot, lease: &ConnectionUse) {
+        slot.discard(lease);
         *lock(&self.plan.era) = None;
     }
 
     /// Reads all pages of the server's lists.
     pub(super) async fn list(&self, limit: Duration) -> Result<Listed, UpstreamError> {
-        let lease = self.lease(Purpose::Care, false).await?;
+        let lease = self.lease(&self.slot, None, Purpose::Care, false).await?;
         if !lease.facts().has_tools {
             return Ok(Listed::default());
         }
@@ -150,7 +155,8 @@ impl Server {
     }
 
     pub(super) async fn call(&self, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
-        let to = (call.wants_progress || call.log_level.is_some()).then_some(client);
+        let may_be_asked = !call.client.capabilities.is_empty();
+        let to = (call.wants_progress || call.log_level.is_some() || may_be_asked).then_some(client);
         let (answer, _lease) = self.ask(McpRequest::CallTool(call), Purpose::Call, to, call.timeout).await?;
         match &answer {
             // Clients cannot read a result that is not an object.
@@ -166,7 +172,34 @@ impl Server {
 
     /// Refuses new calls, waits up to `patience` for those in flight, and ends the connection.
     pub(super) async fn close(&self, patience: Duration) {
-        self.slot.close(patience).await;
+        let own = self.own.close();
+        let closing = own.iter().chain([&self.slot]).map(|slot| slot.close(patience));
+        futures_util::future::join_all(closing).await;
+    }
+
+    /// Closes the connections that are for the client of this session alone.
+    pub(super) fn forget_client(&self, session: &str) {
+        self.own.forget(session);
+    }
+
+    /// Returns the slot to send a request over. A client that answers questions has a connection of its own to a legacy
+    /// server over HTTP, because `initialize` says for the whole connection what may be asked, and answers of one
+    /// client must not reach the call of another.
+    async fn slot_for(&self, request: &McpRequest<'_>) -> Result<Arc<Slot>, UpstreamError> {
+        let shared = || Ok(Arc::clone(&self.slot));
+        let (McpRequest::CallTool(call), ConnectMethod::Http(_)) = (request, &self.plan.method) else {
+            return shared();
+        };
+        if call.client.capabilities.is_empty() || call.client.session.is_empty() {
+            return shared();
+        }
+        let known = *lock(&self.plan.era);
+        let era = match known {
+            Some(era) => era,
+            None => self.lease(&self.slot, None, Purpose::Call, false).await?.facts().era,
+        };
+        let own = if era == Era::Legacy { self.own.slot(&call.client) } else { None };
+        own.map_or_else(shared, Ok)
     }
 
     /// Sends a request and waits for its answer. `limit` includes the time to connect. If the request was not executed,
@@ -181,19 +214,16 @@ impl Server {
     ) -> Result<(Answer, ConnectionUse), UpstreamError> {
         let limit = limit.min(LONGEST);
         let deadline = Instant::now() + limit;
+        let late = || UpstreamError::Connect(format!("not connected within the {limit:?} of the request"));
         let mut again = true;
         loop {
-            let lease = match self.slot.current(purpose) {
-                Some(lease) => lease,
-                None => tokio::time::timeout_at(deadline, self.lease(purpose, false)).await.unwrap_or_else(|_| {
-                    Err(UpstreamError::Connect(format!("not connected within the {limit:?} of the request")))
-                })?,
-            };
+            let connecting = tokio::time::timeout_at(deadline, self.connection_for(&request, purpose));
+            let (slot, lease) = connecting.await.unwrap_or_else(|_| Err(late()))?;
             match lease.ask(request, to, deadline - Instant::now()).await {
                 Ok(answer) => return Ok((answer, lease)),
                 Err(RequestFailure::Refused(refusal)) => {
                     if refusal.ends_connection() {
-                        self.renounce(&lease);
+                        self.renounce(&slot, &lease);
                     }
                     if !(refusal.may_be_sent_again() && std::mem::take(&mut again)) {
                         return Err(refusal.into());
@@ -206,16 +236,47 @@ impl Server {
         }
     }
 
-    async fn lease(&self, purpose: Purpose, insist: bool) -> Result<ConnectionUse, UpstreamError> {
-        let connect = || Arc::clone(&self.plan).connect(Arc::downgrade(&self.slot));
-        self.slot.lease(&self.plan.shared.tasks, purpose, insist, connect).await
+    /// Returns a use of the connection to send a request over, and its slot.
+    async fn connection_for(
+        &self,
+        request: &McpRequest<'_>,
+        purpose: Purpose,
+    ) -> Result<(Arc<Slot>, ConnectionUse), UpstreamError> {
+        let slot = self.slot_for(request).await?;
+        let lease = match slot.current(purpose) {
+            Some(lease) => lease,
+            None => {
+                let of = if Arc::ptr_eq(&slot, &self.slot) { None } else { request.client() };
+                self.lease(&slot, of, purpose, false).await?
+            }
+        };
+        Ok((slot, lease))
+    }
+
+    /// Returns a use of the connection in `slot`, which is for the client `of`, or for all if that is `None`.
+    async fn lease(
+        &self,
+        slot: &Arc<Slot>,
+        of: Option<&ClientKey>,
+        purpose: Purpose,
+        insist: bool,
+    ) -> Result<ConnectionUse, UpstreamError> {
+        let connect = || Arc::clone(&self.plan).connect(Arc::downgrade(slot), of.cloned());
+        slot.lease(&self.plan.shared.tasks, purpose, insist, connect).await
     }
 }
 
 impl Connector {
-    async fn connect(self: Arc<Self>, slot: Weak<Slot>) -> Result<ServerConnection, UpstreamError> {
+    async fn connect(
+        self: Arc<Self>,
+        slot: Weak<Slot>,
+        of: Option<ClientKey>,
+    ) -> Result<ServerConnection, UpstreamError> {
         let before = *lock(&self.era);
-        let made = self.open(before, &slot).await;
+        let made = self.open(before, &slot, of.as_ref()).await;
+        if of.is_some() {
+            return made.map_err(|error| error.masked(&self.target.mask()));
+        }
         *lock(&self.era) = made.as_ref().ok().map(|link| link.facts().era);
         let link = made.map_err(|error| error.masked(&self.target.mask()))?;
         let facts = link.facts();
@@ -228,7 +289,12 @@ impl Connector {
         Ok(link)
     }
 
-    async fn open(&self, before: Option<Era>, slot: &Weak<Slot>) -> Result<ServerConnection, UpstreamError> {
+    async fn open(
+        &self,
+        before: Option<Era>,
+        slot: &Weak<Slot>,
+        of: Option<&ClientKey>,
+    ) -> Result<ServerConnection, UpstreamError> {
         let limit = Duration::from_millis(u64::from(self.target.plan.connect_timeout_ms));
         let link = match &self.method {
             ConnectMethod::None(error) => return Err(error.clone()),
@@ -237,10 +303,11 @@ impl Connector {
                 ServerConnection::Process(ServerProcess::connect(&self.target, &self.shared, before, limit).await?)
             }
             ConnectMethod::Http(endpoint) => {
-                ServerConnection::Http(HttpSession::connect(endpoint, before, limit).await?)
+                ServerConnection::Http(HttpSession::connect(endpoint, before, limit, of).await?)
             }
         };
         let idle = Duration::from_millis(u64::from(self.target.plan.idle_timeout_ms));
+        let idle = if of.is_some() && (idle.is_zero() || idle > OWN_IDLE) { OWN_IDLE } else { idle };
         let holds_something = link.is_process() || link.facts().era == Era::Legacy;
         if holds_something && !idle.is_zero() {
             self.shared.tasks.spawn(end_when_idle(slot.clone(), link.ended(), idle));

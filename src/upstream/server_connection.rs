@@ -1,6 +1,6 @@
 //! One connection to a server, over any transport.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::item::Listed;
-use crate::domain::ports::ToClient;
+use crate::domain::ports::{Answering, ToClient};
+use crate::domain::question::Question;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 
 use super::request_failure::RequestFailure;
@@ -70,7 +71,7 @@ impl ServerConnection {
     }
 
     /// Sends a request and waits for its answer. Waits for at most `limit`, counted from now or, if progress extends
-    /// the timeout of the request, from the last progress. If this future is dropped before the answer arrives, the
+    /// the timeout of the request, from the last progress. The time in which the client is asked something does not count. If this future is dropped before the answer arrives, the
     /// request is cancelled at the server, unless it is `initialize` or `server/discover`.
     pub(super) async fn ask(
         &self,
@@ -92,7 +93,7 @@ impl ServerConnection {
             if let Ok(answer) = tokio::time::timeout_at(until, &mut answered).await {
                 return answer;
             }
-            let extended = patience.as_ref().filter(|_| request.extends_on_progress()).map(Patience::until);
+            let extended = patience.as_ref().map(|patience| patience.until(request.extends_on_progress()));
             match extended {
                 Some(later) if later > until => until = later,
                 _ => return Err(RequestFailure::Final(UpstreamError::Timeout(limit))),
@@ -101,31 +102,78 @@ impl ServerConnection {
     }
 }
 
-/// Passes notifications on to the client, and records when the request would time out if the time were counted from the
-/// last progress.
+/// Passes notifications and questions on to the client, and records when the request would time out.
 struct Patience<'a> {
     client: &'a dyn ToClient,
     limit: Duration,
-    until: Mutex<Instant>,
+    state: Mutex<PatienceState>,
+}
+
+struct PatienceState {
+    /// When the request times out, if progress does not extend that.
+    until: Instant,
+    /// When the request times out, if progress extends that.
+    until_of_progress: Instant,
+    /// The number of questions that the client has not answered.
+    open: u32,
 }
 
 impl<'a> Patience<'a> {
     fn new(client: &'a dyn ToClient, limit: Duration) -> Self {
-        Self { client, limit, until: Mutex::new(Instant::now() + limit) }
+        let until = Instant::now() + limit;
+        Self { client, limit, state: Mutex::new(PatienceState { until, until_of_progress: until, open: 0 }) }
     }
 
-    fn until(&self) -> Instant {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    /// When the request times out, as it looks now.
+    fn until(&self, extended: bool) -> Instant {
+        let state = self.lock();
+        match (state.open, extended) {
+            (0, false) => state.until,
+            (0, true) => state.until_of_progress,
+            _ => Instant::now() + self.limit,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PatienceState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question that waits for the client. When it is answered or withdrawn, the time of the request begins anew.
+struct OpenQuestion<'a>(&'a Patience<'a>);
+
+impl<'a> OpenQuestion<'a> {
+    fn new(patience: &'a Patience<'a>) -> Self {
+        patience.lock().open += 1;
+        Self(patience)
+    }
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        let until = Instant::now() + self.0.limit;
+        let mut state = self.0.lock();
+        state.open -= 1;
+        (state.until, state.until_of_progress) = (until, until);
     }
 }
 
 impl ToClient for Patience<'_> {
     fn progress(&self, params: Box<RawValue>) {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + self.limit;
+        self.lock().until_of_progress = Instant::now() + self.limit;
         self.client.progress(params);
     }
 
     fn message(&self, params: Box<RawValue>) {
         self.client.message(params);
+    }
+
+    fn ask(&self, question: Question) -> Answering<'_> {
+        let open = OpenQuestion::new(self);
+        Box::pin(async move {
+            let answer = self.client.ask(question).await;
+            drop(open);
+            answer
+        })
     }
 }

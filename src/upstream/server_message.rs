@@ -20,6 +20,7 @@ pub(super) enum ServerMessage<'a> {
     Request {
         id: &'a RawValue,
         method: Cow<'a, str>,
+        params: Option<&'a RawValue>,
     },
     Notification {
         notice: Notice,
@@ -80,7 +81,7 @@ fn understood<'a>(members: &MessageMembers<'a>) -> Result<ServerMessage<'a>, &'s
         let JsonString(method) =
             serde_json::from_str(method.get()).map_err(|_| "the method of a message is not a string")?;
         return Ok(match id.value {
-            Some(id) => ServerMessage::Request { id, method },
+            Some(id) => ServerMessage::Request { id, method, params: params.value },
             None => ServerMessage::Notification { notice: Notice::of(&method), params: params.value },
         });
     }

@@ -141,6 +141,15 @@ impl Slot {
         matches!(*self.lock(), SlotState::Resting)
     }
 
+    /// Whether there is a connection, or one is being made.
+    pub(super) fn is_in_use(&self) -> bool {
+        match &*self.lock() {
+            SlotState::Up(live) => live.link.is_open(),
+            SlotState::Connecting(outcome) => outcome.has_changed().is_ok(),
+            SlotState::Empty | SlotState::Resting | SlotState::Failed(..) | SlotState::Closed => false,
+        }
+    }
+
     /// Stops new requests from using this connection. The connection is closed when the requests that use it now have
     /// ended.
     pub(super) fn discard(&self, lease: &ConnectionUse) {

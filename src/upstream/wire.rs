@@ -7,8 +7,9 @@ use serde_json::value::RawValue;
 use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
-use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure};
-use crate::domain::upstream::OutCall;
+use crate::domain::question::ClientCapabilities;
+use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure, success};
+use crate::domain::upstream::{Answer, ClientKey, OutCall};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 
 /// How many bytes a message may have in addition to its result: JSON-RPC members, ids, white space.
@@ -16,25 +17,28 @@ pub(super) const ENVELOPE: u64 = 1024;
 
 const CLIENT_INFO: &str = concat!(r#"{"name":"hawsepipe","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
-/// The `_meta` members of every modern request (MCP 2026-07-28, per-request protocol fields). They declare no
-/// capabilities of the gateway, so servers must not send it requests.
+/// The `_meta` members of every modern request (MCP 2026-07-28, per-request protocol fields), up to the value of the
+/// client's capabilities.
 static MODERN_META: LazyLock<String> = LazyLock::new(|| {
     let version = format!(r#""io.modelcontextprotocol/protocolVersion":"{MODERN_VERSION}""#);
     let client = format!(r#""io.modelcontextprotocol/clientInfo":{CLIENT_INFO}"#);
-    format!(r#"{version},{client},"io.modelcontextprotocol/clientCapabilities":{{}}"#)
+    format!(r#"{version},{client},"io.modelcontextprotocol/clientCapabilities":"#)
 });
 
-/// The parameters of `initialize`. They offer the newest legacy version.
-static INITIALIZE_PARAMS: LazyLock<String> = LazyLock::new(|| {
-    format!(r#""protocolVersion":"{}","capabilities":{{}},"clientInfo":{CLIENT_INFO}"#, LEGACY_VERSIONS[0])
-});
+/// Returns the parameters of `initialize`. They offer the newest legacy version, and the capabilities of the client that
+/// the connection is for.
+fn initialize_params(capabilities: ClientCapabilities) -> String {
+    let (version, capabilities) = (LEGACY_VERSIONS[0], capabilities.to_json());
+    format!(r#""protocolVersion":"{version}","capabilities":{capabilities},"clientInfo":{CLIENT_INFO}"#)
+}
 
 /// The notification that ends a legacy handshake.
 pub(super) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum McpRequest<'a> {
-    Initialize,
+    /// `initialize`, with the capabilities of the client that the connection is for.
+    Initialize(ClientCapabilities),
     Discover,
     /// `ping`, which exists only in the legacy era.
     Ping,
@@ -46,7 +50,7 @@ pub(super) enum McpRequest<'a> {
 impl McpRequest<'_> {
     pub(super) fn method(&self) -> Method {
         match self {
-            Self::Initialize => Method::Initialize,
+            Self::Initialize(_) => Method::Initialize,
             Self::Discover => Method::Discover,
             Self::Ping => Method::Ping,
             Self::List(kind, _) => kind.listed_by(),
@@ -54,9 +58,14 @@ impl McpRequest<'_> {
         }
     }
 
+    /// The client that the request is of; `None` for the gateway's own requests.
+    pub(super) fn client(&self) -> Option<&ClientKey> {
+        if let Self::CallTool(call) = self { Some(&call.client) } else { None }
+    }
+
     /// Whether the request may be cancelled. The requests of a handshake may not be.
     pub(super) fn may_be_cancelled(&self) -> bool {
-        !matches!(self, Self::Initialize | Self::Discover)
+        !matches!(self, Self::Initialize(_) | Self::Discover)
     }
 
     /// Whether progress restarts the timeout of the request.
@@ -73,7 +82,7 @@ impl McpRequest<'_> {
         text.extend_from_slice(self.method().as_str().as_bytes());
         text.extend_from_slice(br#"","params":{"#);
         match self {
-            Self::Initialize => text.extend_from_slice(INITIALIZE_PARAMS.as_bytes()),
+            Self::Initialize(capabilities) => text.extend_from_slice(initialize_params(*capabilities).as_bytes()),
             Self::Discover | Self::Ping | Self::List(_, None) => {}
             Self::List(_, Some(cursor)) => {
                 text.extend_from_slice(br#""cursor":"#);
@@ -93,10 +102,14 @@ impl McpRequest<'_> {
     }
 
     fn push_meta(&self, text: &mut Vec<u8>, era: Era, id: u64) {
-        let modern = era == Era::Modern && !matches!(self, Self::Initialize);
+        let modern = era == Era::Modern && !matches!(self, Self::Initialize(_));
         let (progress, log_level, meta): (bool, Option<LogLevel>, &[_]) = match self {
             Self::CallTool(call) => (call.wants_progress, call.log_level, &call.meta),
             _ => (false, None, &[]),
+        };
+        let capabilities = match self {
+            Self::CallTool(call) => call.client.capabilities,
+            _ => ClientCapabilities::default(),
         };
         if !modern && !progress && meta.is_empty() {
             return;
@@ -107,6 +120,7 @@ impl McpRequest<'_> {
         text.extend_from_slice(br#""_meta":{"#);
         if modern {
             text.extend_from_slice(MODERN_META.as_bytes());
+            text.extend_from_slice(capabilities.to_json().as_bytes());
             if let Some(level) = log_level {
                 text.extend_from_slice(br#","io.modelcontextprotocol/logLevel":"#);
                 text.extend_from_slice(level.as_json().as_bytes());
@@ -162,13 +176,22 @@ pub(super) fn cancelled(id: u64) -> String {
     )
 }
 
-/// Returns the answer to a request that the server sent: `{}` for a ping, an error for anything else. `id` is raw JSON.
+/// Returns the answer to a request that the server sent and that no client is asked: `{}` for a ping, an error for
+/// anything else. `id` is raw JSON.
 pub(super) fn reply(id: &RawValue, method: &str) -> String {
-    if method == "ping" {
+    if method == Method::Ping.as_str() {
         return format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id.get());
     }
     let error = RpcError::new(METHOD_NOT_FOUND, "this client offers no such method");
     failure(id.get(), &crate::domain::raw::to_raw(&error))
+}
+
+/// Returns the answer of a client to a question of the server. `id` is raw JSON.
+pub(super) fn answer(id: &RawValue, answer: &Answer) -> String {
+    match answer {
+        Answer::Result(result) => success(id.get(), result),
+        Answer::Error(error) => failure(id.get(), error),
+    }
 }
 
 #[cfg(test)]
@@ -190,6 +213,8 @@ mod tests {
             log_level: Some(LogLevel::Warning),
             timeout: Duration::from_secs(1),
             extend_on_progress: true,
+            client: ClientKey::default(),
+            guarded: false,
         }
     }
 
@@ -229,7 +254,8 @@ mod tests {
             text(McpRequest::List(ItemKind::Tool, Some("a\"b")), Era::Legacy),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"a\"b"}}"#
         );
-        let value: serde_json::Value = serde_json::from_str(&text(McpRequest::Initialize, Era::Legacy)).unwrap();
+        let value: serde_json::Value =
+            serde_json::from_str(&text(McpRequest::Initialize(ClientCapabilities::default()), Era::Legacy)).unwrap();
         assert_eq!(value["params"]["protocolVersion"], LEGACY_VERSIONS[0]);
     }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use serde_json::value::RawValue;
 
+use super::client_sender::WantedNotices;
 use super::envelope::{EnvelopeMeta, Params};
-use super::outbox::WantedNotices;
 use crate::domain::mirror::Mirrored;
+use crate::domain::question::ClientCapabilities;
 use crate::domain::rpc::RpcError;
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 use crate::engine::access::session::Session;
@@ -37,11 +38,12 @@ impl<'a> Client<'a> {
 
     pub(super) fn caller(&self, engine: &Engine) -> Caller {
         match self {
-            Self::Modern { peer, .. } => Caller {
+            Self::Modern { peer, meta, .. } => Caller {
                 era: Era::Modern,
                 version: MODERN_VERSION,
                 principal: ANONYMOUS.to_owned(),
                 session: String::new(),
+                capabilities: ClientCapabilities::read(meta.client_capabilities),
                 tracker: engine.sessions().addresses().of(*peer),
                 by_address: true,
             },
@@ -50,10 +52,16 @@ impl<'a> Client<'a> {
                 version: LEGACY_VERSIONS.into_iter().find(|version| *version == session.version).unwrap_or_default(),
                 principal: ANONYMOUS.to_owned(),
                 session: session.id.clone(),
+                capabilities: session.capabilities,
                 tracker: Arc::clone(&session.tracker),
                 by_address: false,
             },
         }
+    }
+
+    /// The session of the client; `None` in the modern era.
+    pub(super) fn session(&self) -> Option<&'a Arc<Session>> {
+        if let Self::Legacy(session) = self { Some(session) } else { None }
     }
 
     /// Returns which notifications the client wants during a request with these parameters.

@@ -5,9 +5,9 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::client::Client;
+use super::client_sender::{ClientSender, WantedNotices};
 use super::envelope::{Params, object, text};
 use super::gate::{Gate, PathEndpoint};
-use super::outbox::{Outbox, OutboxSender, WantedNotices};
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
 use crate::domain::mirror::Mirrored;
@@ -15,6 +15,7 @@ use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, RpcError};
 use crate::domain::version::{Era, MODERN_VERSIONS};
 use crate::engine::access::session::Session;
+use crate::engine::exchange::Exchange;
 use crate::engine::{CallRequest, Reply};
 
 /// The name that the gateway reports to clients.
@@ -31,7 +32,7 @@ pub(super) struct ClientRequest<'a> {
     pub(super) id: &'a str,
     pub(super) method: &'a str,
     pub(super) params: &'a Params<'a>,
-    pub(super) outbox: &'a Outbox,
+    pub(super) exchange: &'a Exchange,
 }
 
 /// The result of `tools/list`. In the modern era, the result also says for how long and by whom it may be cached.
@@ -99,8 +100,8 @@ impl ClientRequest<'_> {
     }
 
     async fn call_tool(&self) -> Reply {
-        let Self { gate, params, outbox, client, .. } = self;
-        let wanted = if outbox.is_read() { client.wanted(params) } else { WantedNotices::default() };
+        let Self { gate, params, exchange, client, .. } = self;
+        let wanted = if exchange.is_read() { client.wanted(params) } else { WantedNotices::default() };
         let Some(name) = params.name.and_then(text) else { return invalid("`name` must be a tool's name") };
         if params.arguments.is_some_and(|arguments| object(arguments).is_none()) {
             return invalid("`arguments` must be an object");
@@ -115,8 +116,8 @@ impl ClientRequest<'_> {
             meta: params.meta,
             wants_progress: wanted.progress.is_some(),
             log_level: wanted.log_level,
-            client: &OutboxSender { wanted, outbox },
-            reservation: outbox.reservation(),
+            client: &ClientSender { wanted, exchange, session: client.session() },
+            reservation: exchange.reservation(),
             check_mirrored: Some(&check_mirrored),
             within: None,
         };

@@ -9,6 +9,7 @@ use crate::domain::json::{Pointer, doubled_key};
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::ItemParam;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError, too_deep};
+use crate::domain::upstream::Answer;
 
 /// The maximum length of a request id, in bytes of JSON.
 const MAX_ID: usize = 1024;
@@ -47,8 +48,12 @@ pub(super) enum ClientMessage<'a> {
         method: Cow<'a, str>,
         params: Params<'a>,
     },
-    /// An answer, which is ignored, because the gateway sends no requests to clients.
-    Answer,
+    /// An answer to a question of a server.
+    Answer {
+        /// The id of the question as raw JSON; `null` if the answer has none.
+        id: &'a str,
+        answer: Answer,
+    },
 }
 
 /// The members of `params` that the gateway reads, as raw JSON.
@@ -73,6 +78,8 @@ pub(super) struct Params<'a> {
     pub(super) protocol_version: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) client_info: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) capabilities: Option<&'a RawValue>,
 }
 
 /// The members of `_meta` that the gateway reads, as raw JSON.
@@ -130,8 +137,13 @@ impl<'a> ClientMessage<'a> {
             return Err(invalid(echo, "`jsonrpc` must be \"2.0\""));
         }
         let Some(method) = envelope.method else {
-            let is_answer = envelope.result.is_some() || envelope.error.is_some();
-            return if is_answer { Ok(Self::Answer) } else { Err(invalid(echo, "the message has no `method`")) };
+            let answer = match (envelope.result, envelope.error) {
+                (Some(result), None) => Answer::Result(result.to_owned()),
+                (None, Some(error)) => Answer::Error(error.to_owned()),
+                (Some(_), Some(_)) => return Err(invalid(echo, "the answer has a `result` and an `error`")),
+                (None, None) => return Err(invalid(echo, "the message has no `method`")),
+            };
+            return Ok(Self::Answer { id: echo, answer });
         };
         let method = text(method).ok_or_else(|| invalid(echo, "`method` must be a string"))?;
         let params = envelope.params.map_or_else(|| Ok(Params::default()), Params::read);

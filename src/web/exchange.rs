@@ -1,10 +1,10 @@
 //! Answers one POST: with a JSON body, or with an event stream if something has to be sent before the answer or the
-//! answer takes long.
+//! answer takes long. A stream of a session can be continued over another connection.
 
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
@@ -15,11 +15,12 @@ use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::gate::Gate;
-use super::outbox::Outbox;
 use super::response::RpcResponse;
-use crate::domain::version::Era;
+use crate::domain::version::{Era, has_primed_streams};
 use crate::engine::Engine;
-use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
+use crate::engine::access::session::Session;
+use crate::engine::exchange::{Exchange, Next};
+use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream, event_with_id, written};
 
 /// The future that handles one message.
 pub(super) struct RunningMessage {
@@ -74,69 +75,149 @@ impl Drop for OpenStream {
     }
 }
 
+/// The session of a POST, which is known once its message was read.
+pub(super) type SessionOfPost = OnceLock<Arc<Session>>;
+
 /// Answers with JSON. If the client accepts events, the answer becomes a stream when there is something to send before
 /// it, or when it takes a long time. An error that is found before the stream begins keeps its HTTP status.
 pub(super) async fn respond(
-    gate: &Gate,
+    gate: &Arc<Gate>,
     mut running: RunningMessage,
-    outbox: Arc<Outbox>,
-    accepts_events: bool,
+    exchange: Arc<Exchange>,
+    session: &SessionOfPost,
     era: Era,
 ) -> Response {
-    if !accepts_events {
+    if !exchange.is_read() {
         return running.await.into_response();
     }
+    let reader = exchange.attach();
     let mut answer = None;
     tokio::select! {
         biased;
         done = &mut running => answer = Some(done),
-        () = outbox.filled() => {}
+        _ = exchange.wait(reader, 0) => {}
         () = tokio::time::sleep(KEEP_ALIVE_EVERY) => {}
     }
-    let first = outbox.pop();
-    if let (Some(answer), None) = (answer.take_if(|_| first.is_none()), &first) {
+    if let Some(answer) = answer.take_if(|_| exchange.next(reader, 0) == Next::Pending) {
         return answer.into_response();
     }
+    let kept = session.get().map(|session| Kept::new(gate, session, &exchange));
+    let id = kept.as_ref().map(|kept| kept.id.clone());
+    let (finished, primes) = (Arc::clone(&exchange), session.get().is_some_and(|s| has_primed_streams(&s.version)));
     // From here on the call runs in its own task: a client that reads slowly or not at all must not delay the call,
     // which holds resources.
-    let running = answer.is_none().then(|| AbortOnDropHandle::new(tokio::spawn(running)));
-    let call = CallStream { first, running, outbox, answer, _open: OpenStream::new(&gate.engine, era) };
-    let events = stream::unfold(call, |mut call| async move {
-        let event = call.next().await?;
-        Some((Ok::<_, Infallible>(event), call))
+    let task = tokio::spawn(async move {
+        let answer = match answer {
+            Some(answer) => answer,
+            None => running.await,
+        };
+        finished.finish(answer.into_body().into());
+        drop(kept);
     });
-    event_stream(Body::from_stream(events))
+    let task = (era == Era::Modern).then(|| AbortOnDropHandle::new(task));
+    let open = OpenStream::new(&gate.engine, era);
+    CallStream { exchange, reader, after: 0, id, primes, _task: task, _open: open }.into_response()
 }
 
-/// The notifications of a call and, at the end, its answer.
+/// An exchange that the client of a session can come back to. Dropped when the exchange has ended.
+struct Kept {
+    gate: Arc<Gate>,
+    id: String,
+}
+
+impl Kept {
+    fn new(gate: &Arc<Gate>, session: &Session, exchange: &Arc<Exchange>) -> Self {
+        let id = gate.engine.sessions().exchanges().add(&session.id, exchange);
+        Self { gate: Arc::clone(gate), id }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let engine = &self.gate.engine;
+        engine.sessions().exchanges().ended(std::mem::take(&mut self.id), engine.now());
+    }
+}
+
+/// The stream of a call that its client comes back to.
+pub(super) struct CutStream {
+    exchange: Arc<Exchange>,
+    id: String,
+    after: u64,
+}
+
+/// The error of a stream that can no longer be continued, because what comes next is not kept.
+pub(super) struct Gone;
+
+impl CutStream {
+    /// Finds the stream whose last event that arrived has the id `last`. Returns `None` if that is not the id of an event
+    /// of a call.
+    pub(super) fn find(gate: &Gate, session: &Session, last: &str) -> Result<Option<Self>, Gone> {
+        let Some((id, after)) = last.split_once('.').filter(|(id, _)| id.len() == 32) else { return Ok(None) };
+        let Ok(after) = after.parse() else { return Ok(None) };
+        let exchange = gate.engine.sessions().exchanges().find(&session.id, id).ok_or(Gone)?;
+        Ok(Some(Self { exchange, id: id.to_owned(), after }))
+    }
+
+    /// Continues the stream over another connection. The stream over the one before ends.
+    pub(super) fn resume(self, gate: &Gate) -> Response {
+        let Self { exchange, id, after } = self;
+        let (reader, open) = (exchange.attach(), OpenStream::new(&gate.engine, Era::Legacy));
+        let stream = CallStream { exchange, reader, after, id: Some(id), primes: false, _task: None, _open: open };
+        stream.into_response()
+    }
+}
+
+/// The messages of a call and, at the end, its answer, from the message after `after` on.
 struct CallStream {
-    first: Option<String>,
-    /// `None` once the answer has arrived.
-    running: Option<AbortOnDropHandle<RpcResponse>>,
-    outbox: Arc<Outbox>,
-    answer: Option<RpcResponse>,
+    exchange: Arc<Exchange>,
+    reader: u64,
+    after: u64,
+    /// What the ids of events begin with; `None` if the stream cannot be continued.
+    id: Option<String>,
+    /// Whether the client understands an event without data, whose id it may come back with.
+    primes: bool,
+    _task: Option<AbortOnDropHandle<()>>,
     _open: OpenStream,
 }
 
 impl CallStream {
+    fn into_response(self) -> Response {
+        let events = stream::unfold(self, |mut call| async move {
+            let event = call.next().await?;
+            Some((Ok::<_, Infallible>(event), call))
+        });
+        event_stream(Body::from_stream(events))
+    }
+
     async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            if let Some(message) = self.first.take().or_else(|| self.outbox.pop()) {
-                return Some(event(&message));
-            }
-            if let Some(answer) = self.answer.take() {
-                return Some(answer.into_event());
-            }
-            let running = self.running.as_mut()?;
-            tokio::select! {
-                biased;
-                answer = running => {
-                    self.running = None;
-                    self.answer = answer.ok();
+        tokio::select! {
+            biased;
+            next = self.exchange.wait(self.reader, self.after) => match next {
+                Next::Message(number, message) => Some(self.event(number, &message)),
+                Next::Answer(number, answer) => {
+                    Some(written(self.event(number, &answer), Some(Arc::clone(self.exchange.reservation()))))
                 }
-                () = self.outbox.filled() => {}
-                () = tokio::time::sleep(KEEP_ALIVE_EVERY) => return Some(KEEP_ALIVE),
-            }
+                Next::Pending | Next::End => None,
+            },
+            () = tokio::time::sleep(KEEP_ALIVE_EVERY) => Some(self.keep_alive()),
+        }
+    }
+
+    fn event(&mut self, number: u64, message: &str) -> Bytes {
+        self.after = number;
+        match &self.id {
+            Some(id) => event_with_id(&format!("{id}.{number}"), message),
+            None => event(message),
+        }
+    }
+
+    /// Returns what keeps the connection open. Before the first message, it tells the client the id to come back with
+    /// (MCP 2025-11-25, Streamable HTTP).
+    fn keep_alive(&mut self) -> Bytes {
+        match &self.id {
+            Some(id) if std::mem::take(&mut self.primes) && self.after == 0 => event_with_id(&format!("{id}.0"), ""),
+            _ => KEEP_ALIVE,
         }
     }
 }

@@ -17,16 +17,17 @@ use tokio::sync::watch;
 use super::client::{ANONYMOUS, Client};
 use super::dispatch::{ClientRequest, NAME, VERSION, unknown_method};
 use super::envelope::{ClientMessage, Params, object, text};
-use super::exchange::OpenStream;
+use super::exchange::{CutStream, Gone, OpenStream, SessionOfPost};
 use super::gate::{Gate, PathEndpoint};
-use super::outbox::Outbox;
 use super::response::{RpcResponse, refuse};
 use crate::domain::method::Method;
+use crate::domain::question::ClientCapabilities;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
 use crate::domain::version::{Era, LEGACY_VERSIONS, is_to_come};
-use crate::engine::access::seal::SessionScope;
+use crate::engine::access::seal::{SessionFacts, SessionScope};
 use crate::engine::access::session::Session;
+use crate::engine::exchange::Exchange;
 use crate::engine::{Reply, Snapshot};
 use crate::transport::Accept;
 use crate::transport::mcp_headers::{Presence, SESSION_HEADER, VERSION_HEADER, check_routing};
@@ -37,6 +38,8 @@ use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
 const STREAMS_PER_SESSION: u32 = 2;
 /// The maximum number of open GET streams of one listener.
 const MAX_STREAMS: u32 = 1000;
+/// The header with which a client continues a stream.
+const LAST_EVENT_ID: &str = "last-event-id";
 /// The maximum number of characters that are kept of a client's name and version together.
 const MAX_CLIENT: usize = 128;
 
@@ -45,7 +48,8 @@ pub(super) async fn answer(
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
     incoming: ClientMessage<'_>,
-    outbox: &Outbox,
+    exchange: &Exchange,
+    of_post: &SessionOfPost,
 ) -> RpcResponse {
     if let Err((id, error)) = check_headers(headers, &incoming) {
         return RpcResponse::error(StatusCode::BAD_REQUEST, id, &error);
@@ -65,7 +69,11 @@ pub(super) async fn answer(
         Err((status, message)) => return RpcResponse::error(status, id, &RpcError::new(INVALID_REQUEST, message)),
     };
     match incoming {
-        ClientMessage::Answer => RpcResponse::accepted(),
+        ClientMessage::Answer { id, answer } => {
+            // An answer that comes too late is accepted too: its question may have been withdrawn meanwhile.
+            session.questions.answer(id, answer);
+            RpcResponse::accepted()
+        }
         ClientMessage::Notification { method, params } => {
             if method == "notifications/initialized" {
                 session.set_ready();
@@ -76,8 +84,9 @@ pub(super) async fn answer(
             RpcResponse::accepted()
         }
         ClientMessage::Request { id, method, params } => {
+            of_post.get_or_init(|| Arc::clone(&session));
             let client = Client::Legacy(&session);
-            let request = ClientRequest { gate, endpoint, client, id, method: &method, params: &params, outbox };
+            let request = ClientRequest { gate, endpoint, client, id, method: &method, params: &params, exchange };
             let reply = request.reply().await;
             RpcResponse::reply(id, &reply, Era::Legacy)
         }
@@ -97,7 +106,7 @@ fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a>) -> Resul
     let (id, method, params) = match incoming {
         ClientMessage::Request { id, method, params } => (*id, method, params),
         ClientMessage::Notification { method, params } => ("null", method, params),
-        ClientMessage::Answer => return Ok(()),
+        ClientMessage::Answer { .. } => return Ok(()),
     };
     check_routing(headers, method, |param| params.text_of(param), Presence::Optional).map_err(|error| (id, error))
 }
@@ -114,7 +123,13 @@ fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Params<'_
     let version = LEGACY_VERSIONS.into_iter().find(|version| *version == asked).unwrap_or(LEGACY_VERSIONS[0]);
     let (snapshot, now) = (gate.engine.snapshot(), gate.engine.now());
     let scope = scope(&snapshot, endpoint);
-    let Some(session) = gate.engine.sessions().open(version, client_of(params), scope, now) else {
+    let facts = SessionFacts {
+        version: version.to_owned(),
+        client: client_of(params),
+        capabilities: ClientCapabilities::read(params.capabilities),
+        created_at: now,
+    };
+    let Some(session) = gate.engine.sessions().open(facts, scope) else {
         let data = json!({"reason": "Sessions", "retryAfterMs": 1000});
         let error = RpcError::new(REFUSED, "there are as many sessions as this gateway takes").with_data(data);
         return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
@@ -174,8 +189,7 @@ fn scope<'a>(snapshot: &'a Snapshot, endpoint: &'a PathEndpoint) -> SessionScope
 pub(super) fn end_session(gate: &Gate, endpoint: &PathEndpoint, headers: &HeaderMap) -> Response {
     match find_session(gate, endpoint, headers) {
         Ok(session) => {
-            gate.engine.sessions().delete(&session.id);
-            gate.engine.metrics().sessions(gate.engine.sessions().count());
+            gate.engine.end_session(&session.id);
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;
             response
@@ -184,7 +198,8 @@ pub(super) fn end_session(gate: &Gate, endpoint: &PathEndpoint, headers: &Header
     }
 }
 
-/// GET: opens a stream of notifications. The stream cannot be resumed, so `Last-Event-ID` is ignored.
+/// GET: continues the stream of a call after the event that `Last-Event-ID` names, or opens a stream of notifications,
+/// whose events have no ids.
 pub(super) fn open_stream(gate: &Arc<Gate>, endpoint: &PathEndpoint, headers: &HeaderMap) -> Response {
     if !Accept::read(headers).events {
         return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
@@ -193,6 +208,12 @@ pub(super) fn open_stream(gate: &Arc<Gate>, endpoint: &PathEndpoint, headers: &H
         Ok(session) => session,
         Err((status, message)) => return refuse(status, message),
     };
+    let last = headers.get(LAST_EVENT_ID).and_then(|last| last.to_str().ok());
+    match last.map_or(Ok(None), |last| CutStream::find(gate, &session, last)) {
+        Ok(None) => {}
+        Ok(Some(cut)) => return cut.resume(gate),
+        Err(Gone) => return refuse(StatusCode::BAD_REQUEST, "the events after Last-Event-ID are not kept any more"),
+    }
     let Some(places) = StreamSlots::take(gate, &session) else {
         return refuse(
             StatusCode::TOO_MANY_REQUESTS,

@@ -9,10 +9,10 @@ use super::client::Client;
 use super::dispatch::ClientRequest;
 use super::envelope::{ClientMessage, EnvelopeMeta, Params, text};
 use super::gate::{Gate, PathEndpoint};
-use super::outbox::Outbox;
 use super::response::RpcResponse;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError};
 use crate::domain::version::Era;
+use crate::engine::exchange::Exchange;
 use crate::transport::mcp_headers::{
     Presence, VERSION_HEADER, check_routing, check_single, check_supported, header, is_of_modern_era, mean_modern_era,
     mismatch,
@@ -31,11 +31,11 @@ pub(super) async fn answer(
     headers: &HeaderMap,
     peer: IpAddr,
     incoming: ClientMessage<'_>,
-    outbox: &Outbox,
+    exchange: &Exchange,
 ) -> RpcResponse {
     match incoming {
         // In this era, clients send no answers.
-        ClientMessage::Answer => {
+        ClientMessage::Answer { .. } => {
             let error = RpcError::new(INVALID_REQUEST, "the body must be a JSON-RPC request or notification");
             RpcResponse::modern_error("null", &error)
         }
@@ -53,7 +53,7 @@ pub(super) async fn answer(
             Err(error) => RpcResponse::modern_error(id, &error),
             Ok(meta) => {
                 let client = Client::Modern { headers, peer, meta: &meta };
-                let request = ClientRequest { gate, endpoint, client, id, method: &method, params: &params, outbox };
+                let request = ClientRequest { gate, endpoint, client, id, method: &method, params: &params, exchange };
                 let reply = request.reply().await;
                 RpcResponse::reply(id, &reply, Era::Modern)
             }

@@ -11,13 +11,13 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 
 use super::envelope::ClientMessage;
-use super::exchange::{RunningMessage, respond};
+use super::exchange::{RunningMessage, SessionOfPost, respond};
 use super::gate::{Gate, PathEndpoint};
-use super::outbox::Outbox;
 use super::response::{RpcResponse, refuse};
 use super::{legacy, modern};
 use crate::domain::budget::{Category, Reservation};
 use crate::domain::version::Era;
+use crate::engine::exchange::Exchange;
 use crate::telemetry::trace_context::Cause;
 use crate::transport::mcp_headers::mean_modern_era;
 use crate::transport::{Accept, BodyError, Peer, is_json, read_body};
@@ -48,22 +48,24 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
         Ok(_) | Err(BodyError::NoRoom(_)) => return RpcResponse::no_room("null").into_response(),
         Err(error) => return refuse(error.status(), refusal(error)),
     };
-    let outbox = Arc::new(Outbox::new(budget, &account, accept.events));
+    let exchange = Arc::new(Exchange::new(budget, &account, accept.events));
+    let session = Arc::<SessionOfPost>::default();
     let era = if mean_modern_era(&head.headers) { Era::Modern } else { Era::Legacy };
     let cause = Cause::of_headers(&head.headers);
-    let (gate_of_post, outbox_of_post) = (Arc::clone(gate), Arc::clone(&outbox));
+    let (gate_of_post, exchange_of_post) = (Arc::clone(gate), Arc::clone(&exchange));
     let post = Post {
         gate: gate_of_post,
         endpoint,
         headers: head.headers,
         peer,
         body,
-        outbox: outbox_of_post,
+        exchange: exchange_of_post,
+        session: Arc::clone(&session),
         era,
         _reservation: reservation,
     };
     let running = RunningMessage::new(cause.around(post.answer()), era == Era::Legacy);
-    respond(gate, running, outbox, accept.events, era).await
+    respond(gate, running, exchange, &session, era).await
 }
 
 /// One POST whose body was read completely.
@@ -73,7 +75,8 @@ struct Post {
     headers: HeaderMap,
     peer: IpAddr,
     body: Bytes,
-    outbox: Arc<Outbox>,
+    exchange: Arc<Exchange>,
+    session: Arc<SessionOfPost>,
     /// The era that the headers indicate.
     era: Era,
     /// The memory reserved for the body.
@@ -87,12 +90,12 @@ impl Post {
         // The engine ends and records calls that panic. This catches all other panics, because a client must not wait
         // for an answer that never comes.
         let answer = answer.unwrap_or_else(|_| RpcResponse::panicked(id.get().copied(), self.era));
-        answer.held_in(self.outbox.reservation(), id.get().copied(), self.era)
+        answer.held_in(self.exchange.reservation(), id.get().copied(), self.era)
     }
 
     /// Answers the message. If it is a request, sets `id` to its id as soon as that is known.
     async fn answer_in_era<'a>(&'a self, id: &OnceLock<&'a str>) -> RpcResponse {
-        let Self { gate, endpoint, headers, peer, body, outbox, .. } = self;
+        let Self { gate, endpoint, headers, peer, body, exchange, session, .. } = self;
         let incoming = match ClientMessage::parse(body) {
             Ok(incoming) => incoming,
             Err(unreadable) => return RpcResponse::error(StatusCode::BAD_REQUEST, unreadable.id, &unreadable.error),
@@ -101,9 +104,9 @@ impl Post {
             id.get_or_init(|| read);
         }
         if modern::is_of(headers, &incoming) {
-            modern::answer(gate, endpoint, headers, *peer, incoming, outbox).await
+            modern::answer(gate, endpoint, headers, *peer, incoming, exchange).await
         } else {
-            legacy::answer(gate, endpoint, headers, incoming, outbox).await
+            legacy::answer(gate, endpoint, headers, incoming, exchange, session).await
         }
     }
 }

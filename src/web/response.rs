@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use bytes::Bytes;
 use serde_json::json;
 
 use crate::domain::budget::{NO_ROOM, NoRoom, Reservation};
@@ -17,7 +16,7 @@ use crate::domain::rpc::{
 use crate::domain::version::Era;
 use crate::engine::{Reply, dropped};
 use crate::transport::mcp_headers::SESSION_HEADER;
-use crate::transport::sse::{event, written};
+use crate::transport::sse::written;
 
 /// The answer to one message, as an HTTP response or as the last event of a stream.
 #[derive(Debug)]
@@ -94,8 +93,9 @@ impl RpcResponse {
         Self { session: Some(id), ..self }
     }
 
-    pub(super) fn into_event(self) -> Bytes {
-        written(event(&self.body), self.reservation)
+    /// Returns the message as JSON, for the end of a stream.
+    pub(super) fn into_body(self) -> String {
+        self.body
     }
 
     pub(super) fn into_response(self) -> Response {

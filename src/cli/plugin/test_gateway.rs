@@ -15,6 +15,7 @@ use crate::domain::budget::Category;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Phase;
 use crate::domain::ports::ToClient;
+use crate::domain::question::ClientCapabilities;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::version::{Era, LEGACY_VERSIONS};
 use crate::engine::{CallRequest, Caller, Endpoint, Engine, Ports, Reply};
@@ -124,6 +125,7 @@ impl TestGateway {
 
     async fn call(&self, case: &TestCase, client: &dyn ToClient) -> Reply {
         let caller = Caller {
+            capabilities: ClientCapabilities::default(),
             // In the modern era, the gateway adds members to results, but the printed content must be the plugin's.
             era: Era::Legacy,
             version: LEGACY_VERSIONS[0],

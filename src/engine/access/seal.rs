@@ -7,6 +7,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::ids::ObjectKey;
+use crate::domain::question::ClientCapabilities;
 use crate::domain::secret::SecretText;
 use crate::domain::version::LEGACY_VERSIONS;
 
@@ -46,16 +47,19 @@ impl SessionScope<'_> {
 
 /// What a replica needs to know about a session that another replica began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct SessionFacts {
+pub struct SessionFacts {
     /// The negotiated protocol version.
     #[serde(rename = "v")]
-    pub(super) version: String,
+    pub version: String,
     /// Name and version of the client, as it reports them.
     #[serde(rename = "c")]
-    pub(super) client: String,
+    pub client: String,
+    /// The questions of servers that the client answers.
+    #[serde(rename = "q", default, skip_serializing_if = "ClientCapabilities::is_empty")]
+    pub capabilities: ClientCapabilities,
     /// When the session was opened, in Unix milliseconds.
     #[serde(rename = "t")]
-    pub(super) created_at: u64,
+    pub created_at: u64,
 }
 
 /// The keys with which session ids are sealed. The cipher is AES-256-GCM-SIV: replicas that share a key cannot agree on
@@ -127,7 +131,8 @@ mod tests {
     }
 
     fn session() -> SessionFacts {
-        SessionFacts { version: "2025-11-25".into(), client: "t 1".into(), created_at: 7 }
+        let capabilities = ClientCapabilities::default();
+        SessionFacts { version: "2025-11-25".into(), client: "t 1".into(), capabilities, created_at: 7 }
     }
 
     fn scope(gateway: &ObjectKey) -> SessionScope<'_> {

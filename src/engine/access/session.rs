@@ -10,6 +10,8 @@ use tokio_util::sync::CancellationToken;
 use super::seal::{SessionFacts, SessionScope};
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
+use crate::domain::question::ClientCapabilities;
+use crate::engine::exchange::ClientQuestions;
 
 /// How long a client has to send `notifications/initialized` (MCP 2025-11-25, lifecycle), in milliseconds.
 pub(super) const READY_WITHIN_MS: u64 = 30_000;
@@ -24,6 +26,10 @@ pub struct Session {
     pub version: String,
     /// Name and version of the client, as it reports them.
     pub client: String,
+    /// The questions of servers that the client answers.
+    pub capabilities: ClientCapabilities,
+    /// The questions that wait for the client's answers.
+    pub questions: Arc<ClientQuestions>,
     principal: String,
     /// The upstream whose endpoint the session was opened on; `None` for the endpoint of all upstreams.
     upstream: Option<String>,
@@ -70,11 +76,13 @@ pub struct SessionView {
 impl Session {
     /// Creates a session that is used for the first time in this process at `now`.
     pub(super) fn new(id: String, facts: SessionFacts, scope: SessionScope<'_>, ends_at: u64, now: u64) -> Self {
-        let SessionFacts { version, client, created_at } = facts;
+        let SessionFacts { version, client, capabilities, created_at } = facts;
         Self {
             id,
             version,
             client,
+            capabilities,
+            questions: Arc::default(),
             principal: scope.principal.to_owned(),
             upstream: scope.upstream.map(ToOwned::to_owned),
             created_at,

@@ -12,6 +12,7 @@ use super::seal::{SealKeys, SessionFacts, SessionScope};
 use super::session::{Session, SessionView};
 use crate::domain::budget::Account;
 use crate::domain::limits::Tracker;
+use crate::engine::exchange::KeptExchanges;
 
 /// The maximum number of open sessions.
 pub const MAX_SESSIONS: usize = 10_000;
@@ -37,6 +38,8 @@ pub struct SessionTable {
     keys: ArcSwapOption<SealKeys>,
     /// Sealed ids of sessions that clients ended in this process.
     deleted: DeletedIds,
+    /// The exchanges whose streams clients of sessions can continue.
+    exchanges: KeptExchanges,
     addresses: Addresses<Tracker>,
     accounts: Addresses<Account>,
 }
@@ -45,11 +48,11 @@ impl SessionTable {
     /// Opens a session. If [`MAX_SESSIONS`] are already open, first ends the oldest one whose client has neither sent
     /// `notifications/initialized` nor has a call in flight, or else the session that has been idle longest without a
     /// call in flight or an open stream. Returns `None` if no session can be ended, or if no id can be sealed.
-    pub fn open(&self, version: &str, client: String, scope: SessionScope<'_>, now: u64) -> Option<Arc<Session>> {
+    pub fn open(&self, facts: SessionFacts, scope: SessionScope<'_>) -> Option<Arc<Session>> {
         if !self.has_room() {
             return None;
         }
-        let facts = SessionFacts { version: version.to_owned(), client, created_at: now };
+        let now = facts.created_at;
         let (id, ends_at) = match self.keys.load().as_deref() {
             Some(keys) => (keys.seal(scope, &facts)?, now.saturating_add(SEALED_MS)),
             // The id has 122 random bits from the operating system.
@@ -163,6 +166,11 @@ impl SessionTable {
         Some(session)
     }
 
+    /// The exchanges whose streams clients of sessions can continue.
+    pub fn exchanges(&self) -> &KeptExchanges {
+        &self.exchanges
+    }
+
     /// Call counters of modern clients without credentials, by address.
     pub fn addresses(&self) -> &Addresses<Tracker> {
         &self.addresses
@@ -206,6 +214,7 @@ impl SessionTable {
     /// Ends sessions as [`SessionTable::expire`] does, and removes addresses that are no longer in use.
     pub(crate) fn sweep(&self, now: u64, idle_ms: u64) {
         self.expire(now, idle_ms);
+        self.exchanges.sweep(now);
         self.addresses.sweep();
         self.accounts.sweep();
     }
@@ -230,6 +239,7 @@ mod tests {
     use super::super::session::READY_WITHIN_MS;
     use super::*;
     use crate::domain::ids::ObjectKey;
+    use crate::domain::question::ClientCapabilities;
     use crate::domain::secret::SecretText;
 
     static GATEWAY: LazyLock<ObjectKey> = LazyLock::new(|| ObjectKey::new("mcp", "main"));
@@ -239,7 +249,8 @@ mod tests {
     }
 
     fn open(sessions: &SessionTable, now: u64) -> Option<Arc<Session>> {
-        sessions.open("2025-11-25", "t".into(), scope(), now)
+        let (version, client, capabilities) = ("2025-11-25".to_owned(), "t".to_owned(), ClientCapabilities::default());
+        sessions.open(SessionFacts { version, client, capabilities, created_at: now }, scope())
     }
 
     fn find(sessions: &SessionTable, id: &str, now: u64) -> Option<Arc<Session>> {

@@ -267,6 +267,8 @@ impl Engine {
             log_level: call.request.log_level,
             timeout: call.timeout,
             extend_on_progress: call.plan().extend_on_progress,
+            client: call.client_key(),
+            guarded: is_guarded(call.item),
         };
         recorder.asked();
         let answer = self.upstreams.call(&call.upstream.target, out, client).instrument(span.clone()).await;

@@ -1,16 +1,19 @@
-//! Forwards the progress of a call, and the log messages of its server, to the client.
+//! Forwards the progress of a call, and the log messages and questions of its server, to the client.
 
+use std::future::ready;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::value::RawValue;
 
-use crate::domain::ports::ToClient;
+use crate::domain::ports::{Answering, ToClient};
+use crate::domain::question::Question;
 use crate::domain::raw::RawObject;
 use crate::engine::plan::snapshot::LinkedItem;
 
 /// Forwards the progress of one call, from its server and its plugins. MCP requires that the values for one progress
 /// token increase, so values that do not increase are dropped. If a Guard checks the response, only the numbers are
-/// forwarded, because text could contain data that the Guard removes; log messages are dropped for the same reason.
+/// forwarded, because text could contain data that the Guard removes; for the same reason log messages are dropped, and
+/// questions refused.
 pub(crate) struct Progress<'a> {
     client: &'a dyn ToClient,
     guarded: bool,
@@ -58,6 +61,14 @@ impl ToClient for Progress<'_> {
         if !self.guarded {
             self.client.message(params);
         }
+    }
+
+    fn ask(&self, question: Question) -> Answering<'_> {
+        if self.guarded {
+            let why = "a Guard checks what this call brings, and its chain has no entry for this method";
+            return Box::pin(ready(question.refused(why)));
+        }
+        self.client.ask(question)
     }
 }
 

@@ -10,6 +10,7 @@ use super::meta::CallMeta;
 use crate::domain::plan::{Refusal, ToolOverride, UpstreamPlan};
 use crate::domain::record::CallRecord;
 use crate::domain::route::Route;
+use crate::domain::upstream::ClientKey;
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::{LinkedItem, Snapshot};
 use crate::engine::request::{CallRequest, Caller};
@@ -56,6 +57,15 @@ impl<'a> Routed<'a> {
     /// The arguments as the client sent them; `{}` if there are none.
     pub(crate) fn arguments(&self) -> &'a str {
         self.request.arguments.map_or("{}", RawValue::get)
+    }
+
+    /// The client that the server may ask: none during a call of a plugin.
+    pub(crate) fn client_key(&self) -> ClientKey {
+        if self.request.within.is_some() {
+            return ClientKey::default();
+        }
+        let Caller { capabilities, session, .. } = self.request.caller;
+        ClientKey { capabilities: *capabilities, session: session.clone() }
     }
 
     pub(crate) fn plan(&self) -> &'a UpstreamPlan {

@@ -40,6 +40,7 @@ use crate::domain::plugin::{Failure, Input, Output, Phase, Ran, Role};
 use crate::domain::ports::{
     Clock, Host, LinkedPlugin, Loading, PluginLoad, PluginProgress, Records, RunPlugin, Secrets, ToClient, WorkerInfo,
 };
+use crate::domain::question::ClientCapabilities;
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::sandbox::SandboxState;
@@ -195,6 +196,7 @@ async fn apply(engine: &Gateway, inputs: &Inputs) {
 
 fn caller(era: Era) -> Caller {
     Caller {
+        capabilities: ClientCapabilities::default(),
         era,
         version: "",
         principal: "anonymous".into(),

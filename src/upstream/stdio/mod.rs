@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::ports::ToClient;
+use crate::domain::question::ClientCapabilities;
 use crate::domain::upstream::{Answer, ServerFacts, Target, UpstreamError};
 use crate::domain::version::{BATCH_VERSION, Era};
 use crate::transport::LastWords;
@@ -92,7 +93,7 @@ impl ServerProcess {
                     let limit = handshake.patience(DISCOVERY, limit);
                     tokio::time::timeout(limit, asked).await.unwrap_or(Err(UpstreamError::Timeout(limit).into()))
                 }
-                _ => wire.ask(McpRequest::Initialize, Era::Legacy, None).await,
+                _ => wire.ask(McpRequest::Initialize(ClientCapabilities::default()), Era::Legacy, None).await,
             };
             match handshake.next(outcome.map_err(UpstreamError::from)) {
                 HandshakeStep::Done(facts) => {

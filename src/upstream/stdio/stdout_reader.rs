@@ -143,7 +143,7 @@ impl StdoutReader {
     fn handle(&mut self, message: ServerMessage<'_>) -> bool {
         match message {
             ServerMessage::Answer { id, answer } => return self.handle_answer(id, answer),
-            ServerMessage::Request { id, method } => self.wire.offer(wire::reply(id, &method)),
+            ServerMessage::Request { id, method, .. } => self.wire.offer(wire::reply(id, &method)),
             ServerMessage::Notification { notice: Notice::Progress, params } => {
                 if let Some((token, params)) = server_message::progress(params)
                     && !self.wire.calls.progress(token, params)

@@ -18,6 +18,7 @@ use super::client::Client;
 use super::params::ParamHeaders;
 use super::response_body;
 use crate::upstream::context::UpstreamContext;
+use crate::upstream::questions::AskableCalls;
 use crate::upstream::wire::McpRequest;
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -72,6 +73,9 @@ pub(super) struct Connection {
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
     pub(super) stop: CancellationToken,
+    /// The calls whose clients can be asked. `None` if calls of several clients use the connection: a question that does
+    /// not come in the response to a call is then refused.
+    pub(super) askable: Option<AskableCalls>,
 }
 
 impl Connection {
@@ -129,6 +133,13 @@ impl Connection {
                 tracing::debug!(upstream = %connection.endpoint.target.plan.key, "a message could not be sent");
             }
         });
+    }
+
+    /// Sends the answer to a question of the server.
+    pub(super) async fn answer(&self, text: String) {
+        if !matches!(tokio::time::timeout(SMALL, self.notify(text)).await, Ok(Ok(()))) {
+            tracing::debug!(upstream = %self.endpoint.target.plan.key, "the answer of a client could not be sent");
+        }
     }
 
     pub(super) async fn delete(&self) {

@@ -9,14 +9,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::connection::{Connection, SESSION_ID, SMALL};
+use super::request_questions::RequestQuestions;
 use super::response_body::{Messages, whole};
 use crate::domain::invalid_message;
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
 use crate::domain::upstream::{Answer, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
+use crate::upstream::questions::ServerQuestion;
 use crate::upstream::server_message::{self, Notice, ServerMessage};
-use crate::upstream::wire;
 
 /// The outcome of a request over HTTP.
 #[derive(Debug)]
@@ -54,12 +55,14 @@ pub(super) fn encoding(headers: &HeaderMap) -> Option<String> {
     named.then(|| String::from_utf8_lossy(value).chars().filter(|c| c.is_ascii_graphic()).take(20).collect())
 }
 
-/// Reads the response to the request `id`. Passes the request's progress and log messages on to `to`.
-pub(super) async fn read(
-    connection: &Arc<Connection>,
+/// Reads the response to the request `id`. Passes the request's progress and log messages on to `to`, and questions of
+/// the server to `asked`.
+pub(super) async fn read<'a>(
+    connection: &'a Arc<Connection>,
     response: Response<Body>,
     id: u64,
-    to: Option<&dyn ToClient>,
+    to: Option<&'a dyn ToClient>,
+    asked: &mut RequestQuestions<'a>,
 ) -> Result<HttpReply, UpstreamError> {
     let (status, mut media) = (response.status(), media(response.headers()));
     if let Some(encoding) = encoding(response.headers()) {
@@ -77,10 +80,14 @@ pub(super) async fn read(
     match media {
         Media::Json => {
             let text = whole(response.into_body(), limit, &reservation).await?;
-            let answer = take(connection, &text, id, to)?;
+            // A whole response cannot wait for an answer to a question in it.
+            let answer = take(connection, &text, id, to, &mut RequestQuestions::none())?;
             answer.ok_or_else(|| UpstreamError::Protocol("its response holds no answer".into()))
         }
-        Media::Events => read_events(connection, Messages::new(response.into_body(), limit, reservation), id, to).await,
+        Media::Events => {
+            let messages = Messages::new(response.into_body(), limit, reservation);
+            read_events(connection, messages, id, to, asked).await
+        }
         Media::Other => Err(UpstreamError::Protocol(format!(
             "HTTP {} whose Content-Type is neither application/json nor text/event-stream",
             status.as_u16()
@@ -101,14 +108,16 @@ fn own(answered: Option<&RawValue>, id: u64, answer: Answer) -> Result<HttpReply
     }
 }
 
-async fn read_events(
-    connection: &Arc<Connection>,
+async fn read_events<'a>(
+    connection: &'a Arc<Connection>,
     mut messages: Messages,
     id: u64,
-    to: Option<&dyn ToClient>,
+    to: Option<&'a dyn ToClient>,
+    asked: &mut RequestQuestions<'a>,
 ) -> Result<HttpReply, UpstreamError> {
-    while let Some(text) = messages.next().await? {
-        if let Some(own) = take(connection, text.as_bytes(), id, to)? {
+    loop {
+        let Some(text) = asked.during(messages.next()).await? else { break };
+        if let Some(own) = take(connection, text.as_bytes(), id, to, asked)? {
             messages.finish(&connection.endpoint.shared, SMALL);
             return Ok(own);
         }
@@ -117,11 +126,12 @@ async fn read_events(
 }
 
 /// Handles text that a server sends in response to the request `id`. Returns `None` if it does not contain the answer.
-fn take(
-    connection: &Arc<Connection>,
+fn take<'a>(
+    connection: &'a Arc<Connection>,
     text: &[u8],
     id: u64,
     to: Option<&dyn ToClient>,
+    asked: &mut RequestQuestions<'a>,
 ) -> Result<Option<HttpReply>, UpstreamError> {
     let mut reply = None;
     for message in invalid_message::messages(text, connection.has_batches()) {
@@ -142,6 +152,7 @@ fn take(
             ServerMessage::Notification { notice: Notice::Message, params: Some(params) } if to.is_some() => {
                 to.into_iter().for_each(|to| to.message(params.to_owned()));
             }
+            ServerMessage::Request { id, method, params } => asked.ask(connection, id, &method, params),
             other => handle(connection, other),
         }
     }
@@ -153,7 +164,15 @@ fn take(
 pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
     let key = &connection.endpoint.target.plan.key;
     match message {
-        ServerMessage::Request { id, method } => connection.notify_later(wire::reply(id, &method)),
+        ServerMessage::Request { id, method, params } => {
+            let put = ServerQuestion::read(id, &method, params).and_then(|asked| match &connection.askable {
+                Some(calls) => calls.put(asked),
+                None => Err(asked.refused("the connection serves several clients, so that nobody is asked")),
+            });
+            if let Err(answer) = put {
+                connection.notify_later(answer);
+            }
+        }
         ServerMessage::Notification { notice: Notice::ListChanged, .. } => {
             connection.endpoint.shared.events.push(UpstreamEvent::ListChanged(key.clone()));
         }

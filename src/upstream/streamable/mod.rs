@@ -5,6 +5,7 @@ mod client;
 mod connection;
 mod http_reply;
 mod params;
+mod request_questions;
 mod response_body;
 mod stream;
 
@@ -18,19 +19,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::item::Listed;
 use crate::domain::ports::ToClient;
-use crate::domain::upstream::{Answer, ServerFacts, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{Answer, ClientKey, ServerFacts, UpstreamError, UpstreamEvent};
 use crate::domain::version::{Era, MODERN_VERSION};
 
 use self::client::same_origin_redirect;
 pub(super) use self::connection::HttpEndpoint;
 use self::connection::{Connection, PROTOCOL_VERSION, SESSION_ID};
 use self::http_reply::HttpReply;
+use self::request_questions::RequestQuestions;
 use super::handshake::{Handshake, HandshakeStep, late};
+use super::questions::AskableCalls;
 use super::request_failure::{HopRefusal, RequestFailure, is_of_version};
 use super::wire::{self, McpRequest};
 
 /// The longest wait for an answer to `server/discover`.
 const DISCOVERY: Duration = Duration::from_secs(10);
+/// How long the first call of a client waits for the stream on which the server may ask.
+const STREAM: Duration = Duration::from_millis(500);
 /// The maximum number of bytes of a session id.
 const LONGEST_SESSION_ID: usize = 1024;
 
@@ -43,13 +48,15 @@ pub(super) struct HttpSession {
 }
 
 impl HttpSession {
-    /// Performs the handshake within `limit`. `before` is the era of the last handshake.
+    /// Performs the handshake within `limit`. `before` is the era of the last handshake. `of` is the client that the
+    /// session is for; `None` if it is for all.
     pub(super) async fn connect(
         endpoint: &Arc<HttpEndpoint>,
         before: Option<Era>,
         limit: Duration,
+        of: Option<&ClientKey>,
     ) -> Result<Self, UpstreamError> {
-        match tokio::time::timeout(limit, Self::shake_hands(endpoint, before, limit)).await {
+        match tokio::time::timeout(limit, Self::shake_hands(endpoint, before, limit, of)).await {
             Ok(Err(UpstreamError::Timeout(_))) | Err(_) => Err(late(&endpoint.target.plan, limit, "")),
             Ok(outcome) => outcome,
         }
@@ -59,13 +66,15 @@ impl HttpSession {
         endpoint: &Arc<HttpEndpoint>,
         before: Option<Era>,
         limit: Duration,
+        of: Option<&ClientKey>,
     ) -> Result<Self, UpstreamError> {
+        let capabilities = of.map(|client| client.capabilities).unwrap_or_default();
         let mut handshake = Handshake::new(endpoint.target.plan.era, before);
         let mut step = handshake.first();
         loop {
             let (request, era) = match &step {
                 HandshakeStep::Discover => (McpRequest::Discover, Era::Modern),
-                _ => (McpRequest::Initialize, Era::Legacy),
+                _ => (McpRequest::Initialize(capabilities), Era::Legacy),
             };
             let limit = if era == Era::Modern { handshake.patience(DISCOVERY, limit) } else { limit };
             let asked = tokio::time::timeout(limit, First::ask(endpoint, request, era)).await;
@@ -75,11 +84,17 @@ impl HttpSession {
             };
             match (handshake.next(outcome), first) {
                 (HandshakeStep::Done(facts), Some(first)) => {
-                    let session =
-                        Self { open: AtomicBool::new(true), connection: Arc::new(first.join(&facts)?), facts };
+                    let mut connection = first.join(&facts)?;
+                    connection.askable = of.map(|_| AskableCalls::default());
+                    let session = Self { open: AtomicBool::new(true), connection: Arc::new(connection), facts };
                     if session.facts.era == Era::Legacy {
                         session.connection.notify(wire::INITIALIZED.to_owned()).await?;
-                        stream::listen(&session.connection);
+                        let listening = stream::listen(&session.connection);
+                        if of.is_some() {
+                            // Questions that are sent on the stream before it is open may be lost. Servers may hold its
+                            // head back until there is something to send, so the wait is short.
+                            let _ = tokio::time::timeout(STREAM, listening.cancelled()).await;
+                        }
                     }
                     return Ok(session);
                 }
@@ -179,7 +194,7 @@ impl First {
         }
         let connection = |uri, headers| {
             let (endpoint, stop) = (Arc::clone(endpoint), CancellationToken::new());
-            Arc::new(Connection { endpoint, era, uri, headers, stop })
+            Arc::new(Connection { endpoint, era, uri, headers, stop, askable: None })
         };
         let id = endpoint.next_id.fetch_add(1, Ordering::Relaxed);
         let mut used = connection(endpoint.client.uri().clone(), headers.clone());
@@ -189,7 +204,8 @@ impl First {
             response = used.post(&request, id).await?;
         }
         let session_id = response.headers().get(SESSION_ID).cloned();
-        match http_reply::read(&used, response, id, None).await? {
+        let reply = http_reply::read(&used, response, id, None, &mut RequestQuestions::none()).await?;
+        match reply {
             HttpReply::Answer(answer) => Ok((answer, Self { connection: used, session_id })),
             HttpReply::Refused(error) => Ok((Answer::Error(error), Self { connection: used, session_id })),
             HttpReply::SessionEnded => Err(UpstreamError::Protocol("it wants a session before there is one".into())),
@@ -210,7 +226,7 @@ impl First {
             headers.insert(SESSION_ID, id);
         }
         let (endpoint, uri, stop) = (Arc::clone(endpoint), uri.clone(), CancellationToken::new());
-        Ok(Connection { endpoint, era: *era, uri, headers, stop })
+        Ok(Connection { endpoint, era: *era, uri, headers, stop, askable: None })
     }
 }
 
@@ -223,7 +239,14 @@ impl Connection {
         let id = self.endpoint.next_id.fetch_add(1, Ordering::Relaxed);
         let cancels = self.era == Era::Legacy && request.may_be_cancelled();
         let mut pending = LegacyRequestGuard { connection: self, id, cancels };
-        let answered = async { http_reply::read(self, self.post(&request, id).await?, id, to).await }.await;
+        let mut asked = RequestQuestions::new(self, &request, to);
+        // Servers may send the head of the response only with its first event, after the answer to a question that they
+        // sent elsewhere.
+        let answered = async {
+            let response = asked.during(self.post(&request, id)).await?;
+            http_reply::read(self, response, id, to, &mut asked).await
+        };
+        let answered = answered.await;
         pending.cancels = false;
         answered
     }

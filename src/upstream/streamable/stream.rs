@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connection::Connection;
 use super::http_reply::{encoding, handle};
@@ -20,24 +21,29 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest pause. A stream that was open for at least as long resets the pause to the first one.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// Keeps the stream open in the background, until the session stops or the server does not offer a stream.
-pub(super) fn listen(connection: &Arc<Connection>) {
-    let connection = Arc::clone(connection);
-    let tasks = connection.endpoint.shared.tasks.clone();
+/// Keeps the stream open in the background, until the session stops or the server does not offer a stream. The returned
+/// token is cancelled as soon as the stream was opened, or could not be.
+pub(super) fn listen(connection: &Arc<Connection>) -> CancellationToken {
+    let (connection, tried) = (Arc::clone(connection), CancellationToken::new());
+    let (tasks, first) = (connection.endpoint.shared.tasks.clone(), tried.clone().drop_guard());
     tasks.spawn(async move {
         let stop = connection.stop.clone();
         tokio::select! {
             () = stop.cancelled() => {}
-            () = keep_listening(&connection) => {}
+            () = keep_listening(&connection, first) => {}
         }
     });
+    tried
 }
 
-async fn keep_listening(connection: &Arc<Connection>) {
+async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
+    let mut first = Some(first);
     let (mut wait, mut told) = (FIRST_WAIT, false);
     let key = &connection.endpoint.target.plan.key;
     loop {
-        match open(connection).await {
+        let opened = open(connection).await;
+        first.take();
+        match opened {
             Ok(None) => return,
             Ok(Some(mut messages)) => {
                 if told || wait > FIRST_WAIT {

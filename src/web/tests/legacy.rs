@@ -235,10 +235,12 @@ async fn progress_comes_as_events_before_the_answer() {
     assert_eq!(answer.header("content-type"), "text/event-stream");
     assert_eq!(answer.header("x-accel-buffering"), "no");
     let events: Vec<_> = answer.text.split("\n\n").filter(|event| !event.is_empty()).collect();
+    let (id, first) = events[0].split_once('\n').unwrap();
+    let exchange = id.strip_prefix("id: ").and_then(|id| id.strip_suffix(".1")).unwrap();
     let progress = r#"event: message
 data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1,"total": 2.0}}"#;
-    assert_eq!((events.len(), events[0]), (3, progress));
-    assert!(events[2].contains(r#""id":7,"result""#));
+    assert_eq!((events.len(), first), (3, progress));
+    assert!(events[2].contains(r#""id":7,"result""#) && events[2].starts_with(&format!("id: {exchange}.3\n")));
     // A client that accepts no events, or sends no token, gets only the answer.
     for (headers, meta) in
         [(vec![session, ("accept", "application/json")], json!({"progressToken": 1})), (vec![session], json!({}))]

@@ -148,8 +148,13 @@ impl Http {
 
     /// Begins a session of the legacy era.
     pub async fn initialize(&self, url: &str) -> Session {
+        self.initialize_with(url, &json!({})).await
+    }
+
+    /// The same by a client with these capabilities.
+    pub async fn initialize_with(&self, url: &str, capabilities: &Value) -> Session {
         let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+            "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}}});
         let answer = self.send(Method::POST, url, &JSON, body.to_string()).await;
         assert_eq!(answer.json()["result"]["protocolVersion"], "2025-11-25", "{}", answer.body);
         let id = answer.headers["mcp-session-id"].to_str().unwrap().to_owned();

@@ -1,5 +1,6 @@
 //! Black-box tests of a standalone gateway: the built program, real servers, real clients.
 
+mod asked;
 mod bytes;
 mod callbacks;
 mod cli;
@@ -30,6 +31,7 @@ mod processes;
 mod redacted;
 mod reload;
 mod replicas;
+mod resumed;
 mod servers;
 mod smoke;
 mod starts;

@@ -53,6 +53,13 @@ pub fn modern_http(log: &Path) -> (Running, String) {
     announced(command)
 }
 
+/// The TypeScript SDK's server whose tools ask the client, and its URL.
+pub fn asking_http(log: &Path) -> (Running, String) {
+    let mut command = Command::new("node");
+    command.arg(fixture("servers/asking.mjs")).arg("--log").arg(log);
+    announced(command)
+}
+
 /// The same over stdio.
 pub fn modern_stdio(name: &str) -> String {
     process(name, &python(), &[fixture("servers/modern.py").to_str().unwrap(), "--stdio"])

@@ -23,7 +23,9 @@ use hawsepipe::domain::item::Item;
 use hawsepipe::domain::plan::{EraSetting, HealthPlan, TransportPlan, UpstreamPlan};
 use hawsepipe::domain::ports::{CallUpstream, ToClient};
 use hawsepipe::domain::secret::SecretText;
-use hawsepipe::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamTarget};
+use hawsepipe::domain::upstream::{
+    Answer, ClientKey, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamTarget,
+};
 use hawsepipe::telemetry::catalog::Catalog;
 use hawsepipe::transport::ServerLauncher;
 use hawsepipe::upstream::{UpstreamMetrics, Upstreams};
@@ -158,6 +160,8 @@ fn out(tool: &str, arguments: &str) -> OutCall {
         log_level: None,
         timeout: PATIENCE,
         extend_on_progress: true,
+        client: ClientKey::default(),
+        guarded: false,
     }
 }
 

@@ -1,0 +1,130 @@
+//! Exchanges of sessions whose clients can come back after their stream was cut.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dashmap::DashMap;
+
+use super::Exchange;
+
+/// How long an exchange is kept after it has ended, in milliseconds.
+const KEPT_MS: u64 = 60_000;
+/// The maximum number of bytes of all ended exchanges that are kept. If there are more, the oldest are dropped.
+const MAX_BYTES: u64 = 16 << 20;
+/// The maximum number of ended exchanges that are kept.
+const MAX_ENDED: usize = 4096;
+
+/// Exchanges by the id that the ids of their events begin with.
+#[derive(Debug, Default)]
+pub struct KeptExchanges {
+    by_id: DashMap<String, Entry>,
+    ended: Mutex<Ended>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// The id of the session.
+    session: String,
+    exchange: Arc<Exchange>,
+}
+
+#[derive(Debug, Default)]
+struct Ended {
+    /// The ids, the oldest first, each with its end in Unix milliseconds and its number of bytes.
+    ids: VecDeque<(u64, u64, String)>,
+    bytes: u64,
+}
+
+impl KeptExchanges {
+    /// Makes an exchange of a session findable and lets it keep what was sent. Returns its id, which cannot be guessed.
+    pub fn add(&self, session: &str, exchange: &Arc<Exchange>) -> String {
+        exchange.keep();
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        let entry = Entry { session: session.to_owned(), exchange: Arc::clone(exchange) };
+        self.by_id.insert(id.clone(), entry);
+        id
+    }
+
+    /// Returns the exchange of this session with this id, unless it is gone.
+    pub fn find(&self, session: &str, id: &str) -> Option<Arc<Exchange>> {
+        self.by_id.get(id).filter(|entry| entry.session == session).map(|entry| Arc::clone(&entry.exchange))
+    }
+
+    /// Says that an exchange has ended at `now`, in Unix milliseconds, so that it is kept for a limited time only.
+    pub fn ended(&self, id: String, now: u64) {
+        let Some(size) = self.by_id.get(&id).map(|entry| entry.exchange.size()) else { return };
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.bytes += size;
+        ended.ids.push_back((now, size, id));
+        self.drop_old(&mut ended, now);
+    }
+
+    /// Drops the ended exchanges that were kept long enough.
+    pub(crate) fn sweep(&self, now: u64) {
+        self.drop_old(&mut self.ended.lock().unwrap_or_else(PoisonError::into_inner), now);
+    }
+
+    fn drop_old(&self, ended: &mut Ended, now: u64) {
+        while let Some((at, size, id)) = ended.ids.front()
+            && (ended.bytes > MAX_BYTES || ended.ids.len() > MAX_ENDED || now.saturating_sub(*at) >= KEPT_MS)
+        {
+            self.by_id.remove(id);
+            ended.bytes -= size;
+            ended.ids.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::budget::ByteBudget;
+
+    fn exchange() -> Arc<Exchange> {
+        Arc::new(Exchange::new(&Arc::new(ByteBudget::new(1 << 30)), &Arc::default(), true))
+    }
+
+    #[test]
+    fn an_exchange_is_found_by_its_own_session() {
+        let (kept, exchange) = (KeptExchanges::default(), exchange());
+        let id = kept.add("a", &exchange);
+        assert!(kept.find("a", &id).is_some_and(|found| Arc::ptr_eq(&found, &exchange)));
+        assert!(kept.find("b", &id).is_none() && kept.find("a", "x").is_none());
+        kept.ended("x".into(), 0);
+        assert_eq!(kept.ended.lock().unwrap().ids.len(), 0, "what is not kept does not end");
+    }
+
+    #[test]
+    fn an_exchange_that_has_ended_is_kept_for_a_while() {
+        let (kept, exchange) = (KeptExchanges::default(), exchange());
+        let id = kept.add("a", &exchange);
+        exchange.finish("answer".into());
+        kept.ended(id.clone(), 7);
+        kept.sweep(6 + KEPT_MS);
+        assert!(kept.find("a", &id).is_some());
+        kept.sweep(7 + KEPT_MS);
+        assert!(kept.find("a", &id).is_none() && kept.by_id.is_empty());
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_in_bytes() {
+        let kept = KeptExchanges::default();
+        let half = usize::try_from(MAX_BYTES / 2).unwrap();
+        let ids: Vec<_> = (0..3)
+            .map(|_| {
+                let exchange = exchange();
+                let id = kept.add("a", &exchange);
+                exchange.finish("x".repeat(half).into());
+                kept.ended(id.clone(), 7);
+                id
+            })
+            .collect();
+        let found: Vec<_> = ids.iter().map(|id| kept.find("a", id).is_some()).collect();
+        assert_eq!(found, [false, true, true]);
+        let huge = exchange();
+        let id = kept.add("a", &huge);
+        huge.finish("x".repeat(3 * half).into());
+        kept.ended(id.clone(), 7);
+        assert!(kept.find("a", &id).is_none(), "one that is too large is not kept");
+    }
+}

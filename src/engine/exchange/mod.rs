@@ -1,0 +1,229 @@
+//! One request of a client under way: the messages that are sent before its answer, each with a number, and the answer. A
+//! connection of the client attaches to it with the number of the last message that the client has. So a stream that was
+//! cut can go on over another connection (MCP 2025-11-25, resumability).
+
+mod kept;
+mod questions;
+mod ring;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use self::ring::Ring;
+use crate::domain::budget::{Account, ByteBudget, Category, NoRoom, Reservation};
+
+pub use self::kept::KeptExchanges;
+pub use self::questions::{ClientQuestions, OpenQuestion};
+
+/// A request under way.
+#[derive(Debug)]
+pub struct Exchange {
+    state: Mutex<ExchangeState>,
+    changed: Notify,
+    /// Whether the client reads messages before the answer. If not, none are sent.
+    is_read: bool,
+    reservation: Arc<Reservation>,
+}
+
+#[derive(Debug)]
+struct ExchangeState {
+    ring: Ring,
+    answer: Option<Arc<str>>,
+    /// Whether what was sent is kept, for a client that comes back.
+    keeps: bool,
+    /// The number of the attachment that gets what is sent. Earlier ones get nothing more.
+    reader: u64,
+}
+
+/// What an attached connection sends next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A message, and its number.
+    Message(u64, Arc<str>),
+    /// The answer, and its number. It is the last.
+    Answer(u64, Arc<str>),
+    /// There is nothing to send yet.
+    Pending,
+    /// Nothing more is sent over this connection.
+    End,
+}
+
+impl Exchange {
+    /// Creates an exchange. `is_read` means that the client reads messages before its answer. All bytes count against
+    /// `budget` and are charged to `account`.
+    pub fn new(budget: &Arc<ByteBudget>, account: &Arc<Account>, is_read: bool) -> Self {
+        let ring = Ring::new(budget.reservation_for(Category::Progress, account));
+        let reservation = Arc::new(budget.reservation_for(Category::Answer, account));
+        let state = ExchangeState { ring, answer: None, keeps: false, reader: 0 };
+        Self { state: Mutex::new(state), changed: Notify::new(), is_read, reservation }
+    }
+
+    /// Whether the client reads messages before its answer.
+    pub fn is_read(&self) -> bool {
+        self.is_read
+    }
+
+    /// Returns the reservation of memory for the answer, from the moment when the upstream has sent the answer until it
+    /// is written to the client.
+    pub fn reservation(&self) -> &Arc<Reservation> {
+        &self.reservation
+    }
+
+    /// From now on, keeps what was sent, within the bounds of what waits.
+    pub fn keep(&self) {
+        self.lock().keeps = true;
+    }
+
+    /// Adds a notification. The oldest ones are dropped if too many wait, or the new one if it is too large or the memory
+    /// budget is exhausted. Dropping is harmless, because each progress notification contains the total progress, and
+    /// no answer depends on log messages.
+    pub fn notify(&self, message: String) {
+        if self.lock().ring.add(message, false).is_ok() {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Adds a request to the client. It is not dropped while it waits.
+    ///
+    /// # Errors
+    /// If there is no room for it, or the client reads nothing before its answer.
+    pub fn request(&self, message: String) -> Result<(), NoRoom> {
+        if !self.is_read {
+            return Err(NoRoom);
+        }
+        self.lock().ring.add(message, true)?;
+        self.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// Sets the answer, which ends the exchange.
+    pub fn finish(&self, answer: Arc<str>) {
+        self.lock().answer = Some(answer);
+        self.changed.notify_waiters();
+    }
+
+    /// Attaches a connection. A connection that was attached before gets nothing more. Returns the number that
+    /// [`Exchange::next`] takes.
+    pub fn attach(&self) -> u64 {
+        let mut state = self.lock();
+        state.reader += 1;
+        let reader = state.reader;
+        drop(state);
+        self.changed.notify_waiters();
+        reader
+    }
+
+    /// Returns what comes after the message with the number `after`, 0 for the first. `reader` is the attached
+    /// connection.
+    pub fn next(&self, reader: u64, after: u64) -> Next {
+        let mut state = self.lock();
+        if state.reader != reader {
+            return Next::End;
+        }
+        if !state.keeps {
+            state.ring.forget(after);
+        }
+        if let Some((number, message)) = state.ring.after(after) {
+            return Next::Message(number, message);
+        }
+        let number = state.ring.last() + 1;
+        match &state.answer {
+            Some(_) if after >= number => Next::End,
+            Some(answer) => Next::Answer(number, Arc::clone(answer)),
+            None => Next::Pending,
+        }
+    }
+
+    /// Waits until [`Exchange::next`] returns something else than [`Next::Pending`], and returns that.
+    pub async fn wait(&self, reader: u64, after: u64) -> Next {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // Registers before the look, so that no change between the look and the wait is missed.
+            changed.as_mut().enable();
+            match self.next(reader, after) {
+                Next::Pending => changed.await,
+                next => return next,
+            }
+        }
+    }
+
+    /// The number of bytes that are held.
+    fn size(&self) -> u64 {
+        let state = self.lock();
+        state.ring.bytes() as u64 + state.answer.as_ref().map_or(0, |answer| answer.len() as u64)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ExchangeState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exchange() -> Exchange {
+        Exchange::new(&Arc::new(ByteBudget::new(1 << 20)), &Arc::default(), true)
+    }
+
+    fn message(number: u64, text: &str) -> Next {
+        Next::Message(number, text.into())
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_is_numbered_and_the_answer_is_last() {
+        let exchange = exchange();
+        let reader = exchange.attach();
+        assert_eq!(exchange.next(reader, 0), Next::Pending);
+        exchange.notify("a".into());
+        exchange.request("b".into()).unwrap();
+        assert_eq!(exchange.wait(reader, 0).await, message(1, "a"));
+        assert_eq!(exchange.wait(reader, 1).await, message(2, "b"));
+        assert_eq!(exchange.next(reader, 2), Next::Pending);
+        exchange.finish("c".into());
+        assert_eq!(exchange.wait(reader, 2).await, Next::Answer(3, "c".into()));
+        assert_eq!(exchange.next(reader, 3), Next::End);
+    }
+
+    #[test]
+    fn a_client_that_comes_back_gets_what_it_lacks_once() {
+        let exchange = exchange();
+        exchange.keep();
+        let first = exchange.attach();
+        ["a", "b", "c"].into_iter().for_each(|text| exchange.notify(text.into()));
+        assert_eq!(exchange.next(first, 1), message(2, "b"));
+        let second = exchange.attach();
+        assert_eq!((exchange.next(first, 2), exchange.next(second, 1)), (Next::End, message(2, "b")));
+        exchange.finish("d".into());
+        assert_eq!(exchange.next(second, 3), Next::Answer(4, "d".into()));
+        let third = exchange.attach();
+        assert_eq!(exchange.next(third, 0), message(1, "a"));
+    }
+
+    #[test]
+    fn what_was_sent_is_forgotten_unless_it_is_kept() {
+        let exchange = exchange();
+        let reader = exchange.attach();
+        ["a", "b"].into_iter().for_each(|text| exchange.notify(text.into()));
+        assert_eq!(exchange.next(reader, 1), message(2, "b"));
+        assert_eq!(exchange.next(reader, 0), message(2, "b"), "the first is gone");
+    }
+
+    #[tokio::test]
+    async fn a_wait_ends_with_the_next_message_or_another_connection() {
+        let exchange = exchange();
+        let reader = exchange.attach();
+        let (next, ()) = tokio::join!(exchange.wait(reader, 0), async { exchange.notify("a".into()) });
+        assert_eq!(next, message(1, "a"));
+        let (next, _) = tokio::join!(exchange.wait(reader, 1), async { exchange.attach() });
+        assert_eq!(next, Next::End);
+    }
+
+    #[test]
+    fn a_client_that_reads_no_messages_is_not_asked() {
+        let exchange = Exchange::new(&Arc::new(ByteBudget::new(1 << 20)), &Arc::default(), false);
+        assert_eq!(exchange.request("a".into()), Err(NoRoom));
+    }
+}

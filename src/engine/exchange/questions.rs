@@ -1,0 +1,97 @@
+//! The questions that were sent to the client of one session and that wait for its answers.
+
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use tokio::sync::oneshot;
+
+use crate::domain::upstream::Answer;
+
+/// The maximum number of questions that wait for the answers of one client.
+const MAX_OPEN: usize = 64;
+
+/// The open questions of one session.
+#[derive(Debug, Default)]
+pub struct ClientQuestions {
+    /// By id, as raw JSON.
+    open: DashMap<String, oneshot::Sender<Answer>>,
+}
+
+/// A question that waits for its answer. Dropping it makes a late answer be ignored.
+#[derive(Debug)]
+pub struct OpenQuestion {
+    questions: Arc<ClientQuestions>,
+    id: String,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl ClientQuestions {
+    /// Registers a question under a new id. The id cannot be guessed, and differs from those of other replicas. Returns
+    /// `None` if too many questions wait.
+    pub fn open(self: &Arc<Self>) -> Option<OpenQuestion> {
+        if self.open.len() >= MAX_OPEN {
+            return None;
+        }
+        let (sender, answer) = oneshot::channel();
+        let id = format!("\"{}\"", uuid::Uuid::new_v4().simple());
+        self.open.insert(id.clone(), sender);
+        Some(OpenQuestion { questions: Arc::clone(self), id, answer })
+    }
+
+    /// Delivers the client's answer to the question with this id, which is raw JSON. Returns false if no such question
+    /// waits.
+    pub fn answer(&self, id: &str, answer: Answer) -> bool {
+        self.open.remove(id).is_some_and(|(_, question)| question.send(answer).is_ok())
+    }
+}
+
+impl OpenQuestion {
+    /// The id of the question, as raw JSON.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Waits for the answer. `None` if there will be none.
+    pub async fn answer(&mut self) -> Option<Answer> {
+        (&mut self.answer).await.ok()
+    }
+}
+
+impl Drop for OpenQuestion {
+    fn drop(&mut self) {
+        self.questions.open.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    fn result() -> Answer {
+        Answer::Result(RawValue::from_string("{}".into()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn an_answer_finds_its_question_once() {
+        let questions = Arc::new(ClientQuestions::default());
+        let (mut first, second) = (questions.open().unwrap(), questions.open().unwrap());
+        assert!(!questions.answer("1", result()) && !questions.answer("\"x\"", result()));
+        let id = first.id().to_owned();
+        assert!(questions.answer(&id, result()) && !questions.answer(&id, result()));
+        assert!(first.answer().await.is_some());
+        let id = second.id().to_owned();
+        drop(second);
+        assert!(!questions.answer(&id, result()), "the question was withdrawn");
+    }
+
+    #[test]
+    fn the_number_of_open_questions_is_bounded() {
+        let questions = Arc::new(ClientQuestions::default());
+        let held: Vec<_> = (0..MAX_OPEN).filter_map(|_| questions.open()).collect();
+        assert!(held.len() == MAX_OPEN && questions.open().is_none());
+        drop(held);
+        assert!(questions.open().is_some());
+    }
+}

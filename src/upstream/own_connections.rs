@@ -1,0 +1,90 @@
+//! The connections of one upstream that are each for one client.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::slot::Slot;
+use crate::domain::upstream::ClientKey;
+
+/// The maximum number of clients that have a connection of their own to one upstream. Further clients use the shared
+/// connection, over which the server cannot ask them anything.
+const MAX_CLIENTS: usize = 1024;
+
+/// The connections by client.
+#[derive(Debug, Default)]
+pub(super) struct OwnConnections {
+    by_client: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    slots: HashMap<ClientKey, Arc<Slot>>,
+    closed: bool,
+}
+
+impl OwnConnections {
+    /// Returns the slot for the connection of a client; `None` if there are as many as may be, or if the upstream was
+    /// closed.
+    pub(super) fn slot(&self, client: &ClientKey) -> Option<Arc<Slot>> {
+        let mut state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.closed {
+            return None;
+        }
+        if let Some(slot) = state.slots.get(client) {
+            return Some(Arc::clone(slot));
+        }
+        if state.slots.len() >= MAX_CLIENTS {
+            state.slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_in_use());
+        }
+        if state.slots.len() >= MAX_CLIENTS {
+            return None;
+        }
+        let slot = Arc::<Slot>::default();
+        state.slots.insert(client.clone(), Arc::clone(&slot));
+        Some(slot)
+    }
+
+    /// Refuses new connections, and returns the slots of those that there are.
+    pub(super) fn close(&self) -> Vec<Arc<Slot>> {
+        let mut state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        state.closed = true;
+        state.slots.drain().map(|(_, slot)| slot).collect()
+    }
+
+    /// Closes the connections of the clients whose session has this id.
+    pub(super) fn forget(&self, session: &str) {
+        let mut state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        state.slots.retain(|client, _| client.session != session);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(session: &str) -> ClientKey {
+        ClientKey { session: session.to_owned(), ..ClientKey::default() }
+    }
+
+    #[test]
+    fn each_client_has_its_own_slot() {
+        let own = OwnConnections::default();
+        let first = own.slot(&client("a")).unwrap();
+        assert!(Arc::ptr_eq(&first, &own.slot(&client("a")).unwrap()));
+        let second = own.slot(&client("b")).unwrap();
+        assert!(!Arc::ptr_eq(&first, &second));
+        own.forget("a");
+        assert!(!Arc::ptr_eq(&first, &own.slot(&client("a")).unwrap()));
+        assert_eq!(own.close().len(), 2);
+        assert!(own.slot(&client("c")).is_none());
+    }
+
+    #[test]
+    fn slots_that_hold_nothing_make_room() {
+        let own = OwnConnections::default();
+        let held: Vec<_> = (0..MAX_CLIENTS).map(|n| own.slot(&client(&n.to_string())).unwrap()).collect();
+        assert!(own.slot(&client("more")).is_none());
+        drop(held);
+        assert!(own.slot(&client("more")).is_some());
+    }
+}

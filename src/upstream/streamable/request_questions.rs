@@ -1,0 +1,89 @@
+//! The questions of a server during one request over HTTP: those in the response to the request, and those on the stream of
+//! the session that are put to this request.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::connection::Connection;
+use crate::domain::ports::ToClient;
+use crate::domain::version::Era;
+use crate::upstream::questions::{Askable, OpenQuestions, ServerQuestion};
+use crate::upstream::wire::{self, McpRequest};
+
+/// The questions of one request.
+pub(super) struct RequestQuestions<'a>(Option<Asking<'a>>);
+
+struct Asking<'a> {
+    connection: &'a Connection,
+    open: OpenQuestions<'a>,
+    /// `None` if only questions in the response to the request are for its client.
+    put: Option<Askable<'a>>,
+}
+
+impl<'a> RequestQuestions<'a> {
+    /// The questions of a request whose client is never asked.
+    pub(super) fn none() -> Self {
+        Self(None)
+    }
+
+    /// The questions during `request`. Only legacy servers ask, and only during calls.
+    pub(super) fn new(connection: &'a Connection, request: &McpRequest<'_>, to: Option<&'a dyn ToClient>) -> Self {
+        let (Some(client), McpRequest::CallTool(call), Era::Legacy) = (to, request, connection.era) else {
+            return Self::none();
+        };
+        if call.client.capabilities.is_empty() {
+            return Self::none();
+        }
+        let put = connection.askable.as_ref().map(|calls| calls.add(call.guarded));
+        Self(Some(Asking { connection, open: OpenQuestions::new(client), put }))
+    }
+
+    /// Takes a request of the server that is in the response.
+    pub(super) fn ask(&mut self, connection: &Arc<Connection>, id: &RawValue, method: &str, params: Option<&RawValue>) {
+        let Some(asking) = &mut self.0 else { return connection.notify_later(wire::reply(id, method)) };
+        match ServerQuestion::read(id, method, params) {
+            Ok(asked) => asking.ask(asked),
+            Err(answer) => connection.notify_later(answer),
+        }
+    }
+
+    /// Awaits `future`, and drives the open questions meanwhile.
+    pub(super) async fn during<T>(&mut self, future: impl Future<Output = T>) -> T {
+        tokio::pin!(future);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut future => return done,
+                () = self.run() => {}
+            }
+        }
+    }
+
+    /// Drives the open questions. Completes when a question was put to the request from outside of its response, and
+    /// after that must be called again.
+    async fn run(&mut self) {
+        let Some(asking) = &mut self.0 else { return std::future::pending().await };
+        let put = async {
+            match &mut asking.put {
+                Some(put) => put.questions.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        let asked = tokio::select! {
+            biased;
+            asked = put => asked,
+            () = asking.open.run() => None,
+        };
+        if let Some(asked) = asked {
+            asking.ask(asked);
+        }
+    }
+}
+
+impl<'a> Asking<'a> {
+    fn ask(&mut self, asked: ServerQuestion) {
+        let connection = self.connection;
+        self.open.ask(asked, move |answer| connection.answer(answer));
+    }
+}

@@ -1,0 +1,147 @@
+//! Sends a client what belongs to its request before the answer: notifications, and questions of servers.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::domain::log_level::LogLevel;
+use crate::domain::ports::{Answering, ToClient};
+use crate::domain::question::Question;
+use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::rpc::request;
+use crate::domain::upstream::Answer;
+use crate::engine::access::session::Session;
+use crate::engine::exchange::{Exchange, OpenQuestion};
+
+/// The notifications that a client wants before the answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WantedNotices<'a> {
+    /// The token for progress notifications, as raw JSON; `None` if the client wants none.
+    pub(super) progress: Option<&'a str>,
+    /// The lowest level of log messages; `None` if the client wants none.
+    pub(super) log_level: Option<LogLevel>,
+}
+
+/// Sends messages to a client through the exchange of its request.
+pub(super) struct ClientSender<'a> {
+    pub(super) wanted: WantedNotices<'a>,
+    pub(super) exchange: &'a Exchange,
+    /// The client's session, at which its answers arrive; `None` in the modern era, in which clients are sent no requests.
+    pub(super) session: Option<&'a Arc<Session>>,
+}
+
+impl ClientSender<'_> {
+    async fn put(&self, question: Question) -> Answer {
+        let answers =
+            |session: &&Arc<Session>| self.exchange.is_read() && session.capabilities.answers(question.method);
+        let Some(session) = self.session.filter(answers) else {
+            return question.refused("this client offers no such method");
+        };
+        let Some(open) = session.questions.open() else {
+            return question.refused("this client has left too many questions unanswered");
+        };
+        let message = request(Some(open.id()), question.method.as_str(), question.params.as_deref());
+        if self.exchange.request(message).is_err() {
+            return question.refused("there is no room for what waits to be sent to this client");
+        }
+        let mut sent = SentQuestion { exchange: self.exchange, open, answered: false };
+        let answer = tokio::select! {
+            answer = sent.open.answer() => answer,
+            () = session.ended.cancelled() => None,
+        };
+        sent.answered = true;
+        answer.unwrap_or_else(|| question.refused("the session of this client has ended"))
+    }
+}
+
+/// A question that was sent. If it is dropped before it is answered, the client is told that it is withdrawn.
+struct SentQuestion<'a> {
+    exchange: &'a Exchange,
+    open: OpenQuestion,
+    answered: bool,
+}
+
+impl Drop for SentQuestion<'_> {
+    fn drop(&mut self) {
+        if self.answered {
+            return;
+        }
+        let id: &RawValue = serde_json::from_str(self.open.id()).unwrap_or(RawValue::NULL);
+        let params = to_raw(&json!({"requestId": id, "reason": "the server no longer waits for the answer"}));
+        self.exchange.notify(request(None, "notifications/cancelled", Some(&params)));
+    }
+}
+
+impl ToClient for ClientSender<'_> {
+    fn progress(&self, params: Box<RawValue>) {
+        let Some(token) = self.wanted.progress else { return };
+        let Some(rest) = params.get().trim_start().strip_prefix('{') else { return };
+        let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
+        self.exchange.notify(format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token}{comma}{rest}}}"#
+        ));
+    }
+
+    fn message(&self, params: Box<RawValue>) {
+        let Ok(object) = RawObject::parse(params.get()) else { return };
+        let level = object.get("level").and_then(|level| LogLevel::parse(level.get()));
+        if self.wanted.log_level.is_some_and(|least| level.is_some_and(|level| level >= least)) {
+            self.exchange.notify(request(None, "notifications/message", Some(&params)));
+        }
+    }
+
+    fn ask(&self, question: Question) -> Answering<'_> {
+        Box::pin(self.put(question))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::budget::ByteBudget;
+    use crate::engine::exchange::Next;
+
+    fn exchange() -> Exchange {
+        Exchange::new(&Arc::new(ByteBudget::new(1 << 20)), &Arc::default(), true)
+    }
+
+    fn first(exchange: &Exchange) -> Option<String> {
+        let reader = exchange.attach();
+        if let Next::Message(_, text) = exchange.next(reader, 0) { Some(text.to_string()) } else { None }
+    }
+
+    fn sent(params: &str) -> Option<String> {
+        let exchange = exchange();
+        let wanted = WantedNotices { progress: Some("\"t\""), log_level: None };
+        let sender = ClientSender { wanted, exchange: &exchange, session: None };
+        sender.progress(RawValue::from_string(params.into()).unwrap());
+        first(&exchange)
+    }
+
+    #[test]
+    fn log_messages_pass_from_the_wanted_level_on() {
+        let tell = |log_level: Option<LogLevel>, params: &str| {
+            let exchange = exchange();
+            let wanted = WantedNotices { progress: None, log_level };
+            let sender = ClientSender { wanted, exchange: &exchange, session: None };
+            sender.message(RawValue::from_string(params.into()).unwrap());
+            first(&exchange)
+        };
+        let params = r#"{"level":"warning","data": 1.0}"#;
+        let message = format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#);
+        assert_eq!(tell(Some(LogLevel::Warning), params), Some(message.clone()));
+        assert_eq!(tell(Some(LogLevel::Debug), params), Some(message));
+        assert_eq!(tell(Some(LogLevel::Error), params), None);
+        assert_eq!(tell(None, params), None);
+        assert_eq!(tell(Some(LogLevel::Debug), r#"{"level":"loud"}"#), None);
+    }
+
+    #[test]
+    fn progress_carries_the_client_s_token_and_the_rest_as_it_came() {
+        let head = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t""#;
+        assert_eq!(sent(r#"{"progress": 1.0}"#).unwrap(), format!("{head},\"progress\": 1.0}}}}"));
+        assert_eq!(sent("{}").unwrap(), format!("{head}}}}}"));
+        assert_eq!(sent("[]"), None);
+    }
+}

@@ -1,0 +1,137 @@
+//! What servers ask of clients in the middle of a call: sampling, elicitation, roots.
+
+use std::fs::read_to_string;
+
+use http_body_util::BodyExt;
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, Response};
+use serde_json::{Value, json};
+
+use super::harness::{Folder, Gateway, SOON};
+use super::http::{Http, Session};
+use super::parts::{ECHO_MODULE, SDKS, asking_http, chain, external, plugin, tools_of};
+use crate::upstream::Running;
+
+const ANSWERS: &str = r#"{
+    "sampling": {"role": "assistant", "content": {"type": "text", "text": "forty-two"}, "model": "m"},
+    "elicitation": {"action": "accept", "content": {"name": "Ada"}},
+    "roots": {"roots": [{"uri": "file:///work", "name": "work"}]}
+}"#;
+
+struct Asking {
+    folder: Folder,
+    gateway: Gateway,
+    _server: Running,
+}
+
+impl Asking {
+    async fn start(manifests: &str) -> Self {
+        let folder = Folder::new();
+        let (server, url) = asking_http(&folder.path().join("capabilities.log"));
+        folder.write("manifests.yaml", &(external("asking", &url) + manifests));
+        let gateway = Gateway::start(&folder);
+        tools_of(&gateway, &["asking"]).await;
+        Self { folder, gateway, _server: server }
+    }
+
+    /// What a client of the SDK gets of a tool, as text.
+    fn sdk(&self, tool: &str, arguments: &str, answers: &str) -> (String, bool) {
+        let legacy = SDKS[3];
+        let tool = format!("asking__{tool}");
+        let lines = legacy.run(&self.gateway.url(), &["call", &tool, arguments, "--answers", answers], "");
+        let result = &lines[0]["result"];
+        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{lines:?}"));
+        (text.to_owned(), result["isError"] == true)
+    }
+
+    fn capabilities(&self) -> Vec<Value> {
+        let log = read_to_string(self.folder.path().join("capabilities.log")).unwrap();
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_client_answers_what_the_server_of_its_call_asks() {
+    let asking = Asking::start("").await;
+    let answers: Value = serde_json::from_str(ANSWERS).unwrap();
+    for (tool, capability) in [("sample", "sampling"), ("elicit", "elicitation"), ("roots", "roots")] {
+        for arguments in ["{}", r#"{"apart":true}"#] {
+            let (text, is_error) = asking.sdk(tool, arguments, ANSWERS);
+            let answer: Value =
+                serde_json::from_str(&text).unwrap_or_else(|e| panic!("{tool} {arguments}: {e} {text}"));
+            assert!(!is_error && answer == answers[capability], "{tool} {arguments}: {text}");
+        }
+    }
+    // The server knows what each client can do: the gateway's own connection can do nothing.
+    let mut known = asking.capabilities();
+    known.dedup();
+    assert_eq!(known, [json!({}), json!({"elicitation": {"form": {}}, "roots": {}, "sampling": {}})]);
+    let (text, is_error) = asking.sdk("sample", "{}", "{}");
+    assert!(is_error && text.contains("offers no such method"), "{text}");
+    let (text, is_error) = asking.sdk("sample", "{}", r#"{"roots": {"roots": []}}"#);
+    assert!(is_error && text.contains("offers no such method"), "{text}");
+}
+
+#[tokio::test]
+async fn what_a_guard_must_see_is_not_asked_past_it() {
+    let passes = plugin("passes", ECHO_MODULE, "protocol: Module, role: Guard");
+    let guarded = passes + &chain("guarded", "Response", &["asking"], &["passes"]);
+    let asking = Asking::start(&guarded).await;
+    for arguments in ["{}", r#"{"apart":true}"#] {
+        let (text, is_error) = asking.sdk("sample", arguments, ANSWERS);
+        assert!(is_error && text.contains("-32601") && text.contains("Guard"), "{arguments}: {text}");
+    }
+}
+
+/// Reads events until one is the question of the server, and gives its id.
+async fn question(stream: &mut Response<Incoming>) -> Value {
+    let read = async {
+        let mut heard = String::new();
+        loop {
+            let frame = stream.body_mut().frame().await.expect("the stream ended").unwrap();
+            heard.push_str(&String::from_utf8_lossy(frame.data_ref().unwrap()));
+            let mut messages = heard.lines().filter_map(|line| line.strip_prefix("data: "));
+            let asked = messages.find_map(|data| {
+                serde_json::from_str::<Value>(data).ok().filter(|message| message["method"] == "elicitation/create")
+            });
+            if let Some(asked) = asked {
+                return asked["id"].clone();
+            }
+        }
+    };
+    tokio::time::timeout(SOON, read).await.unwrap()
+}
+
+async fn answer(session: &Session, id: &Value, name: &str) -> u16 {
+    let result = json!({"action": "accept", "content": {"name": name}});
+    session.send(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()).await.status
+}
+
+#[tokio::test]
+async fn a_question_is_answered_by_its_own_session_alone() {
+    let asking = Asking::start("").await;
+    let (http, url) = (Http::new(), asking.gateway.url());
+    let capabilities = json!({"elicitation": {}});
+    let mut calls = Vec::new();
+    for _ in 0..2 {
+        let session = http.initialize_with(&url, &capabilities).await;
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "asking__elicit", "arguments": {}}});
+        let headers = session.headers();
+        let mut stream = http.open(Method::POST, &url, &headers, Bytes::from(call.to_string())).await;
+        let id = question(&mut stream).await;
+        calls.push((session.clone(), stream, id));
+    }
+    let [(first, first_stream, first_id), (second, second_stream, second_id)] = &mut calls[..] else { panic!() };
+    assert_ne!(first_id, second_id);
+    // Answers of the wrong session and to no question are taken and go nowhere.
+    assert_eq!(answer(first, second_id, "Eve").await, 202);
+    assert_eq!(answer(second, &json!(1), "Eve").await, 202);
+    assert_eq!(answer(second, second_id, "Bob").await, 202);
+    assert_eq!(answer(first, first_id, "Ann").await, 202);
+    for (stream, name) in [(first_stream, "Ann"), (second_stream, "Bob")] {
+        let body = tokio::time::timeout(SOON, stream.body_mut().collect()).await.unwrap().unwrap().to_bytes();
+        let body = String::from_utf8_lossy(&body);
+        assert!(body.contains(name) && !body.contains("Eve"), "{body}");
+    }
+}

@@ -1,0 +1,114 @@
+//! Streams of calls that are cut and go on over another connection.
+
+use http_body_util::BodyExt;
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, Response};
+use serde_json::{Value, json};
+
+use super::harness::{Folder, Gateway, SOON};
+use super::http::{Http, Session};
+use super::parts::{asking_http, external, tools_of};
+
+/// An event: its id, and its message.
+type Event = (String, Value);
+
+/// Reads at most `most` events of a stream, and whether it has ended by itself.
+async fn events(mut stream: Response<Incoming>, most: usize) -> (Vec<Event>, bool) {
+    let (mut read, mut heard) = (Vec::new(), String::new());
+    while read.len() < most {
+        let Some(frame) = tokio::time::timeout(SOON, stream.body_mut().frame()).await.unwrap() else {
+            return (read, true);
+        };
+        heard.push_str(&String::from_utf8_lossy(frame.unwrap().data_ref().unwrap()));
+        while let Some((event, rest)) = heard.split_once("\n\n") {
+            let field = |name: &str| event.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
+            if let (Some(id), Some(data)) = (field("id:"), field("data:").filter(|data| !data.is_empty())) {
+                read.push((id, serde_json::from_str(&data).unwrap()));
+            }
+            heard = rest.to_owned();
+        }
+    }
+    read.truncate(most);
+    (read, false)
+}
+
+async fn call(session: &Session, id: u64, count: u64) -> Response<Incoming> {
+    let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
+        "name": "asking__steps", "arguments": {"count": count}, "_meta": {"progressToken": id}}});
+    session.http.open(Method::POST, &session.url, &session.headers(), Bytes::from(call.to_string())).await
+}
+
+async fn go_on(session: &Session, last: &str) -> Response<Incoming> {
+    let mut headers = session.headers().to_vec();
+    headers.push(("last-event-id", last));
+    session.http.open(Method::GET, &session.url, &headers, Bytes::new()).await
+}
+
+/// Calls a tool that reports `count` steps and cuts the stream after every `after` events.
+async fn cut_call(session: &Session, id: u64, count: u64, after: usize) -> usize {
+    let (mut all, ended) = events(call(session, id, count).await, after).await;
+    let (mut ended, mut cuts) = (ended, 0);
+    while !ended {
+        let last = all.last().unwrap().0.clone();
+        let stream = go_on(session, &last).await;
+        assert_eq!(stream.status(), 200);
+        let (more, done) = events(stream, after).await;
+        (ended, cuts) = (done, cuts + 1);
+        all.extend(more);
+    }
+    let (answer, steps) = all.split_last().unwrap();
+    assert_eq!(answer.1["result"]["content"][0]["text"], format!("{count} steps"), "{answer:?}");
+    let steps: Vec<_> = steps.iter().map(|(_, message)| message["params"]["progress"].as_u64().unwrap()).collect();
+    assert!(steps.iter().copied().eq(1..=count), "{steps:?}");
+    cuts
+}
+
+#[tokio::test]
+async fn a_stream_that_was_cut_goes_on_without_loss_or_doubles() {
+    let folder = Folder::new();
+    let (_server, url) = asking_http(&folder.path().join("log"));
+    folder.write("manifests.yaml", &external("asking", &url));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["asking"]).await;
+    let http = Http::new();
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..20_u64 {
+        let session = http.initialize(&gateway.url()).await;
+        calls.spawn(async move {
+            let mut cuts = 0;
+            for (id, after) in [(1, 1), (2, 1), (3, 2)] {
+                cuts += cut_call(&session, number * 10 + id, 20, after).await;
+            }
+            cuts
+        });
+    }
+    let cuts: usize = calls.join_all().await.into_iter().sum();
+    assert!(cuts >= 1_000, "{cuts}");
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_for_its_own_session_while_it_is_kept() {
+    let folder = Folder::new();
+    let (_server, url) = asking_http(&folder.path().join("log"));
+    folder.write("manifests.yaml", &external("asking", &url));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["asking"]).await;
+    let http = Http::new();
+    let (own, other) = (http.initialize(&gateway.url()).await, http.initialize(&gateway.url()).await);
+    let (first, _) = events(call(&own, 1, 3).await, 1).await;
+    let (id, _) = first.last().unwrap();
+    assert_eq!(go_on(&other, id).await.status(), 400, "the stream is of another session");
+    let (all, ended) = events(go_on(&own, id).await, 9).await;
+    assert!(ended && all.len() == 3, "{all:?}");
+    // The answer too is given again, while it is kept.
+    let (again, ended) = events(go_on(&own, &all[1].0).await, 9).await;
+    assert!(ended && again == all[2..], "{again:?}");
+    let gone = format!("{}.1", "0".repeat(32));
+    let refused = go_on(&own, &gone).await;
+    assert_eq!(refused.status(), 400);
+    // The id of something else begins a stream of notifications.
+    let mut stream = go_on(&own, "7").await;
+    assert_eq!(stream.status(), 200);
+    let silent = tokio::time::timeout(std::time::Duration::from_millis(200), stream.body_mut().frame()).await;
+    assert!(silent.is_err(), "{silent:?}");
+}
