@@ -4,6 +4,7 @@
 //! reaches outside is a trait in [`ports`].
 
 pub mod budget;
+pub mod capabilities;
 pub mod causes;
 pub mod definition;
 pub mod digest;

@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::budget::NO_ROOM;
+use super::capabilities::ClientCapabilities;
 use super::ids::ObjectKey;
 use super::log_level::LogLevel;
 use super::plan::UpstreamPlan;
 use super::plugin::cut;
-use super::question::ClientCapabilities;
 use super::secret::{Mask, SecretText};
 use super::version::Era;
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::domain::budget::Reservation;
+use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::item::ItemKind;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 use crate::domain::mirror::Mirrored;
 use crate::domain::ports::ToClient;
-use crate::domain::question::ClientCapabilities;
 use crate::domain::route::Route;
 use crate::domain::rpc::RpcError;
 use crate::domain::version::Era;

@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use serde_json::value::RawValue;
 
+use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
-use crate::domain::question::ClientCapabilities;
 use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure, success};
 use crate::domain::upstream::{Answer, ClientKey, OutCall};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};

@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 
 use super::client_sender::WantedNotices;
 use super::envelope::{EnvelopeMeta, Params};
+use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::mirror::Mirrored;
-use crate::domain::question::ClientCapabilities;
 use crate::domain::rpc::RpcError;
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 use crate::engine::access::session::Session;

@@ -31,6 +31,18 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
+impl Envelope<'_> {
+    /// Reads a message without `method` as an answer. The error says what is wrong with it.
+    fn answer(&self) -> Result<Answer, &'static str> {
+        match (self.result, self.error) {
+            (Some(result), None) => Ok(Answer::Result(result.to_owned())),
+            (None, Some(error)) => Ok(Answer::Error(error.to_owned())),
+            (Some(_), Some(_)) => Err("the answer has a `result` and an `error`"),
+            (None, None) => Err("the message has no `method`"),
+        }
+    }
+}
+
 fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
@@ -137,12 +149,7 @@ impl<'a> ClientMessage<'a> {
             return Err(invalid(echo, "`jsonrpc` must be \"2.0\""));
         }
         let Some(method) = envelope.method else {
-            let answer = match (envelope.result, envelope.error) {
-                (Some(result), None) => Answer::Result(result.to_owned()),
-                (None, Some(error)) => Answer::Error(error.to_owned()),
-                (Some(_), Some(_)) => return Err(invalid(echo, "the answer has a `result` and an `error`")),
-                (None, None) => return Err(invalid(echo, "the message has no `method`")),
-            };
+            let answer = envelope.answer().map_err(|message| invalid(echo, message))?;
             return Ok(Self::Answer { id: echo, answer });
         };
         let method = text(method).ok_or_else(|| invalid(echo, "`method` must be a string"))?;

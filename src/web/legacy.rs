@@ -20,8 +20,8 @@ use super::envelope::{ClientMessage, Params, object, text};
 use super::exchange::{CutStream, Gone, OpenStream, SessionOfPost};
 use super::gate::{Gate, PathEndpoint};
 use super::response::{RpcResponse, refuse};
+use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::method::Method;
-use crate::domain::question::ClientCapabilities;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
 use crate::domain::version::{Era, LEGACY_VERSIONS, is_to_come};
@@ -75,12 +75,7 @@ pub(super) async fn answer(
             RpcResponse::accepted()
         }
         ClientMessage::Notification { method, params } => {
-            if method == "notifications/initialized" {
-                session.set_ready();
-            }
-            if let Some(request) = params.request_id.filter(|_| method == "notifications/cancelled") {
-                session.cancel(request.get());
-            }
+            notified(&session, &method, &params);
             RpcResponse::accepted()
         }
         ClientMessage::Request { id, method, params } => {
@@ -90,6 +85,16 @@ pub(super) async fn answer(
             let reply = request.reply().await;
             RpcResponse::reply(id, &reply, Era::Legacy)
         }
+    }
+}
+
+/// Takes a notification of the client.
+fn notified(session: &Session, method: &str, params: &Params<'_>) {
+    if method == "notifications/initialized" {
+        session.set_ready();
+    }
+    if let Some(request) = params.request_id.filter(|_| method == "notifications/cancelled") {
+        session.cancel(request.get());
     }
 }
 

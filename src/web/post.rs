@@ -52,14 +52,13 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
     let session = Arc::<SessionOfPost>::default();
     let era = if mean_modern_era(&head.headers) { Era::Modern } else { Era::Legacy };
     let cause = Cause::of_headers(&head.headers);
-    let (gate_of_post, exchange_of_post) = (Arc::clone(gate), Arc::clone(&exchange));
     let post = Post {
-        gate: gate_of_post,
+        gate: Arc::clone(gate),
         endpoint,
         headers: head.headers,
         peer,
         body,
-        exchange: exchange_of_post,
+        exchange: Arc::clone(&exchange),
         session: Arc::clone(&session),
         era,
         _reservation: reservation,

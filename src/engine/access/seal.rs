@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 
+use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::ids::ObjectKey;
-use crate::domain::question::ClientCapabilities;
 use crate::domain::secret::SecretText;
 use crate::domain::version::LEGACY_VERSIONS;
 

@@ -8,9 +8,9 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::seal::{SessionFacts, SessionScope};
+use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
-use crate::domain::question::ClientCapabilities;
 use crate::engine::exchange::ClientQuestions;
 
 /// How long a client has to send `notifications/initialized` (MCP 2025-11-25, lifecycle), in milliseconds.

@@ -238,8 +238,8 @@ mod tests {
 
     use super::super::session::READY_WITHIN_MS;
     use super::*;
+    use crate::domain::capabilities::ClientCapabilities;
     use crate::domain::ids::ObjectKey;
-    use crate::domain::question::ClientCapabilities;
     use crate::domain::secret::SecretText;
 
     static GATEWAY: LazyLock<ObjectKey> = LazyLock::new(|| ObjectKey::new("mcp", "main"));

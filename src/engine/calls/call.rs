@@ -12,7 +12,7 @@ use super::chain::CallContext;
 use super::content::Content;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
-use super::progress::{Progress, is_guarded};
+use super::progress::{Progress, hides_questions};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::spans;
@@ -118,7 +118,7 @@ impl Engine {
         if let Err(places) = call.item.arguments.check(call.arguments()) {
             return CallEnd::invalid_arguments(request.name, &places);
         }
-        let client = Progress::new(request.client, is_guarded(call.item));
+        let client = Progress::of(request.client, call.item);
         self.run_guarded(&call, &client, recorder).await
     }
 
@@ -268,7 +268,7 @@ impl Engine {
             timeout: call.timeout,
             extend_on_progress: call.plan().extend_on_progress,
             client: call.client_key(),
-            guarded: is_guarded(call.item),
+            guarded: hides_questions(call.item),
         };
         recorder.asked();
         let answer = self.upstreams.call(&call.upstream.target, out, client).instrument(span.clone()).await;

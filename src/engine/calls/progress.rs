@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::domain::ports::{Answering, ToClient};
 use crate::domain::question::Question;
 use crate::domain::raw::RawObject;
-use crate::engine::plan::snapshot::LinkedItem;
+use crate::engine::plan::snapshot::{LinkedItem, Selected};
 
 /// Forwards the progress of one call, from its server and its plugins. MCP requires that the values for one progress
 /// token increase, so values that do not increase are dropped. If a Guard checks the response, only the numbers are
@@ -17,13 +17,20 @@ use crate::engine::plan::snapshot::LinkedItem;
 pub(crate) struct Progress<'a> {
     client: &'a dyn ToClient,
     guarded: bool,
+    /// Whether questions of the server are refused.
+    asks_nobody: bool,
     /// The last progress value that was forwarded.
     last: Mutex<f64>,
 }
 
 impl<'a> Progress<'a> {
-    pub(crate) fn new(client: &'a dyn ToClient, guarded: bool) -> Self {
-        Self { client, guarded, last: Mutex::new(f64::NEG_INFINITY) }
+    /// Forwards what belongs to a call of `item`.
+    pub(crate) fn of(client: &'a dyn ToClient, item: &LinkedItem) -> Self {
+        Self { asks_nobody: hides_questions(item), ..Self::new(client, is_guarded(item)) }
+    }
+
+    fn new(client: &'a dyn ToClient, guarded: bool) -> Self {
+        Self { client, guarded, asks_nobody: guarded, last: Mutex::new(f64::NEG_INFINITY) }
     }
 
     fn rises(&self, progress: f64) -> bool {
@@ -64,8 +71,8 @@ impl ToClient for Progress<'_> {
     }
 
     fn ask(&self, question: Question) -> Answering<'_> {
-        if self.guarded {
-            let why = "a Guard checks what this call brings, and its chain has no entry for this method";
+        if self.asks_nobody {
+            let why = "a Guard is on this call, and would not see the question and its answer";
             return Box::pin(ready(question.refused(why)));
         }
         self.client.ask(question)
@@ -76,6 +83,12 @@ impl ToClient for Progress<'_> {
 /// a chain that does not set `notifications: Pass`.
 pub(crate) fn is_guarded(tool: &LinkedItem) -> bool {
     tool.response.iter().any(|selected| !selected.chain.plan.notifications_pass && selected.guards())
+}
+
+/// Whether questions of the server are not put to the client, because a Guard that is on the call would not see them or
+/// would not see the answers, which go to the server as arguments do.
+pub(crate) fn hides_questions(item: &LinkedItem) -> bool {
+    is_guarded(item) || item.request.iter().any(Selected::guards)
 }
 
 #[cfg(test)]

@@ -34,13 +34,13 @@ use crate::config::compile::compile;
 use crate::config::compile::tests::{add_plugin, chain, folder, know, raw};
 use crate::config::input::{ChainInput, Inputs, PluginInput, SourceInput};
 use crate::domain::budget::{ByteBudget, Category};
+use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Output, Phase, Ran, Role};
 use crate::domain::ports::{
     Clock, Host, LinkedPlugin, Loading, PluginLoad, PluginProgress, Records, RunPlugin, Secrets, ToClient, WorkerInfo,
 };
-use crate::domain::question::ClientCapabilities;
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::sandbox::SandboxState;

@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::ports::ToClient;
-use crate::domain::question::ClientCapabilities;
 use crate::domain::upstream::{Answer, ServerFacts, Target, UpstreamError};
 use crate::domain::version::{BATCH_VERSION, Era};
 use crate::transport::LastWords;

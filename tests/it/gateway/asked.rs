@@ -75,11 +75,13 @@ async fn a_client_answers_what_the_server_of_its_call_asks() {
 #[tokio::test]
 async fn what_a_guard_must_see_is_not_asked_past_it() {
     let passes = plugin("passes", ECHO_MODULE, "protocol: Module, role: Guard");
-    let guarded = passes + &chain("guarded", "Response", &["asking"], &["passes"]);
-    let asking = Asking::start(&guarded).await;
-    for arguments in ["{}", r#"{"apart":true}"#] {
-        let (text, is_error) = asking.sdk("sample", arguments, ANSWERS);
-        assert!(is_error && text.contains("-32601") && text.contains("Guard"), "{arguments}: {text}");
+    for phase in ["Request", "Response"] {
+        let guarded = chain("guarded", phase, &["asking"], &["passes"]);
+        let asking = Asking::start(&(passes.clone() + &guarded)).await;
+        for arguments in ["{}", r#"{"apart":true}"#] {
+            let (text, is_error) = asking.sdk("sample", arguments, ANSWERS);
+            assert!(is_error && text.contains("-32601") && text.contains("Guard"), "{phase} {arguments}: {text}");
+        }
     }
 }
 
