@@ -95,6 +95,25 @@ pub struct OutCall {
     /// Whether a Guard checks the answer. A question that may belong to several calls is put to the client of one that is
     /// guarded, if there is one.
     pub guarded: bool,
+    /// What the client answers to an earlier result that asked for input.
+    pub round: InputRound,
+}
+
+/// What a client sends with a call that it repeats because the result asked for input (MCP 2026-07-28, multi-round-trip
+/// requests). Empty for other calls.
+#[derive(Clone, Debug, Default)]
+pub struct InputRound {
+    /// `params.inputResponses`: an object of the answers.
+    pub responses: Option<Box<RawValue>>,
+    /// `params.requestState`: a string of the server, sent back as it came.
+    pub state: Option<Box<RawValue>>,
+}
+
+impl InputRound {
+    /// Whether the client answers nothing.
+    pub fn is_empty(&self) -> bool {
+        self.responses.is_none() && self.state.is_none()
+    }
 }
 
 /// What tells the connections to a server with sessions apart: what its client answers, and who that is.

@@ -13,6 +13,7 @@ use crate::domain::mirror::Mirrored;
 use crate::domain::ports::ToClient;
 use crate::domain::route::Route;
 use crate::domain::rpc::RpcError;
+use crate::domain::upstream::InputRound;
 use crate::domain::version::Era;
 use crate::engine::plan::snapshot::Snapshot;
 
@@ -50,6 +51,8 @@ pub struct CallRequest<'a> {
     pub arguments: Option<&'a RawValue>,
     /// `params._meta`.
     pub meta: Option<&'a RawValue>,
+    /// What the client answers to an earlier result that asked for input.
+    pub round: InputRound,
     /// Whether the client asked for progress notifications.
     pub wants_progress: bool,
     /// The lowest severity of the server's log messages that the client wants; `None` if it wants none.

@@ -9,7 +9,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
 use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure, success};
-use crate::domain::upstream::{Answer, ClientKey, OutCall};
+use crate::domain::upstream::{Answer, ClientKey, InputRound, OutCall};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 
 /// How many bytes a message may have in addition to its result: JSON-RPC members, ids, white space.
@@ -88,7 +88,12 @@ impl McpRequest<'_> {
                 text.extend_from_slice(br#""cursor":"#);
                 push_string(&mut text, cursor);
             }
-            Self::CallTool(call) => push_call(&mut text, call),
+            Self::CallTool(call) => {
+                push_call(&mut text, call);
+                if era == Era::Modern {
+                    push_round(&mut text, &call.round);
+                }
+            }
         }
         self.push_meta(&mut text, era, id);
         text.extend_from_slice(b"}}");
@@ -169,6 +174,17 @@ fn push_call(text: &mut Vec<u8>, call: &OutCall) {
     }
 }
 
+fn push_round(text: &mut Vec<u8>, round: &InputRound) {
+    for (key, value) in [("inputResponses", &round.responses), ("requestState", &round.state)] {
+        if let Some(value) = value {
+            text.push(b',');
+            push_string(text, key);
+            text.push(b':');
+            text.extend_from_slice(value.get().as_bytes());
+        }
+    }
+}
+
 /// Returns the notification that cancels the request `id`.
 pub(super) fn cancelled(id: u64) -> String {
     format!(
@@ -215,6 +231,7 @@ mod tests {
             extend_on_progress: true,
             client: ClientKey::default(),
             guarded: false,
+            round: InputRound::default(),
         }
     }
 
@@ -245,6 +262,15 @@ mod tests {
     fn a_modern_call_says_which_log_messages_are_wanted() {
         let value: serde_json::Value = serde_json::from_str(&text(McpRequest::CallTool(&call()), Era::Modern)).unwrap();
         assert_eq!(value["params"]["_meta"]["io.modelcontextprotocol/logLevel"], "warning");
+    }
+
+    #[test]
+    fn a_modern_call_that_is_repeated_carries_what_was_asked() {
+        let round = InputRound { responses: Some(raw(r#"{"a": {"n": 1.0}}"#)), state: Some(raw("\"s\"")) };
+        let call = OutCall { round, ..call() };
+        let sent = text(McpRequest::CallTool(&call), Era::Modern);
+        assert!(sent.contains(r#","inputResponses":{"a": {"n": 1.0}},"requestState":"s","_meta":{"#), "{sent}");
+        assert!(!text(McpRequest::CallTool(&call), Era::Legacy).contains("requestState"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::domain::method::Method;
 use crate::domain::mirror::Mirrored;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, RpcError};
+use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, MODERN_VERSIONS};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
@@ -106,6 +107,14 @@ impl ClientRequest<'_> {
         if params.arguments.is_some_and(|arguments| object(arguments).is_none()) {
             return invalid("`arguments` must be an object");
         }
+        // Only the modern era has calls that are repeated with answers.
+        let round = match client.era() {
+            Era::Modern => match params.round() {
+                Ok(round) => round,
+                Err(message) => return invalid(message),
+            },
+            Era::Legacy => InputRound::default(),
+        };
         let check_mirrored = |marked: &[Mirrored]| client.check_mirrored(marked, params.arguments);
         let request = CallRequest {
             endpoint: self.endpoint.as_engine(),
@@ -114,6 +123,7 @@ impl ClientRequest<'_> {
             name: &name,
             arguments: params.arguments,
             meta: params.meta,
+            round,
             wants_progress: wanted.progress.is_some(),
             log_level: wanted.log_level,
             client: &ClientSender { wanted, exchange, session: client.session() },

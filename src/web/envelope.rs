@@ -9,7 +9,7 @@ use crate::domain::json::{Pointer, doubled_key};
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::ItemParam;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError, too_deep};
-use crate::domain::upstream::Answer;
+use crate::domain::upstream::{Answer, InputRound};
 
 /// The maximum length of a request id, in bytes of JSON.
 const MAX_ID: usize = 1024;
@@ -92,6 +92,10 @@ pub(super) struct Params<'a> {
     pub(super) client_info: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) capabilities: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    input_responses: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    request_state: Option<&'a RawValue>,
 }
 
 /// The members of `_meta` that the gateway reads, as raw JSON.
@@ -183,6 +187,18 @@ impl<'a> Params<'a> {
             ItemParam::Uri => self.uri,
         }
         .and_then(text)
+    }
+
+    /// Returns what the client answers to an earlier result that asked for input. The error says what is wrong with it.
+    pub(super) fn round(&self) -> Result<InputRound, &'static str> {
+        if self.input_responses.is_some_and(|responses| object(responses).is_none()) {
+            return Err("`inputResponses` must be an object");
+        }
+        if self.request_state.is_some_and(|state| text(state).is_none()) {
+            return Err("`requestState` must be a string");
+        }
+        let owned = |raw: Option<&RawValue>| raw.map(RawValue::to_owned);
+        Ok(InputRound { responses: owned(self.input_responses), state: owned(self.request_state) })
     }
 
     /// Returns the members of `_meta` that the gateway reads; `None` if there is no `_meta`.

@@ -17,6 +17,7 @@ use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Phase;
 use crate::domain::ports::ToClient;
 use crate::domain::record::{CallRecord, PluginExecution};
+use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, LEGACY_VERSIONS};
 use crate::engine::{CallRequest, Caller, Endpoint, Engine, Ports, Reply};
 use crate::node::WorkerMetrics;
@@ -141,6 +142,7 @@ impl TestGateway {
             name: &case.input.tool,
             arguments: Some(&case.arguments),
             meta: Some(&case.meta),
+            round: InputRound::default(),
             wants_progress: true,
             log_level: None,
             within: None,

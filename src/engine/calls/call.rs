@@ -21,7 +21,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::ports::ToClient;
 use crate::domain::route::Route;
-use crate::domain::upstream::{Answer, OutCall, UpstreamError};
+use crate::domain::upstream::{Answer, InputRound, OutCall, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
 use crate::engine::access::admission::gate;
@@ -169,15 +169,12 @@ impl Engine {
             Err(end) => return end,
         };
         let sent_text = if call.item.recalls_arguments() { sent.clone() } else { None };
-        let answer = match self.send(call, client, sent, recorder).await {
-            Ok(answer) => answer,
-            Err(error) => return self.upstream_failed(call, &error),
+        let (answer, facts) = match self.send_in_rounds(call, client, sent, recorder).await {
+            Ok(answered) => answered,
+            Err(end) => return end,
         };
-        let facts = ResultFacts::of(&answer);
         if facts.asks_back {
-            return CallEnd::internal(
-                "the server asked for input during the call, which this gateway does not pass on",
-            );
+            return CallEnd::asks_back(answer, facts);
         }
         if facts.mistyped && self.is_modern(call) {
             let error = UpstreamError::Protocol("the resultType of its result is not a string".into());
@@ -251,11 +248,12 @@ impl Engine {
         Ok(RawValue::from_string(text).ok())
     }
 
-    async fn send(
+    pub(super) async fn send(
         &self,
         call: &Routed<'_>,
         client: &dyn ToClient,
         arguments: Option<Box<RawValue>>,
+        round: InputRound,
         recorder: &mut CallRecorder,
     ) -> Result<Answer, UpstreamError> {
         let span = spans::upstream(call, || self.state.upstream(&call.plan().key).facts);
@@ -269,6 +267,7 @@ impl Engine {
             extend_on_progress: call.plan().extend_on_progress,
             client: call.client_key(),
             guarded: hides_questions(call.item),
+            round,
         };
         recorder.asked();
         let answer = self.upstreams.call(&call.upstream.target, out, client).instrument(span.clone()).await;

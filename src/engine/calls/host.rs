@@ -13,7 +13,7 @@ use crate::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError, too_deep};
-use crate::domain::upstream::Answer;
+use crate::domain::upstream::{Answer, InputRound};
 use crate::engine::Engine;
 use crate::engine::access::admission::{AdmissionError, Counted};
 use crate::engine::request::{CallRequest, Endpoint, Reply, Within};
@@ -52,6 +52,7 @@ impl<'a> CallHost<'a> {
             name: tool,
             arguments,
             meta: None,
+            round: InputRound::default(),
             wants_progress: false,
             log_level: None,
             client: &Nobody,

@@ -11,6 +11,7 @@ pub(crate) mod outcome;
 pub(crate) mod progress;
 pub(crate) mod ready;
 pub(crate) mod recorder;
+mod rounds;
 pub(crate) mod routed_call;
 pub(crate) mod spans;
 pub(crate) mod text_block;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -10,6 +11,7 @@ use super::tool_result::{ResultFacts, error_result};
 use crate::domain::budget::{NO_ROOM, NoRoom, Reservation};
 use crate::domain::json::{JsonStep, Pointer};
 use crate::domain::limits::RefusalReason;
+use crate::domain::method::Method;
 use crate::domain::plan::Refusal;
 use crate::domain::raw::to_raw;
 use crate::domain::record::CallOutcome;
@@ -69,6 +71,15 @@ impl Denial {
         }
     }
 
+    /// Creates the denial of a call whose server asks for input while a Guard is on the call: the Guard would not see the
+    /// question and the answer.
+    pub(crate) fn past_guard() -> Self {
+        let text = "This call is refused: its server asks for input, and a Guard is on the call that would not see the \
+                    question and the answer.";
+        let reason = "GuardedInput".to_owned();
+        Self { kind: DenialKind::Refused, chain: None, plugin: None, reason, text: text.to_owned() }
+    }
+
     /// Creates the denial for an entry that denied the call or failed.
     pub(crate) fn by_entry(kind: DenialKind, chain: &str, plugin: &str, reason: String, text: String) -> Self {
         Self { kind, chain: Some(chain.to_owned()), plugin: Some(plugin.to_owned()), reason, text }
@@ -112,6 +123,22 @@ impl CallEnd {
             Answer::Error(error) => (Reply::UpstreamError(error), CallOutcome::RpcError),
         };
         Self { typed: facts.typed, ..Self::new(reply, outcome, None) }
+    }
+
+    /// The end of a call whose server asks a client of the modern era for input. The client sends the call once more.
+    pub(crate) fn asks_back(answer: Answer, facts: ResultFacts) -> Self {
+        Self { reason: Some("InputRequired".to_owned()), ..Self::answered(answer, facts) }
+    }
+
+    /// The end of a call whose server asks for input that the client does not give. `error` is the client's.
+    pub(crate) fn not_given(method: Method, error: &RawValue) -> Self {
+        #[derive(Deserialize)]
+        struct Said {
+            message: String,
+        }
+        let said = serde_json::from_str::<Said>(error.get()).map(|error| error.message).unwrap_or_default();
+        let text = format!("The server asks for input ({method}), which the client does not give: {said:.256}");
+        Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InputNotGiven".to_owned())
     }
 
     /// The end of a call whose answer was changed by response chains.

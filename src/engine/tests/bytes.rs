@@ -69,11 +69,23 @@ async fn a_modern_server_says_by_a_string_what_its_result_is() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_back_is_answered_for_with_an_error() {
-    for answer in [r#"{"resultType":"input_required"}"#, r#"{"isError":3,"resultType":"input\u005frequired"}"#] {
+async fn a_server_that_asks_back_is_passed_on_unless_a_guard_would_not_see_it() {
+    for answer in [
+        r#"{"resultType":"input_required","requestState":"s", "n": 1.0}"#,
+        r#"{"isError":3,"resultType":"input\u005frequired","requestState":"s"}"#,
+    ] {
         let text = through(&bare(), Era::Modern, answer).await;
-        assert!(text.contains("-32603") && text.contains("asked for input"), "{text}");
+        assert_eq!(text, format!(r#"{{"result":{answer}}}"#));
+        for phase in [Phase::Request, Phase::Response] {
+            let mut inputs = bare();
+            scripts(&mut inputs, "g", phase, &[(Role::Guard, "same")]);
+            let text = through(&inputs, Era::Modern, answer).await;
+            assert!(text.contains("GuardedInput") && !text.contains("requestState"), "{text}");
+        }
     }
+    let asks = r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}"#;
+    let text = through(&bare(), Era::Legacy, asks).await;
+    assert!(text.contains("The server asks for input (roots/list), which the client does not give"), "{text}");
 }
 
 #[tokio::test]

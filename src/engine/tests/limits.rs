@@ -169,6 +169,7 @@ async fn a_tool_that_is_not_there_is_invalid_params() {
             name,
             arguments,
             meta,
+            round: InputRound::default(),
             wants_progress,
             log_level: None,
             client: &heard,

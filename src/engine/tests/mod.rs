@@ -45,7 +45,7 @@ use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::sandbox::SandboxState;
 use crate::domain::secret::{NoSecret, SecretText};
-use crate::domain::upstream::{Answer, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{Answer, InputRound, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 use crate::telemetry::metrics::Metrics;
 
@@ -216,6 +216,7 @@ async fn call_as(engine: &Gateway, caller: &Caller, arguments: &str, meta: Optio
         name: "up__read",
         arguments: Some(&arguments),
         meta: meta.as_deref(),
+        round: InputRound::default(),
         wants_progress: true,
         log_level: None,
         client: heard,

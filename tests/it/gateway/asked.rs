@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway, SOON};
 use super::http::{Http, Session};
-use super::parts::{ECHO_MODULE, SDKS, asking_http, chain, external, plugin, tools_of};
+use super::parts::{ECHO_MODULE, SDKS, asking_http, chain, external, interview_http, plugin, tools_of};
 use crate::upstream::Running;
 
 const ANSWERS: &str = r#"{
@@ -135,5 +135,39 @@ async fn a_question_is_answered_by_its_own_session_alone() {
         let body = tokio::time::timeout(SOON, stream.body_mut().collect()).await.unwrap().unwrap().to_bytes();
         let body = String::from_utf8_lossy(&body);
         assert!(body.contains(name) && !body.contains("Eve"), "{body}");
+    }
+}
+
+/// A gateway on the server that asks in its results, and what the TypeScript SDKs of both eras get of it.
+async fn interviewed(manifests: &str) -> Vec<Value> {
+    let (_server, url) = interview_http();
+    let gateway = Gateway::start(&Folder::with(&(external("up", &url) + manifests)));
+    tools_of(&gateway, &["up"]).await;
+    let ask = |sdk: usize| {
+        let command = ["call", "up__interview", "{}", "--answers", ANSWERS];
+        SDKS[sdk].run(&gateway.url(), &command, "").remove(0)["result"].clone()
+    };
+    vec![ask(2), ask(3)]
+}
+
+#[tokio::test]
+async fn what_a_result_asks_for_is_given_by_clients_of_both_eras() {
+    for result in interviewed("").await {
+        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"));
+        let said: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
+        assert_eq!(said["who"], json!({"name": "Ada"}), "{said}");
+        assert_eq!(said["folders"]["roots"][0]["uri"], "file:///work", "{said}");
+        assert_eq!(said["sentence"]["content"]["text"], "forty-two", "{said}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_result_asks_for_is_not_asked_past_a_guard() {
+    let passes = plugin("passes", ECHO_MODULE, "protocol: Module, role: Guard");
+    for phase in ["Request", "Response"] {
+        for result in interviewed(&(passes.clone() + &chain("guarded", phase, &["up"], &["passes"]))).await {
+            assert_eq!(result["isError"], true, "{phase}: {result}");
+            assert_eq!(result["_meta"]["hawsepipe.dev/refused"]["reason"], "GuardedInput", "{phase}: {result}");
+        }
     }
 }

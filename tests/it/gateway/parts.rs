@@ -53,6 +53,13 @@ pub fn modern_http(log: &Path) -> (Running, String) {
     announced(command)
 }
 
+/// The Python SDK's server whose tool asks for input in its results, and its URL.
+pub fn interview_http() -> (Running, String) {
+    let mut command = Command::new(python());
+    command.arg(fixture("servers/interview.py"));
+    announced(command)
+}
+
 /// The TypeScript SDK's server whose tools ask the client, and its URL.
 pub fn asking_http(log: &Path) -> (Running, String) {
     let mut command = Command::new("node");

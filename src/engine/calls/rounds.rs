@@ -1,0 +1,148 @@
+//! Calls of servers that ask for input in their result (MCP 2026-07-28, multi-round-trip requests): the client answers by
+//! sending the call once more. For a client of the legacy era, the gateway asks it in the middle of its call and sends
+//! the call itself.
+
+use futures_util::future::join_all;
+use serde_json::value::RawValue;
+
+use super::outcome::{CallEnd, Denial};
+use super::progress::hides_questions;
+use super::recorder::CallRecorder;
+use super::routed_call::Routed;
+use super::tool_result::ResultFacts;
+use crate::domain::method::Method;
+use crate::domain::ports::ToClient;
+use crate::domain::question::Question;
+use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::upstream::{Answer, InputRound, UpstreamError};
+use crate::domain::version::Era;
+use crate::engine::Engine;
+
+/// How often one call is sent, at most.
+const MAX_ROUNDS: usize = 16;
+/// The maximum number of questions in one result.
+const MAX_QUESTIONS: usize = 8;
+
+impl Engine {
+    /// Sends the call until the server has answered it. A result that asks a client of the modern era for input is
+    /// returned as an answer, since that client itself sends the call once more.
+    pub(super) async fn send_in_rounds(
+        &self,
+        call: &Routed<'_>,
+        client: &dyn ToClient,
+        arguments: Option<Box<RawValue>>,
+        recorder: &mut CallRecorder,
+    ) -> Result<(Answer, ResultFacts), CallEnd> {
+        let mut round = call.request.round.clone();
+        if !round.is_empty() && hides_questions(call.item) {
+            return Err(self.refused(Denial::past_guard()));
+        }
+        for _ in 0..MAX_ROUNDS {
+            let sent = self.send(call, client, arguments.clone(), round, recorder).await;
+            let answer = sent.map_err(|error| self.upstream_failed(call, &error))?;
+            let facts = ResultFacts::of(&answer);
+            let Answer::Result(result) = &answer else { return Ok((answer, facts)) };
+            if !facts.asks_back {
+                return Ok((answer, facts));
+            }
+            if hides_questions(call.item) {
+                return Err(self.refused(Denial::past_guard()));
+            }
+            if call.request.caller.era == Era::Modern && call.request.within.is_none() {
+                return Ok((answer, facts));
+            }
+            round = match InputQuestions::read(result) {
+                Ok(questions) => questions.ask(client).await?,
+                Err(why) => return Err(self.upstream_failed(call, &UpstreamError::Protocol(why.to_owned()))),
+            };
+        }
+        let why = format!("it asked for input {MAX_ROUNDS} times and did not answer the call");
+        Err(self.upstream_failed(call, &UpstreamError::Protocol(why)))
+    }
+}
+
+/// What a result asks the client.
+struct InputQuestions {
+    questions: Vec<(String, Question)>,
+    state: Option<Box<RawValue>>,
+}
+
+impl InputQuestions {
+    /// Reads a result whose type is `input_required`. The error says what is wrong with it.
+    fn read(result: &RawValue) -> Result<Self, &'static str> {
+        const MISSHAPEN: &str = "its result asks for input in no form that the protocol has";
+        let object = |raw: &RawValue| RawObject::parse(raw.get()).map_err(|_| MISSHAPEN);
+        let result = object(result)?;
+        let asked = result.get("inputRequests").map(object).transpose()?.unwrap_or_default();
+        let state = result.get("requestState").map(RawValue::to_owned);
+        if state.as_ref().is_some_and(|state| !state.get().starts_with('"')) || (asked.is_empty() && state.is_none()) {
+            return Err(MISSHAPEN);
+        }
+        let read = |(key, question): (&str, &RawValue)| {
+            let question = object(question)?;
+            let method = question.get_str("method").and_then(|method| Method::parse(&method));
+            let method = method.filter(|method| method.is_question()).ok_or(MISSHAPEN)?;
+            Ok((key.to_owned(), Question { method, params: question.get("params").map(RawValue::to_owned) }))
+        };
+        let questions = asked.iter().map(read).collect::<Result<Vec<_>, &'static str>>()?;
+        if questions.len() > MAX_QUESTIONS {
+            return Err("its result asks for more than 8 things at once");
+        }
+        Ok(Self { questions, state })
+    }
+
+    /// Asks the client everything at once, and returns what is sent with the call next.
+    async fn ask(self, client: &dyn ToClient) -> Result<InputRound, CallEnd> {
+        let asked = self.questions.into_iter().map(|(key, question)| async {
+            let method = question.method;
+            (key, method, client.ask(question).await)
+        });
+        let mut responses = RawObject::default();
+        for (key, method, answer) in join_all(asked).await {
+            match answer {
+                Answer::Result(result) => responses.set(&key, result),
+                Answer::Error(error) => return Err(CallEnd::not_given(method, &error)),
+            }
+        }
+        let responses = (!responses.is_empty()).then(|| to_raw(&responses));
+        Ok(InputRound { responses, state: self.state })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<InputQuestions, &'static str> {
+        InputQuestions::read(&RawValue::from_string(text.into()).unwrap())
+    }
+
+    #[test]
+    fn what_is_asked_is_read() {
+        let asked = read(
+            r#"{"inputRequests":{"a":{"method":"elicitation/create","params":{"x": 1.0}},"b":{"method":"roots/list"}},"requestState":"s"}"#,
+        )
+        .unwrap();
+        let shown: Vec<_> = asked.questions.iter().map(|(key, question)| (key.as_str(), question.method)).collect();
+        assert_eq!(shown, [("a", Method::Elicit), ("b", Method::ListRoots)]);
+        assert_eq!(asked.questions[0].1.params.as_ref().unwrap().get(), r#"{"x": 1.0}"#);
+        assert_eq!(asked.state.unwrap().get(), "\"s\"");
+        assert!(read(r#"{"requestState":"s"}"#).is_ok_and(|asked| asked.questions.is_empty()));
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_an_error() {
+        let many: Vec<_> = (0..=MAX_QUESTIONS).map(|n| format!(r#""{n}":{{"method":"roots/list"}}"#)).collect();
+        for text in [
+            "{}",
+            r#"{"requestState":1}"#,
+            r#"{"inputRequests":[]}"#,
+            r#"{"inputRequests":{}}"#,
+            r#"{"inputRequests":{"a":{"method":"tools/call"}}}"#,
+            r#"{"inputRequests":{"a":{}}}"#,
+            &format!(r#"{{"inputRequests":{{{}}}}}"#, many.join(",")),
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}
