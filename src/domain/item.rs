@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::method::Method;
-use super::plan::ToolOverride;
 use super::raw::{RawObject, to_raw};
 use super::secret::Mask;
 use super::tool_name::{MAX_NAME, SEEN_PROMPT, is_seen_name, is_valid_name};
@@ -217,24 +216,15 @@ impl Item {
         seen_name(self.kind, &self.name)
     }
 
-    /// Returns the definition that clients see: with the name `public` and the override's title and description. A URI
-    /// stays as it is. Everything else keeps its bytes.
-    pub fn public_definition(&self, public: &str, change: Option<&ToolOverride>) -> Arc<RawValue> {
-        let title = change.and_then(|c| c.title.as_ref());
-        let description = change.and_then(|c| c.description.as_ref());
-        if public == self.name && title.is_none() && description.is_none() {
+    /// Returns the definition with the name `public`. A URI stays as it is. Everything else keeps its bytes.
+    pub fn public_definition(&self, public: &str) -> Arc<RawValue> {
+        if public == self.name {
             return self.definition.clone();
         }
         let Ok(mut object) = RawObject::parse(self.definition.get()) else {
             return self.definition.clone();
         };
         object.set(self.kind.name_member(), to_raw(&public));
-        if let Some(title) = title {
-            object.set("title", to_raw(title));
-        }
-        if let Some(description) = description {
-            object.set("description", to_raw(description));
-        }
         object.to_raw().into()
     }
 }
@@ -292,14 +282,10 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_keeps_what_no_override_touches() {
+    fn a_definition_keeps_everything_but_the_name() {
         let raw = r#"{"name":"echo","inputSchema":{"x-n": 1.0},"annotations":{"readOnlyHint":true},"new":[1]}"#;
         let tool = Item::parse(ItemKind::Tool, &RawValue::from_string(raw.into()).unwrap()).unwrap();
         assert!(tool.hints.read_only && tool.hints.destructive);
-        let change = ToolOverride { description: Some("Says it again.".into()), ..ToolOverride::default() };
-        assert_eq!(
-            tool.public_definition("up__echo", Some(&change)).get(),
-            r#"{"name":"up__echo","inputSchema":{"x-n": 1.0},"annotations":{"readOnlyHint":true},"new":[1],"description":"Says it again."}"#
-        );
+        assert_eq!(tool.public_definition("up__echo").get(), raw.replacen("echo", "up__echo", 1));
     }
 }

@@ -6,6 +6,7 @@
 pub mod budget;
 pub mod capabilities;
 pub mod causes;
+pub mod changed_tool;
 pub mod definition;
 pub mod digest;
 pub mod egress;

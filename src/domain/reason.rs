@@ -105,6 +105,8 @@ reasons! {
     NameConflict,
     /// An override names a tool that does not exist.
     ToolNotFound,
+    /// A changed argument of an override does not fit the tool's input schema.
+    InvalidOverride,
     /// Two tools would have the same name, or a name is too long.
     ToolNameConflict,
     /// Clients cannot read the definition of the tool, or no client can call it. The tool is not offered.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::changed_tool::changed;
 use super::item::{Item, ItemKind, seen_name};
 use super::plan::{PrefixMode, ToolOverride};
 use super::tool_name::MAX_NAME;
@@ -35,8 +36,10 @@ pub struct Route {
     pub public: Option<String>,
     /// Name of the item on the endpoint of its upstream.
     pub own: String,
-    /// The item as its upstream lists it.
+    /// The item as its upstream lists it, with the changes of the tool's override, but with the server's own name.
     pub item: Item,
+    /// The tool's input schema as its upstream lists it, if the override shows clients another one.
+    pub listed_schema: Option<Arc<RawValue>>,
     /// Index of the tool's override in the upstream's plan; `None` if it has none.
     pub change: Option<usize>,
     /// The definition that clients see, with the name `public`.
@@ -134,7 +137,9 @@ impl Routes {
     fn add(&mut self, upstream: usize, offer: &Offer<'_>, item: &Item, public: Result<String, String>) {
         let change = offer.overrides.iter().position(|change| changes(change, item));
         let own = own_name(offer, item).to_owned();
-        let change_of = change.map(|i| &offer.overrides[i]);
+        let listed_schema = change.filter(|i| !offer.overrides[*i].arguments.is_empty());
+        let listed_schema = listed_schema.and(item.input_schema.clone());
+        let shown = change.map_or_else(|| item.clone(), |i| changed(item, &offer.overrides[i]));
         let public = match public {
             Ok(name) => Some(name),
             Err(message) => {
@@ -145,11 +150,12 @@ impl Routes {
         let route = Arc::new(Route {
             index: self.all.len(),
             upstream,
-            public_definition: public.as_deref().map(|name| item.public_definition(name, change_of)),
-            own_definition: item.public_definition(&own, change_of),
+            public_definition: public.as_deref().map(|name| shown.public_definition(name)),
+            own_definition: shown.public_definition(&own),
             public,
             own: own.clone(),
-            item: item.clone(),
+            item: shown,
+            listed_schema,
             change,
         });
         if let Some(name) = &route.public {

@@ -15,6 +15,7 @@ mod route_hosts;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod tools;
 mod upstream;
 
 use self::chain::{chain, invalid_chain};

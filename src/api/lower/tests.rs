@@ -1,5 +1,6 @@
 //! Tests of lowering: defaults, values, and Problems about fields that are not implemented.
 
+mod tools;
 mod unimplemented;
 
 use std::path::Path;
@@ -245,15 +246,6 @@ fn guards_of_an_upstream_that_are_not_built_refuse() {
         let (input, problems) = lower_upstream(spec);
         assert_eq!(problems, [format!("!NotImplemented {field}")]);
         assert!(input.plan.refusing.is_some(), "{field}");
-    }
-    for (over, field) in [
-        (json!({"name": "t", "annotations": {"readOnlyHint": true}}), "annotations"),
-        (json!({"name": "t", "arguments": [{"name": "a", "value": 1}]}), "arguments[0].value"),
-        (json!({"name": "t", "arguments": [{"name": "a", "hidden": true}]}), "arguments[0].hidden"),
-    ] {
-        let (input, problems) = lower_upstream(json!({"process": {"command": "x"}, "tools": {"overrides": [over]}}));
-        assert_eq!(problems, [format!("!NotImplemented spec.tools.overrides[0].{field}")]);
-        assert!(input.plan.refusing.is_none() && input.plan.overrides[0].refusing.is_some());
     }
 }
 

@@ -9,16 +9,17 @@ use super::findings::Findings;
 use super::managed::managed;
 use super::place::Place;
 use super::shared::{below, key, labels, named, namespaces, program, size};
+use super::tools::overrides;
 use crate::api::upstream::behaviour::{ArgumentValidation, Era, Retry, RetryWhen};
 use crate::api::upstream::external::{External, HttpTransport};
 use crate::api::upstream::managed::ManagedTransport;
 use crate::api::upstream::process::{Process, ProcessEnvVar, ProcessSession};
 use crate::api::upstream::referred::ServerRef;
-use crate::api::upstream::tools::{PinningMode, ToolOverride, UpstreamTools};
+use crate::api::upstream::tools::PinningMode;
 use crate::api::upstream::{MCPUpstream, MCPUpstreamSpec};
 use crate::config::input::{InputValue, NamedInput, ServerInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId};
-use crate::domain::plan::{self, EraSetting, HealthPlan, Refusal, TransportPlan, UpstreamPlan};
+use crate::domain::plan::{EraSetting, HealthPlan, Refusal, TransportPlan, UpstreamPlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -64,7 +65,7 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
         validate_arguments: spec.argument_validation != Some(ArgumentValidation::Off),
         concurrent_calls: limits.concurrent_calls,
         max_response_size: size(limits.max_response_size.as_ref()),
-        overrides: overrides(&tools, &mut findings),
+        overrides: overrides(&tools),
         include: tools.include.unwrap_or_default(),
         exclude: tools.exclude.unwrap_or_default(),
         refusing: unreachable.or(unpinned),
@@ -208,32 +209,5 @@ fn health(spec: &MCPUpstreamSpec) -> HealthPlan {
         timeout_ms: written.timeout_ms.unwrap_or(5000),
         retry_backoff_ms: written.retry_backoff_ms.unwrap_or_else(|| retries.to_vec()),
         auto_recover: written.auto_recover.unwrap_or(spec.external.is_some() || spec.managed.is_some()),
-    }
-}
-
-fn overrides(tools: &UpstreamTools, findings: &mut Findings) -> Vec<plan::ToolOverride> {
-    let written = tools.overrides.iter().flatten().enumerate();
-    written.map(|(i, tool)| tool_override(tool, &format!("spec.tools.overrides[{i}]"), findings)).collect()
-}
-
-fn tool_override(tool: &ToolOverride, field: &str, findings: &mut Findings) -> plan::ToolOverride {
-    let its_calls = format!("calls to {} are refused", tool.name);
-    let annotations = format!("{field}.annotations");
-    let mut refusing = findings.refuse(tool.annotations.is_some(), annotations, &its_calls);
-    for (i, argument) in tool.arguments.iter().flatten().enumerate() {
-        let field = format!("{field}.arguments[{i}]");
-        findings.later(argument.description.is_some(), format!("{field}.description"));
-        let fixed = argument.value.is_some() || argument.hidden == Some(true);
-        let part = if argument.value.is_some() { "value" } else { "hidden" };
-        refusing = refusing.or(findings.refuse(fixed, format!("{field}.{part}"), &its_calls));
-    }
-    plan::ToolOverride {
-        name: tool.name.clone(),
-        rename: tool.rename.clone(),
-        title: tool.title.clone(),
-        description: tool.description.clone(),
-        hidden: tool.hidden.unwrap_or(false),
-        timeout_ms: tool.timeout_ms,
-        refusing,
     }
 }

@@ -37,6 +37,16 @@ pub struct UpstreamTools {
 ).message(
     "tools.overrides: a hidden tool has no name to change; drop `rename` or `hidden`"
 ))]
+#[x_kube(validation = Rule::new(
+    "!has(self.hidden) || !self.hidden || !has(self.answer)"
+).message(
+    "tools.overrides: a hidden tool is never called; drop `answer` or `hidden`"
+))]
+#[x_kube(validation = Rule::new(
+    "!has(self.answer) || size(bytes(self.answer)) <= 16384"
+).message(
+    "tools.overrides: an answer has at most 16384 bytes"
+))]
 pub struct ToolOverride {
     /// The server's own name for the tool.
     #[schemars(length(min = 1, max = 128))]
@@ -50,13 +60,22 @@ pub struct ToolOverride {
     /// Description of the tool. Default: the server's description.
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
-    /// MCP annotations that replace those of the server. Default: the server's annotations.
+    /// Text that is put before the description, with an empty line between them, to tell models that the tool should
+    /// not be used any more, and what to use instead. Default: none.
+    #[schemars(length(min = 1, max = 1024))]
+    pub deprecated: Option<String>,
+    /// MCP annotations that replace those of the server; an absent one stays as the server has it. They count for
+    /// `tool` in CEL and for `retry` too. Default: the server's annotations.
     pub annotations: Option<ToolAnnotations>,
     /// Whether the tool is hidden: neither listed nor callable. Default: false.
     pub hidden: Option<bool>,
     /// Milliseconds to wait for the answer to a call of the tool. Default: the upstream's `timeouts.callMs`.
     #[schemars(range(min = 1, max = 600_000))]
     pub timeout_ms: Option<u32>,
+    /// Text with which the gateway answers calls of the tool itself: nothing is sent to the server. Chains run as on any
+    /// other call. The tool has no output schema then. At most 16384 bytes. Default: none.
+    #[schemars(length(min = 1, max = 16384))]
+    pub answer: Option<String>,
     /// Changes to individual arguments. Default: none.
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub arguments: Option<Vec<ArgumentOverride>>,
@@ -86,9 +105,12 @@ pub struct ArgumentOverride {
     /// Name of the argument.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// Fixed value of the argument, any JSON. Default: none.
+    /// Fixed value of the argument, any JSON but null. It is put in after the request chains, right before the call is
+    /// sent. Clients need not give the argument, and cannot give it another value. Not for secrets: the value is kept
+    /// as plain text, and unless the argument is hidden, clients see it. Default: none.
     pub value: Option<FreeValue>,
-    /// Whether the argument is left out of the schema that clients see. Default: false.
+    /// Whether the argument is left out of the schema that clients see. A call that has the argument is not sent.
+    /// Plugins can set it. Default: false.
     pub hidden: Option<bool>,
     /// Description of the argument. Default: the server's description.
     #[schemars(length(max = 1024))]

@@ -39,7 +39,7 @@ pub use self::shares::{grown_beyond, keep_within_bounds};
 use self::world::World;
 use super::input::Inputs;
 use crate::domain::digest::revision;
-use crate::domain::plan::{FORMAT_VERSION, Plan};
+use crate::domain::plan::{FORMAT_VERSION, Plan, TOOL_ARGUMENTS, ToolOverride, UpstreamPlan};
 use crate::domain::problem::Problem;
 
 /// Compiles the inputs. `previous` is the running plan, which contains the last accepted forms.
@@ -83,7 +83,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     let plan = Plan {
         format_version: FORMAT_VERSION,
         revision: String::new(),
-        requires: Vec::new(),
+        requires: required(&upstreams),
         restrictions: String::new(),
         gateway,
         takes,
@@ -93,6 +93,13 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
         code,
     };
     (plan, problems)
+}
+
+/// Returns the features that a gateway must have to serve the upstreams as they are meant.
+fn required(upstreams: &[UpstreamPlan]) -> Vec<String> {
+    let mut overrides = upstreams.iter().flat_map(|upstream| &upstream.overrides);
+    let arguments = overrides.any(ToolOverride::decides_what_is_sent);
+    arguments.then(|| TOOL_ARGUMENTS.to_owned()).into_iter().collect()
 }
 
 /// Returns the code of the accepted plugins, by its digest.

@@ -126,7 +126,10 @@ fn partial(set: &mut Conditions, serving: &[Serving<'_>], object: &LoweredObject
     let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
     let wrong = reports.flat_map(|report| &report.problems).find(|problem| {
         problem.object.as_ref() == Some(&object.id)
-            && matches!(problem.reason, Reason::ToolNotFound | Reason::ToolNameConflict | Reason::InvalidTool)
+            && matches!(
+                problem.reason,
+                Reason::ToolNotFound | Reason::InvalidOverride | Reason::ToolNameConflict | Reason::InvalidTool
+            )
     });
     if let Some(wrong) = wrong {
         set.bad_while_true(ConditionType::PartiallyInvalid, wrong.reason.as_str(), &wrong.message);

@@ -12,6 +12,7 @@ mod plugin;
 mod refusal;
 mod restrictions;
 mod runtime;
+mod tool_override;
 mod tracing;
 mod upstream;
 mod value;
@@ -28,8 +29,9 @@ pub use plugin::{PluginLimits, PluginPlan};
 pub use refusal::Refusal;
 pub use restrictions::{Restrictions, Revoked};
 pub use runtime::Runtime;
+pub use tool_override::{AnnotationsOverride, ArgumentOverride, ToolOverride};
 pub use tracing::{OtlpProtocol, TracingPlan};
-pub use upstream::{EraSetting, HealthPlan, ToolOverride, TransportPlan, UpstreamPlan};
+pub use upstream::{EraSetting, HealthPlan, TransportPlan, UpstreamPlan};
 pub use value::{NamedValue, ValueSource};
 
 use super::ids::ObjectKey;
@@ -38,7 +40,10 @@ use super::ids::ObjectKey;
 pub const FORMAT_VERSION: u32 = 2;
 
 /// The features that this version supports and that a plan can list in [`Plan::requires`].
-pub const FEATURES: &[&str] = &[];
+pub const FEATURES: &[&str] = &[TOOL_ARGUMENTS];
+
+/// The feature of plans with an override of a tool that [decides what is sent](ToolOverride::decides_what_is_sent).
+pub const TOOL_ARGUMENTS: &str = "tool-arguments";
 
 /// The complete configuration of one gateway: its settings, upstreams, chains, and plugins with their code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -85,9 +90,12 @@ impl Plan {
     }
 
     /// Hides values that can be secrets although they are written as plain text, so that the plan can be shown: literal
-    /// values of headers and environment variables, arguments of processes, and the user, query and fragment of URLs.
+    /// values of headers and environment variables, arguments of processes, fixed arguments of tools, and the user, query
+    /// and fragment of URLs.
     pub fn hide_values(&mut self) {
         for upstream in &mut self.upstreams {
+            let arguments = upstream.overrides.iter_mut().flat_map(|tool| &mut tool.arguments);
+            arguments.filter_map(|argument| argument.value.as_mut()).for_each(|value| *value = "[hidden]".into());
             match &mut upstream.transport {
                 TransportPlan::External { url, .. } => *url = address_of(url),
                 TransportPlan::Process { args, .. } => args.iter_mut().for_each(|arg| "[hidden]".clone_into(arg)),

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::Refusal;
 use super::value::NamedValue;
+use super::{Refusal, ToolOverride};
 use crate::domain::ids::ObjectKey;
 
 /// An upstream with all defaults filled in.
@@ -108,23 +108,4 @@ pub struct HealthPlan {
     pub retry_backoff_ms: Vec<u32>,
     /// Whether an upstream that was taken out of routing is still probed.
     pub auto_recover: bool,
-}
-
-/// Changes to one tool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolOverride {
-    /// The server's own name for the tool.
-    pub name: String,
-    /// The name that clients see instead.
-    pub rename: Option<String>,
-    /// The title that clients see instead.
-    pub title: Option<String>,
-    /// The description that clients see instead.
-    pub description: Option<String>,
-    /// Whether the tool is neither listed nor callable.
-    pub hidden: bool,
-    /// How long to wait for the tool's answer, in milliseconds; `None` means the upstream's setting.
-    pub timeout_ms: Option<u32>,
-    /// If set, calls of the tool are refused, because a protective setting cannot be enforced.
-    pub refusing: Option<Refusal>,
 }

@@ -16,7 +16,7 @@ use super::progress::{Progress, hides_questions};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::spans;
-use super::tool_result::ResultFacts;
+use super::tool_result::{ResultFacts, text_result};
 use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::ports::ToClient;
@@ -115,7 +115,7 @@ impl Engine {
         if let Some(denial) = self.cannot_guard(&call, &mut recorder.traces) {
             return self.refused(denial);
         }
-        if let Err(places) = call.item.arguments.check(call.arguments()) {
+        if let Err(places) = call.check_arguments() {
             return CallEnd::invalid_arguments(request.name, &places);
         }
         let client = Progress::of(request.client, call.item);
@@ -223,29 +223,24 @@ impl Engine {
         self.state.upstream(&call.plan().key).facts.is_some_and(|facts| facts.era == Era::Modern)
     }
 
-    /// Runs the request chains on the arguments. Changed arguments are checked against the schema again.
+    /// Runs the request chains on the arguments, and returns what is sent.
     async fn arguments_to_send(
         self: &Arc<Self>,
         call: &Routed<'_>,
         context: CallContext<'_>,
         recorder: &mut CallRecorder,
     ) -> Result<Option<Box<RawValue>>, CallEnd> {
-        let as_they_came = || call.request.arguments.map(RawValue::to_owned);
         if call.item.request.is_empty() {
-            return Ok(as_they_came());
+            return call.arguments_to_send(None);
         }
         let content = Content::Arguments(call.arguments().to_owned());
         let when = call.when(call.arguments());
         let chains = self.run_chains(context, &call.item.request, &when, &content, &mut recorder.traces);
-        let text = match chains.await? {
-            None => return Ok(as_they_came()),
-            Some(Content::Arguments(text)) => text,
-            Some(Content::Answer(_)) => return Err(CallEnd::internal("a request chain gave no arguments")),
-        };
-        if let Err(places) = call.item.arguments.check_changed(&text) {
-            return Err(CallEnd::invalid_changed_arguments(call.request.name, &places));
+        match chains.await? {
+            None => call.arguments_to_send(None),
+            Some(Content::Arguments(text)) => call.arguments_to_send(Some(text)),
+            Some(Content::Answer(_)) => Err(CallEnd::internal("a request chain gave no arguments")),
         }
-        Ok(RawValue::from_string(text).ok())
     }
 
     pub(super) async fn send(
@@ -256,6 +251,9 @@ impl Engine {
         round: InputRound,
         recorder: &mut CallRecorder,
     ) -> Result<Answer, UpstreamError> {
+        if let Some(text) = call.fixed_answer() {
+            return Ok(Answer::Result(text_result(text)));
+        }
         let span = spans::upstream(call, || self.state.upstream(&call.plan().key).facts);
         let out = OutCall {
             tool: call.facts.tool.clone(),

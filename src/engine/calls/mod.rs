@@ -1,5 +1,6 @@
 //! The steps of one tool call: it is accepted, routed, passed through its chains, sent, answered and recorded.
 
+mod arguments;
 pub(crate) mod call;
 pub(crate) mod chain;
 pub mod content;

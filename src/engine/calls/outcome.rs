@@ -233,6 +233,16 @@ impl CallEnd {
         Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
     }
 
+    /// The end of a call whose arguments, with the values that an override adds to them, do not match the tool's schema.
+    /// `places` lists the mismatches, one per line.
+    pub(crate) fn invalid_completed_arguments(tool: &str, places: &str) -> Self {
+        let text = format!(
+            "The arguments, with those that the gateway sets, do not fit the input schema of {tool}. Nothing was \
+             sent.\n{places}"
+        );
+        Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
+    }
+
     /// The end of a call whose arguments have a key twice in one object. `steps` is the path of that key.
     pub(crate) fn doubled_argument(steps: &[JsonStep]) -> Self {
         let place: String = Pointer(steps).to_string().chars().take(MAX_PLACE).collect();

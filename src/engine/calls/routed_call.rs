@@ -25,7 +25,8 @@ pub(crate) struct Routed<'a> {
     /// How long to wait for the upstream's answer.
     pub(crate) timeout: Duration,
     pub(crate) facts: Arc<CallFacts>,
-    change: Option<&'a ToolOverride>,
+    /// The tool's override.
+    pub(super) change: Option<&'a ToolOverride>,
 }
 
 impl<'a> Routed<'a> {

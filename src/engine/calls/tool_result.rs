@@ -59,6 +59,11 @@ pub(crate) fn complete(result: &mut Box<RawValue>) {
     }
 }
 
+/// Creates a tool result that is one text.
+pub(crate) fn text_result(text: &str) -> Box<RawValue> {
+    to_raw(&json!({"content": [{"type": "text", "text": text}]}))
+}
+
 /// Creates a tool result with `isError: true` that tells a model what is wrong.
 pub(crate) fn error_result(text: &str) -> Box<RawValue> {
     to_raw(&json!({"content": [{"type": "text", "text": text}], "isError": true}))

@@ -1,6 +1,7 @@
 //! From a compiled plan to the snapshot that calls run on: linking, loading plugins, swapping.
 
 pub(crate) mod apply;
+mod changed_tools;
 pub(crate) mod entries;
 pub(crate) mod form;
 pub(crate) mod forms;

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::LocationSegment;
 use jsonschema::{ValidationError, Validator};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::domain::raw::to_raw;
-use crate::domain::route::Route;
 
 /// The maximum number of mismatches that one error lists.
 const MAX_PLACES: usize = 10;
@@ -81,10 +80,14 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Returns `old`, the earlier check of the tool with the same name, if the schema and `enforced` are the same.
     /// Otherwise compiles a new check.
-    pub(crate) fn reuse_or_compile(route: &Route, enforced: bool, old: Option<&Arc<Self>>) -> Arc<Self> {
-        let text = route.item.input_schema.as_deref().map(RawValue::get);
+    pub(crate) fn reuse_or_compile(
+        schema: Option<&Arc<RawValue>>,
+        enforced: bool,
+        old: Option<&Arc<Self>>,
+    ) -> Arc<Self> {
+        let text = schema.map(|schema| schema.get());
         let same = |old: &&Arc<Self>| old.enforced == enforced && old.schema.as_deref().map(RawValue::get) == text;
-        old.filter(same).cloned().unwrap_or_else(|| Arc::new(Self::compile(route.item.input_schema.clone(), enforced)))
+        old.filter(same).cloned().unwrap_or_else(|| Arc::new(Self::compile(schema.cloned(), enforced)))
     }
 
     fn compile(schema: Option<Arc<RawValue>>, enforced: bool) -> Self {
@@ -124,6 +127,25 @@ impl Arguments {
         self.judge(arguments, |error| format!("arguments{}: {}", self.known_place(error), without_values(error)))
     }
 
+    /// Like [`Self::check_changed`], for arguments to which the gateway added values. Of arguments that `is_hidden`
+    /// names, the error does not even contain the names.
+    pub(crate) fn check_completed(&self, arguments: &str, is_hidden: impl Fn(&str) -> bool) -> Result<(), String> {
+        self.judge(arguments, |error| {
+            if concerns(error, &is_hidden) {
+                "an argument that the gateway sets does not fit, and its owner has to correct that".to_owned()
+            } else {
+                format!("arguments{}: {}", self.known_place(error), without_values(error))
+            }
+        })
+    }
+
+    /// Whether the argument fits, whatever the others are.
+    pub(crate) fn fits(&self, name: &str, value: &Value) -> bool {
+        let Some(validator) = &self.validator else { return true };
+        let arguments = json!({name: value});
+        !validator.iter_errors(&arguments).any(|error| first_member(&error).is_some_and(|member| member == name))
+    }
+
     /// Whether the schema is enforced.
     pub(crate) fn are_checked(&self) -> bool {
         self.validator.is_some()
@@ -151,6 +173,23 @@ impl Arguments {
         }
         let lines: Vec<_> = validator.iter_errors(&value).take(MAX_PLACES).map(|error| line(&error)).collect();
         Err(lines.join("\n"))
+    }
+}
+
+/// Whether a mismatch is about an argument that `is_hidden` names: its value, or that it is missing.
+fn concerns(error: &ValidationError<'_>, is_hidden: impl Fn(&str) -> bool) -> bool {
+    match (first_member(error), error.kind()) {
+        (Some(member), _) => is_hidden(&member),
+        (None, ValidationErrorKind::Required { property }) => property.as_str().is_some_and(is_hidden),
+        _ => false,
+    }
+}
+
+/// Returns the name of the argument that a mismatch is in.
+fn first_member(error: &ValidationError<'_>) -> Option<String> {
+    match error.instance_path().segments().next()? {
+        LocationSegment::Property(name) => Some(name.to_string()),
+        LocationSegment::Index(_) => None,
     }
 }
 

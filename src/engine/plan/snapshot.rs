@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::changed_tools::{misfits, unknown_overrides};
 use super::link::{Linked, LinkedChain, LinkedEntry, LinkedUpstream};
 use super::schema::Arguments;
 use crate::config::compile::implicit;
@@ -37,6 +38,9 @@ pub struct Snapshot {
 /// The data that requests which use one item need in addition to its route.
 pub(crate) struct LinkedItem {
     pub(crate) arguments: Arc<Arguments>,
+    /// The check of what is sent, if the tool's override changes arguments. `arguments` is then the check of what
+    /// clients give.
+    pub(crate) sent: Option<Arc<Arguments>>,
     /// Arguments that clients of the modern era repeat in headers. Empty if an `x-mcp-header` mark is not valid,
     /// because clients ignore such tools.
     pub(crate) mirrored: Arc<[Mirrored]>,
@@ -108,11 +112,12 @@ impl Snapshot {
             .collect();
         let routes = Routes::build(linked.plan.gateway.prefix, &offers);
         drop(offers);
-        let items = routes.all().iter().map(|route| LinkedItem::new(&linked, route, previous)).collect();
+        let items: Vec<_> = routes.all().iter().map(|route| LinkedItem::new(&linked, route, previous)).collect();
         let mut problems = plan_problems.clone();
         problems.extend(unnamed(&linked, &routes));
         problems.extend(no_room_for_names(&linked, &lists, &seen));
         problems.extend(unknown_overrides(&linked, &lists, &seen));
+        problems.extend(misfits(&linked, &routes, |route| items[route.index].sent.as_deref()));
         problems.extend(left_out(&linked, &lists));
         let listed: Vec<_> =
             routes.all().iter().map(|r| (r.item.kind, &r.public, &r.own, r.own_definition.get())).collect();
@@ -166,7 +171,7 @@ impl LinkedItem {
     /// comparison with the headers that repeat them.
     pub(crate) fn reads_arguments(&self) -> bool {
         let is_guarded = !self.request.is_empty() || !self.response.is_empty();
-        is_guarded || self.arguments.are_checked() || !self.mirrored.is_empty()
+        is_guarded || self.arguments.are_checked() || self.sent.is_some() || !self.mirrored.is_empty()
     }
 
     fn new(linked: &Linked, route: &Route, previous: &Snapshot) -> Self {
@@ -182,11 +187,14 @@ impl LinkedItem {
                 .collect()
         };
         let old = route.public.as_deref().and_then(|name| previous.routes.public(route.item.kind, name));
-        let old = old.map(|old| &previous.items[old.index].arguments);
+        let old = old.map(|old| &previous.items[old.index]);
+        let enforced = upstream.validate_arguments;
+        let check = |schema, old| Arguments::reuse_or_compile(schema, enforced, old);
         let marked = route.item.input_schema.as_deref().and_then(|schema| marks(schema).ok());
         Self {
             mirrored: marked.unwrap_or_default().into(),
-            arguments: Arguments::reuse_or_compile(route, upstream.validate_arguments, old),
+            arguments: check(route.item.input_schema.as_ref(), old.map(|old| &old.arguments)),
+            sent: route.listed_schema.as_ref().map(|it| check(Some(it), old.and_then(|old| old.sent.as_ref()))),
             request: select(Phase::Request),
             response: select(Phase::Response),
         }
@@ -238,28 +246,4 @@ fn no_room_for_names(linked: &Linked, lists: &[Option<Arc<Catalogue>>], seen: &S
         })
     });
     unseen.collect()
-}
-
-fn unknown_overrides(linked: &Linked, lists: &[Option<Arc<Catalogue>>], seen: &SeenNames) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for (upstream, list) in linked.upstreams.iter().zip(lists) {
-        let (plan, Some(list)) = (&upstream.target.plan, list) else { continue };
-        if list.tools().next().is_none() {
-            continue;
-        }
-        for (index, change) in plan.overrides.iter().enumerate() {
-            let had = seen.of(&plan.key).is_some_and(|seen| seen.contains(&change.name));
-            if !had && !list.tools().any(|(tool, _)| tool.name == change.name) {
-                let object = ObjectId::new(Kind::MCPUpstream, plan.key.clone());
-                let message = format!("the server has no tool {:?}: the override has no effect", change.name);
-                problems.push(Problem::warning(
-                    Reason::ToolNotFound,
-                    object,
-                    format!("spec.tools.overrides[{index}].name"),
-                    message,
-                ));
-            }
-        }
-    }
-    problems
 }

@@ -8,6 +8,7 @@ mod limits;
 mod malformed;
 mod names;
 mod outcomes;
+mod overrides;
 mod proof;
 mod readiness;
 mod refusals;

@@ -25,6 +25,7 @@ mod monitored;
 mod names;
 pub mod outcomes;
 mod outside;
+mod overrides;
 pub mod parts;
 mod plugin;
 mod processes;

@@ -27,15 +27,13 @@ fn gateways() -> [Value; 2] {
 /// Upstreams that set every field that is not implemented.
 fn upstreams() -> Vec<Value> {
     let oauth = json!({"issuer": "https://i", "clientID": "c", "clientSecretRef": {"name": "s", "key": "k"}});
-    let arguments = json!([{"name": "a", "description": "d", "value": 1}, {"name": "b", "hidden": true}]);
-    let tool = json!({"name": "t", "annotations": {"readOnlyHint": true}, "arguments": arguments});
     let search = json!({"backend": "SQLite", "description": "d", "index": "i"});
     let assistant = json!({"backend": "Databricks", "description": "d", "endpoint": "e", "baseURL": "https://b",
         "credentialsSecretRef": {"name": "s", "key": "k"}});
     vec![
         json!({
             "external": {"url": "https://h", "transport": "SSE", "oauth": oauth, "tls": {}},
-            "pinning": {"mode": "Enforce"}, "retry": {"attempts": 1}, "tools": {"overrides": [tool]},
+            "pinning": {"mode": "Enforce"}, "retry": {"attempts": 1},
         }),
         json!({"process": {"command": "x", "session": "PerSession"}, "pinning": {"mode": "Alert"}}),
         json!({"serverRef": {"kind": "Service", "name": "n", "transport": "SSE"}}),

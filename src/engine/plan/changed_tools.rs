@@ -1,0 +1,74 @@
+//! Problems of overrides that do not fit the tools that a server lists.
+
+use std::sync::Arc;
+
+use super::link::Linked;
+use super::schema::Arguments;
+use crate::domain::changed_tool::faults;
+use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::plan::{ArgumentOverride, ToolOverride};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+use crate::domain::route::{Route, Routes};
+use crate::domain::seen::SeenNames;
+use crate::engine::upstreams::state::Catalogue;
+
+/// Warns of overrides that name a tool which the server does not have, and never had.
+pub(super) fn unknown_overrides(linked: &Linked, lists: &[Option<Arc<Catalogue>>], seen: &SeenNames) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (upstream, list) in linked.upstreams.iter().zip(lists) {
+        let (plan, Some(list)) = (&upstream.target.plan, list) else { continue };
+        if list.tools().next().is_none() {
+            continue;
+        }
+        for (index, change) in plan.overrides.iter().enumerate() {
+            let had = seen.of(&plan.key).is_some_and(|seen| seen.contains(&change.name));
+            if !had && !list.tools().any(|(tool, _)| tool.name == change.name) {
+                let object = ObjectId::new(Kind::MCPUpstream, plan.key.clone());
+                let message = format!("the server has no tool {:?}: the override has no effect", change.name);
+                problems.push(Problem::warning(
+                    Reason::ToolNotFound,
+                    object,
+                    format!("spec.tools.overrides[{index}].name"),
+                    message,
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// Returns the Problems of changed arguments that do not fit the schema that the server lists. `check` returns the
+/// check of what is sent to the tool of a route.
+pub(super) fn misfits<'a>(
+    linked: &Linked,
+    routes: &Routes,
+    check: impl Fn(&Route) -> Option<&'a Arguments>,
+) -> Vec<Problem> {
+    let of_one = |route: &Arc<Route>| {
+        let plan = &linked.upstreams[route.upstream].target.plan;
+        let Some((index, change)) = route.change.and_then(|index| Some((index, plan.overrides.get(index)?))) else {
+            return Vec::new();
+        };
+        let object = ObjectId::new(Kind::MCPUpstream, plan.key.clone());
+        let field = |place: usize| format!("spec.tools.overrides[{index}].arguments[{place}]");
+        let unfit = unfit_values(check(route), change).map(|place| {
+            let message = "the value does not fit the server's input schema: calls of the tool are not sent";
+            Problem::error(Reason::InvalidOverride, object.clone(), format!("{}.value", field(place)), message)
+        });
+        let warned = faults(route.listed_schema.as_deref(), change)
+            .into_iter()
+            .map(|(place, message)| Problem::warning(Reason::InvalidOverride, object.clone(), field(place), message));
+        unfit.chain(warned).collect::<Vec<_>>()
+    };
+    routes.all().iter().flat_map(of_one).collect()
+}
+
+/// Returns the places of the arguments whose fixed values do not fit the tool's schema.
+fn unfit_values(check: Option<&Arguments>, change: &ToolOverride) -> impl Iterator<Item = usize> {
+    let fits = move |argument: &ArgumentOverride| {
+        let (Some(check), Some(value)) = (check, &argument.value) else { return true };
+        check.fits(&argument.name, value)
+    };
+    change.arguments.iter().enumerate().filter(move |(_, argument)| !fits(argument)).map(|(place, _)| place)
+}

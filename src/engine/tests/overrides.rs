@@ -1,0 +1,160 @@
+//! Tests of overrides of tools: what clients see, what they may give, what is sent, and what the gateway answers itself.
+
+use super::*;
+use crate::domain::plan::{ArgumentOverride, ToolOverride};
+use crate::domain::record::CallOutcome;
+
+/// A tool that requires a key and takes a number.
+const TOOL: &str = r#"[{"name":"read","description":"Reads.","outputSchema":{"type":"object"},"inputSchema":{"type":"object",
+    "properties":{"n":{"type":"number"},"key":{"type":"string"},"mode":{"type":"string"}},"required":["key","n"],
+    "additionalProperties":false}}]"#;
+
+fn argument(name: &str, value: Option<Value>, hidden: bool) -> ArgumentOverride {
+    ArgumentOverride { name: name.into(), value, hidden, description: None }
+}
+
+/// Inputs whose upstream has this override of its tool.
+fn changed(change: ToolOverride) -> Inputs {
+    let mut inputs = bare();
+    inputs.upstreams[0].plan.overrides = vec![ToolOverride { name: "read".into(), ..change }];
+    inputs
+}
+
+fn with_arguments(arguments: Vec<ArgumentOverride>) -> Inputs {
+    changed(ToolOverride { arguments, ..ToolOverride::default() })
+}
+
+/// Inputs whose upstream fills in `key`, which clients do not see.
+fn with_key() -> Inputs {
+    with_arguments(vec![argument("key", Some(json!("sk-1")), true)])
+}
+
+async fn started(inputs: &Inputs) -> Gateway {
+    let engine = start_with(inputs, Server { tools: Mutex::new(TOOL.into()), ..Server::default() }).await;
+    until(|| engine.snapshot().routes.all().len() == 1).await;
+    engine
+}
+
+fn text(reply: &Value) -> &str {
+    reply["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{reply}"))
+}
+
+#[tokio::test]
+async fn a_hidden_argument_is_filled_in_after_the_request_chains() {
+    let mut inputs = with_key();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Transform, "put {\"n\":3}")]);
+    let engine = started(&inputs).await;
+    let definition = engine.snapshot().routes.all()[0].own_definition.get().to_owned();
+    assert!(!definition.contains("key") && definition.contains(r#""required":["n"]"#), "{definition}");
+    let reply = call(&engine, r#"{"n":1.0}"#).await;
+    assert_eq!(text(&reply), "hello", "{reply}");
+    assert_eq!(sent(&engine), [r#"up/read {"n":3,"key":"sk-1"}"#]);
+    let seen = engine.plugins.ran.lock().unwrap().join(" ");
+    assert!(!seen.contains("sk-1"), "plugins do not see it: {seen}");
+}
+
+#[tokio::test]
+async fn a_client_that_gives_a_hidden_argument_is_told_that_there_is_none() {
+    let engine = started(&with_key()).await;
+    for given in [r#"{"n":1,"key":"mine"}"#, r#"{"n":1,"key":"sk-1"}"#, r#"{"n":1,"k\u0065y":null}"#] {
+        let reply = call(&engine, given).await;
+        assert!(text(&reply).contains("arguments/key: the tool has no such argument"), "{reply}");
+        assert_eq!(reply["result"]["isError"], true);
+        assert!(!reply.to_string().contains("sk-1"), "{reply}");
+    }
+    assert_eq!(last_call(&engine).reason.as_deref(), Some("InvalidArguments"));
+    let doubled = call(&engine, r#"{"n":1,"n":2}"#).await;
+    assert!(doubled.to_string().contains("stands twice"), "{doubled}");
+    assert!(sent(&engine).is_empty());
+}
+
+#[tokio::test]
+async fn hidden_arguments_are_kept_from_clients_where_the_schema_is_not_enforced_too() {
+    let mut inputs = with_key();
+    inputs.upstreams[0].plan.validate_arguments = false;
+    let engine = started(&inputs).await;
+    let reply = call(&engine, r#"{"key":"mine"}"#).await;
+    assert!(text(&reply).contains("no such argument"), "{reply}");
+    call(&engine, r#"{"n":"not a number"}"#).await;
+    assert_eq!(sent(&engine), [r#"up/read {"n":"not a number","key":"sk-1"}"#]);
+}
+
+#[tokio::test]
+async fn a_fixed_argument_may_be_given_with_its_value_only() {
+    let key = argument("key", Some(json!("a")), false);
+    let engine = started(&with_arguments(vec![key, argument("n", Some(json!(5)), false)])).await;
+    for given in ["{}", r#"{"key":"a"}"#] {
+        assert_eq!(text(&call(&engine, given).await), "hello");
+    }
+    assert_eq!(sent(&engine), [r#"up/read {"key":"a","n":5}"#; 2]);
+    let reply = call(&engine, r#"{"key":"b"}"#).await;
+    assert!(text(&reply).contains("arguments/key: is fixed to another value"), "{reply}");
+    assert_eq!(sent(&engine).len(), 2);
+}
+
+#[tokio::test]
+async fn a_hidden_argument_without_a_value_is_left_to_plugins() {
+    let mut inputs = with_arguments(vec![argument("key", None, true)]);
+    let engine = started(&inputs).await;
+    let found = |engine: &Gateway| {
+        let snapshot = engine.snapshot();
+        let found = snapshot.problems().iter().filter(|problem| problem.reason == Reason::InvalidOverride);
+        found.map(|problem| (problem.is_error(), problem.field.clone(), problem.message.clone())).collect::<Vec<_>>()
+    };
+    let problems = found(&engine);
+    assert_eq!((problems.len(), problems[0].0, &*problems[0].1), (1, false, "spec.tools.overrides[0].arguments[0]"));
+    assert!(problems[0].2.contains("hidden and has no value, and the server requires it"), "{problems:?}");
+    let reply = call(&engine, r#"{"n":1}"#).await;
+    assert!(text(&reply).contains("an argument that the gateway sets does not fit"), "{reply}");
+    assert!(sent(&engine).is_empty() && !text(&reply).contains("key"), "{reply}");
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Transform, r#"put {"n":1,"key":"mine"}"#)]);
+    apply(&engine, &inputs).await;
+    call(&engine, r#"{"n":1}"#).await;
+    assert_eq!(sent(&engine), [r#"up/read {"n":1,"key":"mine"}"#]);
+}
+
+#[tokio::test]
+async fn a_value_of_the_wrong_type_and_an_argument_that_is_not_there_are_told() {
+    let engine = started(&with_arguments(vec![
+        argument("key", Some(json!(7)), true),
+        argument("mode", Some(json!("r")), true),
+        argument("more", Some(json!(1)), true),
+    ]))
+    .await;
+    let snapshot = engine.snapshot();
+    let problems = snapshot.problems().iter().filter(|problem| problem.reason == Reason::InvalidOverride);
+    let told: Vec<_> = problems.map(|problem| (problem.is_error(), &*problem.field)).collect();
+    let place = "spec.tools.overrides[0].arguments";
+    assert_eq!(told, [(true, &*format!("{place}[0].value")), (false, &*format!("{place}[2]"))]);
+    let reply = call(&engine, r#"{"n":1}"#).await;
+    assert!(text(&reply).contains("its owner has to correct that"), "{reply}");
+    assert!(!text(&reply).contains("key") && sent(&engine).is_empty(), "{reply}");
+}
+
+#[tokio::test]
+async fn an_answer_is_given_without_the_server_and_passes_the_chains() {
+    let mut inputs = changed(ToolOverride { answer: Some("Use b.".into()), ..ToolOverride::default() });
+    let engine = started(&inputs).await;
+    assert!(!engine.snapshot().routes.all()[0].own_definition.get().contains("outputSchema"));
+    let arguments = r#"{"n":1,"key":"a"}"#;
+    let reply = call(&engine, arguments).await;
+    assert_eq!(reply, json!({"result": {"content": [{"type": "text", "text": "Use b."}]}}));
+    let record = last_call(&engine);
+    assert_eq!((record.outcome, record.upstream_ms, &*record.tool), (CallOutcome::Ok, None, "read"));
+    scripts(&mut inputs, "c", Phase::Response, &[(Role::Guard, "put redacted")]);
+    scripts(&mut inputs, "q", Phase::Request, &[(Role::Guard, "same")]);
+    apply(&engine, &inputs).await;
+    let (reply, ran) = traced(&engine, arguments).await;
+    assert_eq!((text(&reply), ran), ("redacted", vec!["ran".to_owned(), "ran".to_owned()]));
+    assert!(sent(&engine).is_empty());
+}
+
+#[tokio::test]
+async fn an_override_of_a_tool_that_is_not_there_is_told() {
+    let mut inputs = changed(ToolOverride::default());
+    inputs.upstreams[0].plan.overrides[0].name = "raed".into();
+    let engine = started(&inputs).await;
+    let snapshot = engine.snapshot();
+    let told: Vec<_> = snapshot.problems().iter().map(|problem| (problem.reason, &*problem.field)).collect();
+    assert_eq!(told, [(Reason::ToolNotFound, "spec.tools.overrides[0].name")]);
+}
