@@ -47,7 +47,6 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     values(Kind::MCPUpstream, "spec.managed.transport", &["SSE"]),
     values(Kind::MCPUpstream, "spec.pinning.mode", &["Alert", "Enforce"]),
     values(Kind::MCPUpstream, "spec.process.session", &["PerSession"]),
-    whole(Kind::MCPUpstream, "spec.retry"),
     values(Kind::MCPUpstream, "spec.serverRef.transport", &["SSE"]),
     whole(Kind::MCPUpstream, "spec.vectorSearch"),
     whole(Kind::Plugin, "spec.descriptor"),

@@ -110,6 +110,7 @@ fn columns() -> Vec<Column> {
         column("RAN", ran),
         column("REASON", |c| text(&c["reason"]).lines().next().unwrap_or_default().to_owned()),
         wide("UPSTREAM MS", |c| if c["upstreamMs"].is_null() { "-".into() } else { milliseconds(&c["upstreamMs"]) }),
+        wide("RETRIES", |c| c["retries"].as_u64().unwrap_or_default().to_string()),
         wide("PLUGIN MS", |c| milliseconds(&c["pluginMs"])),
         wide("PRINCIPAL", |c| text(&c["principal"])),
         wide("REQUEST", id),

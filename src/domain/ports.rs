@@ -207,7 +207,7 @@ pub trait CallUpstream: Send + Sync + 'static {
     async fn list(&self, target: &Target, timeout: Duration) -> Result<Listed, UpstreamError>;
 
     /// Sends a tool call. Notifications that the server sends meanwhile go to `client`.
-    async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError>;
+    async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError>;
 
     /// Closes the connections that are for the client of this session alone.
     fn forget_client(&self, session: &str) {

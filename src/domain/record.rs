@@ -232,6 +232,11 @@ impl CallOutcome {
     }
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// The record of one call.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -248,6 +253,9 @@ pub struct CallRecord {
     /// Milliseconds spent waiting for the upstream; `None` if the call was not sent to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_ms: Option<f64>,
+    /// How often the call was sent to the upstream again, because an attempt had failed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub retries: u32,
     /// Milliseconds spent in plugins on the path of the call.
     pub plugin_ms: f64,
     /// Name of the upstream; empty if the call was not routed to one.

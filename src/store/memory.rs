@@ -166,6 +166,7 @@ mod tests {
             started_at: 1,
             duration_ms: 1.0,
             upstream_ms: None,
+            retries: 0,
             plugin_ms: 0.0,
             upstream: "u".into(),
             tool: "t".into(),

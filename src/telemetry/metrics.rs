@@ -56,6 +56,7 @@ pub struct Metrics {
     upstream_state: IntGaugeVec,
     ping_duration: HistogramVec,
     upstream_failures: IntCounterVec,
+    upstream_retries: IntCounterVec,
     auto_disabled: IntGaugeVec,
     chain_refusing: IntGaugeVec,
     chain_fails_open: IntGaugeVec,
@@ -148,6 +149,11 @@ impl Metrics {
                 "hawsepipe_upstream_failures_total",
                 "Probes and calls that failed",
                 &["upstream"],
+            )?,
+            upstream_retries: m.counter(
+                "hawsepipe_upstream_retries_total",
+                "Calls that were sent to it again, by why the attempt before failed",
+                &["upstream", "reason"],
             )?,
             auto_disabled: m.gauge(
                 "hawsepipe_upstream_auto_disabled",
@@ -307,6 +313,11 @@ impl Metrics {
     /// Counts a probe or a call that failed.
     pub fn upstream_failed(&self, upstream: &str) {
         self.upstream_failures.with_label_values(&[upstream]).inc();
+    }
+
+    /// Counts a call that is sent to its upstream again.
+    pub fn retried(&self, upstream: &str, reason: &str) {
+        self.upstream_retries.with_label_values(&[upstream, reason]).inc();
     }
 
     /// Sets the number of legacy sessions.

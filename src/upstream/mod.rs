@@ -133,8 +133,8 @@ impl CallUpstream for Upstreams {
         listed.unwrap_or(Err(UpstreamError::Timeout(timeout)))
     }
 
-    async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
-        self.find(target)?.call(&call, client).await
+    async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+        self.find(target)?.call(call, client).await
     }
 
     fn forget_client(&self, session: &str) {

@@ -19,7 +19,7 @@ use crate::api::upstream::tools::PinningMode;
 use crate::api::upstream::{MCPUpstream, MCPUpstreamSpec};
 use crate::config::input::{InputValue, NamedInput, ServerInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId};
-use crate::domain::plan::{EraSetting, HealthPlan, Refusal, TransportPlan, UpstreamPlan};
+use crate::domain::plan::{self, EraSetting, HealthPlan, Refusal, RetryPlan, TransportPlan, UpstreamPlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -46,7 +46,6 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
     let pinned = spec.pinning.as_ref().and_then(|p| p.mode);
     findings.later(pinned == Some(PinningMode::Alert), "spec.pinning.mode");
     let unpinned = findings.refuse(pinned == Some(PinningMode::Enforce), "spec.pinning.mode", ITS_CALLS);
-    findings.later(spec.retry.as_ref().is_some_and(retries), "spec.retry");
     let timeouts = spec.timeouts.clone().unwrap_or_default();
     let limits = spec.limits.clone().unwrap_or_default();
     let tools = spec.tools.clone().unwrap_or_default();
@@ -59,6 +58,7 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
         connect_timeout_ms: timeouts.connect_ms.unwrap_or_else(|| connect_ms(spec)),
         call_timeout_ms: timeouts.call_ms,
         extend_on_progress: timeouts.extend_on_progress.unwrap_or(true),
+        retry: spec.retry.as_ref().map(retry).unwrap_or_default(),
         idle_timeout_ms: timeouts.idle_ms.unwrap_or(300_000),
         health: health(spec),
         enable: enable_word(&object.metadata),
@@ -176,9 +176,17 @@ fn variable(var: &ProcessEnvVar, place: usize) -> NamedInput {
     named(&var.name, var.value.as_ref(), Some(&from), field)
 }
 
-/// Whether the object asks for retries, which this version does not implement.
-fn retries(retry: &Retry) -> bool {
-    retry.when != Some(RetryWhen::Never) && retry.attempts != Some(0)
+fn retry(written: &Retry) -> RetryPlan {
+    let default = RetryPlan::default();
+    RetryPlan {
+        attempts: written.attempts.unwrap_or(default.attempts),
+        backoff_ms: written.backoff_ms.unwrap_or(default.backoff_ms),
+        when: written.when.map_or(default.when, |when| match when {
+            RetryWhen::Never => plan::RetryWhen::Never,
+            RetryWhen::IfSafe => plan::RetryWhen::IfSafe,
+            RetryWhen::Always => plan::RetryWhen::Always,
+        }),
+    }
 }
 
 fn era(era: Option<Era>) -> EraSetting {

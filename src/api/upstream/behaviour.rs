@@ -29,14 +29,17 @@ pub struct Timeouts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Retry {
-    /// Number of attempts after the first. Default: 2.
+    /// Number of attempts after the first. The timeout of the call is for all of them together, so that a call which
+    /// timed out is not sent again. Default: 2.
     #[schemars(range(max = 5))]
     pub attempts: Option<u32>,
-    /// Milliseconds between attempts. Default: 200.
+    /// Milliseconds between attempts. After a failure to connect, another connection is tried after a second at the
+    /// earliest. Default: 200.
     #[schemars(range(max = 60_000))]
     pub backoff_ms: Option<u32>,
     /// Whether a call that the server may already have executed is sent again: `Never`, `Always`, or `IfSafe`, which
-    /// means only if the tool has idempotentHint or readOnlyHint. Default: IfSafe.
+    /// means only if the tool has idempotentHint or readOnlyHint, its own or those of `tools.overrides`. A call that
+    /// could not be sent is sent again whatever this says. Default: IfSafe.
     pub when: Option<RetryWhen>,
 }
 

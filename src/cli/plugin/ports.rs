@@ -62,9 +62,9 @@ impl CallUpstream for TestUpstream {
         Ok(Listed { items, ..Listed::default() })
     }
 
-    async fn call(&self, _: &Target, call: OutCall, _: &dyn ToClient) -> Result<Answer, UpstreamError> {
+    async fn call(&self, _: &Target, call: &OutCall, _: &dyn ToClient) -> Result<Answer, UpstreamError> {
         let mut tool = lock(&self.0);
-        tool.sent = call.arguments;
+        tool.sent.clone_from(&call.arguments);
         tool.answer.clone().ok_or_else(|| UpstreamError::Protocol("no answer is set".into()))
     }
 

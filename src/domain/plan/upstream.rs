@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::value::NamedValue;
-use super::{Refusal, ToolOverride};
+use super::{Refusal, RetryPlan, ToolOverride};
 use crate::domain::ids::ObjectKey;
 
 /// An upstream with all defaults filled in.
@@ -30,6 +30,9 @@ pub struct UpstreamPlan {
     /// calls.
     #[serde(default = "extends", skip_serializing_if = "Clone::clone")]
     pub extend_on_progress: bool,
+    /// Which calls that failed are sent again, and how often.
+    #[serde(default, skip_serializing_if = "RetryPlan::is_default")]
+    pub retry: RetryPlan,
     /// Milliseconds after which a connection that no call uses is closed; 0 means never.
     pub idle_timeout_ms: u32,
     /// How the upstream's health is checked.

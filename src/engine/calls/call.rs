@@ -268,7 +268,7 @@ impl Engine {
             round,
         };
         recorder.asked();
-        let answer = self.upstreams.call(&call.upstream.target, out, client).instrument(span.clone()).await;
+        let answer = self.send_until_answered(call, out, client, recorder).instrument(span.clone()).await;
         recorder.answered();
         spans::answered(&span, &answer);
         let answer = answer?;

@@ -12,6 +12,7 @@ pub(crate) mod outcome;
 pub(crate) mod progress;
 pub(crate) mod ready;
 pub(crate) mod recorder;
+mod retry;
 mod rounds;
 pub(crate) mod routed_call;
 pub(crate) mod spans;

@@ -77,6 +77,11 @@ impl CallRecorder {
         self.asked = Some(self.engine.clock.monotonic());
     }
 
+    /// Records that the call is being sent to its upstream again.
+    pub(crate) fn asked_again(&mut self) {
+        self.record.retries += 1;
+    }
+
     /// Records that the upstream has answered, or that the call has ended.
     pub(crate) fn answered(&mut self) {
         if let Some(asked) = self.asked.take() {
@@ -187,6 +192,7 @@ fn blank() -> CallRecord {
         started_at: 0,
         duration_ms: 0.0,
         upstream_ms: None,
+        retries: 0,
         plugin_ms: 0.0,
         upstream: String::new(),
         tool: String::new(),

@@ -12,6 +12,7 @@ mod overrides;
 mod proof;
 mod readiness;
 mod refusals;
+mod retries;
 mod scrape;
 mod scripts;
 mod server;

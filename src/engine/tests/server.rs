@@ -19,6 +19,8 @@ use crate::domain::version::Era;
 pub(super) struct Server {
     pub(super) tools: Mutex<String>,
     pub(super) answers: Mutex<Result<Answer, UpstreamError>>,
+    /// The failures of the next calls, before `answers` counts.
+    pub(super) failures: Mutex<VecDeque<UpstreamError>>,
     /// The calls that were sent, as `upstream/tool arguments`.
     pub(super) sent: Mutex<Vec<String>>,
     /// Whether calls wait for `go`.
@@ -42,6 +44,7 @@ impl Default for Server {
         Self {
             tools: Mutex::new(tools.into()),
             answers: Mutex::new(Ok(Answer::Result(raw(r#"{"content":[{"type":"text","text":"hello"}]}"#)))),
+            failures: Mutex::default(),
             sent: Mutex::default(),
             holds: Mutex::default(),
             go: Notify::new(),
@@ -85,7 +88,7 @@ impl CallUpstream for Server {
         Ok(Listed { items, ..Listed::default() })
     }
 
-    async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+    async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
         if !self.open.lock().unwrap().contains(target) {
             return Err(UpstreamError::Connect("it was let go".into()));
         }
@@ -95,6 +98,9 @@ impl CallUpstream for Server {
         client.progress(raw(r#"{"progress":1,"total":2.0,"message":"secret","_meta":{"x":1},"more":"secret"}"#));
         if *self.holds.lock().unwrap() {
             self.go.notified().await;
+        }
+        if let Some(failure) = self.failures.lock().unwrap().pop_front() {
+            return Err(failure);
         }
         self.answers.lock().unwrap().clone()
     }

@@ -22,7 +22,9 @@ use crate::config::input::Inputs;
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
 use crate::domain::item::{Item, ItemKind, Listed};
-use crate::domain::plan::{EraSetting, HealthPlan, ListenerPlan, Plan, Runtime, TransportPlan, UpstreamPlan};
+use crate::domain::plan::{
+    EraSetting, HealthPlan, ListenerPlan, Plan, RetryPlan, Runtime, TransportPlan, UpstreamPlan,
+};
 use crate::domain::plugin::{Failure, Input, Ran};
 use crate::domain::ports::{
     CallUpstream, Clock, Host, LinkedPlugin, Loading, PluginLoad, Records, RunPlugin, Secrets, ToClient, WorkerInfo,
@@ -125,7 +127,7 @@ impl CallUpstream for Server {
         Ok(Listed { items, ..Listed::default() })
     }
 
-    async fn call(&self, _: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+    async fn call(&self, _: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
         self.wanted.lock().unwrap().push((call.wants_progress, call.log_level.is_some()));
         match call.tool.as_str() {
             "fails" => return Ok(Answer::Error(raw(r#"{"code":-32602,"message":"no","data": 1.0}"#))),
@@ -215,6 +217,7 @@ fn upstream(name: &str) -> UpstreamPlan {
         connect_timeout_ms: 1000,
         call_timeout_ms: None,
         extend_on_progress: true,
+        retry: RetryPlan::default(),
         idle_timeout_ms: 1000,
         health: HealthPlan { period_seconds: 30, timeout_ms: 1000, retry_backoff_ms: vec![1000], auto_recover: true },
         enable: None,

@@ -130,6 +130,32 @@ async fn what_a_server_says_as_it_ends_is_for_the_log_alone() {
 }
 
 #[tokio::test]
+async fn a_call_whose_server_died_is_sent_again_where_its_owner_says_that_this_is_safe() {
+    let folder = Folder::new();
+    let calls = folder.path().join("calls");
+    // It dies of the first two calls of each tool.
+    let call = "const file = `${process.argv[2]}-${name}`;
+  const before = existsSync(file) ? readFileSync(file, 'utf8') : '';
+  writeFileSync(file, `${before}x`);
+  if (before.length < 2) process.exit(3);
+  return before;";
+    let code = server("return ['safe', 'other'];", call).replace("{ existsSync,", "{ existsSync, readFileSync,");
+    let tools = "tools: {overrides: [{name: safe, annotations: {idempotentHint: true}}]}, retry: {backoffMs: 1100}";
+    let manifest = own(&folder, &code, &[calls.to_str().unwrap()]);
+    folder.write("manifests.yaml", &manifest.replace("process:", &format!("{tools}, process:")));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["up"]).await;
+    let http = Http::new();
+    let safe = http.call(&gateway.url(), "up__safe", &json!({}), &json!({})).await;
+    assert_eq!(safe["result"]["content"][0]["text"], "xx", "{safe}");
+    let other = http.call(&gateway.url(), "up__other", &json!({}), &json!({})).await;
+    assert_eq!(other["error"]["data"]["reason"], "ConnectFailed", "{other}");
+    let calls = http.get(&format!("http://{}/api/v1/calls", gateway.admin())).await.json();
+    let retries: Vec<_> = calls["items"].as_array().unwrap().iter().map(|call| &call["retries"]).collect();
+    assert_eq!(retries, [&Value::Null, &json!(2)], "the newest comes first: {calls}");
+}
+
+#[tokio::test]
 async fn a_call_that_a_server_answers_in_its_own_way_says_so_in_the_log() {
     // Over several lines; under an id that it was not sent.
     let pretty = "process.stdout.write(`${JSON.stringify({ name }, null, 2)}\n`);";

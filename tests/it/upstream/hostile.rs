@@ -255,7 +255,7 @@ async fn an_http_server_whose_answers_pile_up_leaves_room_for_those_of_another()
     for _ in 0..CALLS {
         let (upstreams, greedy, refused) = (Arc::clone(&upstreams), Arc::clone(&greedy), Arc::clone(&refused));
         calls.spawn(async move {
-            let error = upstreams.call(&greedy, out("x", "{}"), &Listener::default()).await.unwrap_err();
+            let error = upstreams.call(&greedy, &out("x", "{}"), &Listener::default()).await.unwrap_err();
             assert_eq!(error, UpstreamError::NoRoom);
             refused.fetch_add(1, Ordering::SeqCst);
         });
@@ -265,7 +265,7 @@ async fn an_http_server_whose_answers_pile_up_leaves_room_for_those_of_another()
         budget.held(Category::Answer) == waiting as u64
     })
     .await;
-    let answer = upstreams.call(&modest, out("x", "{}"), &Listener::default()).await;
+    let answer = upstreams.call(&modest, &out("x", "{}"), &Listener::default()).await;
     assert!(matches!(answer, Ok(Answer::Result(_))), "{answer:?}");
     assert!(refused.load(Ordering::SeqCst) < CALLS, "the greedy one has its share");
     calls.shutdown().await;

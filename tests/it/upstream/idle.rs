@@ -27,7 +27,7 @@ async fn a_call_keeps_the_connection_of_its_own_target_until_that_is_retired() {
         Instance::new("test"),
     );
     let key = async |target: &Target| {
-        let answer = upstreams.call(target, echo("x"), &Listener::default()).await;
+        let answer = upstreams.call(target, &echo("x"), &Listener::default()).await;
         answer.map(|answer| serde_json::to_string(&answer_value(&answer)["key"]).unwrap())
     };
     upstreams.prepare(std::slice::from_ref(&old));

@@ -51,6 +51,7 @@ fn target(transport: TransportPlan) -> UpstreamTarget {
         connect_timeout_ms: 10_000,
         call_timeout_ms: None,
         extend_on_progress: true,
+        retry: Default::default(),
         idle_timeout_ms: 300_000,
         health,
         enable: None,
@@ -181,7 +182,7 @@ impl ToClient for Listener {
 }
 
 async fn call_heard(upstreams: &Adapter, call: OutCall, client: &Listener) -> Result<Answer, UpstreamError> {
-    upstreams.call(&upstreams.target(), call, client).await
+    upstreams.call(&upstreams.target(), &call, client).await
 }
 
 async fn call(upstreams: &Adapter, call: OutCall) -> Result<Answer, UpstreamError> {

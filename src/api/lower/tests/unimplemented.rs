@@ -33,7 +33,7 @@ fn upstreams() -> Vec<Value> {
     vec![
         json!({
             "external": {"url": "https://h", "transport": "SSE", "oauth": oauth, "tls": {}},
-            "pinning": {"mode": "Enforce"}, "retry": {"attempts": 1},
+            "pinning": {"mode": "Enforce"},
         }),
         json!({"process": {"command": "x", "session": "PerSession"}, "pinning": {"mode": "Alert"}}),
         json!({"serverRef": {"kind": "Service", "name": "n", "transport": "SSE"}}),

@@ -26,7 +26,7 @@ use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::method::Method;
 use crate::domain::plan::{
-    ChainPlan, EraSetting, HealthPlan, LabelSelector, Plan, PluginLimits, TransportPlan, UpstreamPlan,
+    ChainPlan, EraSetting, HealthPlan, LabelSelector, Plan, PluginLimits, RetryPlan, TransportPlan, UpstreamPlan,
 };
 use crate::domain::plugin::{Encoding, Mode, Phase, Role, View};
 use crate::domain::ports::{CodeFacts, SyntaxProblem};
@@ -87,6 +87,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
         connect_timeout_ms: 1,
         call_timeout_ms: None,
         extend_on_progress: true,
+        retry: RetryPlan::default(),
         idle_timeout_ms: 1,
         health,
         enable: None,

@@ -1,0 +1,76 @@
+//! Sends a call to its upstream, and again if an attempt fails and the upstream's settings allow that. The bytes are the
+//! same each time: chains do not run between attempts.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::recorder::CallRecorder;
+use super::routed_call::Routed;
+use crate::domain::item::Hints;
+use crate::domain::plan::RetryWhen;
+use crate::domain::ports::ToClient;
+use crate::domain::upstream::{Answer, OutCall, UpstreamError};
+use crate::engine::Engine;
+
+impl Engine {
+    /// Returns the answer of the first attempt that has one, or the failure of the last attempt. The call's timeout is
+    /// for all attempts and the pauses between them.
+    pub(super) async fn send_until_answered(
+        &self,
+        call: &Routed<'_>,
+        mut out: OutCall,
+        client: &dyn ToClient,
+        recorder: &mut CallRecorder,
+    ) -> Result<Answer, UpstreamError> {
+        let (retry, timeout) = (call.plan().retry, out.timeout);
+        let (deadline, pause) = (Instant::now() + timeout, Duration::from_millis(u64::from(retry.backoff_ms)));
+        for _ in 0..retry.attempts {
+            let failure = match self.upstreams.call(&call.upstream.target, &out, client).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(pause);
+            if left.is_zero() || !may_be_sent_again(&failure, retry.when, call.route.item.hints) {
+                return Err(of_all(failure, timeout));
+            }
+            let upstream = &call.plan().key.name;
+            self.metrics.retried(upstream, failure.reason());
+            tracing::info!(upstream, reason = failure.reason(), "a call is sent again: {failure}");
+            tokio::time::sleep(pause).await;
+            recorder.asked_again();
+            out.timeout = left;
+        }
+        let last = self.upstreams.call(&call.upstream.target, &out, client).await;
+        last.map_err(|failure| of_all(failure, timeout))
+    }
+}
+
+/// Returns the failure of an attempt as that of the call: a timeout is named as it was set.
+fn of_all(failure: UpstreamError, timeout: Duration) -> UpstreamError {
+    match failure {
+        UpstreamError::Timeout(_) => UpstreamError::Timeout(timeout),
+        other => other,
+    }
+}
+
+/// Whether a call may be sent again: always if nothing was executed, else only if the upstream's setting allows it.
+fn may_be_sent_again(failure: &UpstreamError, when: RetryWhen, hints: Hints) -> bool {
+    match failure {
+        UpstreamError::Connect(_) => true,
+        UpstreamError::Lost(_) | UpstreamError::Exited { .. } => match when {
+            RetryWhen::Never => false,
+            RetryWhen::IfSafe => hints.read_only || hints.idempotent,
+            RetryWhen::Always => true,
+        },
+        // Another attempt would fail in the same way, or has no time left.
+        UpstreamError::Start(_)
+        | UpstreamError::Refused { .. }
+        | UpstreamError::Timeout(_)
+        | UpstreamError::Unauthorized(_)
+        | UpstreamError::Protocol(_)
+        | UpstreamError::TooLarge(_)
+        | UpstreamError::NoRoom
+        | UpstreamError::Cancelled => false,
+    }
+}
