@@ -15,6 +15,8 @@ E2E_BINARY ?= $(BINARY)
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 BRIDGE = $(abspath $(or $(CARGO_TARGET_DIR),target))/$(HOST)/bridge/hawsepipe-bridge
 PYTHON := $(CURDIR)/.cache/venv/bin/python
+# The programs that the conformance suite is run with, in a workspace of their own.
+CONFORMANCE := --manifest-path tests/conformance/rmcp/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/conformance
 PLUGIN_TESTS := plugins/*/*.test.mjs
 # Fuzzing needs what only a nightly compiler has.
 NIGHTLY ?= nightly-2026-05-20
@@ -57,7 +59,16 @@ test: setup ## Set up and run every test
 	@.cache/prometheus/promtool check rules --lint=all --lint-fatal charts/hawsepipe/alerts/*.yaml
 	@.cache/prometheus/promtool test rules tests/alerts/*.yaml
 	@echo "==> cargo test"
+	@cargo build --locked --quiet $(CONFORMANCE)
 	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked
+
+.PHONY: conformance
+conformance: cargo-there ## Run the official conformance suite through the gateway, with and without plugins, and report what is not scored
+	@.ci/setup.sh node
+	@.ci/setup.sh node-suite
+	@.ci/setup.sh npm tests/conformance
+	@cargo build --locked $(CONFORMANCE)
+	@HAWSEPIPE_CONFORMANCE=1 cargo test --locked --test it conformance:: -- --nocapture --test-threads 1
 
 .PHONY: e2e
 e2e: e2e-up ## Install the charts on a node that runs on this machine, upgrade and evict under load, uninstall (root, Debian)
@@ -107,7 +118,8 @@ mutants: mutants-there ## Change the code in about 60 places, and see whether th
 .PHONY: setup
 setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Kubernetes, Helm, Prometheus, Node where it lacks
 	@.ci/setup.sh node
-	@.ci/setup.sh npm manifests/quickstart/servers tests/fixtures plugins/sdk plugins/curate
+	@.ci/setup.sh node-suite
+	@.ci/setup.sh npm manifests/quickstart/servers tests/fixtures tests/conformance plugins/sdk plugins/curate
 	@.ci/setup.sh venv tests/fixtures/requirements.txt
 	@.ci/setup.sh k8s
 	@.ci/setup.sh helm
@@ -206,7 +218,7 @@ advisories: deny-there ## Check dependencies against the RustSec advisories (nee
 
 .PHONY: clean
 clean: ## Remove what was built and installed here
-	rm -rf target .cache {manifests/quickstart/servers,tests/fixtures,tests/panels,plugins/sdk,plugins/curate}/node_modules
+	rm -rf target .cache {manifests/quickstart/servers,tests/fixtures,tests/conformance,tests/panels,plugins/sdk,plugins/curate}/node_modules
 
 .PHONY: cargo-there
 cargo-there:

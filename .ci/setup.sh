@@ -3,6 +3,7 @@
 # Does nothing where it is there already.
 #
 #   setup.sh node            a Node of at least 20 in .cache/node, where the machine's is older or missing
+#   setup.sh node-suite      a Node of at least 22 in .cache/node-suite, where the machine's is older or missing
 #   setup.sh npm FOLDER...   the packages of the folders' lock files
 #   setup.sh venv FILE...    .cache/venv with the packages of the requirements files
 #   setup.sh k8s             .cache/k8s/bin with a Kubernetes control plane, where no other is named
@@ -14,6 +15,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly node_least=20 node_wanted=24
+# What the conformance suite of MCP needs.
+readonly node_suite_least=22
 # People use either.
 readonly helm_versions=(v3.22.0 v4.3.1)
 # The Go module of Prometheus 3.16.0.
@@ -44,20 +47,21 @@ node_package() {
     echo "node-$system-$machine"
 }
 
+# A Node in the folder, where the one that is found first is older than the version.
 setup_node() {
-    local major
+    local folder=$1 least=$2 major
     major=$(node_major)
-    if (( ${major:-0} >= node_least )); then
+    if (( ${major:-0} >= least )) || [[ -x $folder/bin/node ]]; then
         return
     fi
     if ! command -v npm >/dev/null; then
-        lacks "Node.js $node_least or newer, with npm" "apt-get install nodejs npm"
+        lacks "Node.js $least or newer, with npm" "apt-get install nodejs npm"
     fi
-    say "Node ${major:-(none)} is older than $node_least: installing $(node_package) $node_wanted into .cache/node"
-    mkdir -p .cache/node
-    npm install --prefix .cache/node --no-save --no-package-lock --ignore-scripts "$(node_package)@$node_wanted"
-    mkdir -p .cache/node/bin
-    ln -sf "../node_modules/$(node_package)/bin/node" .cache/node/bin/node
+    say "Node ${major:-(none)} is older than $least: installing $(node_package) $node_wanted into $folder"
+    mkdir -p "$folder"
+    npm install --prefix "$folder" --no-save --no-package-lock --ignore-scripts "$(node_package)@$node_wanted"
+    mkdir -p "$folder/bin"
+    ln -sf "../node_modules/$(node_package)/bin/node" "$folder/bin/node"
 }
 
 setup_npm() {
@@ -221,10 +225,11 @@ setup_kwok() {
     rmdir "$folder/$$"
 }
 
-what=${1:?node, npm, venv, k8s, e2e, helm, kwok or prometheus}
+what=${1:?node, node-suite, npm, venv, k8s, e2e, helm, kwok or prometheus}
 shift
 case $what in
-    node) setup_node ;;
+    node) setup_node .cache/node "$node_least" ;;
+    node-suite) setup_node .cache/node-suite "$node_suite_least" ;;
     npm) setup_npm "$@" ;;
     venv) setup_venv "$@" ;;
     k8s) setup_k8s ;;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bridge;
+mod conformance;
 mod faults;
 mod fixtures;
 mod gateway;

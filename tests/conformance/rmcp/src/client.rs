@@ -1,0 +1,4 @@
+//! The client (next step).
+
+/// Runs it.
+pub async fn run(_url: &str) {}

@@ -1,0 +1,223 @@
+//! The server: every feature that the suite looks at, in both eras.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rmcp::model::*;
+use rmcp::service::{RequestContext, SubscriptionContext};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+
+use crate::asking;
+use crate::catalogue::{self, part, result, text, typed};
+use crate::rounds::{self, Round};
+
+/// What can change.
+#[derive(Clone, Copy, Debug)]
+enum Changed {
+    Tools,
+    Prompts,
+}
+
+#[derive(Clone)]
+struct Fixture {
+    changes: broadcast::Sender<Changed>,
+}
+
+impl Fixture {
+    async fn call(&self, name: &str, context: &RequestContext<RoleServer>) -> Result<Value, ErrorData> {
+        match name {
+            "test_tool_with_logging" => asking::logs(context).await,
+            "test_logging_tool" => asking::logs_if_wanted(context).await,
+            "test_tool_with_progress" => asking::progresses(context).await,
+            "test_missing_capability" if context.client_capabilities().is_none_or(|can| can.sampling.is_none()) => {
+                Err(rounds::lacking("sampling"))
+            }
+            "test_trigger_tool_change" => self.change(Changed::Tools),
+            "test_trigger_prompt_change" => self.change(Changed::Prompts),
+            name if !part("results")[name].is_null() => Ok(part("results")[name].clone()),
+            name if catalogue::tool(name).is_some() => Ok(text("Done.")),
+            name => Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None)),
+        }
+    }
+
+    /// The next round of a call. A client of the older era is asked during the call, until there is nothing more to ask.
+    async fn rounds(
+        &self,
+        name: &str,
+        mut responses: Option<InputResponses>,
+        mut state: Option<String>,
+        context: &RequestContext<RoleServer>,
+    ) -> Option<Result<Round, ErrorData>> {
+        loop {
+            let next = rounds::next(name, responses.as_ref(), state.as_deref(), context.client_capabilities())?;
+            match next {
+                Ok(Round::Asks(asked)) if !asking::is_modern(context) => {
+                    state = asked.request_state;
+                    responses = match asking::answers(asked.input_requests.unwrap_or_default(), context).await {
+                        Ok(answers) => Some(answers),
+                        Err(error) => return Some(Err(error)),
+                    };
+                }
+                next => return Some(next),
+            }
+        }
+    }
+
+    fn change(&self, changed: Changed) -> Result<Value, ErrorData> {
+        let _ = self.changes.send(changed);
+        Ok(text("All who listen were told."))
+    }
+}
+
+#[allow(deprecated)] // The suite asks for what only the older era has.
+impl ServerHandler for Fixture {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = typed(part("capabilities").clone()).expect("the capabilities are some");
+        ServerConfig::new(capabilities).with_server_info(Implementation::new("conformance", "1.0.0"))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        typed(catalogue::tool(name)?).ok()
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        result(json!({"tools": catalogue::tools()}))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        match self.rounds(&request.name, request.input_responses.clone(), request.request_state, &context).await {
+            Some(round) => match round? {
+                Round::Asks(asked) => Ok(asked.into()),
+                Round::Done(said) => Ok(result::<CallToolResult>(text(said.to_string()))?.into()),
+            },
+            None => {
+                let arguments = json!(request.arguments);
+                if let Some(question) = asking::question(&request.name, &arguments) {
+                    return asking::asks(question, request.input_responses.as_ref(), &context).await;
+                }
+                let answer = self.call(&request.name, &context).await?;
+                Ok(result::<CallToolResult>(answer)?.into())
+            }
+        }
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        result(json!({"prompts": part("prompts")}))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let asks = self.rounds(&request.name, request.input_responses, request.request_state, &context).await;
+        if let Some(round) = asks {
+            let said = match round? {
+                Round::Asks(asked) => return Ok(asked.into()),
+                Round::Done(said) => json!({"type": "text", "text": said.to_string()}),
+            };
+            return Ok(result::<GetPromptResult>(json!({"messages": [{"role": "user", "content": said}]}))?.into());
+        }
+        let messages = catalogue::prompt(&request.name, &json!(request.arguments));
+        let messages = messages.ok_or_else(|| ErrorData::invalid_params("Unknown prompt", None))?;
+        Ok(result::<GetPromptResult>(messages)?.into())
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        result(json!({"resources": part("resources")}))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        result(json!({"resourceTemplates": part("templates")}))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let found = catalogue::resource(&request.uri);
+        let found = found
+            .ok_or_else(|| ErrorData::resource_not_found("Resource not found", Some(json!({"uri": request.uri}))))?;
+        Ok(result::<ReadResourceResult>(found)?.into())
+    }
+
+    async fn subscribe(&self, _: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    async fn unsubscribe(&self, _: UnsubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    async fn set_level(&self, _: SetLevelRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let known = ["paris", "park", "party"];
+        let values: Vec<_> = known.iter().filter(|value| value.starts_with(&request.argument.value)).collect();
+        result(json!({"completion": {"values": values, "total": values.len(), "hasMore": false}}))
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut changes = self.changes.subscribe();
+        loop {
+            let sink = context.sink();
+            // What the client did not ask for is refused by the sink.
+            let _ = tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                changed = changes.recv() => match changed {
+                    Ok(Changed::Tools) => sink.notify_tool_list_changed().await,
+                    Ok(Changed::Prompts) => sink.notify_prompt_list_changed().await,
+                    Err(_) => return Ok(()),
+                },
+            };
+        }
+    }
+}
+
+/// Serves on a port of its own until the process ends.
+pub async fn serve(said: impl FnOnce(&str)) -> std::io::Result<()> {
+    let fixture = Fixture { changes: broadcast::channel(16).0 };
+    let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+    let port = listener.local_addr()?.port();
+    let origins = [format!("http://localhost:{port}"), format!("http://127.0.0.1:{port}")];
+    let config = StreamableHttpServerConfig::default().with_allowed_origins(origins);
+    let sessions = Arc::new(LocalSessionManager::default());
+    let service = StreamableHttpService::new(move || Ok(fixture.clone()), sessions, config);
+    said(&format!("http://localhost:{port}/mcp"));
+    axum::serve(listener, axum::Router::new().nest_service("/mcp", service)).await
+}

@@ -1,0 +1,43 @@
+//! What is known to fail through the gateway. It can only shrink: what is in it and passes is an error too.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use crate::fixtures::checkout;
+
+/// The checks of one file.
+pub struct Baseline {
+    file: PathBuf,
+    checks: BTreeSet<String>,
+}
+
+impl Baseline {
+    /// The one of this name; none at all is an empty one.
+    pub fn read(name: &str) -> Self {
+        let file = checkout().join(format!("tests/conformance/baseline/{name}.txt"));
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let checks =
+            text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect();
+        Self { file, checks }
+    }
+
+    /// Whether exactly these were lost.
+    pub fn fits(&self, lost: &BTreeSet<String>) -> bool {
+        self.checks == *lost
+    }
+
+    /// Fails if both runs agree that something was lost that is not named here, or that something was not that is.
+    /// With `UPDATE_BASELINE=1` the file is written anew instead.
+    pub fn assert(&self, first: &BTreeSet<String>, second: &BTreeSet<String>) {
+        let both: BTreeSet<_> = first.intersection(second).cloned().collect();
+        if std::env::var_os("UPDATE_BASELINE").is_some() {
+            let lines: String = both.iter().map(|check| format!("{check}\n")).collect();
+            return std::fs::write(&self.file, lines).unwrap();
+        }
+        let lost: Vec<_> = both.difference(&self.checks).collect();
+        let passing: Vec<_> =
+            self.checks.iter().filter(|check| !first.contains(*check) && !second.contains(*check)).collect();
+        assert!(lost.is_empty(), "these pass at the server itself and not through the gateway: {lost:#?}");
+        assert!(passing.is_empty(), "these pass now: take them out of {}: {passing:#?}", self.file.display());
+    }
+}

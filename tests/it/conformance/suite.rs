@@ -1,0 +1,44 @@
+//! The suite as a child process.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::fixtures::checkout;
+
+/// How long a set may take; the suite itself ends each scenario after 30 s.
+const AT_MOST: Duration = Duration::from_secs(240);
+
+/// Where the suite's package lies.
+fn package() -> PathBuf {
+    let package = checkout().join("tests/conformance/node_modules/@modelcontextprotocol/conformance");
+    assert!(package.exists(), "{} is not there: run `make setup`", package.display());
+    package
+}
+
+/// A Node that the suite runs on: the one of `make setup`, where the machine's is too old.
+fn node() -> PathBuf {
+    let own = checkout().join(".cache/node-suite/bin/node");
+    if own.exists() { own } else { "node".into() }
+}
+
+/// Runs the scenarios that a revision requires against `url`. What they found is below `results`.
+pub async fn run(revision: &str, url: &str, results: &Path) {
+    let mut command = tokio::process::Command::new(node());
+    command.arg(package().join("dist/index.js")).args(["server", "--url", url, "--requirements", revision]);
+    command.arg("--output-dir").arg(results).stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(AT_MOST, command.output()).await.expect("the suite ends in time").unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.contains("=== SUMMARY ==="),
+        "the suite did not run:\n{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// The scenarios of a revision that run without being scored.
+pub fn not_scored(revision: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(package().join(format!("requirements/{revision}.yaml"))).unwrap();
+    let (_, unscored) = text.split_once("\nnot_scored:").expect("the requirements say what is not scored");
+    unscored.lines().filter_map(|line| line.trim().strip_prefix("- scenario: ")).map(str::to_owned).collect()
+}
