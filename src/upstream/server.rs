@@ -183,14 +183,14 @@ impl Server {
     }
 
     /// Returns the slot to send a request over. A client that answers questions has a connection of its own to a legacy
-    /// server over HTTP, because `initialize` says for the whole connection what may be asked, and answers of one
-    /// client must not reach the call of another.
+    /// server over HTTP, because `initialize` says for the whole connection what may be asked. Clients without a
+    /// session that answer the same questions share one.
     async fn slot_for(&self, request: &McpRequest<'_>) -> Result<Arc<Slot>, UpstreamError> {
         let shared = || Ok(Arc::clone(&self.slot));
         let (McpRequest::CallTool(call), ConnectMethod::Http(_)) = (request, &self.plan.method) else {
             return shared();
         };
-        if call.client.capabilities.is_empty() || call.client.session.is_empty() {
+        if call.client.capabilities.is_empty() {
             return shared();
         }
         let known = *lock(&self.plan.era);

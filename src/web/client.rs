@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::client_sender::WantedNotices;
 use super::envelope::{EnvelopeMeta, Params};
+use super::parked::Parking;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::mirror::Mirrored;
 use crate::domain::rpc::RpcError;
@@ -23,7 +24,7 @@ pub(super) const ANONYMOUS: &str = "anonymous";
 #[derive(Clone, Copy)]
 pub(super) enum Client<'a> {
     /// A client without a session. Each of its requests carries its own envelope.
-    Modern { headers: &'a HeaderMap, peer: IpAddr, meta: &'a EnvelopeMeta<'a> },
+    Modern { headers: &'a HeaderMap, peer: IpAddr, meta: &'a EnvelopeMeta<'a>, parking: Option<&'a Parking> },
     /// A client with this session.
     Legacy(&'a Arc<Session>),
 }
@@ -62,6 +63,11 @@ impl<'a> Client<'a> {
     /// The session of the client; `None` in the modern era.
     pub(super) fn session(&self) -> Option<&'a Arc<Session>> {
         if let Self::Legacy(session) = self { Some(session) } else { None }
+    }
+
+    /// What lets a call of a client without a session wait for its input.
+    pub(super) fn parking(&self) -> Option<&'a Parking> {
+        if let Self::Modern { parking, .. } = self { *parking } else { None }
     }
 
     /// Returns which notifications the client wants during a request with these parameters.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::parked::Parking;
+use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::log_level::LogLevel;
 use crate::domain::ports::{Answering, ToClient};
 use crate::domain::question::Question;
@@ -29,14 +31,28 @@ pub(super) struct ClientSender<'a> {
     pub(super) exchange: &'a Exchange,
     /// The client's session, at which its answers arrive; `None` in the modern era, in which clients are sent no requests.
     pub(super) session: Option<&'a Arc<Session>>,
+    /// What lets the call of a client without a session wait for input.
+    pub(super) parking: Option<&'a Parking>,
+    /// What the client answers.
+    pub(super) capabilities: ClientCapabilities,
 }
 
 impl ClientSender<'_> {
+    /// Whether the client no longer listens to the request, because it was asked for input.
+    fn is_left(&self) -> bool {
+        self.parking.is_some_and(|parking| parking.asked.is_left())
+    }
+
     async fn put(&self, question: Question) -> Answer {
-        let answers =
-            |session: &&Arc<Session>| self.exchange.is_read() && session.capabilities.answers(question.method);
-        let Some(session) = self.session.filter(answers) else {
-            return question.refused("this client offers no such method");
+        const NO_METHOD: &str = "this client offers no such method";
+        if !self.capabilities.answers(question.method) {
+            return question.refused(NO_METHOD);
+        }
+        if let Some(parking) = self.parking {
+            return parking.asked.ask(question).await;
+        }
+        let Some(session) = self.session.filter(|_| self.exchange.is_read()) else {
+            return question.refused(NO_METHOD);
         };
         let Some(open) = session.questions.open() else {
             return question.refused("this client has left too many questions unanswered");
@@ -75,6 +91,9 @@ impl Drop for SentQuestion<'_> {
 
 impl ToClient for ClientSender<'_> {
     fn progress(&self, params: Box<RawValue>) {
+        if self.is_left() {
+            return;
+        }
         let Some(token) = self.wanted.progress else { return };
         let Some(rest) = params.get().trim_start().strip_prefix('{') else { return };
         let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
@@ -84,6 +103,9 @@ impl ToClient for ClientSender<'_> {
     }
 
     fn message(&self, params: Box<RawValue>) {
+        if self.is_left() {
+            return;
+        }
         let Ok(object) = RawObject::parse(params.get()) else { return };
         let level = object.get("level").and_then(|level| LogLevel::parse(level.get()));
         if self.wanted.log_level.is_some_and(|least| level.is_some_and(|level| level >= least)) {
@@ -106,6 +128,10 @@ mod tests {
         Exchange::new(&Arc::new(ByteBudget::new(1 << 20)), &Arc::default(), true)
     }
 
+    fn plain<'a>(wanted: WantedNotices<'a>, exchange: &'a Exchange) -> ClientSender<'a> {
+        ClientSender { wanted, exchange, session: None, parking: None, capabilities: ClientCapabilities::default() }
+    }
+
     fn first(exchange: &Exchange) -> Option<String> {
         let reader = exchange.attach();
         if let Next::Message(_, text) = exchange.next(reader, 0) { Some(text.to_string()) } else { None }
@@ -114,7 +140,7 @@ mod tests {
     fn sent(params: &str) -> Option<String> {
         let exchange = exchange();
         let wanted = WantedNotices { progress: Some("\"t\""), log_level: None };
-        let sender = ClientSender { wanted, exchange: &exchange, session: None };
+        let sender = plain(wanted, &exchange);
         sender.progress(RawValue::from_string(params.into()).unwrap());
         first(&exchange)
     }
@@ -124,7 +150,7 @@ mod tests {
         let tell = |log_level: Option<LogLevel>, params: &str| {
             let exchange = exchange();
             let wanted = WantedNotices { progress: None, log_level };
-            let sender = ClientSender { wanted, exchange: &exchange, session: None };
+            let sender = plain(wanted, &exchange);
             sender.message(RawValue::from_string(params.into()).unwrap());
             first(&exchange)
         };

@@ -1,13 +1,17 @@
 //! Requests of both eras: one dispatch by method.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::client::Client;
 use super::client_sender::{ClientSender, WantedNotices};
+use super::continued::go_on;
 use super::envelope::{Params, object, text};
 use super::gate::{Gate, PathEndpoint};
+use super::parked::Binding;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
 use crate::domain::mirror::Mirrored;
@@ -17,7 +21,7 @@ use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, MODERN_VERSIONS};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
-use crate::engine::{CallRequest, Reply};
+use crate::engine::{CallRequest, Caller, Reply};
 
 /// The name that the gateway reports to clients.
 pub(super) const NAME: &str = env!("CARGO_PKG_NAME");
@@ -26,7 +30,7 @@ pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A client's request, whose envelope was checked by the rules of its era.
 pub(super) struct ClientRequest<'a> {
-    pub(super) gate: &'a Gate,
+    pub(super) gate: &'a Arc<Gate>,
     pub(super) endpoint: &'a PathEndpoint,
     pub(super) client: Client<'a>,
     /// The id as raw JSON.
@@ -107,18 +111,15 @@ impl ClientRequest<'_> {
         if params.arguments.is_some_and(|arguments| object(arguments).is_none()) {
             return invalid("`arguments` must be an object");
         }
-        // Only the modern era has calls that are repeated with answers.
-        let round = match client.era() {
-            Era::Modern => match params.round() {
-                Ok(round) => round,
-                Err(message) => return invalid(message),
-            },
-            Era::Legacy => InputRound::default(),
+        let caller = client.caller(&gate.engine);
+        let round = match self.round(&caller, &name).await {
+            Ok(round) => round,
+            Err(reply) => return reply,
         };
         let check_mirrored = |marked: &[Mirrored]| client.check_mirrored(marked, params.arguments);
         let request = CallRequest {
             endpoint: self.endpoint.as_engine(),
-            caller: &client.caller(&gate.engine),
+            caller: &caller,
             rpc_id: Some(self.id),
             name: &name,
             arguments: params.arguments,
@@ -126,12 +127,37 @@ impl ClientRequest<'_> {
             round,
             wants_progress: wanted.progress.is_some(),
             log_level: wanted.log_level,
-            client: &ClientSender { wanted, exchange, session: client.session() },
+            client: &ClientSender {
+                wanted,
+                exchange,
+                session: client.session(),
+                parking: client.parking(),
+                capabilities: caller.capabilities,
+            },
             reservation: exchange.reservation(),
             check_mirrored: Some(&check_mirrored),
             within: None,
         };
         gate.engine.call(request).await
+    }
+}
+
+impl ClientRequest<'_> {
+    /// Returns what the client answers to an earlier result that asked for input. Only the modern era has calls that are
+    /// repeated with answers. If this gateway itself asked, because the call waits here, continues that call and returns
+    /// its reply as an error.
+    async fn round(&self, caller: &Caller, tool: &str) -> Result<InputRound, Reply> {
+        let Client::Modern { parking, .. } = self.client else { return Ok(InputRound::default()) };
+        let round = self.params.round().map_err(invalid)?;
+        let Some(parking) = parking.filter(|_| !caller.capabilities.is_empty()) else { return Ok(round) };
+        let binding = Binding::new(&caller.principal, self.endpoint.upstream(), tool, self.params.arguments);
+        if let Some(state) = round.state.as_deref().and_then(text)
+            && let Some(reply) = go_on(self.gate, &state, binding, round.responses.as_deref()).await
+        {
+            return Err(reply);
+        }
+        parking.allow(self.id, binding);
+        Ok(round)
     }
 }
 

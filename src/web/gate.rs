@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::parked::ParkedCalls;
 use crate::domain::instance::Instance;
 use crate::domain::limits::Tracker;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
@@ -44,6 +45,8 @@ pub(super) struct Gate {
     pub(super) shutdown: CancellationToken,
     /// Counts open legacy GET streams.
     pub(super) streams: Tracker,
+    /// Calls that wait for input of their clients.
+    pub(super) parked: Arc<ParkedCalls>,
 }
 
 /// The endpoint that a request's path names.

@@ -22,7 +22,7 @@ use crate::transport::mcp_headers::{mean_modern_era, merge_versions};
 /// Returns a router that serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and
 /// each upstream at `/{upstream}/mcp` beside it. Cancelling `shutdown` closes the streams that clients hold open.
 pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: CancellationToken) -> Router {
-    let gate = Arc::new(Gate { engine, listener, shutdown, streams: Tracker::default() });
+    let gate = Arc::new(Gate { engine, listener, shutdown, streams: Tracker::default(), parked: Arc::default() });
     // Paths are matched for each request, because a new plan can change them.
     Router::new().fallback(handle).with_state(gate)
 }

@@ -2,6 +2,7 @@
 //! response cancels its call.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::http::HeaderMap;
 
@@ -9,6 +10,7 @@ use super::client::Client;
 use super::dispatch::ClientRequest;
 use super::envelope::{ClientMessage, EnvelopeMeta, Params, text};
 use super::gate::{Gate, PathEndpoint};
+use super::parked::Parking;
 use super::response::RpcResponse;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError};
 use crate::domain::version::Era;
@@ -26,12 +28,13 @@ pub(super) fn is_of(headers: &HeaderMap, incoming: &ClientMessage<'_>) -> bool {
 }
 
 pub(super) async fn answer(
-    gate: &Gate,
+    gate: &Arc<Gate>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
     peer: IpAddr,
     incoming: ClientMessage<'_>,
     exchange: &Exchange,
+    parking: Option<&Parking>,
 ) -> RpcResponse {
     match incoming {
         // In this era, clients send no answers.
@@ -52,7 +55,7 @@ pub(super) async fn answer(
         ClientMessage::Request { id, method, params } => match check_envelope(headers, &method, &params) {
             Err(error) => RpcResponse::modern_error(id, &error),
             Ok(meta) => {
-                let client = Client::Modern { headers, peer, meta: &meta };
+                let client = Client::Modern { headers, peer, meta: &meta, parking };
                 let request = ClientRequest { gate, endpoint, client, id, method: &method, params: &params, exchange };
                 let reply = request.reply().await;
                 RpcResponse::reply(id, &reply, Era::Modern)

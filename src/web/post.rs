@@ -10,9 +10,11 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::FutureExt;
 
+use super::continued::run_or_park;
 use super::envelope::ClientMessage;
 use super::exchange::{RunningMessage, SessionOfPost, respond};
 use super::gate::{Gate, PathEndpoint};
+use super::parked::Parking;
 use super::response::{RpcResponse, refuse};
 use super::{legacy, modern};
 use crate::domain::budget::{Category, Reservation};
@@ -33,10 +35,8 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
     }
     let accept = Accept::read(&head.headers);
     if !accept.json {
-        return refuse(
-            StatusCode::NOT_ACCEPTABLE,
-            "Accept must name application/json, and text/event-stream for progress",
-        );
+        const TYPES: &str = "Accept must name application/json, and text/event-stream for progress";
+        return refuse(StatusCode::NOT_ACCEPTABLE, TYPES);
     }
     let declared = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let budget = gate.engine.budget();
@@ -60,11 +60,11 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
         body,
         exchange: Arc::clone(&exchange),
         session: Arc::clone(&session),
+        parking: (era == Era::Modern).then(Arc::default),
         era,
         _reservation: reservation,
     };
-    let running = RunningMessage::new(cause.around(post.answer()), era == Era::Legacy);
-    respond(gate, running, exchange, &session, era).await
+    respond(gate, post.running(cause), exchange, &session, era).await
 }
 
 /// One POST whose body was read completely.
@@ -76,6 +76,8 @@ struct Post {
     body: Bytes,
     exchange: Arc<Exchange>,
     session: Arc<SessionOfPost>,
+    /// `None` in the legacy era.
+    parking: Option<Arc<Parking>>,
     /// The era that the headers indicate.
     era: Era,
     /// The memory reserved for the body.
@@ -83,6 +85,16 @@ struct Post {
 }
 
 impl Post {
+    /// Returns the future that handles the message.
+    fn running(self, cause: Cause) -> RunningMessage {
+        let (gate, parking, era) = (Arc::clone(&self.gate), self.parking.clone(), self.era);
+        let running = RunningMessage::new(cause.around(self.answer()), era == Era::Legacy);
+        match parking {
+            Some(parking) => RunningMessage::new(run_or_park(gate, running, parking), false),
+            None => running,
+        }
+    }
+
     async fn answer(self) -> RpcResponse {
         let id = OnceLock::new();
         let answer = AssertUnwindSafe(self.answer_in_era(&id)).catch_unwind().await;
@@ -94,7 +106,7 @@ impl Post {
 
     /// Answers the message. If it is a request, sets `id` to its id as soon as that is known.
     async fn answer_in_era<'a>(&'a self, id: &OnceLock<&'a str>) -> RpcResponse {
-        let Self { gate, endpoint, headers, peer, body, exchange, session, .. } = self;
+        let Self { gate, endpoint, headers, peer, body, exchange, session, parking, .. } = self;
         let incoming = match ClientMessage::parse(body) {
             Ok(incoming) => incoming,
             Err(unreadable) => return RpcResponse::error(StatusCode::BAD_REQUEST, unreadable.id, &unreadable.error),
@@ -103,7 +115,7 @@ impl Post {
             id.get_or_init(|| read);
         }
         if modern::is_of(headers, &incoming) {
-            modern::answer(gate, endpoint, headers, *peer, incoming, exchange).await
+            modern::answer(gate, endpoint, headers, *peer, incoming, exchange, parking.as_deref()).await
         } else {
             legacy::answer(gate, endpoint, headers, incoming, exchange, session).await
         }

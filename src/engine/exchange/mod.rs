@@ -2,6 +2,7 @@
 //! connection of the client attaches to it with the number of the last message that the client has. So a stream that was
 //! cut can go on over another connection (MCP 2025-11-25, resumability).
 
+mod asked_call;
 mod kept;
 mod questions;
 mod ring;
@@ -13,6 +14,7 @@ use tokio::sync::Notify;
 use self::ring::Ring;
 use crate::domain::budget::{Account, ByteBudget, Category, NoRoom, Reservation};
 
+pub use self::asked_call::{AskedCall, Continued};
 pub use self::kept::KeptExchanges;
 pub use self::questions::{ClientQuestions, OpenQuestion};
 

@@ -73,8 +73,8 @@ pub(super) struct Connection {
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
     pub(super) stop: CancellationToken,
-    /// The calls whose clients can be asked. `None` if calls of several clients use the connection: a question that does
-    /// not come in the response to a call is then refused.
+    /// The calls whose clients can be asked. `None` if several clients use the connection: a question that does not
+    /// come in the response to a call is then refused.
     pub(super) askable: Option<AskableCalls>,
 }
 

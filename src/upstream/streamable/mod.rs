@@ -85,7 +85,8 @@ impl HttpSession {
             match (handshake.next(outcome), first) {
                 (HandshakeStep::Done(facts), Some(first)) => {
                     let mut connection = first.join(&facts)?;
-                    connection.askable = of.map(|_| AskableCalls::default());
+                    let has_session = of.is_some_and(|client| !client.session.is_empty());
+                    connection.askable = has_session.then(AskableCalls::default);
                     let session = Self { open: AtomicBool::new(true), connection: Arc::new(connection), facts };
                     if session.facts.era == Era::Legacy {
                         session.connection.notify(wire::INITIALIZED.to_owned()).await?;

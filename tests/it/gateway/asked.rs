@@ -8,7 +8,7 @@ use hyper::{Method, Response};
 use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway, SOON};
-use super::http::{Http, Session};
+use super::http::{Answer, Http, Session, call_headers};
 use super::parts::{ECHO_MODULE, SDKS, asking_http, chain, external, interview_http, plugin, tools_of};
 use crate::upstream::Running;
 
@@ -170,4 +170,68 @@ async fn what_a_result_asks_for_is_not_asked_past_a_guard() {
             assert_eq!(result["_meta"]["hawsepipe.dev/refused"]["reason"], "GuardedInput", "{phase}: {result}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_client_without_a_session_answers_what_a_server_with_sessions_asks() {
+    let asking = Asking::start("").await;
+    let answers: Value = serde_json::from_str(ANSWERS).unwrap();
+    for (tool, capability) in [("sample", "sampling"), ("elicit", "elicitation"), ("roots", "roots")] {
+        let name = format!("asking__{tool}");
+        let lines = SDKS[2].run(&asking.gateway.url(), &["call", &name, "{}", "--answers", ANSWERS], "");
+        let text = lines[0]["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{lines:?}"));
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap(), answers[capability], "{tool}: {text}");
+    }
+}
+
+/// A stateless `tools/call` of a client that can be asked for input, with more parameters.
+async fn call_with(http: &Http, url: &str, tool: &str, arguments: &Value, more: &Value) -> Answer {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    });
+    let mut params = json!({"name": tool, "arguments": arguments, "_meta": meta});
+    params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let body = json!({"jsonrpc": "2.0", "id": "é", "method": "tools/call", "params": params});
+    http.send(Method::POST, url, &call_headers(tool), body.to_string()).await
+}
+
+#[tokio::test]
+async fn a_parked_call_is_continued_once_and_by_the_same_call() {
+    let asking = Asking::start("").await;
+    let (http, url) = (Http::new(), asking.gateway.url());
+    let send = async |tool: &str, arguments: &Value, more: &Value| call_with(&http, &url, tool, arguments, more).await;
+    let asked = send("asking__elicit", &json!({}), &json!({})).await;
+    assert_eq!(asked.status, 200);
+    let asked = asked.json();
+    assert_eq!((&asked["id"], &asked["result"]["resultType"]), (&json!("é"), &json!("input_required")), "{asked}");
+    let question = &asked["result"]["inputRequests"]["input-1"];
+    assert_eq!((&question["method"], &question["params"]["message"]), (&json!("elicitation/create"), &json!("Who?")));
+    let state = &asked["result"]["requestState"];
+    let answer = json!({"action": "accept", "content": {"name": "Ann"}});
+    let round = json!({"requestState": state, "inputResponses": {"input-1": answer}});
+
+    // Another call, another state: refused, and the parked call waits on.
+    for (tool, arguments, round) in [
+        ("asking__roots", json!({}), &round),
+        ("asking__elicit", json!({"apart": false}), &round),
+        ("asking__elicit", json!({}), &json!({"requestState": "hawsepipe-0", "inputResponses": {}})),
+    ] {
+        let refused = send(tool, &arguments, round).await.json();
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    }
+    // Without the answer it asks again, under another state.
+    let again = send("asking__elicit", &json!({}), &json!({"requestState": state})).await.json();
+    assert_eq!(again["result"]["inputRequests"], asked["result"]["inputRequests"], "{again}");
+    assert_ne!(again["result"]["requestState"], *state);
+    let round = json!({"requestState": again["result"]["requestState"], "inputResponses": {"input-1": answer}});
+    let done = send("asking__elicit", &json!({}), &round).await.json();
+    assert_eq!(
+        done["result"]["content"][0]["text"].as_str().map(serde_json::from_str::<Value>).unwrap().unwrap(),
+        answer
+    );
+    assert_eq!(done["result"]["resultType"], "complete", "{done}");
+    let twice = send("asking__elicit", &json!({}), &round).await.json();
+    assert_eq!(twice["error"]["code"], -32602, "{twice}");
 }
