@@ -54,7 +54,7 @@ pub(super) fn refused(method: Method, error: &RawValue) -> UpstreamError {
     UpstreamError::Refused { what: format!("it answered {method} with {code}"), said }
 }
 
-/// The server rejected the headers, capabilities or protocol version of the gateway itself (MCP 2026-07-28). The error
+/// The server rejected the headers or the protocol version of the gateway itself (MCP 2026-07-28). The error
 /// concerns only the gateway and the server, so it is not passed on to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HopRefusal {
@@ -68,34 +68,24 @@ impl HopRefusal {
     /// the client. `refused` tells whether the HTTP status was a client error too; otherwise a tool may have run.
     /// Legacy versions do not define the error codes of refusals, so a legacy server that returns one of them returns
     /// the error of a tool. The exception is an unsupported version with a client error status: it shows that the
-    /// server is no longer legacy.
+    /// server is no longer legacy. A capability that lacks is the client's, because requests carry the client's own.
     pub(super) fn over_http(era: Era, error: &RawValue, refused: bool) -> Option<Self> {
         let code = code_of(error).filter(|code| match era {
-            Era::Modern => is_of_hop(*code),
+            Era::Modern => matches!(*code, HEADER_MISMATCH | UNSUPPORTED_VERSION),
             Era::Legacy => refused && *code == UNSUPPORTED_VERSION,
         })?;
         Some(Self { code, untouched: refused })
     }
 
-    /// Whether the connection must be replaced, because a new handshake may help.
-    pub(super) fn ends_connection(self) -> bool {
-        self.code != CAPABILITY_REQUIRED
-    }
-
     /// Whether the same request can be sent again after a new handshake.
     pub(super) fn may_be_sent_again(self) -> bool {
-        self.untouched && self.ends_connection()
+        self.untouched
     }
 }
 
 impl From<HopRefusal> for UpstreamError {
     fn from(HopRefusal { code, .. }: HopRefusal) -> Self {
-        Self::Protocol(match code {
-            CAPABILITY_REQUIRED => {
-                format!("it wants a capability of its client that this gateway does not have ({code})")
-            }
-            _ => format!("it refuses the version or the headers that it is sent ({code})"),
-        })
+        Self::Protocol(format!("it refuses the version or the headers that it is sent ({code})"))
     }
 }
 
@@ -117,18 +107,17 @@ mod tests {
     fn a_code_of_the_hop_is_a_refusal_where_the_server_knows_it_and_sent_again_where_nothing_ran() {
         let of = |era, code: i64, refused| {
             let error = RawValue::from_string(format!(r#"{{"code":{code},"message":"x"}}"#)).unwrap();
-            HopRefusal::over_http(era, &error, refused)
-                .map(|refusal| (refusal.ends_connection(), refusal.may_be_sent_again()))
+            HopRefusal::over_http(era, &error, refused).map(HopRefusal::may_be_sent_again)
         };
         for code in [HEADER_MISMATCH, UNSUPPORTED_VERSION] {
-            assert_eq!(of(Era::Modern, code, true), Some((true, true)));
-            assert_eq!(of(Era::Modern, code, false), Some((true, false)));
+            assert_eq!(of(Era::Modern, code, true), Some(true));
+            assert_eq!(of(Era::Modern, code, false), Some(false));
             assert_eq!(of(Era::Legacy, code, false), None);
         }
-        assert_eq!(of(Era::Modern, CAPABILITY_REQUIRED, true), Some((false, false)));
+        assert_eq!(of(Era::Modern, CAPABILITY_REQUIRED, true), None);
         assert_eq!(of(Era::Legacy, CAPABILITY_REQUIRED, true), None);
         assert_eq!(of(Era::Legacy, HEADER_MISMATCH, true), None);
-        assert_eq!(of(Era::Legacy, UNSUPPORTED_VERSION, true), Some((true, true)));
+        assert_eq!(of(Era::Legacy, UNSUPPORTED_VERSION, true), Some(true));
         assert_eq!(of(Era::Modern, INVALID_PARAMS, true), None);
     }
 }

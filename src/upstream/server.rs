@@ -222,9 +222,8 @@ impl Server {
             match lease.ask(request, to, deadline - Instant::now()).await {
                 Ok(answer) => return Ok((answer, lease)),
                 Err(RequestFailure::Refused(refusal)) => {
-                    if refusal.ends_connection() {
-                        self.renounce(&slot, &lease);
-                    }
+                    // A new handshake may help.
+                    self.renounce(&slot, &lease);
                     if !(refusal.may_be_sent_again() && std::mem::take(&mut again)) {
                         return Err(refusal.into());
                     }

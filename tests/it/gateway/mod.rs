@@ -40,3 +40,4 @@ mod traced;
 mod unread;
 mod validated;
 mod watching;
+mod wild;

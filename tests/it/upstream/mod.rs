@@ -3,7 +3,7 @@
 mod broken;
 mod ends;
 mod eras;
-mod fake;
+pub mod fake;
 mod hostile;
 mod idle;
 mod life;
