@@ -63,6 +63,9 @@ impl ClientCapabilities {
 
     /// Returns the capabilities as JSON, as a client declares them to a server.
     pub fn to_json(self) -> String {
+        if self.is_empty() {
+            return "{}".to_owned();
+        }
         let has = |flag: u8| self.0 & flag != 0;
         let declared = TABLE.into_iter().filter(|(_, flag, _)| has(*flag)).map(|(name, _, members)| {
             let inside = members.iter().filter(|(_, flag)| has(*flag)).map(|(member, _)| (*member, json!({})));

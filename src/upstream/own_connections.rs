@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::slot::Slot;
 use crate::domain::upstream::ClientKey;
 
-/// The maximum number of clients that have a connection of their own to one upstream. Further clients use the shared
-/// connection, over which the server cannot ask them anything.
-const MAX_CLIENTS: usize = 1024;
+/// The maximum number of clients that have a connection of their own to one upstream. If there are more, the connection that
+/// was idle longest is closed. While all are in use, further clients use the shared connection, of which the server knows
+/// that nobody answers questions.
+const MAX_CLIENTS: usize = 64;
 
 /// The connections by client.
 #[derive(Debug, Default)]
@@ -22,6 +23,20 @@ struct State {
     closed: bool,
 }
 
+impl State {
+    /// Removes the slots that hold nothing, or else the one whose connection was idle longest. Returns whether there is room.
+    fn make_room(&mut self) -> bool {
+        self.slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_in_use());
+        if self.slots.len() < MAX_CLIENTS {
+            return true;
+        }
+        let idle = self.slots.iter().filter(|(_, slot)| Arc::strong_count(slot) == 1);
+        let longest = idle.filter_map(|(client, slot)| Some((slot.idle()?, client))).max_by_key(|(idle, _)| *idle);
+        let Some(client) = longest.map(|(_, client)| client.clone()) else { return false };
+        self.slots.remove(&client).is_some()
+    }
+}
+
 impl OwnConnections {
     /// Returns the slot for the connection of a client; `None` if there are as many as may be, or if the upstream was
     /// closed.
@@ -33,10 +48,7 @@ impl OwnConnections {
         if let Some(slot) = state.slots.get(client) {
             return Some(Arc::clone(slot));
         }
-        if state.slots.len() >= MAX_CLIENTS {
-            state.slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_in_use());
-        }
-        if state.slots.len() >= MAX_CLIENTS {
+        if state.slots.len() >= MAX_CLIENTS && !state.make_room() {
             return None;
         }
         let slot = Arc::<Slot>::default();

@@ -1,10 +1,12 @@
 //! The questions that a server asks the client of a call, until they are answered.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt;
+use futures_util::future::{AbortHandle, Abortable, Aborted};
 use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -18,6 +20,9 @@ use crate::domain::question::Question;
 const MAX_OPEN: usize = 8;
 /// The maximum number of bytes of the parameters of a question. A larger one is refused.
 const MAX_PARAMS: usize = 1 << 20;
+
+/// Why a question is left unanswered.
+const CALL_ENDED: &str = "the call has ended";
 
 /// A question, with the id that its answer must have.
 #[derive(Debug)]
@@ -46,40 +51,78 @@ impl ServerQuestion {
     }
 }
 
+/// What a server sends about questions outside of the response to a call.
+#[derive(Debug)]
+pub(super) enum AboutQuestion {
+    Asked(ServerQuestion),
+    /// The question with this id is withdrawn.
+    Withdrawn(Box<RawValue>),
+}
+
 /// The questions of one call that wait for their answers.
 pub(super) struct OpenQuestions<'a> {
     client: &'a dyn ToClient,
-    open: FuturesUnordered<Pin<Box<dyn Future<Output = ()> + Send + 'a>>>,
+    open: FuturesUnordered<Abortable<Answered<'a>>>,
+    /// The questions that the server waits for, without their parameters, by id.
+    waiting: HashMap<String, (ServerQuestion, AbortHandle)>,
 }
+
+/// Completes with the id of the question once its answer was sent.
+type Answered<'a> = Pin<Box<dyn Future<Output = String> + Send + 'a>>;
 
 impl<'a> OpenQuestions<'a> {
     pub(super) fn new(client: &'a dyn ToClient) -> Self {
-        Self { client, open: FuturesUnordered::new() }
+        Self { client, open: FuturesUnordered::new(), waiting: HashMap::new() }
     }
 
-    /// Puts a question to the client. Its answer is given to `send`, while [`OpenQuestions::run`] is polled.
-    pub(super) fn ask<F>(&mut self, asked: ServerQuestion, send: impl FnOnce(String) -> F + Send + 'a)
+    /// Puts a question to the client. Its answer is given to `send`, while [`OpenQuestions::run`] is polled. If too many
+    /// questions wait, returns the answer to the server instead.
+    pub(super) fn ask<F>(
+        &mut self,
+        asked: ServerQuestion,
+        send: impl FnOnce(String) -> F + Send + 'a,
+    ) -> Result<(), String>
     where
         F: Future<Output = ()> + Send + 'a,
     {
-        let (client, room) = (self.client, self.open.len() < MAX_OPEN);
-        self.open.push(Box::pin(async move {
-            if !room {
-                let why = format!("{MAX_OPEN} questions of the call wait for their answers, as many as may");
-                return send(asked.refused(&why)).await;
-            }
-            let answer = client.ask(asked.question).await;
-            send(wire::answer(&asked.id, &answer)).await;
-        }));
+        if self.waiting.len() >= MAX_OPEN {
+            let why = format!("{MAX_OPEN} questions of the call wait for their answers, as many as may");
+            return Err(asked.refused(&why));
+        }
+        let (client, ServerQuestion { id, question }) = (self.client, asked);
+        let bare = ServerQuestion { id: id.clone(), question: Question { method: question.method, params: None } };
+        let (handle, registration) = AbortHandle::new_pair();
+        self.waiting.insert(id.get().to_owned(), (bare, handle));
+        let answered: Answered<'a> = Box::pin(async move {
+            let answer = client.ask(question).await;
+            send(wire::answer(&id, &answer)).await;
+            id.get().to_owned()
+        });
+        self.open.push(Abortable::new(answered, registration));
+        Ok(())
+    }
+
+    /// Withdraws the question with this id, because the server no longer waits for its answer.
+    pub(super) fn withdraw(&mut self, id: &RawValue) {
+        if let Some((_, handle)) = self.waiting.remove(id.get()) {
+            handle.abort();
+        }
     }
 
     /// Drives the questions that are open. Never completes.
     pub(super) async fn run(&mut self) {
         loop {
-            if self.open.next().await.is_none() {
-                return std::future::pending().await;
+            match self.open.next().await {
+                Some(Ok(id)) => drop(self.waiting.remove(&id)),
+                Some(Err(Aborted)) => {}
+                None => return std::future::pending().await,
             }
         }
+    }
+
+    /// Returns the answers to the server that the questions are left unanswered, because their call has ended.
+    pub(super) fn left(&mut self) -> Vec<String> {
+        self.waiting.drain().map(|(_, (asked, _))| asked.refused(CALL_ENDED)).collect()
     }
 }
 
@@ -101,7 +144,7 @@ struct AskableState {
 struct AskableCall {
     number: u64,
     guarded: bool,
-    questions: mpsc::Sender<ServerQuestion>,
+    questions: mpsc::Sender<AboutQuestion>,
 }
 
 /// A call that can be asked, until this value is dropped.
@@ -109,8 +152,8 @@ struct AskableCall {
 pub(super) struct Askable<'a> {
     calls: &'a AskableCalls,
     number: u64,
-    /// The questions that were put to this call.
-    pub(super) questions: mpsc::Receiver<ServerQuestion>,
+    /// What was put to this call.
+    pub(super) questions: mpsc::Receiver<AboutQuestion>,
 }
 
 impl AskableCalls {
@@ -132,7 +175,19 @@ impl AskableCalls {
         let Some(call) = guarded.or(state.calls.last()) else {
             return Err(asked.refused("no call is under way during which a client could be asked"));
         };
-        call.questions.try_send(asked).map_err(|error| error.into_inner().refused("too many questions wait"))
+        let asked = AboutQuestion::Asked(asked);
+        call.questions.try_send(asked).map_err(|error| match error.into_inner() {
+            AboutQuestion::Asked(asked) => asked.refused("too many questions wait"),
+            AboutQuestion::Withdrawn(_) => String::new(),
+        })
+    }
+
+    /// Withdraws the question with this id, whichever call it was put to.
+    pub(super) fn withdraw(&self, id: &RawValue) {
+        for call in &self.lock().calls {
+            // A call that takes no more has its questions refused sooner or later.
+            let _ = call.questions.try_send(AboutQuestion::Withdrawn(id.to_owned()));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, AskableState> {
@@ -140,8 +195,97 @@ impl AskableCalls {
     }
 }
 
+impl Askable<'_> {
+    /// Returns the answers to the server that the questions which were put to this call, and not taken, are refused.
+    pub(super) fn left(&mut self) -> Vec<String> {
+        self.questions.close();
+        let mut left = Vec::new();
+        while let Ok(about) = self.questions.try_recv() {
+            if let AboutQuestion::Asked(asked) = about {
+                left.push(asked.refused(CALL_ENDED));
+            }
+        }
+        left
+    }
+}
+
 impl Drop for Askable<'_> {
     fn drop(&mut self) {
         self.calls.lock().calls.retain(|call| call.number != self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::ports::Answering;
+
+    /// A client that never answers, and counts what it is asked and not told to forget.
+    #[derive(Default)]
+    struct Silent(AtomicUsize);
+
+    impl ToClient for Silent {
+        fn progress(&self, _: Box<RawValue>) {}
+
+        fn ask(&self, _: Question) -> Answering<'_> {
+            struct Asked<'a>(&'a AtomicUsize);
+            impl Drop for Asked<'_> {
+                fn drop(&mut self) {
+                    self.0.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+            self.0.fetch_add(1, Ordering::Relaxed);
+            let asked = Asked(&self.0);
+            Box::pin(async move {
+                let _asked = asked;
+                std::future::pending().await
+            })
+        }
+    }
+
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.into()).unwrap()
+    }
+
+    fn asked(id: usize) -> ServerQuestion {
+        ServerQuestion::read(&raw(&id.to_string()), "roots/list", None).unwrap()
+    }
+
+    async fn run(open: &mut OpenQuestions<'_>) {
+        let _ = tokio::time::timeout(Duration::from_millis(10), open.run()).await;
+    }
+
+    #[tokio::test]
+    async fn a_question_is_withdrawn_by_its_id_and_the_rest_is_refused_at_the_end() {
+        let client = Silent::default();
+        let mut open = OpenQuestions::new(&client);
+        for id in 0..MAX_OPEN {
+            open.ask(asked(id), async |_| ()).unwrap();
+        }
+        assert!(open.ask(asked(99), async |_| ()).unwrap_err().contains("as many as may"));
+        run(&mut open).await;
+        assert_eq!(client.0.load(Ordering::Relaxed), MAX_OPEN);
+        open.withdraw(&raw("3"));
+        open.withdraw(&raw("77"));
+        run(&mut open).await;
+        assert_eq!(client.0.load(Ordering::Relaxed), MAX_OPEN - 1);
+        let left = open.left();
+        assert!(left.len() == MAX_OPEN - 1 && left.iter().all(|answer| answer.contains(CALL_ENDED)), "{left:?}");
+    }
+
+    #[test]
+    fn a_question_goes_to_the_newest_call_that_is_guarded_or_else_to_the_newest() {
+        let calls = AskableCalls::default();
+        assert!(calls.put(asked(1)).unwrap_err().contains("no call is under way"));
+        let (mut first, mut second) = (calls.add(false), calls.add(false));
+        calls.put(asked(2)).unwrap();
+        assert!(first.left().is_empty() && second.left().len() == 1);
+        drop(second);
+        let (mut guarded, mut newest) = (calls.add(true), calls.add(false));
+        calls.put(asked(3)).unwrap();
+        assert!(newest.left().is_empty() && guarded.left().len() == 1);
     }
 }

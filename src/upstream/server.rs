@@ -244,10 +244,16 @@ impl Server {
         let slot = self.slot_for(request).await?;
         let lease = match slot.current(purpose) {
             Some(lease) => lease,
-            None => {
-                let of = if Arc::ptr_eq(&slot, &self.slot) { None } else { request.client() };
-                self.lease(&slot, of, purpose, false).await?
-            }
+            None if Arc::ptr_eq(&slot, &self.slot) => self.lease(&slot, None, purpose, false).await?,
+            None => match self.lease(&slot, request.client(), purpose, false).await {
+                Ok(lease) => lease,
+                // A server may take one session only, or no more. The call then goes over the shared connection.
+                Err(error) => {
+                    tracing::debug!(upstream = %self.plan.target.plan.key, "a client gets no connection of its own: {error}");
+                    let lease = self.lease(&self.slot, None, purpose, false).await?;
+                    return Ok((Arc::clone(&self.slot), lease));
+                }
+            },
         };
         Ok((slot, lease))
     }

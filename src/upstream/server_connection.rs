@@ -116,12 +116,18 @@ struct PatienceState {
     until_of_progress: Instant,
     /// The number of questions that the client has not answered.
     open: u32,
+    /// Since when there was always one.
+    since: Instant,
 }
 
 impl<'a> Patience<'a> {
     fn new(client: &'a dyn ToClient, limit: Duration) -> Self {
         let until = Instant::now() + limit;
-        Self { client, limit, state: Mutex::new(PatienceState { until, until_of_progress: until, open: 0 }) }
+        Self {
+            client,
+            limit,
+            state: Mutex::new(PatienceState { until, until_of_progress: until, open: 0, since: Instant::now() }),
+        }
     }
 
     /// When the request times out, as it looks now.
@@ -139,22 +145,29 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// A question that waits for the client. When it is answered or withdrawn, the time of the request begins anew.
+/// A question that waits for the client. The time of the request stands still until it is answered or withdrawn.
 struct OpenQuestion<'a>(&'a Patience<'a>);
 
 impl<'a> OpenQuestion<'a> {
     fn new(patience: &'a Patience<'a>) -> Self {
-        patience.lock().open += 1;
+        let mut state = patience.lock();
+        if state.open == 0 {
+            state.since = Instant::now();
+        }
+        state.open += 1;
         Self(patience)
     }
 }
 
 impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
-        let until = Instant::now() + self.0.limit;
         let mut state = self.0.lock();
         state.open -= 1;
-        (state.until, state.until_of_progress) = (until, until);
+        if state.open == 0 {
+            let waited = state.since.elapsed();
+            state.until += waited;
+            state.until_of_progress += waited;
+        }
     }
 }
 

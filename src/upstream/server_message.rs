@@ -35,6 +35,8 @@ pub(super) enum Notice {
     Progress,
     /// Contains a log message.
     Message,
+    /// Withdraws a request of the server.
+    Cancelled,
     /// Reports that the tool list has changed.
     ListChanged,
     /// Anything else, which the gateway ignores.
@@ -46,6 +48,7 @@ impl Notice {
         match method {
             "notifications/progress" => Self::Progress,
             "notifications/message" => Self::Message,
+            "notifications/cancelled" => Self::Cancelled,
             "notifications/tools/list_changed" => Self::ListChanged,
             _ => Self::Other,
         }
@@ -102,6 +105,11 @@ pub(super) fn progress(params: Option<&RawValue>) -> Option<(u64, Box<RawValue>)
     let token = object.get("progressToken")?.get().parse().ok()?;
     object.remove("progressToken");
     Some((token, object.to_raw()))
+}
+
+/// Returns the id of the request that `notifications/cancelled` withdraws, from its parameters.
+pub(super) fn cancelled(params: Option<&RawValue>) -> Option<Box<RawValue>> {
+    RawObject::parse(params?.get()).ok()?.get("requestId").map(RawValue::to_owned)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Holds the only connection of an upstream. The first request makes the connection, and the others wait for it. Each
+//! Holds one connection to an upstream. The first request makes the connection, and the others wait for it. Each
 //! request holds a [`ConnectionUse`], so that an idle connection can be recognized.
 
 use std::future::Future;
@@ -148,6 +148,11 @@ impl Slot {
             SlotState::Connecting(outcome) => outcome.has_changed().is_ok(),
             SlotState::Empty | SlotState::Resting | SlotState::Failed(..) | SlotState::Closed => false,
         }
+    }
+
+    /// How long no call has used the connection; `None` if there is none or anything uses it.
+    pub(super) fn idle(&self) -> Option<Duration> {
+        if let SlotState::Up(live) = &*self.lock() { live.idle() } else { None }
     }
 
     /// Stops new requests from using this connection. The connection is closed when the requests that use it now have

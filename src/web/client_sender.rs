@@ -1,9 +1,11 @@
 //! Sends a client what belongs to its request before the answer: notifications, and questions of servers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 
 use super::parked::Parking;
 use crate::domain::capabilities::ClientCapabilities;
@@ -15,6 +17,9 @@ use crate::domain::rpc::request;
 use crate::domain::upstream::Answer;
 use crate::engine::access::session::Session;
 use crate::engine::exchange::{Exchange, OpenQuestion};
+
+/// How long a client has to answer a question.
+const LONGEST_QUESTION: Duration = Duration::from_secs(5 * 60);
 
 /// The notifications that a client wants before the answer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +40,8 @@ pub(super) struct ClientSender<'a> {
     pub(super) parking: Option<&'a Parking>,
     /// What the client answers.
     pub(super) capabilities: ClientCapabilities,
+    /// Cancelled when the gateway ends, so that no answer can arrive any more.
+    pub(super) shutdown: &'a CancellationToken,
 }
 
 impl ClientSender<'_> {
@@ -58,16 +65,20 @@ impl ClientSender<'_> {
             return question.refused("this client has left too many questions unanswered");
         };
         let message = request(Some(open.id()), question.method.as_str(), question.params.as_deref());
-        if self.exchange.request(message).is_err() {
+        let Ok(number) = self.exchange.request(message) else {
             return question.refused("there is no room for what waits to be sent to this client");
-        }
-        let mut sent = SentQuestion { exchange: self.exchange, open, answered: false };
-        let answer = tokio::select! {
-            answer = sent.open.answer() => answer,
-            () = session.ended.cancelled() => None,
         };
-        sent.answered = true;
-        answer.unwrap_or_else(|| question.refused("the session of this client has ended"))
+        let mut sent = SentQuestion { exchange: self.exchange, open, number, answered: false };
+        let why = tokio::select! {
+            answer = sent.open.answer() => {
+                sent.answered = answer.is_some();
+                return answer.unwrap_or_else(|| question.refused("the session of this client has ended"));
+            }
+            () = session.ended.cancelled() => "the session of this client has ended",
+            () = self.shutdown.cancelled() => "this gateway is about to end",
+            () = tokio::time::sleep(LONGEST_QUESTION) => "the client did not answer in time",
+        };
+        question.refused(why)
     }
 }
 
@@ -75,12 +86,15 @@ impl ClientSender<'_> {
 struct SentQuestion<'a> {
     exchange: &'a Exchange,
     open: OpenQuestion,
+    /// The number of the message.
+    number: u64,
     answered: bool,
 }
 
 impl Drop for SentQuestion<'_> {
     fn drop(&mut self) {
-        if self.answered {
+        let was_sent = self.exchange.withdraw(self.number);
+        if self.answered || !was_sent {
             return;
         }
         let id: &RawValue = serde_json::from_str(self.open.id()).unwrap_or(RawValue::NULL);
@@ -120,6 +134,8 @@ impl ToClient for ClientSender<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
     use crate::domain::budget::ByteBudget;
     use crate::engine::exchange::Next;
@@ -129,7 +145,9 @@ mod tests {
     }
 
     fn plain<'a>(wanted: WantedNotices<'a>, exchange: &'a Exchange) -> ClientSender<'a> {
-        ClientSender { wanted, exchange, session: None, parking: None, capabilities: ClientCapabilities::default() }
+        static SHUTDOWN: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
+        let capabilities = ClientCapabilities::default();
+        ClientSender { wanted, exchange, session: None, parking: None, capabilities, shutdown: &SHUTDOWN }
     }
 
     fn first(exchange: &Exchange) -> Option<String> {

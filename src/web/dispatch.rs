@@ -133,6 +133,7 @@ impl ClientRequest<'_> {
                 session: client.session(),
                 parking: client.parking(),
                 capabilities: caller.capabilities,
+                shutdown: &gate.shutdown,
             },
             reservation: exchange.reservation(),
             check_mirrored: Some(&check_mirrored),

@@ -103,7 +103,8 @@ pub(super) async fn respond(
     }
     let kept = session.get().map(|session| Kept::new(gate, session, &exchange));
     let id = kept.as_ref().map(|kept| kept.id.clone());
-    let (finished, primes) = (Arc::clone(&exchange), session.get().is_some_and(|s| has_primed_streams(&s.version)));
+    let primes = session.get().is_some_and(|session| has_primed_streams(&session.version));
+    let finisher = Finisher { exchange: Arc::clone(&exchange), kept };
     // From here on the call runs in its own task: a client that reads slowly or not at all must not delay the call,
     // which holds resources.
     let task = tokio::spawn(async move {
@@ -111,12 +112,27 @@ pub(super) async fn respond(
             Some(answer) => answer,
             None => running.await,
         };
-        finished.finish(answer.into_body().into());
-        drop(kept);
+        finisher.exchange.finish(event(&answer.into_body()));
+        drop(finisher);
     });
     let task = (era == Era::Modern).then(|| AbortOnDropHandle::new(task));
     let open = OpenStream::new(&gate.engine, era);
-    CallStream { exchange, reader, after: 0, id, primes, _task: task, _open: open }.into_response()
+    let stream =
+        CallStream { exchange, reader, after: 0, id, primes, last: None, _task: task, _continued: None, _open: open };
+    stream.into_response()
+}
+
+/// Ends an exchange when the future of its message has ended, even by a panic.
+struct Finisher {
+    exchange: Arc<Exchange>,
+    kept: Option<Kept>,
+}
+
+impl Drop for Finisher {
+    fn drop(&mut self) {
+        self.exchange.abandon();
+        self.kept.take();
+    }
 }
 
 /// An exchange that the client of a session can come back to. Dropped when the exchange has ended.
@@ -146,25 +162,58 @@ pub(super) struct CutStream {
     after: u64,
 }
 
-/// The error of a stream that can no longer be continued, because what comes next is not kept.
-pub(super) struct Gone;
+/// Why a stream is not continued.
+pub(super) enum NotContinued {
+    /// What comes next is not kept.
+    Gone,
+    /// The client has the answer, and nothing comes next.
+    Complete,
+}
+
+/// The maximum number of continued streams of one session at a time.
+const CONTINUED_PER_SESSION: u32 = 32;
 
 impl CutStream {
     /// Finds the stream whose last event that arrived has the id `last`. Returns `None` if that is not the id of an event
     /// of a call.
-    pub(super) fn find(gate: &Gate, session: &Session, last: &str) -> Result<Option<Self>, Gone> {
+    pub(super) fn find(gate: &Gate, session: &Session, last: &str) -> Result<Option<Self>, NotContinued> {
         let Some((id, after)) = last.split_once('.').filter(|(id, _)| id.len() == 32) else { return Ok(None) };
         let Ok(after) = after.parse() else { return Ok(None) };
-        let exchange = gate.engine.sessions().exchanges().find(&session.id, id).ok_or(Gone)?;
+        let exchange = gate.engine.sessions().exchanges().find(&session.id, id).ok_or(NotContinued::Gone)?;
+        if exchange.is_complete_after(after) {
+            return Err(NotContinued::Complete);
+        }
         Ok(Some(Self { exchange, id: id.to_owned(), after }))
     }
 
-    /// Continues the stream over another connection. The stream over the one before ends.
-    pub(super) fn resume(self, gate: &Gate) -> Response {
+    /// Continues the stream over another connection. The stream over the one before ends. `None` if the session continues
+    /// too many streams.
+    pub(super) fn resume(self, gate: &Gate, session: &Arc<Session>) -> Option<Response> {
+        session.continued.enter(Some(CONTINUED_PER_SESSION), None).ok()?;
+        let continued = Some(Continued(Arc::clone(session)));
         let Self { exchange, id, after } = self;
         let (reader, open) = (exchange.attach(), OpenStream::new(&gate.engine, Era::Legacy));
-        let stream = CallStream { exchange, reader, after, id: Some(id), primes: false, _task: None, _open: open };
-        stream.into_response()
+        let stream = CallStream {
+            exchange,
+            reader,
+            after,
+            id: Some(id),
+            primes: false,
+            last: None,
+            _task: None,
+            _continued: continued,
+            _open: open,
+        };
+        Some(stream.into_response())
+    }
+}
+
+/// Counts a continued stream in its session until it is dropped.
+struct Continued(Arc<Session>);
+
+impl Drop for Continued {
+    fn drop(&mut self) {
+        self.0.continued.leave();
     }
 }
 
@@ -177,7 +226,10 @@ struct CallStream {
     id: Option<String>,
     /// Whether the client understands an event without data, whose id it may come back with.
     primes: bool,
+    /// The rest of the last event, which is not copied.
+    last: Option<Bytes>,
     _task: Option<AbortOnDropHandle<()>>,
+    _continued: Option<Continued>,
     _open: OpenStream,
 }
 
@@ -191,17 +243,29 @@ impl CallStream {
     }
 
     async fn next(&mut self) -> Option<Bytes> {
+        if let Some(last) = self.last.take() {
+            return Some(last);
+        }
+        if let Some(first) = self.prime() {
+            return Some(first);
+        }
         tokio::select! {
             biased;
             next = self.exchange.wait(self.reader, self.after) => match next {
                 Next::Message(number, message) => Some(self.event(number, &message)),
-                Next::Answer(number, answer) => {
-                    Some(written(self.event(number, &answer), Some(Arc::clone(self.exchange.reservation()))))
-                }
+                Next::Answer(number, answer) => Some(self.answer(number, answer)),
                 Next::Pending | Next::End => None,
             },
-            () = tokio::time::sleep(KEEP_ALIVE_EVERY) => Some(self.keep_alive()),
+            () = tokio::time::sleep(KEEP_ALIVE_EVERY) => Some(KEEP_ALIVE),
         }
+    }
+
+    /// Returns an event without data if there is nothing to send first. It tells the client the id to come back with (MCP
+    /// 2025-11-25, Streamable HTTP).
+    fn prime(&mut self) -> Option<Bytes> {
+        let primes = std::mem::take(&mut self.primes) && self.exchange.next(self.reader, self.after) == Next::Pending;
+        let id = self.id.as_ref().filter(|_| primes)?;
+        Some(event_with_id(&format!("{id}.0"), ""))
     }
 
     fn event(&mut self, number: u64, message: &str) -> Bytes {
@@ -212,12 +276,15 @@ impl CallStream {
         }
     }
 
-    /// Returns what keeps the connection open. Before the first message, it tells the client the id to come back with
-    /// (MCP 2025-11-25, Streamable HTTP).
-    fn keep_alive(&mut self) -> Bytes {
+    fn answer(&mut self, number: u64, answer: Bytes) -> Bytes {
+        self.after = number;
+        let answer = written(answer, Some(Arc::clone(self.exchange.reservation())));
         match &self.id {
-            Some(id) if std::mem::take(&mut self.primes) && self.after == 0 => event_with_id(&format!("{id}.0"), ""),
-            _ => KEEP_ALIVE,
+            Some(id) => {
+                self.last = Some(answer);
+                format!("id: {id}.{number}\n").into()
+            }
+            None => answer,
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use super::client::{ANONYMOUS, Client};
 use super::dispatch::{ClientRequest, NAME, VERSION, unknown_method};
 use super::envelope::{ClientMessage, Params, object, text};
-use super::exchange::{CutStream, Gone, OpenStream, SessionOfPost};
+use super::exchange::{CutStream, NotContinued, OpenStream, SessionOfPost};
 use super::gate::{Gate, PathEndpoint};
 use super::response::{RpcResponse, refuse};
 use crate::domain::capabilities::ClientCapabilities;
@@ -70,9 +70,11 @@ pub(super) async fn answer(
     };
     match incoming {
         ClientMessage::Answer { id, answer } => {
-            // An answer that comes too late is accepted too: its question may have been withdrawn meanwhile.
-            session.questions.answer(id, answer);
-            RpcResponse::accepted()
+            if session.questions.answer(id, answer) {
+                return RpcResponse::accepted();
+            }
+            let message = "no question with this id waits here: it was withdrawn, or another replica has asked it";
+            RpcResponse::error(StatusCode::BAD_REQUEST, "null", &RpcError::new(INVALID_REQUEST, message))
         }
         ClientMessage::Notification { method, params } => {
             notified(&session, &method, &params);
@@ -214,10 +216,8 @@ pub(super) fn open_stream(gate: &Arc<Gate>, endpoint: &PathEndpoint, headers: &H
         Err((status, message)) => return refuse(status, message),
     };
     let last = headers.get(LAST_EVENT_ID).and_then(|last| last.to_str().ok());
-    match last.map_or(Ok(None), |last| CutStream::find(gate, &session, last)) {
-        Ok(None) => {}
-        Ok(Some(cut)) => return cut.resume(gate),
-        Err(Gone) => return refuse(StatusCode::BAD_REQUEST, "the events after Last-Event-ID are not kept any more"),
+    if let Some(response) = last.and_then(|last| continue_stream(gate, &session, last)) {
+        return response;
     }
     let Some(places) = StreamSlots::take(gate, &session) else {
         return refuse(
@@ -232,6 +232,26 @@ pub(super) fn open_stream(gate: &Arc<Gate>, endpoint: &PathEndpoint, headers: &H
         Some((Ok::<_, Infallible>(event), told))
     });
     event_stream(Body::from_stream(events))
+}
+
+/// Continues the stream of a call after the event with the id `last`. Returns `None` if that is not the id of such an event.
+fn continue_stream(gate: &Arc<Gate>, session: &Arc<Session>, last: &str) -> Option<Response> {
+    match CutStream::find(gate, session, last) {
+        Ok(None) => None,
+        Ok(Some(cut)) => {
+            let busy = || refuse(StatusCode::TOO_MANY_REQUESTS, "as many streams are continued as may be");
+            Some(cut.resume(gate, session).unwrap_or_else(busy))
+        }
+        Err(NotContinued::Complete) => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            Some(response)
+        }
+        Err(NotContinued::Gone) => {
+            let message = "the events after Last-Event-ID are not kept any more, or another replica has them";
+            Some(refuse(StatusCode::BAD_REQUEST, message))
+        }
+    }
 }
 
 /// The slots that a stream takes up in its session and in its listener.

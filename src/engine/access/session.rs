@@ -42,6 +42,8 @@ pub struct Session {
     pub tracker: Arc<Tracker>,
     /// Counts the session's open event streams.
     pub streams: Tracker,
+    /// Counts the streams of calls that the client continues.
+    pub continued: Tracker,
     /// Cancelled when the session ends.
     pub ended: CancellationToken,
     ready: AtomicBool,
@@ -89,6 +91,7 @@ impl Session {
             ends_at,
             tracker: Arc::default(),
             streams: Tracker::default(),
+            continued: Tracker::default(),
             ended: CancellationToken::new(),
             ready: AtomicBool::new(false),
             last_used: AtomicU64::new(now),

@@ -86,9 +86,10 @@ pub(crate) fn is_guarded(tool: &LinkedItem) -> bool {
 }
 
 /// Whether questions of the server are not put to the client, because a Guard that is on the call would not see them or
-/// would not see the answers, which go to the server as arguments do.
+/// would not see the answers, which go to the server as arguments do. A chain that sets `notifications: Pass` lets only
+/// notifications pass.
 pub(crate) fn hides_questions(item: &LinkedItem) -> bool {
-    is_guarded(item) || item.request.iter().any(Selected::guards)
+    item.guards_response() || item.request.iter().any(Selected::guards)
 }
 
 #[cfg(test)]

@@ -10,7 +10,9 @@ use super::Exchange;
 /// How long an exchange is kept after it has ended, in milliseconds.
 const KEPT_MS: u64 = 60_000;
 /// The maximum number of bytes of all ended exchanges that are kept. If there are more, the oldest are dropped.
-const MAX_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 8 << 20;
+/// The maximum number of bytes of one ended exchange that is kept, so that one does not displace all others.
+const MAX_EACH: u64 = 1 << 20;
 /// The maximum number of ended exchanges that are kept.
 const MAX_ENDED: usize = 4096;
 
@@ -54,6 +56,11 @@ impl KeptExchanges {
     pub fn ended(&self, id: String, now: u64) {
         let Some(size) = self.by_id.get(&id).map(|entry| entry.exchange.size()) else { return };
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if size > MAX_EACH {
+            drop(ended);
+            self.by_id.remove(&id);
+            return;
+        }
         ended.bytes += size;
         ended.ids.push_back((now, size, id));
         self.drop_old(&mut ended, now);
@@ -109,21 +116,21 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded_in_bytes() {
         let kept = KeptExchanges::default();
-        let half = usize::try_from(MAX_BYTES / 2).unwrap();
-        let ids: Vec<_> = (0..3)
+        let each = usize::try_from(MAX_EACH).unwrap();
+        let ids: Vec<_> = (0..MAX_BYTES / MAX_EACH + 1)
             .map(|_| {
                 let exchange = exchange();
                 let id = kept.add("a", &exchange);
-                exchange.finish("x".repeat(half).into());
+                exchange.finish("x".repeat(each).into());
                 kept.ended(id.clone(), 7);
                 id
             })
             .collect();
         let found: Vec<_> = ids.iter().map(|id| kept.find("a", id).is_some()).collect();
-        assert_eq!(found, [false, true, true]);
+        assert!(!found[0] && found[1..].iter().all(|found| *found), "{found:?}");
         let huge = exchange();
         let id = kept.add("a", &huge);
-        huge.finish("x".repeat(3 * half).into());
+        huge.finish("x".repeat(each + 1).into());
         kept.ended(id.clone(), 7);
         assert!(kept.find("a", &id).is_none(), "one that is too large is not kept");
     }

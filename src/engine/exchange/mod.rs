@@ -9,6 +9,7 @@ mod ring;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use self::ring::Ring;
@@ -31,7 +32,9 @@ pub struct Exchange {
 #[derive(Debug)]
 struct ExchangeState {
     ring: Ring,
-    answer: Option<Arc<str>>,
+    answer: Option<Bytes>,
+    /// Whether there will be no answer, because the gateway failed.
+    abandoned: bool,
     /// Whether what was sent is kept, for a client that comes back.
     keeps: bool,
     /// The number of the attachment that gets what is sent. Earlier ones get nothing more.
@@ -43,8 +46,8 @@ struct ExchangeState {
 pub enum Next {
     /// A message, and its number.
     Message(u64, Arc<str>),
-    /// The answer, and its number. It is the last.
-    Answer(u64, Arc<str>),
+    /// The answer as it was set, and its number. It is the last.
+    Answer(u64, Bytes),
     /// There is nothing to send yet.
     Pending,
     /// Nothing more is sent over this connection.
@@ -57,7 +60,7 @@ impl Exchange {
     pub fn new(budget: &Arc<ByteBudget>, account: &Arc<Account>, is_read: bool) -> Self {
         let ring = Ring::new(budget.reservation_for(Category::Progress, account));
         let reservation = Arc::new(budget.reservation_for(Category::Answer, account));
-        let state = ExchangeState { ring, answer: None, keeps: false, reader: 0 };
+        let state = ExchangeState { ring, answer: None, abandoned: false, keeps: false, reader: 0 };
         Self { state: Mutex::new(state), changed: Notify::new(), is_read, reservation }
     }
 
@@ -86,23 +89,41 @@ impl Exchange {
         }
     }
 
-    /// Adds a request to the client. It is not dropped while it waits.
+    /// Adds a request to the client and returns its number. It stays until [`Exchange::withdraw`].
     ///
     /// # Errors
     /// If there is no room for it, or the client reads nothing before its answer.
-    pub fn request(&self, message: String) -> Result<(), NoRoom> {
+    pub fn request(&self, message: String) -> Result<u64, NoRoom> {
         if !self.is_read {
             return Err(NoRoom);
         }
-        self.lock().ring.add(message, true)?;
+        let number = self.lock().ring.add(message, true)?;
         self.changed.notify_waiters();
-        Ok(())
+        Ok(number)
     }
 
-    /// Sets the answer, which ends the exchange.
-    pub fn finish(&self, answer: Arc<str>) {
+    /// Removes the request with this number. Returns whether it was sent before.
+    pub fn withdraw(&self, number: u64) -> bool {
+        self.lock().ring.remove(number)
+    }
+
+    /// Sets the answer, in the form in which it is sent. It ends the exchange.
+    pub fn finish(&self, answer: Bytes) {
         self.lock().answer = Some(answer);
         self.changed.notify_waiters();
+    }
+
+    /// Ends the exchange without an answer, unless it has one.
+    pub fn abandon(&self) {
+        self.lock().abandoned = true;
+        self.changed.notify_waiters();
+    }
+
+    /// Whether there is nothing to send after the number `after`, and never will be.
+    pub fn is_complete_after(&self, after: u64) -> bool {
+        let state = self.lock();
+        let has_ended = state.answer.is_some() || state.abandoned;
+        has_ended && after > state.ring.last()
     }
 
     /// Attaches a connection. A connection that was attached before gets nothing more. Returns the number that
@@ -126,13 +147,14 @@ impl Exchange {
         if !state.keeps {
             state.ring.forget(after);
         }
-        if let Some((number, message)) = state.ring.after(after) {
+        if let Some((number, message)) = state.ring.take_after(after) {
             return Next::Message(number, message);
         }
         let number = state.ring.last() + 1;
         match &state.answer {
             Some(_) if after >= number => Next::End,
-            Some(answer) => Next::Answer(number, Arc::clone(answer)),
+            Some(answer) => Next::Answer(number, answer.clone()),
+            None if state.abandoned => Next::End,
             None => Next::Pending,
         }
     }
@@ -211,6 +233,30 @@ mod tests {
         ["a", "b"].into_iter().for_each(|text| exchange.notify(text.into()));
         assert_eq!(exchange.next(reader, 1), message(2, "b"));
         assert_eq!(exchange.next(reader, 0), message(2, "b"), "the first is gone");
+    }
+
+    #[test]
+    fn a_request_that_was_answered_is_not_sent_again() {
+        let exchange = exchange();
+        exchange.keep();
+        let first = exchange.attach();
+        let number = exchange.request("question".into()).unwrap();
+        assert!(!exchange.withdraw(number + 1));
+        assert_eq!(exchange.next(first, 0), message(1, "question"));
+        assert!(exchange.withdraw(number));
+        let second = exchange.attach();
+        assert_eq!(exchange.next(second, 0), Next::Pending);
+        let unsent = exchange.request("another".into()).unwrap();
+        assert!(!exchange.withdraw(unsent) && exchange.next(second, 0) == Next::Pending);
+    }
+
+    #[test]
+    fn an_exchange_that_is_abandoned_ends() {
+        let exchange = exchange();
+        let reader = exchange.attach();
+        exchange.abandon();
+        assert_eq!(exchange.next(reader, 0), Next::End);
+        assert!(!exchange.is_complete_after(0) && exchange.is_complete_after(1));
     }
 
     #[tokio::test]

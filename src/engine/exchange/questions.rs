@@ -1,20 +1,20 @@
 //! The questions that were sent to the client of one session and that wait for its answers.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dashmap::DashMap;
 use tokio::sync::oneshot;
 
 use crate::domain::upstream::Answer;
 
 /// The maximum number of questions that wait for the answers of one client.
-const MAX_OPEN: usize = 64;
+const MAX_OPEN: usize = 16;
 
 /// The open questions of one session.
 #[derive(Debug, Default)]
 pub struct ClientQuestions {
     /// By id, as raw JSON.
-    open: DashMap<String, oneshot::Sender<Answer>>,
+    open: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
 }
 
 /// A question that waits for its answer. Dropping it makes a late answer be ignored.
@@ -29,19 +29,26 @@ impl ClientQuestions {
     /// Registers a question under a new id. The id cannot be guessed, and differs from those of other replicas. Returns
     /// `None` if too many questions wait.
     pub fn open(self: &Arc<Self>) -> Option<OpenQuestion> {
-        if self.open.len() >= MAX_OPEN {
+        let mut open = self.lock();
+        if open.len() >= MAX_OPEN {
             return None;
         }
         let (sender, answer) = oneshot::channel();
         let id = format!("\"{}\"", uuid::Uuid::new_v4().simple());
-        self.open.insert(id.clone(), sender);
+        open.insert(id.clone(), sender);
+        drop(open);
         Some(OpenQuestion { questions: Arc::clone(self), id, answer })
     }
 
     /// Delivers the client's answer to the question with this id, which is raw JSON. Returns false if no such question
     /// waits.
     pub fn answer(&self, id: &str, answer: Answer) -> bool {
-        self.open.remove(id).is_some_and(|(_, question)| question.send(answer).is_ok())
+        let question = self.lock().remove(id);
+        question.is_some_and(|question| question.send(answer).is_ok())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Answer>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -59,7 +66,7 @@ impl OpenQuestion {
 
 impl Drop for OpenQuestion {
     fn drop(&mut self) {
-        self.questions.open.remove(&self.id);
+        self.questions.lock().remove(&self.id);
     }
 }
 

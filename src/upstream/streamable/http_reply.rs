@@ -79,7 +79,7 @@ pub(super) async fn read<'a>(
     }
     match media {
         Media::Json => {
-            let text = whole(response.into_body(), limit, &reservation).await?;
+            let text = asked.during(whole(response.into_body(), limit, &reservation)).await?;
             // A whole response cannot wait for an answer to a question in it.
             let answer = take(connection, &text, id, to, &mut RequestQuestions::none())?;
             answer.ok_or_else(|| UpstreamError::Protocol("its response holds no answer".into()))
@@ -153,6 +153,9 @@ fn take<'a>(
                 to.into_iter().for_each(|to| to.message(params.to_owned()));
             }
             ServerMessage::Request { id, method, params } => asked.ask(connection, id, &method, params),
+            ServerMessage::Notification { notice: Notice::Cancelled, params } => {
+                server_message::cancelled(params).into_iter().for_each(|id| asked.withdraw(&id));
+            }
             other => handle(connection, other),
         }
     }
@@ -175,6 +178,11 @@ pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
         }
         ServerMessage::Notification { notice: Notice::ListChanged, .. } => {
             connection.endpoint.shared.events.push(UpstreamEvent::ListChanged(key.clone()));
+        }
+        ServerMessage::Notification { notice: Notice::Cancelled, params } => {
+            if let (Some(calls), Some(id)) = (&connection.askable, server_message::cancelled(params)) {
+                calls.withdraw(&id);
+            }
         }
         ServerMessage::Notification { .. } => {}
         ServerMessage::Answer { .. } => tracing::debug!(upstream = %key, "an answer that nobody waits for was dropped"),

@@ -8,14 +8,14 @@ use serde_json::value::RawValue;
 use super::connection::Connection;
 use crate::domain::ports::ToClient;
 use crate::domain::version::Era;
-use crate::upstream::questions::{Askable, OpenQuestions, ServerQuestion};
+use crate::upstream::questions::{AboutQuestion, Askable, OpenQuestions, ServerQuestion};
 use crate::upstream::wire::{self, McpRequest};
 
 /// The questions of one request.
 pub(super) struct RequestQuestions<'a>(Option<Asking<'a>>);
 
 struct Asking<'a> {
-    connection: &'a Connection,
+    connection: &'a Arc<Connection>,
     open: OpenQuestions<'a>,
     /// `None` if only questions in the response to the request are for its client.
     put: Option<Askable<'a>>,
@@ -28,7 +28,7 @@ impl<'a> RequestQuestions<'a> {
     }
 
     /// The questions during `request`. Only legacy servers ask, and only during calls.
-    pub(super) fn new(connection: &'a Connection, request: &McpRequest<'_>, to: Option<&'a dyn ToClient>) -> Self {
+    pub(super) fn new(connection: &'a Arc<Connection>, request: &McpRequest<'_>, to: Option<&'a dyn ToClient>) -> Self {
         let (Some(client), McpRequest::CallTool(call), Era::Legacy) = (to, request, connection.era) else {
             return Self::none();
         };
@@ -45,6 +45,13 @@ impl<'a> RequestQuestions<'a> {
         match ServerQuestion::read(id, method, params) {
             Ok(asked) => asking.ask(asked),
             Err(answer) => connection.notify_later(answer),
+        }
+    }
+
+    /// Takes the withdrawal of a question that is in the response.
+    pub(super) fn withdraw(&mut self, id: &RawValue) {
+        if let Some(asking) = &mut self.0 {
+            asking.open.withdraw(id);
         }
     }
 
@@ -75,8 +82,10 @@ impl<'a> RequestQuestions<'a> {
             asked = put => asked,
             () = asking.open.run() => None,
         };
-        if let Some(asked) = asked {
-            asking.ask(asked);
+        match asked {
+            Some(AboutQuestion::Asked(asked)) => asking.ask(asked),
+            Some(AboutQuestion::Withdrawn(id)) => asking.open.withdraw(&id),
+            None => {}
         }
     }
 }
@@ -84,6 +93,17 @@ impl<'a> RequestQuestions<'a> {
 impl<'a> Asking<'a> {
     fn ask(&mut self, asked: ServerQuestion) {
         let connection = self.connection;
-        self.open.ask(asked, move |answer| connection.answer(answer));
+        if let Err(answer) = self.open.ask(asked, move |answer| connection.answer(answer)) {
+            connection.notify_later(answer);
+        }
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let put = self.put.as_mut().map(Askable::left).unwrap_or_default();
+        for answer in self.open.left().into_iter().chain(put) {
+            self.connection.notify_later(answer);
+        }
     }
 }
