@@ -6,6 +6,7 @@ use crate::domain::upstream::{Target, UpstreamError};
 use crate::domain::version::BATCH_VERSION;
 use crate::domain::version::Era;
 use crate::telemetry::trace_context::members_of;
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-pro
 pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
 pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// How long it may take to send a cancellation, an answer to the server, or the end of a session, and to read an event
 /// stream to its end.
@@ -133,6 +136,17 @@ impl Connection {
                 tracing::debug!(upstream = %connection.endpoint.target.plan.key, "a message could not be sent");
             }
         });
+    }
+
+    /// Asks for a stream of events: that of the session, or the stream whose last event has the id `last`.
+    pub(super) async fn get(&self, last: Option<HeaderValue>) -> Result<Response<Incoming>, UpstreamError> {
+        let mut headers = self.headers.clone();
+        headers.remove(CONTENT_TYPE);
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(last) = last {
+            headers.insert(LAST_EVENT_ID, last);
+        }
+        self.endpoint.client.send(Method::GET, &self.uri, headers, Vec::new()).await
     }
 
     /// Sends the answer to a question of the server.

@@ -1,9 +1,10 @@
 //! Interprets the HTTP response to a request: its answer, the end of the session, or an error.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use hyper::body::Incoming as Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -18,6 +19,12 @@ use crate::domain::upstream::{Answer, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 use crate::upstream::questions::ServerQuestion;
 use crate::upstream::server_message::{self, Notice, ServerMessage};
+
+/// How often a stream is continued, in a row, without a message.
+const MOST_CUTS: u32 = 5;
+/// The shortest and the longest time before a stream is continued.
+const SHORTEST_RETRY: Duration = Duration::from_millis(50);
+const LONGEST_RETRY: Duration = Duration::from_secs(10);
 
 /// The outcome of a request over HTTP.
 #[derive(Debug)]
@@ -115,14 +122,46 @@ async fn read_events<'a>(
     to: Option<&'a dyn ToClient>,
     asked: &mut RequestQuestions<'a>,
 ) -> Result<HttpReply, UpstreamError> {
+    let mut cuts = 0;
     loop {
-        let Some(text) = asked.during(messages.next()).await? else { break };
-        if let Some(own) = take(connection, text.as_bytes(), id, to, asked)? {
-            messages.finish(&connection.endpoint.shared, SMALL);
-            return Ok(own);
-        }
+        let failure = match asked.during(messages.next()).await {
+            Ok(Some(text)) => {
+                if let Some(own) = take(connection, text.as_bytes(), id, to, asked)? {
+                    messages.finish(&connection.endpoint.shared, SMALL);
+                    return Ok(own);
+                }
+                cuts = 0;
+                continue;
+            }
+            Ok(None) => UpstreamError::Lost("its event stream ended before the answer".into()),
+            Err(error) => error,
+        };
+        cuts += 1;
+        messages = asked.during(go_on(connection, &messages, cuts)).await.ok_or(failure)?;
     }
-    Err(UpstreamError::Lost("its event stream ended before the answer".into()))
+}
+
+/// Continues a stream that ended before the answer: servers may end one on purpose, so that clients come back later (MCP
+/// 2025-11-25). Returns `None` if it cannot be continued, or was cut `cuts` times without a message.
+async fn go_on(connection: &Connection, cut: &Messages, cuts: u32) -> Option<Messages> {
+    let (last, retry) = cut.place().filter(|_| connection.era == Era::Legacy && cuts <= MOST_CUTS)?;
+    let wait = retry.unwrap_or(SHORTEST_RETRY).clamp(SHORTEST_RETRY, LONGEST_RETRY);
+    tokio::time::sleep(wait).await;
+    let mut next = resume(connection, last).await.ok()??;
+    next.come_from(cut);
+    Some(next)
+}
+
+/// Continues the stream of a call that ended before its answer, after the event with the id `last` (MCP 2025-11-25,
+/// resumability). Returns `None` if the server does not continue it.
+async fn resume(connection: &Connection, last: &str) -> Result<Option<Messages>, UpstreamError> {
+    let Ok(last) = HeaderValue::from_str(last) else { return Ok(None) };
+    let response = connection.get(Some(last)).await?;
+    if response.status() != StatusCode::OK || encoding(response.headers()).is_some() {
+        return Ok(None);
+    }
+    let (limit, reservation) = (connection.endpoint.target.max_response_size, connection.endpoint.reservation());
+    Ok(Some(Messages::new(response.into_body(), limit, reservation)))
 }
 
 /// Handles text that a server sends in response to the request `id`. Returns `None` if it does not contain the answer.

@@ -76,7 +76,14 @@ pub(super) struct Messages<B: Chunks = Incoming> {
     since_last: Arc<SinceLast>,
     /// Limits the rate of messages that no request waits for.
     unasked: Option<Flow>,
+    /// The id of the last event that has one; `None` if none has.
+    last_id: Option<String>,
+    /// How long the server wants clients to wait before they come back, in milliseconds.
+    retry_ms: Option<u64>,
 }
+
+/// The maximum number of bytes of the id of an event that is kept.
+const LONGEST_ID: usize = 1024;
 
 /// The number of bytes received since the last event, and the reservation of their memory.
 struct SinceLast {
@@ -90,13 +97,24 @@ impl<B: Chunks> Messages<B> {
     pub(super) fn new(body: B, limit: u64, reservation: Reservation) -> Self {
         let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), reservation });
         let counted = CountedBody { body, since_last: Arc::clone(&since_last), limit };
-        Self { events: SseByteStream::new(counted), since_last, unasked: None }
+        Self { events: SseByteStream::new(counted), since_last, unasked: None, last_id: None, retry_ms: None }
     }
 
     /// Returns these messages, changed so that they are read at a limited rate. Used for a stream that no request waits
     /// for.
     pub(super) fn unasked(self) -> Self {
         Self { unasked: Some(Flow::of_bytes()), ..self }
+    }
+
+    /// The id of the last event that has one, and how long the server wants clients to wait before they come back.
+    pub(super) fn place(&self) -> Option<(&str, Option<Duration>)> {
+        Some((self.last_id.as_deref()?, self.retry_ms.map(Duration::from_millis)))
+    }
+
+    /// Takes over the place in the stream that `cut` came to.
+    pub(super) fn come_from(&mut self, cut: &Self) {
+        self.last_id.clone_from(&cut.last_id);
+        self.retry_ms = cut.retry_ms;
     }
 
     /// Returns the data of the next event that is a message, or `None` at the end.
@@ -117,7 +135,11 @@ impl<B: Chunks> Messages<B> {
                 flow.spend(size + EACH).await;
             }
             let is_message = event.event.as_deref().is_none_or(|name| name == "message");
-            // An event without data is only for clients that resume streams, which the gateway does not do.
+            self.retry_ms = event.retry.or(self.retry_ms);
+            if let Some(id) = event.id.filter(|id| !id.is_empty() && id.len() <= LONGEST_ID) {
+                self.last_id = Some(id);
+            }
+            // An event without data only tells its id.
             if let Some(data) = event.data.filter(|data| is_message && !data.is_empty()) {
                 return Ok(Some(data));
             }

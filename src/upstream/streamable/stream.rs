@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderValue, Method, StatusCode};
+use http::StatusCode;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connection::Connection;
@@ -77,10 +76,7 @@ async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
 
 /// Opens the stream. Returns `None` if the server does not offer one, or no longer knows the session.
 async fn open(connection: &Connection) -> Result<Option<Messages>, UpstreamError> {
-    let mut headers = connection.headers.clone();
-    headers.remove(CONTENT_TYPE);
-    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-    let response = connection.endpoint.client.send(Method::GET, &connection.uri, headers, Vec::new()).await?;
+    let response = connection.get(None).await?;
     match response.status() {
         StatusCode::OK if encoding(response.headers()).is_none() => {
             // No call waits for these messages, so their size is limited further. A larger message ends the stream, and

@@ -117,3 +117,17 @@ async fn a_stream_goes_on_for_its_own_session_while_it_is_kept() {
     let silent = tokio::time::timeout(std::time::Duration::from_millis(200), stream.body_mut().frame()).await;
     assert!(silent.is_err(), "{silent:?}");
 }
+
+#[tokio::test]
+async fn a_server_may_end_the_stream_of_a_call_and_be_asked_again() {
+    let folder = Folder::new();
+    let (_server, url) = asking_http(&folder.path().join("log"));
+    folder.write("manifests.yaml", &external("asking", &url));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["asking"]).await;
+    let session = Http::new().initialize(&gateway.url()).await;
+    for times in [1, 3] {
+        let answer = session.call_raw(times, "asking__leaves", &json!({"times": times}).to_string()).await.json();
+        assert_eq!(answer["result"]["content"][0]["text"], format!("left {times} times"), "{answer}");
+    }
+}
