@@ -53,7 +53,6 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     values(Kind::Plugin, "spec.type", &["all but middleware"]),
     whole(Kind::Plugin, "spec.wrapper"),
     whole(Kind::PluginChain, "spec.entries[].canary"),
-    values(Kind::PluginChain, "spec.methods[]", &["all but tools/call"]),
     whole(Kind::ToolPipeline, "spec"),
     whole(Kind::SectionBinding, "spec"),
 ];

@@ -20,13 +20,15 @@ pub enum Category {
     Answer,
     /// Tool lists of upstreams.
     List,
+    /// Lists of prompts, resources and templates of upstreams.
+    OtherList,
     /// Copies of content for plugins that run off the path of their call: observers and shadows.
     Beside,
 }
 
 impl Category {
     /// All categories.
-    pub const ALL: [Self; 5] = [Self::Request, Self::Progress, Self::Answer, Self::List, Self::Beside];
+    pub const ALL: [Self; 6] = [Self::Request, Self::Progress, Self::Answer, Self::List, Self::OtherList, Self::Beside];
 
     /// Returns the category as a metric label.
     pub fn as_label(self) -> &'static str {
@@ -35,6 +37,7 @@ impl Category {
             Self::Progress => "progress",
             Self::Answer => "answer",
             Self::List => "list",
+            Self::OtherList => "other_list",
             Self::Beside => "beside",
         }
     }
@@ -44,7 +47,7 @@ impl Category {
     fn quota(self, limit: u64) -> u64 {
         match self {
             Self::Request | Self::List => limit / 4,
-            Self::Progress | Self::Beside => limit / 8,
+            Self::Progress | Self::OtherList | Self::Beside => limit / 8,
             Self::Answer => limit / 4 * 3,
         }
     }

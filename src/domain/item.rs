@@ -14,7 +14,10 @@ use super::tool_name::{MAX_NAME, SEEN_PROMPT, is_seen_name, is_valid_name};
 use crate::domain::quoted::Quoted;
 
 /// Maximum length of the URI or URI template of a resource, in bytes.
-const MAX_URI: usize = 2048;
+pub const MAX_URI: usize = 2048;
+
+/// Maximum number of characters of a name or URI that is shown.
+const MAX_SHOWN: usize = 256;
 
 /// What an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -31,8 +34,14 @@ pub enum ItemKind {
 }
 
 impl ItemKind {
-    /// All kinds, in the order of [`Listed::items`].
+    /// All kinds, in the order in which their items are shown.
     pub const ALL: [Self; 4] = [Self::Tool, Self::Prompt, Self::Resource, Self::Template];
+
+    /// The kinds whose lists are announced when they change. Templates change with resources.
+    pub const ANNOUNCED: [Self; 3] = [Self::Tool, Self::Prompt, Self::Resource];
+
+    /// All kinds but tools. Their lists are read after the list of tools, so that they cannot delay it.
+    pub const OTHERS: [Self; 3] = [Self::Prompt, Self::Resource, Self::Template];
 
     /// Returns the method that lists items of this kind.
     pub const fn listed_by(self) -> Method {
@@ -53,6 +62,16 @@ impl ItemKind {
         }
     }
 
+    /// Returns the kind of the items that this method lists; `None` if it lists none.
+    pub fn listed_with(method: Method) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.listed_by() == method)
+    }
+
+    /// Returns the kind of the items that this method uses; `None` if it uses none.
+    pub fn used_with(method: Method) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.used_by() == method)
+    }
+
     /// Returns the member of a list's result that has the items.
     pub const fn list_member(self) -> &'static str {
         match self {
@@ -70,6 +89,19 @@ impl ItemKind {
             Self::Resource => "uri",
             Self::Template => "uriTemplate",
         }
+    }
+
+    /// Returns the name of an item as logs, records and traces show it: cut, and a URI without its user information, query
+    /// and fragment, which can be secrets.
+    pub fn shown(self, name: &str) -> String {
+        if self.has_name() {
+            return name.chars().take(MAX_SHOWN).collect();
+        }
+        let name = &name[..name.find(['?', '#']).unwrap_or(name.len())];
+        let (scheme, rest) = name.split_once("://").map_or(("", name), |(scheme, _)| name.split_at(scheme.len() + 3));
+        let path = rest.find('/').unwrap_or(rest.len());
+        let host = rest[..path].rfind('@').map_or(0, |at| at + 1);
+        scheme.chars().chain(rest[host..].chars()).take(MAX_SHOWN).collect()
     }
 
     /// Whether the items have names that the gateway can change, rather than URIs.
@@ -106,16 +138,16 @@ pub struct Item {
     pub meta: Option<Arc<RawValue>>,
 }
 
-/// A server's lists.
+/// A server's list of items of one kind.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
-    /// The items, by kind in the order of [`ItemKind::ALL`], those of a kind in the server's order.
+    /// The items in the server's order.
     pub items: Vec<Item>,
     /// Messages that name items which are not offered to clients, and say why; see [`Listed::leave_out`].
     pub left_out: Vec<String>,
 }
 
-/// Maximum number of items that the messages about the lists of a server name.
+/// Maximum number of items that the messages about a list of a server name.
 const MAX_LEFT_OUT: usize = 20;
 
 impl Listed {
@@ -128,7 +160,7 @@ impl Listed {
         }
     }
 
-    /// Returns the lists with secret values hidden in the messages about items that are left out. These messages
+    /// Returns the list with secret values hidden in the messages about items that are left out. These messages
     /// contain names that the server sent.
     pub fn masked(mut self, mask: &Mask) -> Self {
         self.left_out.iter_mut().for_each(|said| *said = mask.masked(said.as_str()).into_owned());
@@ -279,6 +311,21 @@ mod tests {
             let fault = parsed.unwrap_err();
             assert!(fault.starts_with(&format!("its {}", kind.name_member())), "{bad}: {fault}");
         }
+    }
+
+    #[test]
+    fn what_can_be_a_secret_in_a_uri_is_not_shown() {
+        for (uri, shown) in [
+            ("https://user:word@host:1/a@b?key=1#x", "https://host:1/a@b"),
+            ("db://a@b@host", "db://host"),
+            ("mail:a@b.c", "b.c"),
+            ("user:word@host/a", "host/a"),
+            ("file:///a#b?c", "file:///a"),
+            ("https://host?user@x", "https://host"),
+        ] {
+            assert_eq!(ItemKind::Resource.shown(uri), shown);
+        }
+        assert_eq!(ItemKind::Prompt.shown("a?b@c"), "a?b@c");
     }
 
     #[test]

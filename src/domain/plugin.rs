@@ -129,6 +129,8 @@ pub struct Metadata<'a> {
     pub server_name: &'a str,
     /// The phase: `request` or `response`.
     pub phase: &'static str,
+    /// The method of the request, such as `tools/call`.
+    pub method: &'static str,
     /// The user's question, if the call contains it.
     pub user_query: Option<&'a str>,
     /// `text` or `json`: the type of `rawContent`.

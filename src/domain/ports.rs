@@ -13,7 +13,7 @@ use serde_json::Number;
 use serde_json::value::RawValue;
 
 use super::ids::ObjectKey;
-use super::item::Listed;
+use super::item::{ItemKind, Listed};
 use super::plan::{PluginPlan, Runtime};
 use super::plugin::{Failure, Input, Ran};
 use super::question::Question;
@@ -203,10 +203,12 @@ pub trait CallUpstream: Send + Sync + 'static {
     /// `server/discover`).
     async fn probe(&self, target: &Target, timeout: Duration) -> Result<Probed, UpstreamError>;
 
-    /// Fetches all pages of the server's lists, each in the server's order.
-    async fn list(&self, target: &Target, timeout: Duration) -> Result<Listed, UpstreamError>;
+    /// Fetches all pages of the server's list of items of this kind, in the server's order, within `timeout`. Returns an
+    /// empty list without asking if the server does not announce such items. Only the list of tools is a reason to
+    /// connect.
+    async fn list(&self, target: &Target, kind: ItemKind, timeout: Duration) -> Result<Listed, UpstreamError>;
 
-    /// Sends a tool call. Notifications that the server sends meanwhile go to `client`.
+    /// Sends a request that uses one item. Notifications that the server sends meanwhile go to `client`.
     async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError>;
 
     /// Closes the connections that are for the client of this session alone.

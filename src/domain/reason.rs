@@ -111,6 +111,12 @@ reasons! {
     ToolNameConflict,
     /// Clients cannot read the definition of the tool, or no client can call it. The tool is not offered.
     InvalidTool,
+    /// Two prompts would have the same name, or two upstreams list the same URI. The first of them has it.
+    ItemConflict,
+    /// The definition of a prompt, a resource or a template is not offered, or the template finds no resources.
+    InvalidItem,
+    /// A list of prompts, resources or templates cannot be read. The last one stays, and tools do not depend on it.
+    ListUnread,
     // -- about what is deployed ------------------------------------------------------------------
     /// The last accepted form continues to run.
     PreviousRevision,

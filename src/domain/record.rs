@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::method::Method;
 use super::plugin::{Mode, Phase};
 use super::reason::Reason;
 
@@ -260,7 +261,10 @@ pub struct CallRecord {
     pub plugin_ms: f64,
     /// Name of the upstream; empty if the call was not routed to one.
     pub upstream: String,
-    /// The server's own name for the tool, or the requested name if there is no such tool.
+    /// The method of the request.
+    pub method: Method,
+    /// The server's own name for the tool or the prompt, or the URI of the resource; the requested name if there is no
+    /// such item.
     pub tool: String,
     /// The MCP era of the client.
     pub era: &'static str,

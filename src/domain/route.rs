@@ -1,6 +1,6 @@
 //! Routes from an item's public name to the upstream that has the item.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::changed_tool::changed;
 use super::item::{Item, ItemKind, seen_name};
 use super::plan::{PrefixMode, ToolOverride};
+use super::raw::to_raw;
 use super::tool_name::MAX_NAME;
 
 /// The items that one upstream offers.
@@ -48,18 +49,39 @@ pub struct Route {
     pub own_definition: Arc<RawValue>,
 }
 
-/// An item without a public name, and the reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unnamed {
-    /// Index of the upstream in the plan.
-    pub upstream: usize,
-    /// What the item is.
-    pub kind: ItemKind,
-    /// The server's own name for the item.
-    pub name: String,
-    /// Why the item has no public name.
-    pub message: String,
+impl Route {
+    /// Creates the route of a resource that the upstream's list does not name; `None` if the URI is not valid.
+    pub fn unlisted(upstream: usize, uri: &str) -> Option<Self> {
+        let definition = to_raw(&serde_json::json!({"uri": uri}));
+        let item = Item::parse(ItemKind::Resource, &definition).ok()?;
+        let own_definition = Arc::clone(&item.definition);
+        let own = uri.to_owned();
+        Some(Self {
+            index: usize::MAX,
+            upstream,
+            public: None,
+            own,
+            item,
+            listed_schema: None,
+            change: None,
+            public_definition: None,
+            own_definition,
+        })
+    }
 }
+
+/// The items of one kind and upstream that have no public name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unnamed {
+    /// The number of items.
+    pub count: usize,
+    /// Messages that name the first items and say why they have no public name. Empty for items with URIs: they lack a
+    /// public name only if an upstream before this one lists the same URI.
+    pub said: Vec<String>,
+}
+
+/// The maximum number of messages in [`Unnamed::said`].
+const MAX_SAID: usize = 20;
 
 /// Routes by kind and name.
 #[derive(Debug, Default)]
@@ -82,8 +104,8 @@ pub struct Routes {
     all: Vec<Arc<Route>>,
     by_public: ByName,
     by_own: Vec<ByName>,
-    /// Items without a public name.
-    pub unnamed: Vec<Unnamed>,
+    /// Items without a public name, by the index of their upstream in the plan and by kind.
+    pub unnamed: BTreeMap<(usize, ItemKind), Unnamed>,
 }
 
 impl Routes {
@@ -100,6 +122,7 @@ impl Routes {
         routes
     }
 
+    /// Returns the item's public name, or why it has none. The reason is empty for URIs, of which there can be many.
     fn public_name(
         &self,
         prefix: PrefixMode,
@@ -122,16 +145,12 @@ impl Routes {
             return Err(format!("{name:.40}... has {} bytes, {MAX_NAME} are allowed{advice}", name.len()));
         }
         let Some(other) = self.by_public.get(kind, &name) else { return Ok(name) };
-        let other = offers[other.upstream].upstream;
-        Err(if kind.has_name() {
-            format!(
-                "{name} is already the name of a {kind} of upstream {other}: rename one, or set upstreams.prefix: Always"
-            )
-        } else {
-            format!(
-                "upstream {other} has a {kind} of the same URI, and comes first: read this one at the upstream's own path"
-            )
-        })
+        if !kind.has_name() {
+            return Err(String::new());
+        }
+        let (other, advice) =
+            (offers[other.upstream].upstream, if kind == ItemKind::Tool { "rename one, or " } else { "" });
+        Err(format!("{name} is already the name of a {kind} of upstream {other}: {advice}set upstreams.prefix: Always"))
     }
 
     fn add(&mut self, upstream: usize, offer: &Offer<'_>, item: &Item, public: Result<String, String>) {
@@ -143,7 +162,11 @@ impl Routes {
         let public = match public {
             Ok(name) => Some(name),
             Err(message) => {
-                self.unnamed.push(Unnamed { upstream, kind: item.kind, name: item.name.clone(), message });
+                let unnamed = self.unnamed.entry((upstream, item.kind)).or_default();
+                unnamed.count += 1;
+                if !message.is_empty() && unnamed.said.len() < MAX_SAID {
+                    unnamed.said.push(format!("{} {}: {message}", item.kind, item.name));
+                }
                 None
             }
         };
@@ -240,7 +263,7 @@ mod tests {
             let routes = Routes::build(prefix, &[offer("a"), offer("b")]);
             let own = ItemKind::ALL.iter().filter(|kind| routes.own(1, **kind, "x").is_some()).count();
             let names: Vec<_> = routes.all().iter().map(|route| route.public.clone().unwrap_or_default()).collect();
-            (names.join(" "), routes.unnamed.len(), own)
+            (names.join(" "), routes.unnamed.values().map(|unnamed| unnamed.count).sum::<usize>(), own)
         };
         assert_eq!(names(PrefixMode::Always), ("a__x a__x x x b__x b__x  ".to_owned(), 2, 4));
         assert_eq!(names(PrefixMode::OnConflict), ("x x x x b__x b__x  ".to_owned(), 2, 4));

@@ -1,5 +1,6 @@
 //! An upstream as the engine sees it: its target, its answers, its errors.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use serde_json::value::RawValue;
 use super::budget::NO_ROOM;
 use super::capabilities::ClientCapabilities;
 use super::ids::ObjectKey;
+use super::item::ItemKind;
 use super::log_level::LogLevel;
 use super::plan::UpstreamPlan;
 use super::plugin::cut;
@@ -51,9 +53,22 @@ pub struct ServerFacts {
     pub server_version: Option<String>,
     /// Whether the server supports listing tools.
     pub has_tools: bool,
+    /// Whether the server supports listing prompts.
+    pub has_prompts: bool,
+    /// Whether the server supports listing resources and their templates.
+    pub has_resources: bool,
 }
 
 impl ServerFacts {
+    /// Whether the server supports listing items of this kind.
+    pub fn has(&self, kind: ItemKind) -> bool {
+        match kind {
+            ItemKind::Tool => self.has_tools,
+            ItemKind::Prompt => self.has_prompts,
+            ItemKind::Resource | ItemKind::Template => self.has_resources,
+        }
+    }
+
     /// Returns the facts with secret values hidden in the name and version that the server reports.
     pub fn masked(&self, mask: &Mask) -> Self {
         let hidden = |said: &Option<String>| said.as_ref().map(|said| mask.masked(said).into_owned());
@@ -73,13 +88,18 @@ pub enum Probed {
     Resting,
 }
 
-/// A tool call to be sent to an upstream.
+/// Members of `params` as raw JSON, but the name of the item, `_meta`, and those of an [`InputRound`].
+pub type OutMembers = Vec<(Cow<'static, str>, Box<RawValue>)>;
+
+/// A request that uses one item, to be sent to an upstream: a tool call, or the fetching of a prompt or a resource.
 #[derive(Clone, Debug)]
 pub struct OutCall {
-    /// The server's own name for the tool.
-    pub tool: String,
-    /// The arguments as raw JSON; `None` if the client sent none.
-    pub arguments: Option<Box<RawValue>>,
+    /// The kind of the item, which determines the method.
+    pub kind: ItemKind,
+    /// The server's own name for the item, or its URI.
+    pub name: String,
+    /// The other members of `params`, such as `arguments`.
+    pub members: OutMembers,
     /// The members of the client's `_meta` that are forwarded: the trace context, and those that MCP does not define.
     pub meta: Vec<(String, Box<RawValue>)>,
     /// Whether the client asked for progress notifications.
@@ -125,6 +145,13 @@ pub struct ClientKey {
     pub session: String,
 }
 
+impl OutCall {
+    /// Returns the arguments; `None` if there are none.
+    pub fn arguments(&self) -> Option<&RawValue> {
+        self.members.iter().find(|(name, _)| name == "arguments").map(|(_, arguments)| &**arguments)
+    }
+}
+
 /// An answer of a server, unchanged.
 #[derive(Clone, Debug)]
 pub enum Answer {
@@ -158,6 +185,8 @@ pub enum UpstreamError {
     /// The server answered a request of the gateway's own with an error.
     #[error("protocol error: {what}{}", tail("it says", said))]
     Refused {
+        /// The code of the error; `None` if the error cannot be read.
+        code: Option<i64>,
         /// The method and the code of the error.
         what: String,
         /// The server's message. Empty if there is none.
@@ -213,7 +242,9 @@ impl UpstreamError {
     #[must_use]
     pub fn masked(self, mask: &Mask) -> Self {
         match self {
-            Self::Refused { what, said } => Self::Refused { what, said: cut(mask.printable(said.as_bytes())) },
+            Self::Refused { code, what, said } => {
+                Self::Refused { code, what, said: cut(mask.printable(said.as_bytes())) }
+            }
             other => other,
         }
     }
@@ -227,8 +258,8 @@ fn tail(intro: &str, said: &str) -> String {
 /// Something that an upstream reports without being asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UpstreamEvent {
-    /// The upstream's tool list changed.
-    ListChanged(ObjectKey),
+    /// The upstream's list of items of this kind changed. For resources, this includes the list of their templates.
+    ListChanged(ObjectKey, ItemKind),
     /// The upstream's connection or process ended.
     Disconnected(ObjectKey),
     /// The server's answer suggests that it uses another MCP era.

@@ -26,8 +26,8 @@ use tokio::task::AbortHandle;
 
 pub use access::seal::SealKeys;
 pub(crate) use calls::outcome::dropped;
-pub use list::ToolPage;
-pub use plan::snapshot::Snapshot;
+pub use list::Page;
+pub use plan::snapshot::{ListRevisions, Snapshot};
 pub use readiness::NotReady;
 pub use request::{CallRequest, Caller, CheckMirrored, Endpoint, Reply, Within};
 
@@ -70,7 +70,7 @@ pub struct Engine {
     forms_changed: watch::Sender<u64>,
     /// The task that puts new forms of plugins in force once they are loaded.
     following: Mutex<Option<AbortHandle>>,
-    /// Notified whenever the tool list changes.
+    /// Notified whenever one of the lists changes.
     lists: watch::Sender<()>,
     /// Notified whenever the first attempt to reach an upstream has ended.
     tried: watch::Sender<()>,
@@ -150,8 +150,8 @@ impl Engine {
         &self.state.readings
     }
 
-    /// A receiver that is notified whenever the tool list changes. It carries no value.
-    pub fn tool_lists(&self) -> watch::Receiver<()> {
+    /// A receiver that is notified whenever one of the lists changes. It carries no value.
+    pub fn lists(&self) -> watch::Receiver<()> {
         self.lists.subscribe()
     }
 

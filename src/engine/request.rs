@@ -6,16 +6,15 @@ use serde_json::value::RawValue;
 
 use crate::domain::budget::Reservation;
 use crate::domain::capabilities::ClientCapabilities;
-use crate::domain::item::ItemKind;
+use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 use crate::domain::mirror::Mirrored;
 use crate::domain::ports::ToClient;
-use crate::domain::route::Route;
 use crate::domain::rpc::RpcError;
 use crate::domain::upstream::InputRound;
 use crate::domain::version::Era;
-use crate::engine::plan::snapshot::Snapshot;
+use crate::engine::plan::snapshot::{Found, Lookup, Snapshot};
 
 /// The identity of a caller.
 #[derive(Clone)]
@@ -37,7 +36,7 @@ pub struct Caller {
     pub by_address: bool,
 }
 
-/// A `tools/call` request.
+/// A request that uses one item: a tool call, or the fetching of a prompt or a resource.
 pub struct CallRequest<'a> {
     /// The endpoint that received the request.
     pub endpoint: Endpoint<'a>,
@@ -45,10 +44,12 @@ pub struct CallRequest<'a> {
     pub caller: &'a Caller,
     /// The id of the client's JSON-RPC request, as JSON; `None` for a call that no client makes over HTTP.
     pub rpc_id: Option<&'a str>,
-    /// `params.name`.
+    /// The kind of the item, which determines the method. Resources of templates are [`ItemKind::Resource`] too.
+    pub kind: ItemKind,
+    /// `params.name`, or `params.uri` of a resource.
     pub name: &'a str,
-    /// `params.arguments`.
-    pub arguments: Option<&'a RawValue>,
+    /// `params.arguments` of a tool call; of other requests, all of `params`.
+    pub input: Option<&'a RawValue>,
     /// `params._meta`.
     pub meta: Option<&'a RawValue>,
     /// What the client answers to an earlier result that asked for input.
@@ -107,11 +108,24 @@ pub enum Endpoint<'a> {
 }
 
 impl Endpoint<'_> {
-    /// Returns the route of the item of this kind with this name.
-    pub(super) fn route<'s>(&self, snapshot: &'s Snapshot, kind: ItemKind, name: &str) -> Option<&'s Arc<Route>> {
-        match self {
-            Self::All => snapshot.routes.public(kind, name),
-            Self::One(upstream) => snapshot.routes.own(snapshot.upstream(upstream)?, kind, name),
+    /// Returns the item of this kind with this name, with the data that requests of it need. A resource that no list
+    /// names belongs to the upstream of the endpoint, or to the only one that has a template for it.
+    pub(super) fn find(&self, snapshot: &Snapshot, kind: ItemKind, name: &str) -> Lookup {
+        let (listed, upstream) = match self {
+            Self::All => (snapshot.routes.public(kind, name), None),
+            Self::One(upstream) => {
+                let Some(upstream) = snapshot.upstream(upstream) else { return Lookup::Unknown };
+                (snapshot.routes.own(upstream, kind, name), Some(upstream))
+            }
+        };
+        if let Some(route) = listed {
+            let (route, item) = (Arc::clone(route), Arc::clone(&snapshot.items[route.index]));
+            return Lookup::Found(Found { route, item, is_listed: true });
+        }
+        match upstream {
+            _ if kind != ItemKind::Resource || name.len() > MAX_URI => Lookup::Unknown,
+            Some(upstream) => snapshot.unlisted(upstream, name),
+            None => snapshot.fitting(name),
         }
     }
 

@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use super::readings::Readings;
 use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::ids::ObjectKey;
-use crate::domain::item::{Item, Listed};
+use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::limits::Tracker;
 use crate::domain::report::PendingReport;
 use crate::domain::seen::SeenNames;
 use crate::engine::access::sessions::SessionTable;
-use crate::engine::upstreams::state::{Catalogue, UpstreamState};
+use crate::engine::upstreams::state::{Catalogue, ItemList, UpstreamState};
 
 /// All state that a new plan does not replace.
 #[derive(Default)]
@@ -110,30 +110,38 @@ impl EngineState {
         }
     }
 
-    /// Stores new lists and counts their bytes in `reservation`. Returns whether they differ from the last ones, apart
-    /// from their order. The lists of an upstream that was removed are discarded.
+    /// Stores a new list of items of this kind and counts its bytes in `reservation`. Returns whether it differs from the
+    /// last one, apart from its order. The list of an upstream that was removed is discarded.
     ///
-    /// Fails if the memory budget has no room for the lists. The previous ones are then kept.
-    pub(super) fn set_catalogue(
+    /// Fails if the memory budget has no room for the list. The previous one is then kept.
+    pub(super) fn set_list(
         &self,
         upstream: &ObjectKey,
+        kind: ItemKind,
         listed: Listed,
         reservation: Reservation,
     ) -> Result<bool, NoRoom> {
         if !self.knows(upstream) {
             return Ok(false);
         }
-        // Names are stored before the lists, because an item whose name is not stored is treated as if there had been
+        // Names are stored before the list, because an item whose name is not stored is treated as if there had been
         // no room for its name.
         let names: Vec<_> = listed.items.iter().filter_map(Item::seen_name).map(Cow::into_owned).collect();
         self.see(|seen| seen.add(upstream, names.iter().map(String::as_str)));
-        let list = Catalogue::new(listed, reservation);
-        let same = |old: &Catalogue| old.revision == list.revision && old.left_out == list.left_out;
-        if self.catalogue(upstream).as_deref().is_some_and(same) {
+        let list = ItemList::new(listed, reservation);
+        let known = self.catalogue(upstream);
+        let is_known = match known.as_deref().and_then(|known| known.list(kind)) {
+            Some(known) => known.is_like(&list),
+            None => kind != ItemKind::Tool && list.is_empty(),
+        };
+        if is_known {
             return Ok(false);
         }
-        list.hold()?;
-        self.update(upstream, |state| state.catalogue = Some(Arc::new(list)));
+        list.hold(kind)?;
+        self.update(upstream, |state| {
+            let known = state.catalogue.as_deref().cloned().unwrap_or_default();
+            state.catalogue = Some(Arc::new(known.with(kind, list)));
+        });
         Ok(true)
     }
 }

@@ -161,6 +161,7 @@ mod tests {
 
     fn call() -> CallRecord {
         CallRecord {
+            method: crate::domain::method::Method::CallTool,
             request_id: "r".into(),
             within: None,
             started_at: 1,

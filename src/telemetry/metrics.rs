@@ -227,11 +227,13 @@ impl Metrics {
     }
 
     /// Counts and measures a call that has ended. `known` tells whether the upstream lists `record.tool`; if it does
-    /// not, the value of the label `tool` is `_other`.
+    /// not, or if it is a resource, the value of the label `tool` is `_other`.
     pub fn call_ended(&self, gateway: &str, record: &CallRecord, known: bool) {
         self.in_flight.with_label_values::<&str>(&[]).dec();
-        let tool = if known { self.tool_label(&record.upstream, &record.tool) } else { "_other" };
-        let (method, outcome) = (Method::CallTool.as_str(), record.outcome.as_label());
+        // There can be any number of URIs.
+        let has_label = known && record.method != Method::ReadResource;
+        let tool = if has_label { self.tool_label(&record.upstream, &record.tool) } else { "_other" };
+        let (method, outcome) = (record.method.as_str(), record.outcome.as_label());
         self.calls.with_label_values(&[gateway, &record.upstream, tool, method, record.era, outcome]).inc();
         self.call_duration
             .with_label_values(&[record.upstream.as_str(), method, outcome])

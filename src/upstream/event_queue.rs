@@ -1,5 +1,5 @@
 //! A queue of events that upstreams report on their own. An event that is already waiting is not added again, so at
-//! most three (one of each kind) wait for each upstream, and none is lost.
+//! most five (changes of three lists, and two others) wait for each upstream, and none is lost.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -41,11 +41,12 @@ impl EventQueue {
 mod tests {
     use super::*;
     use crate::domain::ids::ObjectKey;
+    use crate::domain::item::ItemKind;
 
     #[tokio::test]
     async fn events_wait_once_and_in_order() {
         let events = EventQueue::default();
-        let changed = |name: &str| UpstreamEvent::ListChanged(ObjectKey::new("default", name));
+        let changed = |name: &str| UpstreamEvent::ListChanged(ObjectKey::new("default", name), ItemKind::Tool);
         for name in ["a", "b", "a", "a"] {
             events.push(changed(name));
         }

@@ -180,6 +180,10 @@ struct DiscoveryMeta {
 struct Capabilities {
     #[serde(default)]
     tools: Option<Box<RawValue>>,
+    #[serde(default)]
+    prompts: Option<Box<RawValue>>,
+    #[serde(default)]
+    resources: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -208,6 +212,8 @@ fn facts(era: Era, version: &str, capabilities: &Capabilities, info: Option<Box<
         server_name: info.name.map(cut),
         server_version: info.version.map(cut),
         has_tools: capabilities.tools.is_some(),
+        has_prompts: capabilities.prompts.is_some(),
+        has_resources: capabilities.resources.is_some(),
     }
 }
 
@@ -253,6 +259,8 @@ mod tests {
             server_name: Some("n".into()),
             server_version: Some("1".into()),
             has_tools: true,
+            has_prompts: false,
+            has_resources: false,
         })
     }
 

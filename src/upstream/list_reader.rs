@@ -15,9 +15,9 @@ use crate::domain::upstream::{Answer, UpstreamError};
 
 /// The maximum number of pages of one list.
 const PAGES: usize = 50;
-/// The maximum number of items in all lists of a server.
+/// The maximum number of items of one list.
 const ITEMS: usize = 10_000;
-/// The maximum number of bytes of all definitions in the lists of a server.
+/// The maximum number of bytes of all definitions of one list.
 const BYTES: usize = 4 << 20;
 
 /// A page. Only the list of the kind that was asked for counts.
@@ -48,11 +48,12 @@ impl<'a> Page<'a> {
     }
 }
 
-/// The lists of a server, which are read one after another and page by page.
-#[derive(Debug, Default)]
+/// A list that is being read page by page.
+#[derive(Debug)]
 pub(super) struct ListReader {
+    kind: ItemKind,
     listed: Listed,
-    names: HashSet<(ItemKind, String)>,
+    names: HashSet<String>,
     pages: usize,
     /// The cursor that the last page returned.
     cursor: Option<String>,
@@ -61,9 +62,15 @@ pub(super) struct ListReader {
 }
 
 impl ListReader {
-    /// Adds a page of the list of this kind. Returns the cursor of the next page, if there is one.
-    pub(super) fn add(&mut self, kind: ItemKind, answer: &Answer) -> Result<Option<String>, UpstreamError> {
-        let method = kind.listed_by();
+    /// Creates the reader of a list of items of this kind.
+    pub(super) fn new(kind: ItemKind) -> Self {
+        let (listed, names) = (Listed::default(), HashSet::new());
+        Self { kind, listed, names, pages: 0, cursor: None, seen: 0, bytes: 0 }
+    }
+
+    /// Adds a page. Returns the cursor of the next one, if there is one.
+    pub(super) fn add(&mut self, answer: &Answer) -> Result<Option<String>, UpstreamError> {
+        let (kind, method) = (self.kind, self.kind.listed_by());
         let protocol = |fault: String| UpstreamError::Protocol(fault);
         let result = match answer {
             Answer::Result(result) => result,
@@ -79,10 +86,10 @@ impl ListReader {
         }
         self.bytes += items.iter().map(|definition| definition.get().len()).sum::<usize>();
         if self.bytes > BYTES {
-            return Err(protocol(format!("its definitions have more than {BYTES} bytes")));
+            return Err(protocol(format!("the definitions have more than {BYTES} bytes")));
         }
         for definition in items {
-            match self.read(kind, definition) {
+            match self.read(definition) {
                 Ok(item) => self.listed.items.push(item),
                 Err(fault) => self.listed.leave_out(kind, &named(kind, definition), &fault),
             }
@@ -93,18 +100,15 @@ impl ListReader {
             return Err(protocol(format!("its answer to {method} has more than {PAGES} pages")));
         }
         self.cursor.clone_from(&next);
-        if next.is_none() {
-            self.pages = 0;
-        }
         Ok(next)
     }
 
-    fn read(&mut self, kind: ItemKind, definition: &RawValue) -> Result<Item, String> {
+    fn read(&mut self, definition: &RawValue) -> Result<Item, String> {
         if too_deep(definition.get().as_bytes()) {
             return Err("it nests too deep".into());
         }
-        let item = Item::parse(kind, &for_clients(kind, definition)?)?;
-        if !self.names.insert((kind, item.name.clone())) {
+        let item = Item::parse(self.kind, &for_clients(self.kind, definition)?)?;
+        if !self.names.insert(item.name.clone()) {
             return Err("it is listed twice".into());
         }
         Ok(item)
@@ -132,16 +136,16 @@ mod tests {
 
     #[test]
     fn good_tools_stay_when_others_are_bad() {
-        let mut list = ListReader::default();
+        let mut list = ListReader::new(ItemKind::Tool);
         let tool = |name: &str| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
         let deep = format!(r#"{{"name":"deep","inputSchema":{}{}}}"#, "[".repeat(200), "]".repeat(200));
         let bare = r#"{"name":"bare"}"#;
         let (a, bc, z) = (tool("a"), tool("b c"), tool("z"));
         let text = format!(r#"{{"tools":[{a},7,{bc},{{}},{deep},{bare},{a},{z}],"nextCursor":"n"}}"#);
-        assert_eq!(list.add(ItemKind::Tool, &page(&text)).unwrap().as_deref(), Some("n"));
+        assert_eq!(list.add(&page(&text)).unwrap().as_deref(), Some("n"));
         for (name, cursor, next) in [("b", r#""""#, Some("")), ("c", r#""""#, None)] {
             let text = format!(r#"{{"tools":[{}],"nextCursor":{cursor}}}"#, tool(name));
-            assert_eq!(list.add(ItemKind::Tool, &page(&text)).unwrap().as_deref(), next, "the second leads to itself");
+            assert_eq!(list.add(&page(&text)).unwrap().as_deref(), next, "the second leads to itself");
         }
         let listed = list.finish();
         assert_eq!(listed.items.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a", "z", "b", "c"]);
@@ -158,30 +162,26 @@ mod tests {
 
     #[test]
     fn long_names_of_tools_are_cut_in_messages() {
-        let mut list = ListReader::default();
+        let mut list = ListReader::new(ItemKind::Tool);
         let long = "x".repeat(10_000);
-        list.add(
-            ItemKind::Tool,
-            &page(&format!(r#"{{"tools":[{{"name":"{long}","inputSchema":{{"type":"object"}}}}]}}"#)),
-        )
-        .unwrap();
+        list.add(&page(&format!(r#"{{"tools":[{{"name":"{long}","inputSchema":{{"type":"object"}}}}]}}"#))).unwrap();
         let left_out = list.finish().left_out;
         assert!(left_out[0].len() < 256, "{} bytes", left_out[0].len());
     }
 
     #[test]
     fn lists_are_bounded() {
-        let mut list = ListReader::default();
+        let mut list = ListReader::new(ItemKind::Tool);
         let endless = |n: usize| page(&format!(r#"{{"tools":[],"nextCursor":"{n}"}}"#));
-        let outcome = (0..PAGES).map(|n| list.add(ItemKind::Tool, &endless(n))).find(Result::is_err);
+        let outcome = (0..PAGES).map(|n| list.add(&endless(n))).find(Result::is_err);
         assert!(outcome.unwrap().unwrap_err().to_string().contains("50 pages"));
-        let mut list = ListReader::default();
+        let mut list = ListReader::new(ItemKind::Tool);
         let many = format!(r#"{{"tools":[{}0]}}"#, "0,".repeat(ITEMS));
-        assert!(list.add(ItemKind::Tool, &page(&many)).is_err());
-        let mut list = ListReader::default();
+        assert!(list.add(&page(&many)).is_err());
+        let mut list = ListReader::new(ItemKind::Tool);
         let large = |n: usize| page(&format!(r#"{{"tools":[{{"name":"t{n}","x":"{}"}}]}}"#, "x".repeat(1 << 20)));
-        let outcomes: Vec<_> = (0..4).map(|n| list.add(ItemKind::Tool, &large(n)).is_ok()).collect();
+        let outcomes: Vec<_> = (0..4).map(|n| list.add(&large(n)).is_ok()).collect();
         assert_eq!(outcomes, [true, true, true, false], "of a mebibyte each");
-        assert!(list.add(ItemKind::Tool, &page("[]")).is_err());
+        assert!(list.add(&page("[]")).is_err());
     }
 }

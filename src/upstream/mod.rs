@@ -30,7 +30,7 @@ use arc_swap::ArcSwap;
 use crate::domain::budget::ByteBudget;
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
-use crate::domain::item::Listed;
+use crate::domain::item::{ItemKind, Listed};
 use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::upstream::{Answer, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 
@@ -127,9 +127,8 @@ impl CallUpstream for Upstreams {
         self.find(target)?.probe(timeout).await
     }
 
-    async fn list(&self, target: &Target, timeout: Duration) -> Result<Listed, UpstreamError> {
-        let server = self.find(target)?;
-        let listed = tokio::time::timeout(timeout, server.list(timeout)).await;
+    async fn list(&self, target: &Target, kind: ItemKind, timeout: Duration) -> Result<Listed, UpstreamError> {
+        let listed = tokio::time::timeout(timeout, self.find(target)?.list(kind, timeout)).await;
         listed.unwrap_or(Err(UpstreamError::Timeout(timeout)))
     }
 

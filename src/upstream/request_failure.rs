@@ -49,9 +49,10 @@ pub(super) fn refused(method: Method, error: &RawValue) -> UpstreamError {
     struct ErrorMessage {
         message: String,
     }
-    let code = code_of(error).map_or_else(|| "an unreadable error".to_owned(), |code| format!("error {code}"));
+    let code = code_of(error);
+    let told = code.map_or_else(|| "an unreadable error".to_owned(), |code| format!("error {code}"));
     let said = serde_json::from_str::<ErrorMessage>(error.get()).map(|error| error.message).unwrap_or_default();
-    UpstreamError::Refused { what: format!("it answered {method} with {code}"), said }
+    UpstreamError::Refused { code, what: format!("it answered {method} with {told}"), said }
 }
 
 /// The server rejected the headers or the protocol version of the gateway itself (MCP 2026-07-28). The error

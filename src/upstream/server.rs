@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::item::{ItemKind, Listed};
 use crate::domain::plan::TransportPlan;
 use crate::domain::ports::ToClient;
+use crate::domain::rpc::METHOD_NOT_FOUND;
 use crate::domain::upstream::{Answer, ClientKey, FIRST_START, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 
@@ -134,21 +135,39 @@ impl Server {
         *lock(&self.plan.era) = None;
     }
 
-    /// Reads all pages of the server's lists.
-    pub(super) async fn list(&self, limit: Duration) -> Result<Listed, UpstreamError> {
-        let lease = self.lease(&self.slot, None, Purpose::Care, false).await?;
-        if !lease.facts().has_tools {
+    /// Reads all pages of the server's list of items of this kind. A server that does not announce such items is not asked.
+    /// Other lists than that of tools are only read over a connection that is open, and a server that does not know their
+    /// methods has none of their items: servers that announce resources need not have templates.
+    pub(super) async fn list(&self, kind: ItemKind, limit: Duration) -> Result<Listed, UpstreamError> {
+        let lease = match kind {
+            ItemKind::Tool => self.lease(&self.slot, None, Purpose::Care, false).await?,
+            _ => {
+                self.slot.current(Purpose::Care).ok_or_else(|| UpstreamError::Connect("it is not connected".into()))?
+            }
+        };
+        if !lease.facts().has(kind) {
             return Ok(Listed::default());
         }
-        drop(lease);
-        let (mut list, mut cursor) = (ListReader::default(), None);
+        match self.read_list(kind, limit).await {
+            Err(UpstreamError::Refused { code: Some(METHOD_NOT_FOUND), .. }) if kind != ItemKind::Tool => {
+                Ok(Listed::default())
+            }
+            read => read,
+        }
+    }
+
+    /// Reads all pages of one list.
+    async fn read_list(&self, kind: ItemKind, limit: Duration) -> Result<Listed, UpstreamError> {
+        let (mut list, mut cursor) = (ListReader::new(kind), None);
         loop {
-            let request = McpRequest::List(ItemKind::Tool, cursor.as_deref());
+            let request = McpRequest::List(kind, cursor.as_deref());
             let (answer, lease) = self.ask(request, Purpose::Care, None, limit).await?;
-            cursor = list.add(ItemKind::Tool, &answer).map_err(|error| error.masked(&self.plan.target.mask()))?;
+            cursor = list.add(&answer).map_err(|error| error.masked(&self.plan.target.mask()))?;
             if cursor.is_none() {
                 let mut listed = list.finish();
-                lease.note_tools(&mut listed);
+                if kind == ItemKind::Tool {
+                    lease.note_tools(&mut listed);
+                }
                 return Ok(listed);
             }
         }
@@ -157,7 +176,7 @@ impl Server {
     pub(super) async fn call(&self, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
         let may_be_asked = !call.client.capabilities.is_empty();
         let to = (call.wants_progress || call.log_level.is_some() || may_be_asked).then_some(client);
-        let (answer, _lease) = self.ask(McpRequest::CallTool(call), Purpose::Call, to, call.timeout).await?;
+        let (answer, _lease) = self.ask(McpRequest::Use(call), Purpose::Call, to, call.timeout).await?;
         match &answer {
             // Clients cannot read a result that is not an object.
             Answer::Result(result) if !result.get().starts_with('{') => {
@@ -187,7 +206,7 @@ impl Server {
     /// session that answer the same questions share one.
     async fn slot_for(&self, request: &McpRequest<'_>) -> Result<Arc<Slot>, UpstreamError> {
         let shared = || Ok(Arc::clone(&self.slot));
-        let (McpRequest::CallTool(call), ConnectMethod::Http(_)) = (request, &self.plan.method) else {
+        let (McpRequest::Use(call), ConnectMethod::Http(_)) = (request, &self.plan.method) else {
             return shared();
         };
         if call.client.capabilities.is_empty() {
@@ -288,8 +307,10 @@ impl Connector {
         let key = &self.target.plan.key;
         tracing::info!(upstream = %key, era = facts.era.as_str(), version = facts.version, "connected");
         if std::mem::replace(&mut *lock(&self.connected), true) {
-            // The server may have announced changes of its tools while it was not connected.
-            self.shared.events.push(UpstreamEvent::ListChanged(key.clone()));
+            // The server may have announced changes of its lists while it was not connected.
+            for kind in ItemKind::ANNOUNCED {
+                self.shared.events.push(UpstreamEvent::ListChanged(key.clone(), kind));
+            }
         }
         Ok(link)
     }

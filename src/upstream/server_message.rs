@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use crate::domain::invalid_message::InvalidMessage;
+use crate::domain::item::ItemKind;
 use crate::domain::members::{JsonString, MessageMembers};
 use crate::domain::raw::RawObject;
 use crate::domain::upstream::{Answer, UpstreamError};
@@ -37,8 +38,8 @@ pub(super) enum Notice {
     Message,
     /// Withdraws a request of the server.
     Cancelled,
-    /// Reports that the tool list has changed.
-    ListChanged,
+    /// Reports that the server's list of items of this kind has changed. Templates change with resources.
+    ListChanged(ItemKind),
     /// Anything else, which the gateway ignores.
     Other,
 }
@@ -49,7 +50,9 @@ impl Notice {
             "notifications/progress" => Self::Progress,
             "notifications/message" => Self::Message,
             "notifications/cancelled" => Self::Cancelled,
-            "notifications/tools/list_changed" => Self::ListChanged,
+            "notifications/tools/list_changed" => Self::ListChanged(ItemKind::Tool),
+            "notifications/prompts/list_changed" => Self::ListChanged(ItemKind::Prompt),
+            "notifications/resources/list_changed" => Self::ListChanged(ItemKind::Resource),
             _ => Self::Other,
         }
     }

@@ -44,7 +44,7 @@ pub(super) enum McpRequest<'a> {
     Ping,
     /// A page of the list of a kind of items, with its cursor; `None` for the first page.
     List(ItemKind, Option<&'a str>),
-    CallTool(&'a OutCall),
+    Use(&'a OutCall),
 }
 
 impl McpRequest<'_> {
@@ -54,13 +54,13 @@ impl McpRequest<'_> {
             Self::Discover => Method::Discover,
             Self::Ping => Method::Ping,
             Self::List(kind, _) => kind.listed_by(),
-            Self::CallTool(_) => Method::CallTool,
+            Self::Use(call) => call.kind.used_by(),
         }
     }
 
     /// The client that the request is of; `None` for the gateway's own requests.
     pub(super) fn client(&self) -> Option<&ClientKey> {
-        if let Self::CallTool(call) = self { Some(&call.client) } else { None }
+        if let Self::Use(call) = self { Some(&call.client) } else { None }
     }
 
     /// Whether the request may be cancelled. The requests of a handshake may not be.
@@ -70,7 +70,7 @@ impl McpRequest<'_> {
 
     /// Whether progress restarts the timeout of the request.
     pub(super) fn extends_on_progress(&self) -> bool {
-        matches!(self, Self::CallTool(call) if call.extend_on_progress)
+        matches!(self, Self::Use(call) if call.extend_on_progress)
     }
 
     /// Renders the request under `id`. Adds no newlines, but keeps those in raw values.
@@ -88,7 +88,7 @@ impl McpRequest<'_> {
                 text.extend_from_slice(br#""cursor":"#);
                 push_string(&mut text, cursor);
             }
-            Self::CallTool(call) => {
+            Self::Use(call) => {
                 push_call(&mut text, call);
                 if era == Era::Modern {
                     push_round(&mut text, &call.round);
@@ -101,19 +101,20 @@ impl McpRequest<'_> {
     }
 
     fn payload(&self) -> usize {
-        let Self::CallTool(call) = self else { return 0 };
+        let Self::Use(call) = self else { return 0 };
         let meta: usize = call.meta.iter().map(|(k, v)| k.len() + v.get().len() + 8).sum();
-        call.tool.len() + call.arguments.as_ref().map_or(0, |a| a.get().len()) + meta
+        let members: usize = call.members.iter().map(|(k, v)| k.len() + v.get().len() + 8).sum();
+        call.name.len() + members + meta
     }
 
     fn push_meta(&self, text: &mut Vec<u8>, era: Era, id: u64) {
         let modern = era == Era::Modern && !matches!(self, Self::Initialize(_));
         let (progress, log_level, meta): (bool, Option<LogLevel>, &[_]) = match self {
-            Self::CallTool(call) => (call.wants_progress, call.log_level, &call.meta),
+            Self::Use(call) => (call.wants_progress, call.log_level, &call.meta),
             _ => (false, None, &[]),
         };
         let capabilities = match self {
-            Self::CallTool(call) => call.client.capabilities,
+            Self::Use(call) => call.client.capabilities,
             _ => ClientCapabilities::default(),
         };
         if !modern && !progress && meta.is_empty() {
@@ -166,11 +167,14 @@ fn push_string(text: &mut Vec<u8>, value: &str) {
 }
 
 fn push_call(text: &mut Vec<u8>, call: &OutCall) {
-    text.extend_from_slice(br#""name":"#);
-    push_string(text, &call.tool);
-    if let Some(arguments) = &call.arguments {
-        text.extend_from_slice(br#","arguments":"#);
-        text.extend_from_slice(arguments.get().as_bytes());
+    push_string(text, call.kind.name_member());
+    text.push(b':');
+    push_string(text, &call.name);
+    for (name, value) in &call.members {
+        text.push(b',');
+        push_string(text, name);
+        text.push(b':');
+        text.extend_from_slice(value.get().as_bytes());
     }
 }
 
@@ -222,8 +226,9 @@ mod tests {
 
     fn call() -> OutCall {
         OutCall {
-            tool: "echo".into(),
-            arguments: Some(raw(r#"{"n": 1.0}"#)),
+            kind: ItemKind::Tool,
+            name: "echo".into(),
+            members: vec![("arguments".into(), raw(r#"{"n": 1.0}"#))],
             meta: vec![("traceparent".into(), raw("\"00-1\"")), ("progressToken".into(), raw("9"))],
             wants_progress: true,
             log_level: Some(LogLevel::Warning),
@@ -243,7 +248,7 @@ mod tests {
     fn a_call_carries_its_arguments_as_they_came_and_our_own_token() {
         let call = call();
         assert_eq!(
-            text(McpRequest::CallTool(&call), Era::Legacy),
+            text(McpRequest::Use(&call), Era::Legacy),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"n": 1.0},"_meta":{"progressToken":7,"traceparent":"00-1"}}}"#
         );
     }
@@ -260,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_modern_call_says_which_log_messages_are_wanted() {
-        let value: serde_json::Value = serde_json::from_str(&text(McpRequest::CallTool(&call()), Era::Modern)).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text(McpRequest::Use(&call()), Era::Modern)).unwrap();
         assert_eq!(value["params"]["_meta"]["io.modelcontextprotocol/logLevel"], "warning");
     }
 
@@ -268,9 +273,9 @@ mod tests {
     fn a_modern_call_that_is_repeated_carries_what_was_asked() {
         let round = InputRound { responses: Some(raw(r#"{"a": {"n": 1.0}}"#)), state: Some(raw("\"s\"")) };
         let call = OutCall { round, ..call() };
-        let sent = text(McpRequest::CallTool(&call), Era::Modern);
+        let sent = text(McpRequest::Use(&call), Era::Modern);
         assert!(sent.contains(r#","inputResponses":{"a": {"n": 1.0}},"requestState":"s","_meta":{"#), "{sent}");
-        assert!(!text(McpRequest::CallTool(&call), Era::Legacy).contains("requestState"));
+        assert!(!text(McpRequest::Use(&call), Era::Legacy).contains("requestState"));
     }
 
     #[test]

@@ -12,21 +12,26 @@ use super::continued::go_on;
 use super::envelope::{Params, object, text};
 use super::gate::{Gate, PathEndpoint};
 use super::parked::Binding;
+use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
 use crate::domain::mirror::Mirrored;
-use crate::domain::raw::to_raw;
+use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, RpcError};
+use crate::domain::skim::Skim;
 use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, MODERN_VERSIONS};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
-use crate::engine::{CallRequest, Caller, Reply};
+use crate::engine::{CallRequest, Caller, Page, Reply};
 
 /// The name that the gateway reports to clients.
 pub(super) const NAME: &str = env!("CARGO_PKG_NAME");
 /// The version that the gateway reports to clients.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The maximum number of members of the parameters of `prompts/get` and `resources/read`.
+const MAX_MEMBERS: usize = 64;
 
 /// A client's request, whose envelope was checked by the rules of its era.
 pub(super) struct ClientRequest<'a> {
@@ -38,17 +43,6 @@ pub(super) struct ClientRequest<'a> {
     pub(super) method: &'a str,
     pub(super) params: &'a Params<'a>,
     pub(super) exchange: &'a Exchange,
-}
-
-/// The result of `tools/list`. In the modern era, the result also says for how long and by whom it may be cached.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ListResult<'a> {
-    tools: &'a RawValue,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-    #[serde(flatten)]
-    kept: Option<CacheHints>,
 }
 
 /// How a modern result may be cached (MCP 2026-07-28, caching).
@@ -67,10 +61,16 @@ impl ClientRequest<'_> {
     /// Answers the request. A method that its era does not have is unknown to it.
     pub(super) async fn reply(&self) -> Reply {
         let method = Method::parse(self.method).filter(|method| method.is_of(self.client.era()));
+        if let Some(kind) = method.and_then(ItemKind::listed_with) {
+            return self.list(kind).await;
+        }
+        if let Some(kind) = method.and_then(ItemKind::used_with) {
+            return match self.client {
+                Client::Legacy(session) => self.use_item_in(session, kind).await,
+                Client::Modern { .. } => self.use_item(kind).await,
+            };
+        }
         match (method, self.client) {
-            (Some(Method::CallTool), Client::Legacy(session)) => self.call_tool_in(session).await,
-            (Some(Method::CallTool), Client::Modern { .. }) => self.call_tool().await,
-            (Some(Method::ListTools), _) => self.list_tools().await,
             (Some(Method::SetLogLevel), Client::Legacy(session)) => set_log_level(session, self.params),
             (Some(Method::Ping), _) => Reply::Result(to_raw(&json!({}))),
             (Some(Method::Discover), _) => discover(),
@@ -78,36 +78,39 @@ impl ClientRequest<'_> {
         }
     }
 
-    async fn list_tools(&self) -> Reply {
+    async fn list(&self, kind: ItemKind) -> Reply {
         let cursor = match self.params.cursor.map(text) {
             Some(None) => return invalid("`cursor` must be a string"),
             cursor => cursor.flatten(),
         };
         let kept = (self.client.era() == Era::Modern).then_some(KEPT);
-        match self.gate.engine.list_tools(self.endpoint.as_engine(), cursor.as_deref()).await {
-            Ok(page) => {
-                let result = ListResult { tools: &page.tools, next_cursor: page.next_cursor, kept };
-                Reply::Result(to_raw(&result))
-            }
+        match self.gate.engine.list(self.endpoint.as_engine(), kind, cursor.as_deref()).await {
+            Ok(page) => Reply::Result(list_result(kind, page, kept)),
             Err(error) => Reply::Error(error),
         }
     }
 
-    /// Calls a tool, until the client of the session cancels the call.
-    async fn call_tool_in(&self, session: &Session) -> Reply {
+    /// Uses an item, until the client of the session cancels the request.
+    async fn use_item_in(&self, session: &Session, kind: ItemKind) -> Reply {
         let cancelled = session.begin(self.id);
         let _in_flight = InFlight { session, id: self.id };
         tokio::select! {
-            reply = self.call_tool() => reply,
+            reply = self.use_item(kind) => reply,
             // In this era each POST gets an answer, even the POST of a cancelled request.
             () = cancelled.cancelled() => Reply::Error(RpcError::new(REQUEST_CANCELLED, "Request cancelled")),
         }
     }
 
-    async fn call_tool(&self) -> Reply {
+    async fn use_item(&self, kind: ItemKind) -> Reply {
         let Self { gate, params, exchange, client, .. } = self;
         let wanted = if exchange.is_read() { client.wanted(params) } else { WantedNotices::default() };
-        let Some(name) = params.name.and_then(text) else { return invalid("`name` must be a tool's name") };
+        let named = if kind.has_name() { params.name } else { params.uri };
+        let Some(name) = named.and_then(text) else {
+            return invalid(&format!("`{}` must be a string that names a {kind}", kind.name_member()));
+        };
+        if kind != ItemKind::Tool && params.raw.is_some_and(has_many_members) {
+            return invalid(&format!("`params` has more than {MAX_MEMBERS} members"));
+        }
         if params.arguments.is_some_and(|arguments| object(arguments).is_none()) {
             return invalid("`arguments` must be an object");
         }
@@ -121,8 +124,9 @@ impl ClientRequest<'_> {
             endpoint: self.endpoint.as_engine(),
             caller: &caller,
             rpc_id: Some(self.id),
+            kind,
             name: &name,
-            arguments: params.arguments,
+            input: if kind == ItemKind::Tool { params.arguments } else { params.raw },
             meta: params.meta,
             round,
             wants_progress: wanted.progress.is_some(),
@@ -174,10 +178,31 @@ impl Drop for InFlight<'_> {
     }
 }
 
+/// Returns the result of a list. In the modern era, the result also says for how long and by whom it may be cached.
+fn list_result(kind: ItemKind, page: Page, kept: Option<CacheHints>) -> Box<RawValue> {
+    let mut result = RawObject::default();
+    result.set(kind.list_member(), page.items);
+    if let Some(cursor) = page.next_cursor {
+        result.set("nextCursor", to_raw(&cursor));
+    }
+    if let Some(CacheHints { result_type, ttl_ms, cache_scope }) = kept {
+        result.set("resultType", to_raw(&result_type));
+        result.set("ttlMs", to_raw(&ttl_ms));
+        result.set("cacheScope", to_raw(&cache_scope));
+    }
+    result.to_raw()
+}
+
+/// Whether an object has more members than the parameters of any method need. Members are held one by one, which takes
+/// more memory than their text.
+fn has_many_members(object: &RawValue) -> bool {
+    Skim::from(object).members().is_some_and(|members| members.count() > MAX_MEMBERS)
+}
+
 fn discover() -> Reply {
     let mut result = json!(KEPT);
     result["supportedVersions"] = json!(MODERN_VERSIONS);
-    result["capabilities"] = json!({"logging": {}, "tools": {}});
+    result["capabilities"] = json!({"logging": {}, "prompts": {}, "resources": {}, "tools": {}});
     result["_meta"] = json!({"io.modelcontextprotocol/serverInfo": {"name": NAME, "version": VERSION}});
     Reply::Result(to_raw(&result))
 }

@@ -96,6 +96,9 @@ pub(super) struct Params<'a> {
     input_responses: Option<&'a RawValue>,
     #[serde(borrow, default)]
     request_state: Option<&'a RawValue>,
+    /// All of `params`; `None` if the message has none.
+    #[serde(skip)]
+    pub(super) raw: Option<&'a RawValue>,
 }
 
 /// The members of `_meta` that the gateway reads, as raw JSON.
@@ -177,7 +180,7 @@ impl<'a> Params<'a> {
             let meta = object(meta).ok_or("`params/_meta` must be an object")?;
             stands_twice("params/_meta", meta).map_or(Ok(()), Err)?;
         }
-        Ok(read)
+        Ok(Self { raw: Some(params), ..read })
     }
 
     /// Returns the text that names the item that the request is about.

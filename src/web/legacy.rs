@@ -21,6 +21,7 @@ use super::exchange::{CutStream, NotContinued, OpenStream, SessionOfPost};
 use super::gate::{Gate, PathEndpoint};
 use super::response::{RpcResponse, refuse};
 use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
@@ -28,7 +29,7 @@ use crate::domain::version::{Era, LEGACY_VERSIONS, is_to_come};
 use crate::engine::access::seal::{SessionFacts, SessionScope};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
-use crate::engine::{Reply, Snapshot};
+use crate::engine::{ListRevisions, Reply, Snapshot};
 use crate::transport::Accept;
 use crate::transport::mcp_headers::{Presence, SESSION_HEADER, VERSION_HEADER, check_routing};
 use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
@@ -144,7 +145,12 @@ fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Params<'_
     gate.engine.metrics().sessions(gate.engine.sessions().count());
     let result = to_raw(&json!({
         "protocolVersion": version,
-        "capabilities": {"logging": {}, "tools": {"listChanged": true}},
+        "capabilities": {
+            "logging": {},
+            "prompts": {"listChanged": true},
+            "resources": {"listChanged": true},
+            "tools": {"listChanged": true},
+        },
         "serverInfo": {"name": NAME, "version": VERSION},
     }));
     RpcResponse::reply(id, &Reply::Result(result), Era::Legacy).with_session(session.id.clone())
@@ -226,7 +232,9 @@ pub(super) fn open_stream(gate: &Arc<Gate>, endpoint: &PathEndpoint, headers: &H
         );
     };
     let open = OpenStream::new(&gate.engine, Era::Legacy);
-    let told = ListenStream { lists: gate.engine.tool_lists(), session, places, _open: open };
+    let lists = gate.engine.lists();
+    let known = gate.engine.snapshot().list_revisions().clone();
+    let told = ListenStream { known, lists, due: Vec::new(), session, places, _open: open };
     let events = stream::unfold(told, |mut told| async move {
         let event = told.next().await?;
         Some((Ok::<_, Infallible>(event), told))
@@ -254,6 +262,15 @@ fn continue_stream(gate: &Arc<Gate>, session: &Arc<Session>, last: &str) -> Opti
     }
 }
 
+/// Returns the method of the notification that a list of this kind has changed. Templates have none of their own.
+fn list_changed(kind: ItemKind) -> &'static str {
+    match kind {
+        ItemKind::Tool => "notifications/tools/list_changed",
+        ItemKind::Prompt => "notifications/prompts/list_changed",
+        ItemKind::Resource | ItemKind::Template => "notifications/resources/list_changed",
+    }
+}
+
 /// The slots that a stream takes up in its session and in its listener.
 struct StreamSlots {
     gate: Arc<Gate>,
@@ -278,9 +295,13 @@ impl Drop for StreamSlots {
     }
 }
 
-/// The notification stream of a session. It reports changes to the tool list.
+/// The notification stream of a session. It reports changes to the lists.
 struct ListenStream {
     lists: watch::Receiver<()>,
+    /// The lists that the client was last told about. The snapshot itself would keep its plan alive.
+    known: ListRevisions,
+    /// The notifications that are to be sent next, in reverse.
+    due: Vec<&'static str>,
     session: Arc<Session>,
     places: StreamSlots,
     _open: OpenStream,
@@ -288,19 +309,27 @@ struct ListenStream {
 
 impl ListenStream {
     async fn next(&mut self) -> Option<Bytes> {
-        let gate = &self.places.gate;
-        tokio::select! {
-            biased;
-            () = self.session.ended.cancelled() => None,
-            () = gate.shutdown.cancelled() => None,
-            changed = self.lists.changed() => {
-                changed.ok()?;
-                Some(event(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#))
+        let gate = Arc::clone(&self.places.gate);
+        loop {
+            if let Some(method) = self.due.pop() {
+                return Some(event(&format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#)));
             }
-            () = tokio::time::sleep(KEEP_ALIVE_EVERY) => {
-                // A session whose stream is open is not idle.
-                self.session.touch(gate.engine.now());
-                Some(KEEP_ALIVE)
+            tokio::select! {
+                biased;
+                () = self.session.ended.cancelled() => return None,
+                () = gate.shutdown.cancelled() => return None,
+                changed = self.lists.changed() => {
+                    changed.ok()?;
+                    let newest = gate.engine.snapshot().list_revisions().clone();
+                    self.due = newest.changed_since(&self.known).map(list_changed).collect();
+                    self.due.dedup();
+                    self.known = newest;
+                }
+                () = tokio::time::sleep(KEEP_ALIVE_EVERY) => {
+                    // A session whose stream is open is not idle.
+                    self.session.touch(gate.engine.now());
+                    return Some(KEEP_ALIVE);
+                }
             }
         }
     }

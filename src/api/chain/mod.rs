@@ -65,9 +65,11 @@ pub struct PluginChainSpec {
     /// required chains can cover all upstreams of the gateway; other chains can cover only upstreams of their own
     /// namespace. Default: every upstream that the chain can cover.
     pub upstreams: Option<ChainUpstreams>,
-    /// Tools that the chain covers, selected by the servers' own names for them. Default: every tool.
+    /// Tools that the chain covers, selected by the servers' own names for them. Prompts and resources are not selected by
+    /// this: the chain covers all of them if `methods` names their method. Default: every tool.
     pub tools: Option<ChainTools>,
-    /// MCP methods that the chain covers. Default: tools/call.
+    /// MCP methods that the chain covers. Other requests pass unseen by the chain, so a Guard of data names every method
+    /// by which clients can get it. Default: tools/call.
     #[schemars(length(min = 1, max = 3), extend("x-kubernetes-list-type" = "set"))]
     pub methods: Option<Vec<Method>>,
     /// What happens to the notifications of a call if this chain runs a Guard on the response. `Drop` removes the text

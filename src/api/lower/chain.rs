@@ -53,7 +53,7 @@ pub fn invalid_chain(key: &ObjectKey, document: &Value, problems: &[Problem]) ->
         gateways: part.read("gateways"),
         upstreams: part.read("upstreams"),
         tools: part.read("tools"),
-        methods: part.read("methods").or(part.is_bad("methods").then(|| ALL_METHODS.to_vec())),
+        methods: part.read("methods").or((!part.lacks("methods")).then(|| ALL_METHODS.to_vec())),
     };
     let phase = part.read("phase").map_or(domain::Phase::Request, phase);
     Some(scope.into_input(key.clone(), labels, phase))
@@ -107,6 +107,11 @@ impl Part<'_> {
         if self.is_bad(name) { None } else { read(self.document.get("spec")?.get(name)?) }
     }
 
+    /// Whether `spec` is an object without this field.
+    fn lacks(&self, name: &str) -> bool {
+        self.document.get("spec").and_then(Value::as_object).is_some_and(|spec| !spec.contains_key(name))
+    }
+
     fn is_bad(&self, name: &str) -> bool {
         let field = format!("spec.{name}");
         let inside = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
@@ -119,9 +124,6 @@ fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
 }
 
 fn note_later(spec: &PluginChainSpec, findings: &mut Findings) {
-    for (i, method) in spec.methods.iter().flatten().enumerate() {
-        findings.later(*method != Method::ToolsCall, format!("spec.methods[{i}]"));
-    }
     for (i, entry) in spec.entries.iter().enumerate() {
         findings.later(entry.canary.is_some(), format!("spec.entries[{i}].canary"));
     }

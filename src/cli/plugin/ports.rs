@@ -52,11 +52,22 @@ impl CallUpstream for TestUpstream {
 
     async fn probe(&self, _: &Target, _: Duration) -> Result<Probed, UpstreamError> {
         let version = "2025-11-25".to_owned();
-        let facts = ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true };
+        let facts = ServerFacts {
+            era: Era::Legacy,
+            version,
+            server_name: None,
+            server_version: None,
+            has_tools: true,
+            has_prompts: true,
+            has_resources: true,
+        };
         Ok(Probed::Up(facts))
     }
 
-    async fn list(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
+    async fn list(&self, _: &Target, kind: ItemKind, _: Duration) -> Result<Listed, UpstreamError> {
+        if kind != ItemKind::Tool {
+            return Ok(Listed::default());
+        }
         let definition = to_raw(&json!({"name": lock(&self.0).tool, "inputSchema": {"type": "object"}}));
         let items = vec![Item::parse(ItemKind::Tool, &definition).map_err(UpstreamError::Protocol)?];
         Ok(Listed { items, ..Listed::default() })
@@ -64,7 +75,7 @@ impl CallUpstream for TestUpstream {
 
     async fn call(&self, _: &Target, call: &OutCall, _: &dyn ToClient) -> Result<Answer, UpstreamError> {
         let mut tool = lock(&self.0);
-        tool.sent.clone_from(&call.arguments);
+        tool.sent = call.arguments().map(RawValue::to_owned);
         tool.answer.clone().ok_or_else(|| UpstreamError::Protocol("no answer is set".into()))
     }
 

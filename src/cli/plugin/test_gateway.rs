@@ -13,6 +13,7 @@ use crate::cli::clock::SystemClock;
 use crate::cli::wiring::workers;
 use crate::domain::budget::Category;
 use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::item::ItemKind;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Phase;
 use crate::domain::ports::ToClient;
@@ -139,8 +140,9 @@ impl TestGateway {
             endpoint: Endpoint::One(&case.input.server),
             caller: &caller,
             rpc_id: None,
+            kind: ItemKind::Tool,
             name: &case.input.tool,
-            arguments: Some(&case.arguments),
+            input: Some(&case.arguments),
             meta: Some(&case.meta),
             round: InputRound::default(),
             wants_progress: true,

@@ -188,7 +188,7 @@ impl World<'_> {
             upstreams: None,
             include: Vec::new(),
             exclude: Vec::new(),
-            methods: vec![Method::CallTool],
+            methods: vec![Method::CallTool, Method::GetPrompt, Method::ReadResource],
             notifications_pass: false,
             entries: Vec::new(),
         };

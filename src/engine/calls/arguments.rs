@@ -1,11 +1,20 @@
-//! The arguments of a call, as an override of the tool has them: what a client may give, and what is sent.
+//! The content of a request: what a client may give, and what is sent. The arguments of a tool, as an override of the
+//! tool has them.
+
+use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
 use super::outcome::CallEnd;
-use super::routed_call::Routed;
+use super::routed_call::{ENVELOPE, Routed};
 use crate::domain::changed_tool::{check_given, completed};
+use crate::domain::item::ItemKind;
 use crate::domain::plan::ToolOverride;
+use crate::domain::raw::RawObject;
+use crate::domain::upstream::OutMembers;
+
+/// The member of `params` that has the arguments.
+const ARGUMENTS: &str = "arguments";
 
 impl<'a> Routed<'a> {
     /// Checks the arguments as the client sent them: against what the override says of them, and against the schema that
@@ -14,8 +23,8 @@ impl<'a> Routed<'a> {
     /// # Errors
     /// The places that do not fit, one per line.
     pub(super) fn check_arguments(&self) -> Result<(), String> {
-        self.change.map_or(Ok(()), |change| check_given(self.arguments(), change))?;
-        self.item.arguments.check(self.arguments())
+        self.change.map_or(Ok(()), |change| check_given(&self.content, change))?;
+        self.item.arguments.check(&self.content)
     }
 
     /// The text that answers the call instead of the server.
@@ -23,20 +32,45 @@ impl<'a> Routed<'a> {
         self.change.and_then(|change| change.answer.as_deref())
     }
 
+    /// Returns the members of `params` that are sent besides the name. `changed` is the content as the request chains changed
+    /// it; `None` if they did not.
+    pub(super) fn members_to_send(&self, changed: Option<String>) -> Result<OutMembers, CallEnd> {
+        let kind = self.request.kind;
+        if kind == ItemKind::Tool {
+            let arguments = self.arguments_to_send(changed)?;
+            return Ok(arguments.map(|arguments| (Cow::Borrowed(ARGUMENTS), arguments)).into_iter().collect());
+        }
+        let params = RawObject::parse(changed.as_deref().unwrap_or(&self.content));
+        let params = params.map_err(|_| CallEnd::internal("the parameters of a request are no object"))?;
+        let is_content = |member: &str| member != kind.name_member() && !ENVELOPE.contains(&member);
+        let members = params.iter().filter(|(member, _)| is_content(member));
+        Ok(members.map(|(member, value)| (Cow::Owned(member.to_owned()), value.to_owned())).collect())
+    }
+
+    /// Returns the content of the request phase that these members are.
+    pub(super) fn as_content(&self, members: &OutMembers) -> String {
+        if self.request.kind == ItemKind::Tool {
+            return members.first().map_or_else(|| "{}".to_owned(), |(_, arguments)| arguments.get().to_owned());
+        }
+        let mut params = RawObject::default();
+        members.iter().for_each(|(member, value)| params.set(member, value.clone()));
+        params.to_raw().get().to_owned()
+    }
+
     /// Returns the arguments to send: those that the request chains gave, if they changed any, else the client's, with
     /// the values that the override fixes. What was changed or added is checked against the schema again.
-    pub(super) fn arguments_to_send(&self, changed: Option<String>) -> Result<Option<Box<RawValue>>, CallEnd> {
+    fn arguments_to_send(&self, changed: Option<String>) -> Result<Option<Box<RawValue>>, CallEnd> {
         let tool = self.request.name;
         let change = self.change.filter(|change| !change.arguments.is_empty() && change.answer.is_none());
         match (change, changed) {
-            (None, None) => Ok(self.request.arguments.map(RawValue::to_owned)),
+            (None, None) => Ok(self.request.input.map(RawValue::to_owned)),
             (None, Some(text)) => {
                 let fits = self.item.arguments.check_changed(&text);
                 fits.map_err(|places| CallEnd::invalid_changed_arguments(tool, &places))?;
                 Ok(RawValue::from_string(text).ok())
             }
             (Some(change), changed) => {
-                let text = changed.as_deref().unwrap_or(self.arguments());
+                let text = changed.as_deref().unwrap_or(&self.content);
                 let sent = completed(text, change).and_then(|sent| self.check_sent(sent, change));
                 sent.map(Some).map_err(|places| CallEnd::invalid_completed_arguments(tool, &places))
             }

@@ -1,11 +1,10 @@
-//! The steps of one tool call, from its arrival to its answer.
+//! The steps of one call, from its arrival to its answer.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use serde_json::value::RawValue;
 use tracing::Instrument;
 
 use super::chain::CallContext;
@@ -17,16 +16,14 @@ use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::spans;
 use super::tool_result::{ResultFacts, text_result};
-use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::ports::ToClient;
-use crate::domain::route::Route;
-use crate::domain::upstream::{Answer, InputRound, OutCall, UpstreamError};
+use crate::domain::upstream::{Answer, InputRound, OutCall, OutMembers, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
 use crate::engine::access::admission::gate;
-use crate::engine::plan::snapshot::Snapshot;
-use crate::engine::request::{CallRequest, Endpoint, Reply};
+use crate::engine::plan::snapshot::{Lookup, Snapshot};
+use crate::engine::request::{CallRequest, Reply};
 
 impl Engine {
     /// Runs a call and returns the reply. Dropping the future cancels the call.
@@ -84,26 +81,26 @@ impl Engine {
             Ok(admitted) => admitted,
             Err(error) => return self.not_admitted(&error),
         };
-        let (snapshot, route) = self.route_guarded(snapshot, request).await;
+        let (snapshot, found) = self.find_guarded(snapshot, request).await;
         // Checked again, because another plan can have come into force while the call waited for its upstream or a
         // Guard.
         if let Err(error) = gate(&snapshot, request.depth()) {
             return self.not_admitted(&error);
         }
-        let Some(route) = route else { return self.unknown_tool(&snapshot, request) };
-        let call = Routed::new(&snapshot, &route, request, meta, recorder.record());
-        recorder.routed(&call.facts.upstream, &call.facts.tool);
+        let Lookup::Found(found) = found else { return self.not_found(&snapshot, request, &found) };
+        let call = Routed::new(&snapshot, &found, request, meta, recorder.record());
+        recorder.routed(&call.facts.upstream, &call.facts.shown);
         if let Err(error) = self.admit_upstream(&mut admitted, call.plan()) {
             return self.not_admitted(&error);
         }
         if let Some(refusal) = call.refusing() {
-            return self.refused(Denial::refused(None, refusal));
+            return self.refused(request.kind, Denial::refused(None, refusal));
         }
         recorder.traces.begin(call.item);
         if call.item.reads_arguments()
-            && let Some(steps) = doubled_key(call.arguments())
+            && let Some(steps) = doubled_key(&call.content)
         {
-            return CallEnd::doubled_argument(&steps);
+            return CallEnd::doubled_argument(request.kind, &steps);
         }
         // This cannot be checked earlier: the upstream's tool list marks the arguments that headers repeat, and that
         // list may have been read only now.
@@ -113,7 +110,7 @@ impl Engine {
             return CallEnd::header_mismatch(mismatch);
         }
         if let Some(denial) = self.cannot_guard(&call, &mut recorder.traces) {
-            return self.refused(denial);
+            return self.refused(request.kind, denial);
         }
         if let Err(places) = call.check_arguments() {
             return CallEnd::invalid_arguments(request.name, &places);
@@ -122,38 +119,31 @@ impl Engine {
         self.run_guarded(&call, &client, recorder).await
     }
 
-    /// Returns the route of a call after waiting for the plugins that guard the call: until they are loaded or have
-    /// failed to load, or until the time limit. If the call were sent earlier, its answer might have to be withheld.
-    /// After a wait, looks the route up again, because another plan may be in force.
-    async fn route_guarded(
-        &self,
-        snapshot: &Arc<Snapshot>,
-        request: &CallRequest<'_>,
-    ) -> (Arc<Snapshot>, Option<Arc<Route>>) {
-        let (mut snapshot, mut route) = self.route(snapshot, &request.endpoint, request.name).await;
-        while let Some(found) = &route
-            && self.waited_for_guards(&snapshot, found).await
+    /// Finds the item of a call after waiting for the plugins that guard the call: until they are loaded or have failed
+    /// to load, or until the time limit. If the call were sent earlier, its answer might have to be withheld. After a
+    /// wait, looks the item up again, because another plan may be in force.
+    async fn find_guarded(&self, snapshot: &Arc<Snapshot>, request: &CallRequest<'_>) -> (Arc<Snapshot>, Lookup) {
+        let (mut snapshot, mut found) = self.find(snapshot, request).await;
+        while let Lookup::Found(item) = &found
+            && self.waited_for_guards(&snapshot, item).await
         {
-            (snapshot, route) = self.route(&self.snapshot(), &request.endpoint, request.name).await;
+            (snapshot, found) = self.find(&self.snapshot(), request).await;
         }
-        (snapshot, route)
+        (snapshot, found)
     }
 
-    /// Returns the route of a name, and its snapshot. If the name is unknown, waits until the upstreams that could have
-    /// the tool have been tried once, then looks it up in the newest snapshot.
-    async fn route(
-        &self,
-        snapshot: &Arc<Snapshot>,
-        endpoint: &Endpoint<'_>,
-        name: &str,
-    ) -> (Arc<Snapshot>, Option<Arc<Route>>) {
-        if let Some(route) = endpoint.route(snapshot, ItemKind::Tool, name) {
-            return (Arc::clone(snapshot), Some(Arc::clone(route)));
+    /// Finds the item of a call, and returns its snapshot. If no list names it, waits until the upstreams that could
+    /// have the item have been tried once, then looks it up in the newest snapshot.
+    async fn find(&self, snapshot: &Arc<Snapshot>, request: &CallRequest<'_>) -> (Arc<Snapshot>, Lookup) {
+        let CallRequest { endpoint, kind, name, .. } = *request;
+        let found = endpoint.find(snapshot, kind, name);
+        if matches!(&found, Lookup::Found(found) if found.is_listed) {
+            return (Arc::clone(snapshot), found);
         }
-        self.wait_for_tool(snapshot, endpoint, name).await;
+        self.wait_for_item(snapshot, &endpoint, kind, name).await;
         let newest = self.snapshot();
-        let route = endpoint.route(&newest, ItemKind::Tool, name).cloned();
-        (newest, route)
+        let found = endpoint.find(&newest, kind, name);
+        (newest, found)
     }
 
     /// Runs the request chains, sends the call to the upstream, and runs the response chains.
@@ -164,11 +154,11 @@ impl Engine {
         recorder: &mut CallRecorder,
     ) -> CallEnd {
         let context = CallContext { facts: &call.facts, client, unique_keys: true, reservation: None };
-        let sent = match self.arguments_to_send(call, context, recorder).await {
+        let sent = match self.members_to_send(call, context, recorder).await {
             Ok(sent) => sent,
             Err(end) => return end,
         };
-        let sent_text = if call.item.recalls_arguments() { sent.clone() } else { None };
+        let sent_text = if call.item.recalls_arguments() { call.as_content(&sent) } else { String::new() };
         let (answer, facts) = match self.send_in_rounds(call, client, sent, recorder).await {
             Ok(answered) => answered,
             Err(end) => return end,
@@ -180,18 +170,17 @@ impl Engine {
             let error = UpstreamError::Protocol("the resultType of its result is not a string".into());
             return self.upstream_failed(call, &error);
         }
-        let arguments = sent_text.as_deref().map_or("{}", RawValue::get);
-        self.answer_to_give(call, context, answer, facts, arguments, recorder).await
+        self.answer_to_give(call, context, answer, facts, &sent_text, recorder).await
     }
 
-    /// Runs the response chains on the upstream's answer. Their `when` expressions see `arguments`.
+    /// Runs the response chains on the upstream's answer. Their `when` expressions see the content that was `sent`.
     async fn answer_to_give(
         self: &Arc<Self>,
         call: &Routed<'_>,
         context: CallContext<'_>,
         answer: Answer,
         facts: ResultFacts,
-        arguments: &str,
+        sent: &str,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
         if call.item.response.is_empty() {
@@ -208,7 +197,7 @@ impl Engine {
         {
             return self.withheld(call, &steps);
         }
-        let when = call.when(arguments);
+        let when = call.when(sent);
         let chains = self.run_chains(context, &call.item.response, &when, &content, &mut recorder.traces);
         match (chains.await, content) {
             (Ok(None), Content::Answer(answer)) => CallEnd::answered(answer, facts),
@@ -223,22 +212,22 @@ impl Engine {
         self.state.upstream(&call.plan().key).facts.is_some_and(|facts| facts.era == Era::Modern)
     }
 
-    /// Runs the request chains on the arguments, and returns what is sent.
-    async fn arguments_to_send(
+    /// Runs the request chains on the content, and returns the members of `params` that are sent.
+    async fn members_to_send(
         self: &Arc<Self>,
         call: &Routed<'_>,
         context: CallContext<'_>,
         recorder: &mut CallRecorder,
-    ) -> Result<Option<Box<RawValue>>, CallEnd> {
+    ) -> Result<OutMembers, CallEnd> {
         if call.item.request.is_empty() {
-            return call.arguments_to_send(None);
+            return call.members_to_send(None);
         }
-        let content = Content::Arguments(call.arguments().to_owned());
-        let when = call.when(call.arguments());
+        let content = Content::Arguments(call.content.clone().into_owned());
+        let when = call.when(&call.content);
         let chains = self.run_chains(context, &call.item.request, &when, &content, &mut recorder.traces);
         match chains.await? {
-            None => call.arguments_to_send(None),
-            Some(Content::Arguments(text)) => call.arguments_to_send(Some(text)),
+            None => call.members_to_send(None),
+            Some(Content::Arguments(text)) => call.members_to_send(Some(text)),
             Some(Content::Answer(_)) => Err(CallEnd::internal("a request chain gave no arguments")),
         }
     }
@@ -247,7 +236,7 @@ impl Engine {
         &self,
         call: &Routed<'_>,
         client: &dyn ToClient,
-        arguments: Option<Box<RawValue>>,
+        members: OutMembers,
         round: InputRound,
         recorder: &mut CallRecorder,
     ) -> Result<Answer, UpstreamError> {
@@ -256,8 +245,9 @@ impl Engine {
         }
         let span = spans::upstream(call, || self.state.upstream(&call.plan().key).facts);
         let out = OutCall {
-            tool: call.facts.tool.clone(),
-            arguments,
+            kind: call.request.kind,
+            name: call.facts.tool.clone(),
+            members,
             meta: call.meta.sent_in(&span),
             wants_progress: call.request.wants_progress,
             log_level: call.request.log_level,

@@ -92,13 +92,13 @@ impl Engine {
                     Verdict::Pass(_) => {}
                     Verdict::Deny { text, error } => {
                         let denial = Denial::by_entry(DenialKind::Denied, &chain.name, &entry.name, error, text);
-                        return Err(CallEnd::denied(denial));
+                        return Err(CallEnd::denied(context.facts.kind, denial));
                     }
                     Verdict::Fail(failure) => {
                         let text = failed_text(&entry.name, &failure);
                         let reason = failure.reason.to_string();
                         let denial = Denial::by_entry(DenialKind::Failed, &chain.name, &entry.name, reason, text);
-                        return Err(CallEnd::denied(denial));
+                        return Err(CallEnd::denied(context.facts.kind, denial));
                     }
                 }
             }

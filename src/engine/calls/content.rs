@@ -3,14 +3,14 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::text_block::{Mirror, TextBlock};
+use super::valid_content::{invalid, valid_arguments, valid_error, valid_result};
+use crate::domain::item::ItemKind;
 use crate::domain::json::{JsonStep, doubled_key};
 use crate::domain::plugin::{ContentType, Failure, Role, View};
 use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::reason::Reason;
 use crate::domain::rpc::too_deep;
 use crate::domain::upstream::Answer;
 
@@ -34,25 +34,17 @@ pub struct ShownContent<'a> {
     mirror: Mirror,
 }
 
-/// The members of a content block that are validated when a plugin has changed a result.
-#[derive(Deserialize)]
-struct ContentBlock<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-}
-
 impl Content {
-    /// Returns the part that an entry of this role sees with this `view`. With `Auto`, a Guard sees the whole result if
+    /// Returns the part that an entry of this role sees with this `view`. The results of other requests than tool calls
+    /// are always seen whole. With `Auto`, a Guard sees the whole result if
     /// anything besides its text could hold data that the Guard has to check.
-    pub fn shown(&self, view: View, role: Role) -> ShownContent<'_> {
+    pub fn shown(&self, kind: ItemKind, view: View, role: Role) -> ShownContent<'_> {
         let result = match self {
             Self::Arguments(text) => return ShownContent::json(text),
             Self::Answer(Answer::Error(error)) => return ShownContent::json(error.get()),
             Self::Answer(Answer::Result(result)) => result,
         };
-        let block = if view == View::Json { None } else { TextBlock::of(result) };
+        let block = if view == View::Json || kind != ItemKind::Tool { None } else { TextBlock::of(result) };
         let says_all = |block: &TextBlock<'_>| block.mirror != Mirror::Other && !(block.more && role == Role::Guard);
         let shown = block.filter(|block| view == View::Text || says_all(block));
         shown.map_or_else(
@@ -82,7 +74,7 @@ impl Content {
     ///
     /// # Errors
     /// `InvalidOutput` if the changed content is not valid for its phase.
-    pub fn replaced(&self, seen: &ShownContent<'_>, text: &str) -> Result<Option<Self>, Failure> {
+    pub fn replaced(&self, kind: ItemKind, seen: &ShownContent<'_>, text: &str) -> Result<Option<Self>, Failure> {
         if text == seen.text {
             return Ok(None);
         }
@@ -90,13 +82,13 @@ impl Content {
             return Err(invalid("its JSON nests too deep"));
         }
         let changed = match self {
-            Self::Arguments(_) => {
-                RawObject::parse(text).map_err(|_| invalid("the arguments must stay a JSON object"))?;
+            Self::Arguments(before) => {
+                valid_arguments(kind, before, text)?;
                 Self::Arguments(text.to_owned())
             }
             Self::Answer(Answer::Error(_)) => Self::Answer(Answer::Error(valid_error(text)?)),
             Self::Answer(Answer::Result(_)) if seen.kind == ContentType::Json => {
-                Self::Answer(Answer::Result(valid_result(text)?))
+                Self::Answer(Answer::Result(valid_result(kind, text)?))
             }
             Self::Answer(Answer::Result(result)) => Self::Answer(Answer::Result(with_text(result, seen.mirror, text)?)),
         };
@@ -108,10 +100,6 @@ impl<'a> ShownContent<'a> {
     fn json(text: &'a str) -> Self {
         Self { text: Cow::Borrowed(text), kind: ContentType::Json, mirror: Mirror::Absent }
     }
-}
-
-fn invalid(what: &str) -> Failure {
-    Failure::new(Reason::InvalidOutput, format!("returned content that is not valid: {what}"))
 }
 
 /// Returns `result` with a new text in its only block. If the structured content repeats the old text, it is changed
@@ -143,42 +131,10 @@ fn with_text(result: &RawValue, mirror: Mirror, text: &str) -> Result<Box<RawVal
     Ok(object.to_raw())
 }
 
-/// Validates a result of `tools/call` (MCP, CallToolResult).
-fn valid_result(text: &str) -> Result<Box<RawValue>, Failure> {
-    let object = RawObject::parse(text).map_err(|_| invalid("the result must stay a JSON object"))?;
-    let blocks = object.get("content").ok_or_else(|| invalid("the result has no `content`"))?;
-    let blocks: Vec<ContentBlock> =
-        serde_json::from_str(blocks.get()).map_err(|_| invalid("`content` must be a list of objects with a `type`"))?;
-    let bad_text =
-        |block: &ContentBlock| block.kind == "text" && block.text.as_ref().is_none_or(|t| !t.get().starts_with('"'));
-    if blocks.iter().any(bad_text) {
-        return Err(invalid("a block of type text has no `text`"));
-    }
-    if object.get("structuredContent").is_some_and(|s| !s.get().starts_with('{')) {
-        return Err(invalid("`structuredContent` must be an object"));
-    }
-    if object.get("isError").is_some_and(|flag| !matches!(flag.get(), "true" | "false")) {
-        return Err(invalid("`isError` must be true or false"));
-    }
-    raw(text)
-}
-
-fn valid_error(text: &str) -> Result<Box<RawValue>, Failure> {
-    let object = RawObject::parse(text).map_err(|_| invalid("the error must stay a JSON object"))?;
-    let code = object.get("code").and_then(|code| code.get().parse::<i64>().ok());
-    if code.is_none() || object.get_str("message").is_none() {
-        return Err(invalid("an error has a `code`, an integer, and a `message`"));
-    }
-    raw(text)
-}
-
-fn raw(text: &str) -> Result<Box<RawValue>, Failure> {
-    RawValue::from_string(text.to_owned()).map_err(|_| invalid("it is not JSON"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::reason::Reason;
 
     fn result(json: &str) -> Content {
         Content::Answer(Answer::Result(RawValue::from_string(json.into()).unwrap()))
@@ -194,8 +150,11 @@ mod tests {
     /// Returns what an entry sees of the result `json`, and the changed result if the entry answers `text`.
     fn pass(json: &str, view: View, text: &str) -> (String, Result<Option<String>, Reason>) {
         let content = result(json);
-        let seen = content.shown(view, Role::Transform);
-        let replaced = content.replaced(&seen, text).map(|c| c.map(|c| json_of(&c).to_owned())).map_err(|f| f.reason);
+        let seen = content.shown(ItemKind::Tool, view, Role::Transform);
+        let replaced = content
+            .replaced(ItemKind::Tool, &seen, text)
+            .map(|c| c.map(|c| json_of(&c).to_owned()))
+            .map_err(|f| f.reason);
         (seen.text.into_owned(), replaced)
     }
 
@@ -242,16 +201,20 @@ mod tests {
         ];
         for json in hidden {
             let content = result(json);
-            let seen = content.shown(View::Auto, Role::Guard);
+            let seen = content.shown(ItemKind::Tool, View::Auto, Role::Guard);
             assert_eq!((seen.kind, &*seen.text), (ContentType::Json, json), "{json}");
         }
         for json in &hidden[..4] {
             assert_eq!(
-                result(json).shown(View::Auto, Role::Transform).text,
+                result(json).shown(ItemKind::Tool, View::Auto, Role::Transform).text,
                 "s",
                 "a shaper is not handed JSON: {json}"
             );
-            assert_eq!(result(json).shown(View::Text, Role::Guard).text, "s", "its owner wants the text alone: {json}");
+            assert_eq!(
+                result(json).shown(ItemKind::Tool, View::Text, Role::Guard).text,
+                "s",
+                "its owner wants the text alone: {json}"
+            );
         }
     }
 
@@ -265,7 +228,7 @@ mod tests {
             r#"{"content":[{"type":"text","text":"{\"a\": 1}"}],"structuredContent":null}"#,
         ] {
             let content = result(json);
-            let seen = content.shown(View::Auto, Role::Guard);
+            let seen = content.shown(ItemKind::Tool, View::Auto, Role::Guard);
             assert_eq!((seen.kind, &*seen.text), (ContentType::Text, r#"{"a": 1}"#), "{json}");
         }
     }
@@ -301,17 +264,26 @@ mod tests {
             assert_eq!(pass(json, View::Json, bad).1, Err(Reason::InvalidOutput), "{bad}");
         }
         let arguments = Content::Arguments("{}".into());
-        assert!(arguments.replaced(&arguments.shown(View::Auto, Role::Guard), "[]").is_err());
-        assert!(arguments.replaced(&arguments.shown(View::Auto, Role::Guard), r#"{"a":1}"#).unwrap().is_some());
+        assert!(
+            arguments
+                .replaced(ItemKind::Tool, &arguments.shown(ItemKind::Tool, View::Auto, Role::Guard), "[]")
+                .is_err()
+        );
+        assert!(
+            arguments
+                .replaced(ItemKind::Tool, &arguments.shown(ItemKind::Tool, View::Auto, Role::Guard), r#"{"a":1}"#)
+                .unwrap()
+                .is_some()
+        );
     }
 
     #[test]
     fn an_error_stays_an_error() {
         let error =
             Content::Answer(Answer::Error(RawValue::from_string(r#"{"code":-1,"message":"m"}"#.into()).unwrap()));
-        let seen = error.shown(View::Auto, Role::Transform);
+        let seen = error.shown(ItemKind::Tool, View::Auto, Role::Transform);
         assert_eq!(seen.kind, ContentType::Json);
-        assert!(error.replaced(&seen, r#"{"code":-1,"message":"n"}"#).unwrap().is_some());
-        assert!(error.replaced(&seen, r#"{"content":[]}"#).is_err());
+        assert!(error.replaced(ItemKind::Tool, &seen, r#"{"code":-1,"message":"n"}"#).unwrap().is_some());
+        assert!(error.replaced(ItemKind::Tool, &seen, r#"{"content":[]}"#).is_err());
     }
 }

@@ -38,7 +38,7 @@ impl Engine {
         entry: &LinkedEntry,
         content: &Content,
     ) -> JudgedExecution {
-        let seen = content.shown(entry.plan.view, entry.rules.role);
+        let seen = content.shown(context.facts.kind, entry.plan.view, entry.rules.role);
         let started_at = self.clock.unix_millis();
         let span = spans::plugin(chain, entry);
         let asked = self.ask(context, chain, entry, &seen).instrument(span.clone());
@@ -48,7 +48,7 @@ impl Engine {
             Err(_) => (None, None),
         };
         let (metadata, omitted) = self.traceable(metadata, context, entry);
-        let (answer, changed) = check(output, content, &seen, context.unique_keys);
+        let (answer, changed) = check(output, content, &seen, context);
         let verdict = entry.rules.judge(answer);
         let row = PluginExecution {
             input_size_bytes: seen.text.len() as u64,
@@ -91,6 +91,7 @@ impl Engine {
             timestamp: &facts.timestamp,
             server_name: &facts.upstream,
             phase: chain.plan.phase.wire(),
+            method: facts.kind.used_by().as_str(),
             user_query: facts.user_query.as_deref(),
             content_type: seen.kind,
             config: entry.config.as_deref(),
@@ -144,14 +145,14 @@ fn check(
     output: Result<Output, Failure>,
     content: &Content,
     seen: &ShownContent<'_>,
-    unique_keys: bool,
+    context: CallContext<'_>,
 ) -> (Result<Output, Failure>, Option<Content>) {
     let output = match output {
         Ok(output) if output.error.is_none() => output,
         other => return (other, None),
     };
-    match content.replaced(seen, &output.text) {
-        Ok(Some(changed)) if unique_keys && changed.doubled_key().is_some() => {
+    match content.replaced(context.facts.kind, seen, &output.text) {
+        Ok(Some(changed)) if context.unique_keys && changed.doubled_key().is_some() => {
             let message =
                 "returned content with a key twice in one object: of readers, some take the first, some the last";
             (Err(Failure::new(Reason::InvalidOutput, message)), None)
@@ -227,7 +228,7 @@ fn row(
         plugin_revision: plugin.map_or_else(String::new, |p| p.plan.digest.clone()),
         chain_revision: chain.plan.revision.clone(),
         upstream: facts.upstream.clone(),
-        tool: facts.tool.clone(),
+        tool: facts.shown.clone(),
         principal: facts.caller.principal.clone(),
         worker_pid: None,
     }

@@ -1,40 +1,52 @@
 //! The last steps of a call: the call is counted and recorded, and its upstream is probed if the upstream may be down.
 
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
-use super::tool_result::{complete, with_meta};
+use super::tool_result::{says_caching, set_members, with_meta};
 use crate::domain::budget::Reservation;
+use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::json::{JsonStep, Pointer};
 use crate::domain::raw::to_raw;
+use crate::domain::reason::Reason;
 use crate::domain::record::EntryTrace;
+use crate::domain::rpc::RpcError;
+use crate::domain::tool_name::MAX_NAME;
 use crate::domain::upstream::UpstreamError;
 use crate::domain::version::Era;
 use crate::engine::Engine;
 use crate::engine::access::admission::AdmissionError;
 use crate::engine::plan::link::LinkedUpstream;
-use crate::engine::plan::snapshot::Snapshot;
+use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::request::{CallRequest, Endpoint, Reply};
 
-/// Names of members that the protocol itself defines (MCP, CallToolResult and ContentBlock; JSON-RPC 2.0, error
-/// object).
-const KNOWN_MEMBERS: [&str; 17] = [
+/// The member that has the trace of a call, if the client asked for it.
+const TRACE: &str = "hawsepipe.dev/trace";
+
+/// Names of members that the protocol itself defines (MCP, CallToolResult, ContentBlock, GetPromptResult and
+/// ReadResourceResult; JSON-RPC 2.0, error object).
+const KNOWN_MEMBERS: [&str; 21] = [
     "_meta",
     "annotations",
     "blob",
     "code",
     "content",
+    "contents",
     "data",
+    "description",
     "isError",
     "message",
+    "messages",
     "mimeType",
     "name",
     "resource",
     "result",
     "resultType",
+    "role",
     "structuredContent",
     "text",
     "type",
@@ -49,9 +61,9 @@ impl Engine {
     }
 
     /// Counts a call that was refused after admission but before it was sent, and returns its end.
-    pub(crate) fn refused(&self, denial: Denial) -> CallEnd {
+    pub(crate) fn refused(&self, kind: ItemKind, denial: Denial) -> CallEnd {
         self.metrics.refused(&denial.reason);
-        CallEnd::denied(denial)
+        CallEnd::denied(kind, denial)
     }
 
     /// Logs and counts the failure of a call whose upstream returned no answer, and returns the end of the call. An
@@ -70,11 +82,22 @@ impl Engine {
         CallEnd::upstream_failed(call, error)
     }
 
-    /// Returns the end of a call whose tool is not currently listed by any upstream.
-    pub(crate) fn unknown_tool(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> CallEnd {
-        let name: String = request.name.chars().take(128).collect();
+    /// Returns the end of a call whose item was not found.
+    pub(crate) fn not_found(&self, snapshot: &Snapshot, request: &CallRequest<'_>, lookup: &Lookup) -> CallEnd {
+        match lookup {
+            Lookup::Ambiguous(first, second) => self.ambiguous_uri(snapshot, request, [*first, *second]),
+            Lookup::Found(_) | Lookup::Unknown => self.unknown_item(snapshot, request),
+        }
+    }
+
+    /// Returns the end of a call whose item is not currently listed by any upstream.
+    fn unknown_item(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> CallEnd {
+        let most = if request.kind.has_name() { MAX_NAME } else { MAX_URI };
+        let name: String = request.name.chars().take(most).collect();
+        let (kind, era) = (request.kind, request.caller.era);
         let named = match &request.endpoint {
             Endpoint::One(upstream) => Some(*upstream),
+            Endpoint::All if !kind.has_name() => None,
             Endpoint::All => name.split_once("__").map(|(upstream, _)| upstream),
         };
         let named = named.and_then(|name| snapshot.upstream(name)).map(|index| &snapshot.linked.upstreams[index]);
@@ -82,14 +105,24 @@ impl Engine {
             let down = snapshot.linked.upstreams.iter().filter(|upstream| self.down(upstream).is_some());
             let down: Vec<_> = down.map(|upstream| upstream.target.plan.key.name.as_str()).collect();
             let hint = if down.is_empty() { String::new() } else { format!(" (upstreams down: {})", down.join(", ")) };
-            return CallEnd::unknown_tool(&name, &hint);
+            return CallEnd::unknown_item(kind, era, &name, &hint);
         };
         let own = &upstream.target.plan.key.name;
         match (&upstream.refusing, self.down(upstream)) {
-            (Some(refusal), _) => self.refused(Denial::refused(None, refusal)),
-            (None, Some(why)) => CallEnd::upstream_down(own, &why),
-            (None, None) => CallEnd::unknown_tool(&name, &format!(" (upstream {own} lists no such tool now)")),
+            (Some(refusal), _) => self.refused(kind, Denial::refused(None, refusal)),
+            (None, Some(why)) => CallEnd::upstream_down(kind, own, &why),
+            (None, None) => {
+                CallEnd::unknown_item(kind, era, &name, &format!(" (upstream {own} lists no such {kind} now)"))
+            }
         }
+    }
+
+    /// Returns the end of the reading of a resource that templates of several upstreams fit. None of them may take the URIs
+    /// of another.
+    fn ambiguous_uri(&self, snapshot: &Snapshot, request: &CallRequest<'_>, upstreams: [usize; 2]) -> CallEnd {
+        self.metrics.refused(Reason::ItemConflict.as_str());
+        let uri: String = request.name.chars().take(MAX_URI).collect();
+        CallEnd::ambiguous_uri(&uri, upstreams.map(|index| &*snapshot.linked.upstreams[index].target.plan.key.name))
     }
 
     /// Returns why the last attempt to reach an upstream failed, in words that clients can see. `None` if the attempt
@@ -111,7 +144,8 @@ impl Engine {
         let (upstream, place) = (&call.plan().key.name, Pointer(&steps).to_string());
         tracing::warn!(
             upstream,
-            tool = call.facts.tool,
+            method = %call.facts.kind.used_by(),
+            tool = call.facts.shown,
             place,
             "an answer was withheld: a key stands twice in an object"
         );
@@ -128,16 +162,43 @@ impl Engine {
     ) -> Reply {
         let end = end.held_in(request.reservation);
         recorder.end(end.outcome, end.reason);
-        let mut reply = end.reply;
-        if let Reply::Result(result) = &mut reply {
-            if meta.trace {
-                add_trace(result, &recorder.traces.entries, request.reservation);
+        let (mut reply, entries) = (end.reply, &recorder.traces.entries);
+        match &mut reply {
+            Reply::Result(result) => {
+                if meta.trace {
+                    add_trace(result, entries, request.reservation);
+                }
+                if request.caller.era == Era::Modern {
+                    add_modern_members(result, request.kind, end.typed, !entries.is_empty());
+                }
             }
-            if request.caller.era == Era::Modern && !end.typed {
-                complete(result);
-            }
+            // Denials of other requests than tool calls are errors.
+            Reply::Error(error) if meta.trace && !entries.is_empty() => add_trace_to_error(error, entries),
+            Reply::Error(_) | Reply::UpstreamError(_) => {}
         }
         reply
+    }
+}
+
+/// Adds the members that MCP 2026-07-28 requires in results: `resultType` if `typed` is not set, and how the result of
+/// reading a resource may be cached. Where chains select the resource, nobody may cache it, because another request could
+/// pass other chains. Otherwise the server decides; if it says nothing, nobody may.
+fn add_modern_members(result: &mut Box<RawValue>, kind: ItemKind, typed: bool, is_chained: bool) {
+    let mut members = Vec::new();
+    if !typed {
+        members.push(("resultType", r#""complete""#));
+    }
+    if kind == ItemKind::Resource && (is_chained || !says_caching(result)) {
+        members.extend([("ttlMs", "0"), ("cacheScope", r#""private""#)]);
+    }
+    set_members(result, &members);
+}
+
+/// Adds the trace to the details of an error.
+fn add_trace_to_error(error: &mut RpcError, entries: &[EntryTrace]) {
+    let data = error.data.get_or_insert_with(|| json!({}));
+    if let Some(data) = data.as_object_mut() {
+        data.insert(TRACE.to_owned(), json!(entries));
     }
 }
 
@@ -145,6 +206,6 @@ impl Engine {
 fn add_trace(result: &mut Box<RawValue>, entries: &[EntryTrace], reservation: &Reservation) {
     let trace = to_raw(&entries);
     if reservation.resize((result.get().len() + trace.get().len()) as u64).is_ok() {
-        *result = with_meta(result, "hawsepipe.dev/trace", trace);
+        *result = with_meta(result, TRACE, trace);
     }
 }

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::chain::{CallContext, Nobody};
 use crate::domain::budget::Category;
+use crate::domain::item::ItemKind;
 use crate::domain::limits::{RefusalReason, Tracker};
 use crate::domain::plugin::{MAX_MESSAGE, Mode};
 use crate::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress};
@@ -49,8 +50,9 @@ impl<'a> CallHost<'a> {
             endpoint: Endpoint::All,
             caller: &facts.caller,
             rpc_id: None,
+            kind: ItemKind::Tool,
             name: tool,
-            arguments,
+            input: arguments,
             meta: None,
             round: InputRound::default(),
             wants_progress: false,

@@ -1,4 +1,4 @@
-//! The steps of one tool call: it is accepted, routed, passed through its chains, sent, answered and recorded.
+//! The steps of one call: it is accepted, routed, passed through its chains, sent, answered and recorded.
 
 mod arguments;
 pub(crate) mod call;
@@ -18,4 +18,5 @@ pub(crate) mod routed_call;
 pub(crate) mod spans;
 pub(crate) mod text_block;
 pub(crate) mod tool_result;
+mod valid_content;
 pub(crate) mod when;

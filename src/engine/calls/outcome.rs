@@ -9,14 +9,17 @@ use serde_json::value::RawValue;
 use super::routed_call::Routed;
 use super::tool_result::{ResultFacts, error_result};
 use crate::domain::budget::{NO_ROOM, NoRoom, Reservation};
+use crate::domain::item::ItemKind;
 use crate::domain::json::{JsonStep, Pointer};
 use crate::domain::limits::RefusalReason;
 use crate::domain::method::Method;
 use crate::domain::plan::Refusal;
 use crate::domain::raw::to_raw;
+use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, REFUSED, RpcError};
 use crate::domain::upstream::{Answer, UpstreamError};
+use crate::domain::version::Era;
 use crate::engine::access::admission::AdmissionError;
 use crate::engine::request::Reply;
 
@@ -24,6 +27,8 @@ use crate::engine::request::Reply;
 const DUPLICATE_KEY: &str = "DuplicateKey";
 /// The maximum number of characters of a JSON Pointer that a message about arguments quotes.
 const MAX_PLACE: usize = 200;
+/// The JSON-RPC error code of a resource that is not there (MCP before 2026-07-28, resources: error handling).
+const RESOURCE_NOT_FOUND: i64 = -32002;
 /// The JSON-RPC error code of a timeout, as in the MCP SDKs.
 const REQUEST_TIMEOUT: i64 = -32001;
 
@@ -85,9 +90,18 @@ impl Denial {
         Self { kind, chain: Some(chain.to_owned()), plugin: Some(plugin.to_owned()), reason, text }
     }
 
-    /// Converts the denial to a tool result with `isError: true`, whose `_meta` names the chain and plugin that ended
-    /// the call.
-    fn to_result(&self) -> Box<RawValue> {
+    /// Returns the reply to a request that uses an item of this kind: a tool result with `isError: true`, whose `_meta`
+    /// names the chain and plugin that ended the call, or an error whose `data` names them.
+    fn to_reply(&self, kind: ItemKind) -> Reply {
+        let (key, detail) = self.detail();
+        if kind == ItemKind::Tool {
+            let content = json!([{"type": "text", "text": self.text}]);
+            return Reply::Result(to_raw(&json!({"content": content, "isError": true, "_meta": {key: detail}})));
+        }
+        Reply::Error(RpcError::new(REFUSED, self.text.clone()).with_data(json!({key: detail})))
+    }
+
+    fn detail(&self) -> (&'static str, serde_json::Map<String, serde_json::Value>) {
         let (key, word) = match self.kind {
             DenialKind::Denied => ("hawsepipe.dev/denied", "error"),
             DenialKind::Failed => ("hawsepipe.dev/failed", "reason"),
@@ -96,7 +110,7 @@ impl Denial {
         let mut detail = serde_json::Map::new();
         let names = [("chain", &self.chain), ("plugin", &self.plugin), (word, &Some(self.reason.clone()))];
         detail.extend(names.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?)))));
-        to_raw(&json!({"content": [{"type": "text", "text": self.text}], "isError": true, "_meta": {key: detail}}))
+        (key, detail)
     }
 }
 
@@ -148,13 +162,13 @@ impl CallEnd {
     }
 
     /// The end of a call that an entry denied, that failed with an entry, or that was refused.
-    pub(crate) fn denied(denial: Denial) -> Self {
+    pub(crate) fn denied(kind: ItemKind, denial: Denial) -> Self {
         let outcome = match denial.kind {
             DenialKind::Denied => CallOutcome::Denied,
             DenialKind::Failed => CallOutcome::Failed,
             DenialKind::Refused => CallOutcome::Refused,
         };
-        Self::new(Reply::Result(denial.to_result()), outcome, denial.reason)
+        Self::new(denial.to_reply(kind), outcome, denial.reason)
     }
 
     /// The end of a call that was refused at admission.
@@ -203,16 +217,35 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::Timeout, "CallCeiling".to_owned())
     }
 
-    pub(crate) fn unknown_tool(name: &str, hint: &str) -> Self {
-        let error = RpcError::new(INVALID_PARAMS, format!("Unknown tool: {name}{hint}"));
-        Self::new(Reply::Error(error), CallOutcome::RpcError, "UnknownTool".to_owned())
+    /// The end of a call whose item no upstream lists. `era` is that of the client.
+    pub(crate) fn unknown_item(kind: ItemKind, era: Era, name: &str, hint: &str) -> Self {
+        let (reason, code) = match (kind, era) {
+            (ItemKind::Tool, _) => ("UnknownTool", INVALID_PARAMS),
+            (ItemKind::Prompt, _) => ("UnknownPrompt", INVALID_PARAMS),
+            (_, Era::Modern) => ("UnknownResource", INVALID_PARAMS),
+            (_, Era::Legacy) => ("UnknownResource", RESOURCE_NOT_FOUND),
+        };
+        let error = RpcError::new(code, format!("Unknown {kind}: {name}{hint}"));
+        let error = if kind.has_name() { error } else { error.with_data(json!({"uri": name})) };
+        Self::new(Reply::Error(error), CallOutcome::RpcError, reason.to_owned())
     }
 
-    /// The end of a call of an upstream that is down and whose tools are therefore unknown.
-    pub(crate) fn upstream_down(name: &str, why: &str) -> Self {
+    /// The end of the reading of a resource that templates of both upstreams fit.
+    pub(crate) fn ambiguous_uri(uri: &str, [first, second]: [&str; 2]) -> Self {
+        let reason = Reason::ItemConflict.to_string();
+        let message = format!(
+            "{uri} fits templates of the upstreams {first} and {second}: read it at the path of one, /{first}/mcp or \
+             /{second}/mcp"
+        );
+        let data = json!({"reason": reason, "uri": uri, "upstreams": [first, second]});
+        Self::new(Reply::Error(RpcError::new(INVALID_PARAMS, message).with_data(data)), CallOutcome::Refused, reason)
+    }
+
+    /// The end of a call of an upstream that is down and whose items are therefore unknown.
+    pub(crate) fn upstream_down(kind: ItemKind, name: &str, why: &str) -> Self {
         const REASON: &str = "UpstreamDown";
         let data = json!({"reason": REASON, "upstream": name});
-        let message = format!("upstream {name} is down, so that its tools are not known: {why}");
+        let message = format!("upstream {name} is down, so that its {kind}s are not known: {why}");
         let reply = Reply::Error(RpcError::new(INTERNAL_ERROR, message).with_data(data));
         Self::new(reply, CallOutcome::RpcError, REASON.to_owned())
     }
@@ -243,11 +276,13 @@ impl CallEnd {
         Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
     }
 
-    /// The end of a call whose arguments have a key twice in one object. `steps` is the path of that key.
-    pub(crate) fn doubled_argument(steps: &[JsonStep]) -> Self {
+    /// The end of a call whose arguments have a key twice in one object; of other requests than tool calls, whose parameters
+    /// do. `steps` is the path of that key.
+    pub(crate) fn doubled_argument(kind: ItemKind, steps: &[JsonStep]) -> Self {
+        let root = if kind == ItemKind::Tool { "arguments" } else { "params" };
         let place: String = Pointer(steps).to_string().chars().take(MAX_PLACE).collect();
         let message = format!(
-            "arguments{place}: this key stands twice in its object. Some readers take the first, some the last: send it \
+            "{root}{place}: this key stands twice in its object. Some readers take the first, some the last: send it \
              once"
         );
         let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": DUPLICATE_KEY}));
@@ -304,9 +339,14 @@ mod tests {
     #[test]
     fn a_denial_names_chain_plugin_and_error() {
         let denial = Denial::by_entry(DenialKind::Denied, "n/c", "n/p", "no".into(), "text".into());
-        let value: serde_json::Value = serde_json::from_str(denial.to_result().get()).unwrap();
+        let Reply::Result(result) = denial.to_reply(ItemKind::Tool) else { panic!("no result") };
+        let value: serde_json::Value = serde_json::from_str(result.get()).unwrap();
         let expected = json!({"chain": "n/c", "plugin": "n/p", "error": "no"});
         assert_eq!(value["_meta"]["hawsepipe.dev/denied"], expected);
         assert_eq!((&value["isError"], &value["content"][0]["text"]), (&json!(true), &json!("text")));
+        let Reply::Error(error) = denial.to_reply(ItemKind::Prompt) else { panic!("no error") };
+        let error = serde_json::to_value(error).unwrap();
+        assert_eq!(error["message"], "text");
+        assert_eq!(error["data"]["hawsepipe.dev/denied"]["plugin"], "n/p");
     }
 }

@@ -15,23 +15,22 @@ use crate::domain::plugin::{Failure, Mode, Phase};
 use crate::domain::ports::{LinkedPlugin, Loading};
 use crate::domain::reason::Reason;
 use crate::domain::record::EntryOutcome;
-use crate::domain::route::Route;
 use crate::engine::Engine;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry};
-use crate::engine::plan::snapshot::{Selected, Snapshot};
+use crate::engine::plan::snapshot::{Found, Selected, Snapshot};
 
 /// How often to check whether plugins are loaded.
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Engine {
-    /// Waits until the plugins that guard calls on this route are no longer being loaded, for at most the queue timeout
-    /// plus the entry's timeout. Returns true if the route must be looked up again: all these loads have ended, or
+    /// Waits until the plugins that guard calls of this item are no longer being loaded, for at most the queue timeout
+    /// plus the entry's timeout. Returns true if the item must be looked up again: all these loads have ended, or
     /// another plan or choice of forms has replaced the snapshot. Returns false after a timeout, or if no plugin was
     /// being loaded.
-    pub(crate) async fn waited_for_guards(&self, snapshot: &Snapshot, route: &Route) -> bool {
-        let (tool, queue) = (&snapshot.items[route.index], snapshot.plan().gateway.runtime.queue_timeout_ms);
+    pub(crate) async fn waited_for_guards(&self, snapshot: &Snapshot, found: &Found) -> bool {
+        let (item, queue) = (&found.item, snapshot.plan().gateway.runtime.queue_timeout_ms);
         let (mut waited, began) = (false, Instant::now());
-        for selected in tool.request.iter().chain(&tool.response) {
+        for selected in item.request.iter().chain(&item.response) {
             let entries = selected.chain.entries.iter().zip(&selected.filter_admits);
             for (entry, _) in entries.filter(|(entry, filter_admits)| **filter_admits && entry.must_run()) {
                 let Ok(plugin) = &entry.plugin else { continue };
@@ -128,8 +127,8 @@ impl Engine {
     }
 
     fn first_unable<'a>(&self, selected: &'a Selected, call: &Routed<'_>) -> Option<(usize, &'a LinkedEntry, Failure)> {
-        let content = || Content::Arguments(call.arguments().to_owned());
-        let when = call.when(call.arguments());
+        let content = || Content::Arguments(call.content.clone().into_owned());
+        let when = call.when(&call.content);
         selected.chain.entries.iter().zip(&selected.filter_admits).enumerate().find_map(
             |(place, (entry, filter_admits))| {
                 if !(*filter_admits && entry.must_run()) {

@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::spans;
+use crate::domain::method::Method;
 use crate::domain::plugin::{Mode, Role};
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace, Skip};
@@ -29,7 +30,7 @@ pub(crate) struct CallRecorder {
     started: Duration,
     /// When the call was sent to its upstream; `None` while the call is not waiting for the upstream's answer.
     asked: Option<Duration>,
-    /// Whether an upstream lists the tool.
+    /// Whether an upstream lists the item.
     known: bool,
 }
 
@@ -40,7 +41,8 @@ impl CallRecorder {
             request_id: uuid::Uuid::now_v7().to_string(),
             started_at: engine.clock.unix_millis(),
             within: request.within.map(|within| within.request_id.to_owned()),
-            tool: request.name.chars().take(128).collect(),
+            method: request.kind.used_by(),
+            tool: request.kind.shown(request.name),
             era: request.caller.era.as_str(),
             principal: request.caller.principal.clone(),
             ..blank()
@@ -64,7 +66,7 @@ impl CallRecorder {
         &mut self.record
     }
 
-    /// Sets the upstream and the tool that the call was routed to.
+    /// Sets the upstream and the item that the call was routed to.
     pub(crate) fn routed(&mut self, upstream: &str, tool: &str) {
         self.known = true;
         let record = self.record();
@@ -147,6 +149,7 @@ impl Drop for CallRecorder {
         tracing::info!(
             request_id = record.request_id,
             upstream = record.upstream,
+            method = %record.method,
             tool = record.tool,
             outcome = record.outcome.as_label(),
             reason = record.reason.as_deref().filter(|reason| is_word(reason)),
@@ -195,6 +198,7 @@ fn blank() -> CallRecord {
         retries: 0,
         plugin_ms: 0.0,
         upstream: String::new(),
+        method: Method::CallTool,
         tool: String::new(),
         era: "",
         principal: String::new(),

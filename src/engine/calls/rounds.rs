@@ -14,7 +14,7 @@ use crate::domain::method::Method;
 use crate::domain::ports::ToClient;
 use crate::domain::question::Question;
 use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::upstream::{Answer, InputRound, UpstreamError};
+use crate::domain::upstream::{Answer, InputRound, OutMembers, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
 
@@ -30,15 +30,15 @@ impl Engine {
         &self,
         call: &Routed<'_>,
         client: &dyn ToClient,
-        arguments: Option<Box<RawValue>>,
+        members: OutMembers,
         recorder: &mut CallRecorder,
     ) -> Result<(Answer, ResultFacts), CallEnd> {
         let mut round = call.request.round.clone();
         if !round.is_empty() && hides_questions(call.item) {
-            return Err(self.refused(Denial::past_guard()));
+            return Err(self.refused(call.request.kind, Denial::past_guard()));
         }
         for _ in 0..MAX_ROUNDS {
-            let sent = self.send(call, client, arguments.clone(), round, recorder).await;
+            let sent = self.send(call, client, members.clone(), round, recorder).await;
             let answer = sent.map_err(|error| self.upstream_failed(call, &error))?;
             let facts = ResultFacts::of(&answer);
             let Answer::Result(result) = &answer else { return Ok((answer, facts)) };
@@ -46,7 +46,7 @@ impl Engine {
                 return Ok((answer, facts));
             }
             if hides_questions(call.item) {
-                return Err(self.refused(Denial::past_guard()));
+                return Err(self.refused(call.request.kind, Denial::past_guard()));
             }
             if call.request.caller.era == Era::Modern && call.request.within.is_none() {
                 return Ok((answer, facts));

@@ -1,5 +1,6 @@
-//! A call whose tool was found, with the data that the next steps need.
+//! A call whose item was found, with the data that the next steps need.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,13 +8,18 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use super::meta::CallMeta;
+use crate::domain::item::ItemKind;
 use crate::domain::plan::{Refusal, ToolOverride, UpstreamPlan};
+use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::record::CallRecord;
 use crate::domain::route::Route;
 use crate::domain::upstream::ClientKey;
 use crate::engine::plan::link::LinkedUpstream;
-use crate::engine::plan::snapshot::{LinkedItem, Snapshot};
+use crate::engine::plan::snapshot::{Found, LinkedItem, Snapshot};
 use crate::engine::request::{CallRequest, Caller};
+
+/// Members of `params` that are no content: what the gateway reads and writes itself.
+pub(super) const ENVELOPE: [&str; 3] = ["_meta", "inputResponses", "requestState"];
 
 /// A call on its way through the chains to its upstream. `route`, `item` and `upstream` belong to one snapshot.
 pub(crate) struct Routed<'a> {
@@ -21,6 +27,9 @@ pub(crate) struct Routed<'a> {
     pub(crate) meta: &'a CallMeta,
     pub(crate) route: &'a Route,
     pub(crate) item: &'a LinkedItem,
+    /// The content of the request phase as JSON: the arguments of a tool call, `{}` if there are none; of other
+    /// requests, `params` with the server's own name and without [`ENVELOPE`].
+    pub(crate) content: Cow<'a, str>,
     pub(crate) upstream: &'a LinkedUpstream,
     /// How long to wait for the upstream's answer.
     pub(crate) timeout: Duration,
@@ -33,11 +42,12 @@ impl<'a> Routed<'a> {
     /// Collects the data of the call. `record` supplies the id and the start time of the call.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
-        route: &'a Route,
+        found: &'a Found,
         request: &'a CallRequest<'a>,
         meta: &'a CallMeta,
         record: &CallRecord,
     ) -> Self {
+        let (route, item) = (&*found.route, &*found.item);
         let upstream = &snapshot.linked.upstreams[route.upstream];
         let plan = &upstream.target.plan;
         let change = route.change.and_then(|index| plan.overrides.get(index));
@@ -47,17 +57,13 @@ impl<'a> Routed<'a> {
             request,
             meta,
             route,
-            item: &snapshot.items[route.index],
+            item,
+            content: content(request, &route.item.name),
             upstream,
             timeout: Duration::from_millis(u64::from(timeout)),
-            facts: Arc::new(CallFacts::new(request, record, &plan.key.name, &route.item.name, meta)),
+            facts: Arc::new(CallFacts::new(request, record, upstream, &route.item.name, meta)),
             change,
         }
-    }
-
-    /// The arguments as the client sent them; `{}` if there are none.
-    pub(crate) fn arguments(&self) -> &'a str {
-        self.request.arguments.map_or("{}", RawValue::get)
     }
 
     /// The client that the server may ask: none during a call of a plugin.
@@ -86,15 +92,29 @@ impl<'a> Routed<'a> {
     }
 }
 
+fn content<'a>(request: &CallRequest<'a>, own_name: &str) -> Cow<'a, str> {
+    if request.kind == ItemKind::Tool {
+        return Cow::Borrowed(request.input.map_or("{}", RawValue::get));
+    }
+    let mut params = request.input.and_then(|params| RawObject::parse(params.get()).ok()).unwrap_or_default();
+    ENVELOPE.iter().for_each(|member| params.remove(member));
+    params.set(request.kind.name_member(), to_raw(&own_name));
+    Cow::Owned(params.to_raw().get().to_owned())
+}
+
 /// The facts about a call that every entry can use.
 pub(crate) struct CallFacts {
     pub(crate) request_id: String,
     /// The call's start in RFC 3339.
     pub(crate) timestamp: String,
-    /// `{upstream}/{tool}`.
+    /// The kind of the item that the call uses.
+    pub(crate) kind: ItemKind,
+    /// `{upstream}/{name}`, with the server's own name for the item.
     pub(crate) tool_name: String,
     pub(crate) upstream: String,
     pub(crate) tool: String,
+    /// The server's own name for the item as logs and records show it.
+    pub(crate) shown: String,
     pub(crate) caller: Caller,
     /// How many calls enclose this one: 0 for a call of a client, 1 for a call that a plugin makes during such a call,
     /// and so on.
@@ -105,13 +125,25 @@ pub(crate) struct CallFacts {
 }
 
 impl CallFacts {
-    fn new(request: &CallRequest<'_>, record: &CallRecord, upstream: &str, tool: &str, meta: &CallMeta) -> Self {
+    fn new(
+        request: &CallRequest<'_>,
+        record: &CallRecord,
+        upstream: &LinkedUpstream,
+        tool: &str,
+        meta: &CallMeta,
+    ) -> Self {
+        let shown = request.kind.shown(tool);
+        // A URI can contain what the gateway sends to the server as a secret.
+        let shown = if request.kind.has_name() { shown } else { upstream.target.mask().masked(shown).into_owned() };
+        let upstream = &*upstream.target.plan.key.name;
         Self {
             request_id: record.request_id.clone(),
+            kind: request.kind,
             timestamp: timestamp(record.started_at),
             tool_name: format!("{upstream}/{tool}"),
             upstream: upstream.to_owned(),
             tool: tool.to_owned(),
+            shown,
             caller: request.caller.clone(),
             depth: request.depth(),
             user_query: meta.user_query.clone(),

@@ -8,6 +8,7 @@ use tracing::{Span, debug_span};
 use super::meta::CallMeta;
 use super::routed_call::Routed;
 use super::tool_result::ResultFacts;
+use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::TransportPlan;
 use crate::domain::record::CallOutcome;
@@ -16,25 +17,26 @@ use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::engine::request::CallRequest;
 use crate::telemetry::trace_context::TARGET;
 
-/// The method of the requests that spans are made of.
-const METHOD: Method = Method::CallTool;
-/// The maximum length of a tool's name and of a request's id in a span. Clients can send any of them.
+/// The maximum length of an item's name and of a request's id in a span. Clients can send any of them.
 const MAX_NAME: usize = 128;
 
 /// The span of a call, from its arrival to its answer.
 pub(crate) fn call(request: &CallRequest<'_>, meta: &CallMeta) -> Span {
-    let tool = request.name;
+    let (name, kind) = (request.name, request.kind);
+    let method = kind.used_by();
     let span = debug_span!(
         target: TARGET, "call",
-        otel.name = %format_args!("{METHOD} {tool:.MAX_NAME$}"),
+        otel.name = title(method, kind, name),
         otel.kind = "server",
         otel.status_code = Empty,
-        mcp.method.name = METHOD.as_str(),
+        mcp.method.name = method.as_str(),
         mcp.protocol.version = request.caller.version,
         jsonrpc.request.id = Empty,
         network.transport = Empty,
-        gen_ai.operation.name = "execute_tool",
-        gen_ai.tool.name = %format_args!("{tool:.MAX_NAME$}"),
+        gen_ai.operation.name = (kind == ItemKind::Tool).then_some("execute_tool"),
+        gen_ai.tool.name = (kind == ItemKind::Tool).then(|| cut(name)),
+        gen_ai.prompt.name = (kind == ItemKind::Prompt).then(|| cut(name)),
+        mcp.resource.uri = (!kind.has_name()).then(|| kind.shown(name)),
         hawsepipe.request_id = Empty,
         hawsepipe.outcome = Empty,
         error.type = Empty,
@@ -62,16 +64,19 @@ pub(crate) fn ended(request_id: &str, outcome: CallOutcome) {
 
 /// The span of the request to the server, which `facts` tells about.
 pub(crate) fn upstream(call: &Routed<'_>, facts: impl FnOnce() -> Option<ServerFacts>) -> Span {
-    let (upstream, tool) = (&call.facts.upstream, &call.facts.tool);
+    let (upstream, name, kind) = (&call.facts.upstream, &*call.facts.tool, call.facts.kind);
+    let method = kind.used_by();
     let span = debug_span!(
         target: TARGET, "upstream",
-        otel.name = %format_args!("{METHOD} {tool:.MAX_NAME$}"),
+        otel.name = title(method, kind, name),
         otel.kind = "client",
         otel.status_code = Empty,
-        mcp.method.name = METHOD.as_str(),
+        mcp.method.name = method.as_str(),
         mcp.protocol.version = Empty,
-        gen_ai.operation.name = "execute_tool",
-        gen_ai.tool.name = %format_args!("{tool:.MAX_NAME$}"),
+        gen_ai.operation.name = (kind == ItemKind::Tool).then_some("execute_tool"),
+        gen_ai.tool.name = (kind == ItemKind::Tool).then(|| cut(name)),
+        gen_ai.prompt.name = (kind == ItemKind::Prompt).then(|| cut(name)),
+        mcp.resource.uri = (!kind.has_name()).then(|| kind.shown(name)),
         network.transport = transport(&call.plan().transport),
         hawsepipe.upstream = upstream,
         rpc.response.status_code = Empty,
@@ -83,6 +88,15 @@ pub(crate) fn upstream(call: &Routed<'_>, facts: impl FnOnce() -> Option<ServerF
         span.record("mcp.protocol.version", facts.version);
     }
     span
+}
+
+/// Returns the name of a span: the method and, where there are few of them, the name of the item.
+fn title(method: Method, kind: ItemKind, name: &str) -> String {
+    if kind.has_name() { format!("{method} {name:.MAX_NAME$}") } else { method.to_string() }
+}
+
+fn cut(name: &str) -> String {
+    name.chars().take(MAX_NAME).collect()
 }
 
 fn transport(plan: &TransportPlan) -> Option<&'static str> {

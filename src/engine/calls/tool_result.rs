@@ -49,13 +49,50 @@ impl ResultFacts {
     }
 }
 
-/// Adds `resultType: complete` to a result. MCP 2026-07-28 requires the member in every result, but results of legacy
-/// servers and of the gateway itself do not have it.
-pub(crate) fn complete(result: &mut Box<RawValue>) {
-    let Some(rest) = result.get().strip_prefix('{').map(str::trim_start) else { return };
-    let comma = if rest.starts_with('}') { "" } else { "," };
-    if let Ok(with) = RawValue::from_string(format!(r#"{{"resultType":"complete"{comma}{rest}"#)) {
-        *result = with;
+/// Whether a result says for how long and by whom it may be cached.
+pub(crate) fn says_caching(result: &RawValue) -> bool {
+    let Some(members) = Skim::from(result).members() else { return false };
+    let (mut ttl, mut scope) = (0, 0);
+    for (name, _) in members {
+        match name.as_deref() {
+            Some("ttlMs") => ttl += 1,
+            Some("cacheScope") => scope += 1,
+            _ => {}
+        }
+    }
+    (ttl, scope) == (1, 1)
+}
+
+/// Sets members of a result to these values, which are JSON. Everything else keeps its bytes, and is not parsed, because
+/// results can be large. If the result has a member twice, both get the value. A result that is not an object stays as it
+/// is.
+pub(crate) fn set_members(result: &mut Box<RawValue>, members: &[(&str, &str)]) {
+    let Some(known) = Skim::from(&**result).members().filter(|_| !members.is_empty()) else { return };
+    let text = result.get();
+    let (mut new, mut is_set, mut copied) = (String::new(), vec![false; members.len()], 0);
+    let mut rest = String::new();
+    for (name, value) in known {
+        let Some(place) = members.iter().position(|(member, _)| name.as_deref() == Some(*member)) else { continue };
+        let at = value.get().as_ptr() as usize - text.as_ptr() as usize;
+        rest.push_str(&text[copied..at]);
+        rest.push_str(members[place].1);
+        (is_set[place], copied) = (true, at + value.get().len());
+    }
+    rest.push_str(&text[copied..]);
+    let Some(rest) = rest.trim_start().strip_prefix('{').map(str::trim_start) else { return };
+    new.push('{');
+    for ((member, value), _) in members.iter().zip(is_set).filter(|(_, is_set)| !is_set) {
+        if new.len() > 1 {
+            new.push(',');
+        }
+        new.push_str(&format!("\"{member}\":{value}"));
+    }
+    if new.len() > 1 && !rest.starts_with('}') {
+        new.push(',');
+    }
+    new.push_str(rest);
+    if let Ok(new) = RawValue::from_string(new) {
+        *result = new;
     }
 }
 
@@ -104,6 +141,36 @@ mod tests {
             ("[]", [false, false, true, false]),
         ] {
             assert_eq!(facts(result), expected, "{result}");
+        }
+    }
+
+    #[test]
+    fn members_are_set_and_everything_else_keeps_its_bytes() {
+        for (result, expected) in [
+            ("{}", r#"{"ttlMs":0,"cacheScope":"private"}"#),
+            (r#" { "n": 1.0 } "#, r#"{"ttlMs":0,"cacheScope":"private","n": 1.0 }"#),
+            (r#"{"ttlMs": 9e9 ,"x":[{"ttlMs":1}]}"#, r#"{"cacheScope":"private","ttlMs": 0 ,"x":[{"ttlMs":1}]}"#),
+            (
+                r#"{"a":"\ud800","cacheSc\u006fpe":"public","ttlMs":1,"\ud800":2,"ttlMs":{"a":[]}}"#,
+                r#"{"a":"\ud800","cacheSc\u006fpe":"private","ttlMs":0,"\ud800":2,"ttlMs":0}"#,
+            ),
+            ("[]", "[]"),
+        ] {
+            let mut changed = RawValue::from_string(result.trim().into()).unwrap();
+            set_members(&mut changed, &[("ttlMs", "0"), ("cacheScope", r#""private""#)]);
+            assert_eq!(changed.get(), expected);
+        }
+    }
+
+    #[test]
+    fn a_result_says_how_it_may_be_cached_if_it_says_so_once() {
+        for (result, says) in [
+            (r#"{"ttlMs":1,"cacheScope":"public"}"#, true),
+            (r#"{"ttlMs":1,"cacheScope":"public","ttlMs":2}"#, false),
+            (r#"{"ttlMs":1,"contents":[{"cacheScope":"public"}]}"#, false),
+            ("[]", false),
+        ] {
+            assert_eq!(says_caching(&RawValue::from_string(result.into()).unwrap()), says, "{result}");
         }
     }
 

@@ -7,25 +7,30 @@ use serde_json::{Map, Value};
 use super::content::Content;
 use super::routed_call::Routed;
 use crate::config::variables::{self, Variables};
-use crate::domain::method::Method;
+use crate::domain::item::ItemKind;
 use crate::domain::plugin::ContentType;
 use crate::engine::plan::link::LinkedEntry;
 
-/// The input of a `when` expression: a call, and its current arguments.
+/// The input of a `when` expression: a call, and its current content in the request phase.
 pub(crate) struct WhenInput<'a> {
     call: &'a Routed<'a>,
-    /// The name of the tool on the endpoint for all upstreams, whichever endpoint the client uses, so that a condition
-    /// holds for the same calls on each. A tool that has no name there gets the one with its upstream's prefix.
+    /// The name of the item on the endpoint for all upstreams, whichever endpoint the client uses, so that a condition
+    /// holds for the same calls on each. A tool or prompt that has no name there gets the one with its upstream's prefix.
+    /// Of a resource, its URI.
     name: Cow<'a, str>,
-    arguments: &'a str,
+    content: &'a str,
 }
 
 impl Routed<'_> {
-    /// Returns the input of `when` expressions for this call with these arguments.
-    pub(crate) fn when<'a>(&'a self, arguments: &'a str) -> WhenInput<'a> {
+    /// Returns the input of `when` expressions for this call with this content of the request phase.
+    pub(crate) fn when<'a>(&'a self, content: &'a str) -> WhenInput<'a> {
         let prefixed = || format!("{}__{}", self.plan().key.name, self.route.own);
-        let name = self.route.public.as_deref().map_or_else(|| Cow::Owned(prefixed()), Cow::Borrowed);
-        WhenInput { call: self, name, arguments }
+        let name = match self.route.public.as_deref() {
+            Some(public) => Cow::Borrowed(public),
+            None if self.request.kind.has_name() => Cow::Owned(prefixed()),
+            None => Cow::Borrowed(&*self.route.own),
+        };
+        WhenInput { call: self, name, content }
     }
 }
 
@@ -35,7 +40,7 @@ impl WhenInput<'_> {
     pub(crate) fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool {
         let Some(when) = &entry.when else { return true };
         let uses = when.uses();
-        let seen = uses.content.then(|| content.shown(entry.plan.view, entry.rules.role));
+        let seen = uses.content.then(|| content.shown(self.call.request.kind, entry.plan.view, entry.rules.role));
         let variables = Variables {
             call: uses.call.then(|| self.call(uses.arguments)),
             tool: uses.tool.then(|| self.tool()),
@@ -53,12 +58,21 @@ impl WhenInput<'_> {
     fn call(&self, with_arguments: bool) -> variables::CallVariable<'_> {
         let (request, meta) = (self.call.request, self.call.meta);
         variables::CallVariable {
-            method: Method::CallTool.as_str(),
+            method: self.call.request.kind.used_by().as_str(),
             name: &self.name,
-            arguments: if with_arguments { read(self.arguments) } else { Value::Null },
+            arguments: if with_arguments { self.read_arguments() } else { Value::Null },
             user_query: meta.user_query.as_deref().unwrap_or_default(),
             max_tokens: meta.max_tokens.map_or(0, i64::from),
             session: &request.caller.session,
+        }
+    }
+
+    /// Parses the arguments. Of a prompt, they are a part of the content; a resource has none.
+    fn read_arguments(&self) -> Value {
+        let content = read(self.content);
+        match self.call.request.kind {
+            ItemKind::Tool => content,
+            _ => content.get("arguments").cloned().unwrap_or_else(|| Value::Object(Map::new())),
         }
     }
 

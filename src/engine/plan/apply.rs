@@ -157,7 +157,7 @@ impl Engine {
         let _one_at_a_time = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let previous = self.snapshot.load_full();
         let next = build(&previous);
-        let changed = next.list_revision != previous.list_revision;
+        let changed = next.list_revisions != previous.list_revisions;
         self.snapshot.store(Arc::new(next));
         if changed {
             self.lists.send_replace(());

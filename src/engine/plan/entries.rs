@@ -7,7 +7,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde_json::value::RawValue;
 
 use crate::config::expr::Expression;
-use crate::domain::method::Method;
+use crate::domain::item::ItemKind;
 use crate::domain::plan::{ChainPlan, EntryPlan, UpstreamPlan};
 use crate::domain::plugin::{Failure, FailurePolicy, Mode};
 use crate::domain::ports::LinkedPlugin;
@@ -79,19 +79,19 @@ impl LinkedChain {
         in_reach && (scope.all || self.upstream_names.names(&upstream.key.name) || labelled())
     }
 
-    /// Whether the chain selects calls of `method` to this tool of this upstream.
-    pub(crate) fn selects(&self, method: Method, upstream: &UpstreamPlan, tool: &str) -> bool {
-        self.covers(upstream)
-            && self.plan.methods.contains(&method)
-            && self.include.admits(tool)
-            && !self.exclude.names(tool)
+    /// Whether the chain selects requests that use this item of this upstream. Its globs over the names of tools say
+    /// nothing of other items.
+    pub(crate) fn selects(&self, upstream: &UpstreamPlan, kind: ItemKind, name: &str) -> bool {
+        let admits = || kind != ItemKind::Tool || self.include.admits(name) && !self.exclude.names(name);
+        self.covers(upstream) && self.plan.methods.contains(&kind.used_by()) && admits()
     }
 }
 
 impl LinkedEntry {
-    /// Whether the filter in the plugin's own manifest admits this tool of this upstream.
-    pub(crate) fn admits(&self, upstream: &str, tool: &str) -> bool {
-        self.filter_upstreams.admits(upstream) && self.filter_tools.admits(tool)
+    /// Whether the filter in the plugin's own manifest admits this item of this upstream. Its globs over the names of
+    /// tools say nothing of other items.
+    pub(crate) fn admits(&self, upstream: &str, kind: ItemKind, name: &str) -> bool {
+        self.filter_upstreams.admits(upstream) && (kind != ItemKind::Tool || self.filter_tools.admits(name))
     }
 
     /// Whether the entry affects calls: it is enabled and not a shadow.

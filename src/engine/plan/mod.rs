@@ -6,5 +6,7 @@ pub(crate) mod entries;
 pub(crate) mod form;
 pub(crate) mod forms;
 pub(crate) mod link;
+mod list_problems;
 pub(crate) mod schema;
 pub(crate) mod snapshot;
+mod templates;

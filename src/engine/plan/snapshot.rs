@@ -1,36 +1,37 @@
 //! Snapshots. Each is a linked plan with the routes that result from the tool lists of one moment.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::changed_tools::{misfits, unknown_overrides};
-use super::link::{Linked, LinkedChain, LinkedEntry, LinkedUpstream};
+use super::changed_tools::misfits;
+use super::link::{Linked, LinkedChain, LinkedEntry};
+use super::list_problems::list_problems;
 use super::schema::Arguments;
+use super::templates::{Fit, Templates};
 use crate::config::compile::implicit;
 use crate::config::input::Inputs;
 use crate::domain::digest::revision;
-use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::item::{Item, ItemKind};
 use crate::domain::mirror::{Mirrored, marks};
-use crate::domain::plan::{FORMAT_VERSION, Plan, PrefixMode, Refusal};
+use crate::domain::plan::{FORMAT_VERSION, Plan, Refusal};
 use crate::domain::plugin::{Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::{Offer, Route, Routes};
-use crate::domain::seen::{MAX_BYTES, MAX_OF_NAMESPACE, MAX_OF_ONE, MAX_SEEN, SeenNames};
 use crate::engine::state::EngineState;
-use crate::engine::upstreams::state::Catalogue;
 
 /// The immutable state that a call runs on: a linked plan and the tool lists of one moment.
 pub struct Snapshot {
     pub(crate) linked: Arc<Linked>,
     pub(crate) routes: Routes,
     /// The items, indexed by [`Route::index`].
-    pub(crate) items: Vec<LinkedItem>,
+    pub(crate) items: Vec<Arc<LinkedItem>>,
+    /// The templates of resources that the upstreams list.
+    pub(crate) templates: Templates,
     /// Problems with the plan, with linking it, and with the tool lists.
     pub(crate) problems: Vec<Problem>,
-    /// Digest of the items as clients see them. Cursors of lists contain it.
-    pub(crate) list_revision: String,
+    /// Digests of the items of each kind as clients see them. Cursors contain them.
+    pub(crate) list_revisions: ListRevisions,
     /// Problems with the plan and with linking it, kept for building the next snapshot.
     plan_problems: Vec<Problem>,
 }
@@ -46,6 +47,24 @@ pub(crate) struct LinkedItem {
     pub(crate) mirrored: Arc<[Mirrored]>,
     pub(crate) request: Vec<Selected>,
     pub(crate) response: Vec<Selected>,
+}
+
+/// What a snapshot knows about the item that a request names.
+pub(crate) enum Lookup {
+    /// The item is known, or may be there.
+    Found(Found),
+    /// The templates of these two upstreams, at least, fit the URI.
+    Ambiguous(usize, usize),
+    /// No upstream has the item.
+    Unknown,
+}
+
+/// An item that a request uses, and the data that the request needs.
+pub(crate) struct Found {
+    pub(crate) route: Arc<Route>,
+    pub(crate) item: Arc<LinkedItem>,
+    /// Whether an upstream's list names the item. Otherwise it is a resource that an upstream may have.
+    pub(crate) is_listed: bool,
 }
 
 /// A chain that selects the tool.
@@ -78,8 +97,9 @@ impl Snapshot {
             linked: Arc::new(linked),
             routes: Routes::default(),
             items: Vec::new(),
+            templates: Templates::default(),
             problems: Vec::new(),
-            list_revision: String::new(),
+            list_revisions: ListRevisions::default(),
             plan_problems: Vec::new(),
         }
     }
@@ -105,24 +125,28 @@ impl Snapshot {
                 };
                 let is_offered =
                     |item: &&Item| if item.kind == ItemKind::Tool { offered(&item.name) } else { plan.enabled };
-                let items = list.iter().flat_map(|list| &list.items).filter(is_offered).collect();
+                let items = list.iter().flat_map(|list| list.items()).filter(is_offered).collect();
                 let ever_seen = seen.of(&plan.key).unwrap_or(&none);
                 Offer { upstream: &plan.key.name, items, overrides: &plan.overrides, ever_seen }
             })
             .collect();
         let routes = Routes::build(linked.plan.gateway.prefix, &offers);
         drop(offers);
-        let items: Vec<_> = routes.all().iter().map(|route| LinkedItem::new(&linked, route, previous)).collect();
+        let items = link_items(&linked, &routes, previous);
+        let list_revisions = ListRevisions(ItemKind::ALL.map(|kind| {
+            let routes = routes.all().iter().filter(|route| route.item.kind == kind);
+            revision(&routes.map(|r| (&r.public, &r.own, r.own_definition.get())).collect::<Vec<_>>())
+        }));
+        let templates = Templates::of(routes.all(), &previous.templates);
         let mut problems = plan_problems.clone();
-        problems.extend(unnamed(&linked, &routes));
-        problems.extend(no_room_for_names(&linked, &lists, &seen));
-        problems.extend(unknown_overrides(&linked, &lists, &seen));
+        problems.extend(list_problems(&linked, &lists, &seen, &routes, &templates, state));
         problems.extend(misfits(&linked, &routes, |route| items[route.index].sent.as_deref()));
-        problems.extend(left_out(&linked, &lists));
-        let listed: Vec<_> =
-            routes.all().iter().map(|r| (r.item.kind, &r.public, &r.own, r.own_definition.get())).collect();
-        let list_revision = revision(&listed);
-        Self { linked, routes, items, problems, list_revision, plan_problems }
+        Self { linked, routes, items, templates, problems, list_revisions, plan_problems }
+    }
+
+    /// The digests of the lists.
+    pub fn list_revisions(&self) -> &ListRevisions {
+        &self.list_revisions
     }
 
     /// Rebuilds the snapshot with the current tool lists.
@@ -140,9 +164,43 @@ impl Snapshot {
         &self.problems
     }
 
+    /// Returns the resource that no list names but a template fits.
+    pub(crate) fn fitting(&self, uri: &str) -> Lookup {
+        match self.templates.find(uri) {
+            Fit::None => Lookup::Unknown,
+            Fit::One(upstream) => self.unlisted(upstream, uri),
+            Fit::Several(first, second) => Lookup::Ambiguous(first, second),
+        }
+    }
+
+    /// Returns a resource of the upstream with this index that its list does not name. It is unknown if the upstream is
+    /// disabled, or if the URI is not valid.
+    pub(crate) fn unlisted(&self, upstream: usize, uri: &str) -> Lookup {
+        let is_enabled = self.linked.upstreams.get(upstream).is_some_and(|upstream| upstream.target.plan.enabled);
+        let Some(route) = Route::unlisted(upstream, uri).filter(|_| is_enabled) else { return Lookup::Unknown };
+        let item = Arc::new(LinkedItem::new(&self.linked, &route, self));
+        Lookup::Found(Found { route: Arc::new(route), item, is_listed: false })
+    }
+
     /// Returns the index of the upstream with this name.
     pub(crate) fn upstream(&self, name: &str) -> Option<usize> {
         self.linked.upstreams.iter().position(|u| u.target.plan.key.name == name)
+    }
+}
+
+/// Digests of the lists of a snapshot, in the order of [`ItemKind::ALL`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListRevisions([String; ItemKind::ALL.len()]);
+
+impl ListRevisions {
+    /// Returns the digest of the list of this kind.
+    pub(crate) fn of(&self, kind: ItemKind) -> &str {
+        &self.0[kind as usize]
+    }
+
+    /// Returns the kinds of items whose lists differ from those of `other`.
+    pub fn changed_since(&self, other: &Self) -> impl Iterator<Item = ItemKind> {
+        ItemKind::ALL.into_iter().filter(move |kind| self.of(*kind) != other.of(*kind))
     }
 }
 
@@ -161,14 +219,14 @@ impl LinkedItem {
         self.response.iter().any(Selected::guards)
     }
 
-    /// Whether a `when` in the tool's response chains refers to the arguments that were sent.
+    /// Whether a `when` in the item's response chains refers to the arguments that were sent.
     pub(crate) fn recalls_arguments(&self) -> bool {
         let mut entries = self.response.iter().flat_map(|selected| &selected.chain.entries);
         entries.any(|entry| entry.when.as_ref().is_some_and(|when| when.uses().arguments))
     }
 
-    /// Whether anything inspects the arguments of the tool's calls: a chain of either phase, the schema check, or the
-    /// comparison with the headers that repeat them.
+    /// Whether anything inspects the content of requests that use the item: a chain of either phase, the schema check,
+    /// or the comparison with the headers that repeat arguments.
     pub(crate) fn reads_arguments(&self) -> bool {
         let is_guarded = !self.request.is_empty() || !self.response.is_empty();
         is_guarded || self.arguments.are_checked() || self.sent.is_some() || !self.mirrored.is_empty()
@@ -179,9 +237,10 @@ impl LinkedItem {
         let select = |phase: Phase| {
             let chains = linked.chains.iter().filter(|chain| chain.plan.phase == phase);
             chains
-                .filter(|chain| chain.selects(route.item.kind.used_by(), upstream, &route.item.name))
+                .filter(|chain| chain.selects(upstream, route.item.kind, &route.item.name))
                 .map(|chain| {
-                    let admits = |entry: &Arc<LinkedEntry>| entry.admits(&upstream.key.name, &route.item.name);
+                    let name = &route.item.name;
+                    let admits = |entry: &Arc<LinkedEntry>| entry.admits(&upstream.key.name, route.item.kind, name);
                     Selected { filter_admits: chain.entries.iter().map(admits).collect(), chain: Arc::clone(chain) }
                 })
                 .collect()
@@ -201,49 +260,16 @@ impl LinkedItem {
     }
 }
 
-fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
-    let problem = |unnamed: &crate::domain::route::Unnamed| {
-        let object = ObjectId::new(Kind::MCPUpstream, linked.upstreams[unnamed.upstream].target.plan.key.clone());
-        let message = format!("{} {}: {}", unnamed.kind, unnamed.name, unnamed.message);
-        Problem::error(Reason::ToolNameConflict, object, "spec.tools.overrides", message)
+/// Links the item of each route. Chains select all prompts of an upstream or none, and all its resources, so what is linked
+/// for one is shared by the others.
+fn link_items(linked: &Linked, routes: &Routes, previous: &Snapshot) -> Vec<Arc<LinkedItem>> {
+    let mut shared: HashMap<(usize, ItemKind), Arc<LinkedItem>> = HashMap::new();
+    let link = |route: &Arc<Route>| {
+        let new = || Arc::new(LinkedItem::new(linked, route, previous));
+        if route.item.kind == ItemKind::Tool {
+            return new();
+        }
+        Arc::clone(shared.entry((route.upstream, route.item.kind)).or_insert_with(new))
     };
-    routes.unnamed.iter().map(problem).collect()
-}
-
-/// Returns warnings about tools that are not offered: their server is at fault, not what is written about it.
-fn left_out(linked: &Linked, lists: &[Option<Arc<Catalogue>>]) -> Vec<Problem> {
-    let of_one = |(upstream, list): (&LinkedUpstream, &Option<Arc<Catalogue>>)| {
-        let object = ObjectId::new(Kind::MCPUpstream, upstream.target.plan.key.clone());
-        let said = list.iter().flat_map(|list| &list.left_out);
-        said.map(|said| Problem::warning(Reason::InvalidTool, object.clone(), "", said)).collect::<Vec<_>>()
-    };
-    linked.upstreams.iter().zip(lists).flat_map(of_one).collect()
-}
-
-/// Warns about upstreams whose tools have a prefix because there is no room to store more tool names.
-fn no_room_for_names(linked: &Linked, lists: &[Option<Arc<Catalogue>>], seen: &SeenNames) -> Vec<Problem> {
-    if linked.plan.gateway.prefix != PrefixMode::OnConflict {
-        return Vec::new();
-    }
-    let unseen = linked.upstreams.iter().zip(lists).filter_map(|(upstream, list)| {
-        let key = &upstream.target.plan.key;
-        let seen = |name: &str| seen.of(key).is_some_and(|seen| seen.contains(name));
-        let count = list.iter().flat_map(|list| list.tools()).filter(|(tool, _)| !seen(&tool.name)).count();
-        (count > 0).then(|| {
-            let message = format!(
-                "{count} of its tools always have the prefix {}__: as many names of tools were seen as are kept, which \
-                 are {MAX_OF_ONE} of one upstream, {MAX_OF_NAMESPACE} of one namespace and {MAX_SEEN} of all, in {} KiB. \
-                 Set prefix: Always",
-                key.name,
-                MAX_BYTES >> 10
-            );
-            Problem::warning(
-                Reason::ToolNameConflict,
-                ObjectId::new(Kind::MCPUpstream, key.clone()),
-                "spec.tools",
-                message,
-            )
-        })
-    });
-    unseen.collect()
+    routes.all().iter().map(link).collect()
 }

@@ -59,6 +59,8 @@ async fn a_modern_server_says_by_a_string_what_its_result_is() {
         server_name: None,
         server_version: None,
         has_tools: true,
+        has_prompts: false,
+        has_resources: false,
     };
     server.probes.lock().unwrap().push_back(Ok(Probed::Up(facts)));
     *server.answers.lock().unwrap() = Ok(Answer::Result(raw(r#"{"content":[],"resultType":{"kind":"complete"}}"#)));

@@ -4,6 +4,7 @@ use super::*;
 use crate::config::input::{InputValue, NamedInput};
 use crate::domain::item::ItemKind;
 use crate::domain::ports::Loading;
+use crate::engine::plan::snapshot::Lookup;
 
 /// A gateway whose only chain, in the response phase, runs the plugin `c0` with the script `put old`. Calls are
 /// answered with `old`.
@@ -94,7 +95,7 @@ async fn a_first_form_that_cannot_be_loaded_fails_closed() {
     let engine = engine(Server::default());
     engine.plugins.cannot_load("absent");
     apply(&engine, &inputs).await;
-    let _ = engine.list_tools(Endpoint::All, None).await;
+    let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
     let value = call(&engine, "{}").await;
     assert_eq!(value["result"]["_meta"]["hawsepipe.dev/refused"]["reason"], "NotLoaded", "{value}");
     assert!(sent(&engine).is_empty());
@@ -162,8 +163,8 @@ async fn a_call_on_a_plan_that_was_just_replaced_does_not_wait_for_its_guards() 
     write(&mut inputs, "put new");
     apply(&engine, &inputs).await;
     assert!(engine.plugins.kept.lock().unwrap().values().eq(["put new"]));
-    let route = Endpoint::All.route(&before, ItemKind::Tool, "up__read").unwrap();
-    let waited = tokio::time::timeout(Duration::from_secs(20), engine.waited_for_guards(&before, route)).await;
+    let Lookup::Found(found) = Endpoint::All.find(&before, ItemKind::Tool, "up__read") else { panic!("unknown") };
+    let waited = tokio::time::timeout(Duration::from_secs(20), engine.waited_for_guards(&before, &found)).await;
     assert_eq!(waited, Ok(false), "its worker is started for the call");
 }
 
@@ -177,7 +178,7 @@ async fn a_kept_form_whose_code_was_changed_stands_in_for_nobody() {
     assert!(changed.kept_forms().is_empty());
     changed.plugins.cannot_load("put old");
     apply(&changed, &inputs).await;
-    let _ = changed.list_tools(Endpoint::All, None).await;
+    let _ = changed.list(Endpoint::All, ItemKind::Tool, None).await;
     assert!(said(&changed).await.contains("NotLoaded"));
 }
 
@@ -280,7 +281,7 @@ async fn what_an_earlier_process_had_loaded_stands_in_after_a_restart() {
     write(&mut inputs, "put new");
     let after = restarted();
     apply(&after, &inputs).await;
-    let _ = after.list_tools(Endpoint::All, None).await;
+    let _ = after.list(Endpoint::All, ItemKind::Tool, None).await;
     assert_eq!((said(&after).await.as_str(), ran(&after)), ("old", digest("put old")[..12].to_owned()));
     assert_eq!(serde_json::to_string(&after.kept_forms()).unwrap(), kept, "it is kept on");
     let mut changes = after.forms_changed();
@@ -295,6 +296,6 @@ async fn what_an_earlier_process_had_loaded_stands_in_after_a_restart() {
     assert!(after.kept_forms().is_empty());
     inputs.plugins.push(plugin);
     apply(&after, &inputs).await;
-    let _ = after.list_tools(Endpoint::All, None).await;
+    let _ = after.list(Endpoint::All, ItemKind::Tool, None).await;
     assert!(said(&after).await.contains("NotLoaded"));
 }

@@ -1,6 +1,7 @@
 //! Limits on calls.
 
 use super::*;
+use crate::domain::item::ItemKind;
 
 fn error(value: &Value) -> (i64, &str, Option<u64>) {
     let error = &value["error"];
@@ -167,7 +168,8 @@ async fn a_tool_that_is_not_there_is_invalid_params() {
             caller: &caller,
             rpc_id: None,
             name,
-            arguments,
+            kind: ItemKind::Tool,
+            input: arguments,
             meta,
             round: InputRound::default(),
             wants_progress,

@@ -4,7 +4,9 @@ mod bytes;
 mod callbacks;
 mod doubled;
 mod forms;
+mod items;
 mod limits;
+mod lists;
 mod malformed;
 mod names;
 mod outcomes;
@@ -38,6 +40,7 @@ use crate::config::input::{ChainInput, Inputs, PluginInput, SourceInput};
 use crate::domain::budget::{ByteBudget, Category};
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::ids::ObjectKey;
+use crate::domain::item::ItemKind;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Output, Phase, Ran, Role};
 use crate::domain::ports::{
@@ -186,7 +189,7 @@ fn engine_within(server: Server, budget: Arc<ByteBudget>) -> Gateway {
 async fn start_with(inputs: &Inputs, server: Server) -> Gateway {
     let engine = engine(server);
     apply(&engine, inputs).await;
-    let _ = engine.list_tools(Endpoint::All, None).await;
+    let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
     engine
 }
 
@@ -216,7 +219,8 @@ async fn call_as(engine: &Gateway, caller: &Caller, arguments: &str, meta: Optio
         caller,
         rpc_id: None,
         name: "up__read",
-        arguments: Some(&arguments),
+        kind: ItemKind::Tool,
+        input: Some(&arguments),
         meta: meta.as_deref(),
         round: InputRound::default(),
         wants_progress: true,

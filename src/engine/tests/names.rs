@@ -28,7 +28,8 @@ async fn an_outage_frees_no_name() {
     let engine = start(&two_upstreams()).await;
     until(|| names(&engine) == ["read", "second__read"]).await;
     *engine.server.tools.lock().unwrap() = "[]".into();
-    *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ListChanged(ObjectKey::new("default", "up")));
+    *engine.server.event.lock().unwrap() =
+        Some(UpstreamEvent::ListChanged(ObjectKey::new("default", "up"), ItemKind::Tool));
     engine.server.told.notify_one();
     until(|| names(&engine) == ["second__read"]).await;
 }

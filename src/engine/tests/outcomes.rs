@@ -1,6 +1,7 @@
 //! The effect of a plugin's answer on a call, at each place of a chain, in both phases.
 
 use super::*;
+use crate::domain::item::ItemKind;
 
 #[tokio::test]
 async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_found_no_room() {
@@ -12,7 +13,7 @@ async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_
         let budget = Arc::new(ByteBudget::new(1 << 20));
         let engine = engine_within(Server::default(), Arc::clone(&budget));
         apply(&engine, &inputs).await;
-        let _ = engine.list_tools(Endpoint::All, None).await;
+        let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
         let text = "x".repeat(400 << 10);
         let answer = json!({"content": [{"type": "text", "text": text}]}).to_string();
         *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(&answer)));
@@ -25,7 +26,8 @@ async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_
             caller: &caller,
             rpc_id: None,
             name: "up__read",
-            arguments: None,
+            kind: ItemKind::Tool,
+            input: None,
             meta: None,
             round: InputRound::default(),
             wants_progress: false,
@@ -52,7 +54,7 @@ async fn copies_for_plugins_beside_the_call_are_bounded_in_bytes() {
     let budget = Arc::new(ByteBudget::new(1 << 20));
     let engine = engine_within(Server::default(), Arc::clone(&budget));
     apply(&engine, &inputs).await;
-    let _ = engine.list_tools(Endpoint::All, None).await;
+    let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
     for (size, outcome) in [(100 << 10, "ran"), (200 << 10, "failed(PoolExhausted)")] {
         let answer = json!({"content": [{"type": "text", "text": "x".repeat(size)}]}).to_string();
         *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(&answer)));
@@ -231,7 +233,8 @@ async fn a_when_holds_for_the_same_tool_on_every_endpoint() {
             caller: &caller,
             rpc_id: None,
             name,
-            arguments: None,
+            kind: ItemKind::Tool,
+            input: None,
             meta: None,
             round: InputRound::default(),
             wants_progress: false,

@@ -1,6 +1,7 @@
 //! Traces, records and metrics are consistent.
 
 use super::*;
+use crate::domain::item::ItemKind;
 
 /// Returns the value of the counter of executions with this status and reason.
 fn counted(engine: &Gateway, status: &str, reason: &str) -> usize {
@@ -162,7 +163,7 @@ async fn a_trace_is_left_out_where_there_is_no_room_for_it() {
     let budget = Arc::new(ByteBudget::new(1 << 20));
     let engine = engine_within(Server::default(), Arc::clone(&budget));
     apply(&engine, &inputs).await;
-    let _ = engine.list_tools(Endpoint::All, None).await;
+    let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
     assert_eq!(traced(&engine, "{}").await.1.len(), 20);
     let others = budget.reservation(Category::Answer);
     others.resize(600 << 10).unwrap();

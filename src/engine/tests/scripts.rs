@@ -8,6 +8,8 @@ use async_trait::async_trait;
 pub(super) struct Scripts {
     /// The executions so far, as `name <- content`.
     pub(super) ran: Mutex<Vec<String>>,
+    /// The methods of the requests that were run.
+    pub(super) methods: Mutex<Vec<String>>,
     /// Lets one `wait` continue.
     pub(super) go: Notify,
     /// Whether no worker can be started.
@@ -119,6 +121,7 @@ impl RunPlugin for Scripts {
     async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, _: Duration, host: &dyn Host) -> Ran {
         let content = input.raw_content.unwrap_or_default();
         self.ran.lock().unwrap().push(format!("{} <- {content}", plugin.plan.key.name));
+        self.methods.lock().unwrap().push(input.metadata.method.to_owned());
         let config = input.metadata.config.map(|config| format!("put {}", config.get()));
         let script = config.filter(|_| plugin.code.starts_with("config"));
         let output = self.answer(script.as_deref().unwrap_or(&plugin.code), content, host).await;

@@ -1,7 +1,7 @@
 //! A fake server whose answers a test sets.
 
 use async_trait::async_trait;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,12 +12,19 @@ use tokio::sync::Notify;
 use crate::config::compile::tests::raw;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::ports::{CallUpstream, ToClient};
+use crate::domain::raw::RawObject;
 use crate::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 
 /// One server that acts as every upstream.
 pub(super) struct Server {
     pub(super) tools: Mutex<String>,
+    /// The items of some upstreams, by name. All others have `tools`.
+    pub(super) own: Mutex<HashMap<String, String>>,
+    /// Kinds whose lists cannot be read, with the error; `None` if they take forever.
+    pub(super) unlisted: Mutex<HashMap<ItemKind, Option<UpstreamError>>>,
+    /// The kinds of the lists that were asked for.
+    pub(super) listed: Mutex<Vec<ItemKind>>,
     pub(super) answers: Mutex<Result<Answer, UpstreamError>>,
     /// The failures of the next calls, before `answers` counts.
     pub(super) failures: Mutex<VecDeque<UpstreamError>>,
@@ -43,6 +50,9 @@ impl Default for Server {
         let tools = r#"[{"name":"read","inputSchema":{"type":"object","properties":{"n":{"type":"number"}}}}]"#;
         Self {
             tools: Mutex::new(tools.into()),
+            own: Mutex::default(),
+            unlisted: Mutex::default(),
+            listed: Mutex::default(),
             answers: Mutex::new(Ok(Answer::Result(raw(r#"{"content":[{"type":"text","text":"hello"}]}"#)))),
             failures: Mutex::default(),
             sent: Mutex::default(),
@@ -56,6 +66,18 @@ impl Default for Server {
             told: Notify::new(),
             open: Mutex::default(),
         }
+    }
+}
+
+/// Returns the kind of an item by the members of its definition.
+fn kind(definition: &RawValue) -> ItemKind {
+    let object = RawObject::parse(definition.get()).unwrap();
+    let has = |member: &str| object.get(member).is_some();
+    match (has("arguments"), has("uri"), has("uriTemplate")) {
+        (true, ..) => ItemKind::Prompt,
+        (_, true, _) => ItemKind::Resource,
+        (.., true) => ItemKind::Template,
+        _ => ItemKind::Tool,
     }
 }
 
@@ -78,14 +100,31 @@ impl CallUpstream for Server {
             return probed;
         }
         let version = "2025-11-25".to_owned();
-        let facts = ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true };
+        let facts = ServerFacts {
+            era: Era::Legacy,
+            version,
+            server_name: None,
+            server_version: None,
+            has_tools: true,
+            has_prompts: true,
+            has_resources: true,
+        };
         Ok(Probed::Up(facts))
     }
 
-    async fn list(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
-        let tools: Vec<Box<RawValue>> = serde_json::from_str(&self.tools.lock().unwrap()).unwrap();
-        let items = tools.iter().map(|tool| Item::parse(ItemKind::Tool, tool).unwrap()).collect();
-        Ok(Listed { items, ..Listed::default() })
+    async fn list(&self, target: &Target, wanted: ItemKind, _: Duration) -> Result<Listed, UpstreamError> {
+        self.listed.lock().unwrap().push(wanted);
+        let faulty = self.unlisted.lock().unwrap().get(&wanted).cloned();
+        match faulty {
+            Some(Some(error)) => return Err(error),
+            Some(None) => std::future::pending::<()>().await,
+            None => {}
+        }
+        let own = self.own.lock().unwrap().get(&target.plan.key.name).cloned();
+        let all = own.unwrap_or_else(|| self.tools.lock().unwrap().clone());
+        let all: Vec<Box<RawValue>> = serde_json::from_str(&all).unwrap();
+        let of_kind = all.iter().filter(|item| kind(item) == wanted);
+        Ok(Listed { items: of_kind.map(|item| Item::parse(wanted, item).unwrap()).collect(), ..Listed::default() })
     }
 
     async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
@@ -93,8 +132,15 @@ impl CallUpstream for Server {
             return Err(UpstreamError::Connect("it was let go".into()));
         }
         let key = &target.plan.key;
-        let arguments = call.arguments.as_deref().map_or("-", RawValue::get).to_owned();
-        self.sent.lock().unwrap().push(format!("{}/{} {arguments}", key.name, call.tool));
+        let members = || {
+            let members = call.members.iter().map(|(name, value)| format!("{name:?}:{value}"));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+        };
+        let content = match call.kind {
+            ItemKind::Tool => call.arguments().map_or("-", RawValue::get).to_owned(),
+            _ => members(),
+        };
+        self.sent.lock().unwrap().push(format!("{}/{} {content}", key.name, call.name));
         client.progress(raw(r#"{"progress":1,"total":2.0,"message":"secret","_meta":{"x":1},"more":"secret"}"#));
         if *self.holds.lock().unwrap() {
             self.go.notified().await;

@@ -47,10 +47,10 @@ async fn an_upstream_is_kept_until_no_call_runs_on_it() {
 async fn a_noisy_server_is_asked_once_a_second_and_clients_hear_of_changes_only() {
     let engine = start(&bare()).await;
     *engine.server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
-    let mut lists = engine.tool_lists();
+    let mut lists = engine.lists();
     let mut heard = 0;
     while engine.server.probed.lock().unwrap().len() < 4 {
-        *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ListChanged(up()));
+        *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ListChanged(up(), ItemKind::Tool));
         engine.server.told.notify_one();
         tokio::time::sleep(Duration::from_millis(2)).await;
         if lists.has_changed().unwrap() {
@@ -73,7 +73,7 @@ async fn tools_that_are_left_out_are_problems_of_their_upstream() {
     let mut listed = crate::domain::item::Listed::default();
     listed.leave_out(ItemKind::Tool, "\"t\"", "its inputSchema is missing");
     let reservation = engine.budget().reservation(crate::domain::budget::Category::List);
-    engine.state.set_catalogue(&up(), listed, reservation).unwrap();
+    engine.state.set_list(&up(), ItemKind::Tool, listed, reservation).unwrap();
     engine.relist();
     let said: Vec<_> = engine.snapshot().problems().iter().map(ToString::to_string).collect();
     let expected = r#"MCPUpstream default/up: tool "t" is left out: its inputSchema is missing (InvalidTool)"#;
@@ -192,7 +192,7 @@ async fn a_server_that_is_busy_is_neither_failing_nor_asked_for_its_list() {
     *engine.server.probes.lock().unwrap() = [Ok(Probed::Busy), Ok(Probed::Busy)].into();
     *engine.server.tools.lock().unwrap() = r#"[{"name":"write"}]"#.into();
     for _ in 0..2 {
-        told(&engine, UpstreamEvent::ListChanged(up()));
+        told(&engine, UpstreamEvent::ListChanged(up(), ItemKind::Tool));
         let before = engine.server.probed.lock().unwrap().len();
         until(|| engine.server.probed.lock().unwrap().len() > before).await;
         until(|| engine.state.upstream(&up()).health.state == ConnectionState::Connected).await;
@@ -209,7 +209,7 @@ async fn an_upstream_that_is_forgotten_is_not_known_again_by_what_it_still_tells
     let engine = start(&inputs).await;
     inputs.upstreams.clear();
     apply(&engine, &inputs).await;
-    for event in [UpstreamEvent::ListChanged(up()), UpstreamEvent::Disconnected(up())] {
+    for event in [UpstreamEvent::ListChanged(up(), ItemKind::Tool), UpstreamEvent::Disconnected(up())] {
         told(&engine, event);
         until(|| engine.server.event.lock().unwrap().is_none()).await;
     }
@@ -218,7 +218,7 @@ async fn an_upstream_that_is_forgotten_is_not_known_again_by_what_it_still_tells
         .items
         .push(crate::domain::item::Item::parse(ItemKind::Tool, &raw(r#"{"name":"read","inputSchema":{}}"#)).unwrap());
     let reservation = engine.budget().reservation(crate::domain::budget::Category::List);
-    assert_eq!(engine.state.set_catalogue(&up(), listed, reservation), Ok(false), "a probe that ends late");
+    assert_eq!(engine.state.set_list(&up(), ItemKind::Tool, listed, reservation), Ok(false), "a probe that ends late");
     let known = engine.state.upstream(&up());
     assert!(!known.stale && known.catalogue.is_none() && !engine.state.knows(&up()));
     assert!(engine.state.seen.borrow().of(&up()).is_none());
@@ -228,12 +228,12 @@ async fn an_upstream_that_is_forgotten_is_not_known_again_by_what_it_still_tells
 async fn an_edit_of_an_upstream_announces_no_list_where_it_changes_none() {
     let mut inputs = bare();
     let engine = start(&inputs).await;
-    let mut lists = engine.tool_lists();
+    let mut lists = engine.lists();
     lists.mark_unchanged();
     inputs.upstreams[0].plan.health.timeout_ms = 2;
     apply(&engine, &inputs).await;
     until(|| engine.state.upstream(&up()).tried).await;
-    let _ = engine.list_tools(Endpoint::All, None).await;
+    let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
     assert!(!lists.has_changed().unwrap());
 }
 
@@ -249,14 +249,14 @@ async fn calls_of_one_out_of_routing_are_told_when_to_try_again() {
 #[tokio::test]
 async fn a_changed_list_is_read_again_and_announced() {
     let engine = start(&bare()).await;
-    let mut lists = engine.tool_lists();
+    let mut lists = engine.lists();
     lists.mark_unchanged();
     *engine.server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
-    *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ListChanged(up()));
+    *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ListChanged(up(), ItemKind::Tool));
     engine.server.told.notify_one();
     tokio::time::timeout(Duration::from_secs(5), lists.changed()).await.unwrap().unwrap();
-    let page = engine.list_tools(Endpoint::All, None).await.unwrap();
-    assert!(page.tools.get().contains("up__write"), "{}", page.tools);
+    let page = engine.list(Endpoint::All, ItemKind::Tool, None).await.unwrap();
+    assert!(page.items.get().contains("up__write"), "{}", page.items);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The tasks that probe upstreams.
+//! The tasks that probe upstreams and read their lists.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +20,16 @@ pub(crate) struct Probe {
     pub(crate) target: Target,
     pub(crate) wake: Arc<Notify>,
     pub(crate) task: JoinHandle<()>,
+    /// Wakes the task that reads other lists than that of tools.
+    pub(crate) wake_lists: Arc<Notify>,
+    pub(crate) lists: JoinHandle<()>,
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.lists.abort();
+    }
 }
 
 impl Probes {
@@ -34,8 +44,15 @@ impl Probes {
         }
     }
 
+    /// Wakes the task that reads the other lists of an upstream than that of its tools.
+    pub(crate) fn wake_lists(&self, upstream: &ObjectKey) {
+        if let Some(probe) = self.lock().get(upstream) {
+            probe.wake_lists.notify_one();
+        }
+    }
+
     pub(crate) fn stop(&self) {
-        self.lock().drain().for_each(|(_, probe)| probe.task.abort());
+        self.lock().clear();
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).take();
         events.iter().for_each(JoinHandle::abort);
     }

@@ -11,7 +11,7 @@ use super::probes::Probe;
 use crate::domain::budget::{Category, NoRoom};
 use crate::domain::health::ConnectionState;
 use crate::domain::ids::ObjectKey;
-use crate::domain::item::Listed;
+use crate::domain::item::{ItemKind, Listed};
 use crate::domain::plan::{TransportPlan, UpstreamPlan};
 use crate::domain::upstream::{FIRST_START, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
@@ -28,13 +28,7 @@ impl Engine {
     /// continue.
     pub(crate) fn end_old_probes(&self, linked: &Linked) {
         let wanted = probed(linked);
-        self.probes.lock().retain(|key, probe| {
-            let same = wanted.get(key).is_some_and(|target| *target == probe.target);
-            if !same {
-                probe.task.abort();
-            }
-            same
-        });
+        self.probes.lock().retain(|key, probe| wanted.get(key).is_some_and(|target| *target == probe.target));
     }
 
     /// Starts to probe the upstreams of this plan. Call [`Self::end_old_probes`] first.
@@ -45,7 +39,9 @@ impl Engine {
             running.entry(key).or_insert_with(|| {
                 let wake = Arc::new(Notify::new());
                 let task = tokio::spawn(Arc::clone(self).probe_on(Arc::clone(&target), Arc::clone(&wake)));
-                Probe { target, wake, task }
+                let wake_lists = Arc::new(Notify::new());
+                let lists = Arc::clone(self).read_other_lists(Arc::clone(&target), Arc::clone(&wake_lists));
+                Probe { target, wake, task, wake_lists, lists: tokio::spawn(lists) }
             });
         }
     }
@@ -60,9 +56,13 @@ impl Engine {
         *events = Some(tokio::spawn(async move {
             loop {
                 match engine.upstreams.next_event().await {
-                    UpstreamEvent::ListChanged(key) => {
+                    UpstreamEvent::ListChanged(key, ItemKind::Tool) => {
                         engine.state.update(&key, |state| state.stale = true);
                         engine.probes.kick(&key);
+                    }
+                    UpstreamEvent::ListChanged(key, kind) => {
+                        engine.state.update(&key, |state| state.others.ask(kind));
+                        engine.probes.wake_lists(&key);
                     }
                     UpstreamEvent::Disconnected(key) => {
                         engine.state.update(&key, |state| {
@@ -116,9 +116,12 @@ impl Engine {
                 self.metrics.ping(&plan.key.name, took);
                 self.note_success(target, &facts, took);
                 let due = !connected || facts.era == Era::Modern;
-                self.list(target, due, connected).await
+                self.refresh_tools(target, due, connected).await
             }
-            Ok(Probed::Resting) => self.list(target, false, connected).await,
+            Ok(Probed::Resting) => {
+                self.state.update(&plan.key, |state| state.others.give_up());
+                self.refresh_tools(target, false, connected).await
+            }
             // The server works on a call, so a request for the tool list would have to wait too.
             Ok(Probed::Busy) => Some(self.note_reachable(target, connected)),
             Err(error) => self.note_failure(target, "", &error),
@@ -163,6 +166,7 @@ impl Engine {
             }
             state.stale = state.catalogue.is_some();
             state.down = Some(to_client);
+            state.others.give_up();
             (wait, state.health.failures, !state.health.in_routing())
         });
         tracing::warn!(upstream = plan.key.name, failures, out_of_routing = out, "probe failed: {error}");
@@ -171,16 +175,20 @@ impl Engine {
 
     /// Called after a probe that succeeded: reads the tool list if it is due, and returns how long to wait before the
     /// next probe. The list is due at the start, after a reconnection, after the server has reported a change, and at
-    /// each probe of a modern server, because such servers do not report changes to the gateway.
-    async fn list(&self, target: &Target, due: bool, was_connected: bool) -> Option<Duration> {
+    /// each probe of a modern server, because such servers do not report changes to the gateway. Once it was read, the
+    /// other lists are due too.
+    async fn refresh_tools(&self, target: &Target, due: bool, was_connected: bool) -> Option<Duration> {
         let plan = &target.plan;
         let known = self.state.upstream(&plan.key);
         if due || known.catalogue.is_none() || known.stale {
-            match self.ask_for_list(target, known.facts.is_none_or(|facts| facts.has_tools)).await {
-                Ok(listed) => self.take_list(target, listed),
+            match self.ask_for_tools(target, known.facts.is_none_or(|facts| facts.has_tools)).await {
+                Ok(listed) => self.take_tools(target, listed),
                 Err(UpstreamError::NoRoom) => self.keep_list(&plan.key, NoRoom),
                 Err(error) => return self.note_failure(target, "tools/list: ", &error),
             }
+        }
+        if due {
+            self.state.update(&plan.key, |state| state.others.ask_all());
         }
         Some(self.note_reachable(target, was_connected))
     }
@@ -188,25 +196,28 @@ impl Engine {
     /// Records that the upstream is connected. Returns how long to wait before the next probe.
     fn note_reachable(&self, target: &Target, was_connected: bool) -> Duration {
         let plan = &target.plan;
-        self.state.update(&plan.key, |state| {
+        let wait = self.state.update(&plan.key, |state| {
             if !was_connected {
                 state.connected_at = Some(self.clock.unix_millis());
             }
             (state.auto_disabled_at, state.down) = (None, None);
             state.health.succeeded(&plan.health, self.clock.monotonic())
-        })
+        });
+        self.probes.wake_lists(&plan.key);
+        wait
     }
 
-    fn take_list(&self, target: &Target, listed: Listed) {
+    fn take_tools(&self, target: &Target, listed: Listed) {
         let key = &target.plan.key;
-        match self.state.set_catalogue(key, listed.masked(&target.mask()), self.budget.reservation(Category::List)) {
+        let reservation = self.budget.reservation(Category::List);
+        match self.state.set_list(key, ItemKind::Tool, listed.masked(&target.mask()), reservation) {
             Ok(true) => self.relist(),
             Ok(false) => {}
             Err(no_room) => self.keep_list(key, no_room),
         }
     }
 
-    async fn ask_for_list(&self, target: &Target, has_tools: bool) -> Result<Listed, UpstreamError> {
+    async fn ask_for_tools(&self, target: &Target, has_tools: bool) -> Result<Listed, UpstreamError> {
         if !has_tools {
             return Ok(Listed::default());
         }
@@ -216,7 +227,7 @@ impl Engine {
         // Cleared before the request, so that a change that is reported while the answer is under way causes another
         // request.
         self.state.update(key, |state| state.stale = false);
-        let listed = self.upstreams.list(target, timeout).await;
+        let listed = self.upstreams.list(target, ItemKind::Tool, timeout).await;
         if listed.is_err() {
             self.state.update(key, |state| state.stale = true);
         }

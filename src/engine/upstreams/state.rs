@@ -9,6 +9,7 @@ use crate::domain::health::Health;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::limits::Tracker;
 use crate::domain::upstream::ServerFacts;
+use crate::engine::upstreams::other_lists::OtherLists;
 
 /// The state of an upstream, kept across plans.
 #[derive(Clone, Default)]
@@ -21,16 +22,18 @@ pub struct UpstreamState {
     pub auto_disabled_at: Option<u64>,
     /// What the server reported in its last handshake.
     pub facts: Option<ServerFacts>,
-    /// The last valid lists; `None` before the first ones.
+    /// The last valid lists; `None` before the first list of tools.
     pub catalogue: Option<Arc<Catalogue>>,
+    /// When other lists than that of tools are read, and why they could not be.
+    pub others: OtherLists,
     /// Why the last attempt to reach the upstream failed, in words that clients can see; `None` if it succeeded.
     pub down: Option<String>,
     /// When a probe first found the connection closed for lack of use, in Unix milliseconds; `None` while there is a
     /// connection.
     pub resting_since: Option<u64>,
-    /// Whether the lists may be outdated and must be read again.
+    /// Whether the list of tools may be outdated and must be read again.
     pub stale: bool,
-    /// Whether the first try to connect and to read the lists has ended, successfully or not.
+    /// Whether the first try to connect and to read the list of tools has ended, successfully or not.
     pub tried: bool,
     /// Duration of the last successful probe in milliseconds.
     pub ping_ms: Option<f64>,
@@ -42,45 +45,91 @@ pub struct UpstreamState {
     pub(crate) tracker: Arc<Tracker>,
 }
 
-/// How many copies of a definition are kept in memory: the original, its schema, and the one with its public name.
-const COPIES: u64 = 3;
+/// How many copies of a tool's definition are kept in memory: the original, its schema, and the one with its public name.
+const COPIES_OF_TOOL: u64 = 3;
+/// Like `COPIES_OF_TOOL`, for other items, which have no schema.
+const COPIES: u64 = 2;
+/// The memory that an item takes besides its definition, such as its routes. Other items than tools can be many and
+/// small.
+const OVERHEAD: u64 = 1 << 10;
 
 /// The lists of an upstream.
-pub struct Catalogue {
-    /// The items, in the order of [`Listed::items`].
-    pub items: Vec<Item>,
+#[derive(Clone, Default)]
+pub struct Catalogue([Option<Arc<ItemList>>; ItemKind::ALL.len()]);
+
+/// A list of items of one kind.
+pub struct ItemList {
+    /// The items in the server's order.
+    items: Vec<Item>,
     /// SHA-256 of each item's original definition in hex, in the same order.
-    pub digests: Vec<String>,
+    digests: Vec<String>,
     /// Messages about items whose definitions were rejected; see [`Listed::leave_out`].
-    pub left_out: Vec<String>,
-    /// Digest of the kinds, names and definitions, independent of their order.
-    pub revision: String,
-    /// Digest of the names and definitions of the tools alone.
-    pub tools_revision: String,
+    left_out: Vec<String>,
+    /// Digest of the names and definitions, independent of their order.
+    revision: String,
     /// Reserves the bytes of the definitions.
     reservation: Reservation,
 }
 
-impl Catalogue {
+impl ItemList {
     pub(crate) fn new(Listed { items, left_out }: Listed, reservation: Reservation) -> Self {
         let digests: Vec<_> = items.iter().map(|item| sha256_hex(item.definition.get().as_bytes())).collect();
-        let named: BTreeSet<_> =
-            items.iter().zip(&digests).map(|(item, digest)| (item.kind, &item.name, digest)).collect();
-        let tools: BTreeSet<_> = named.iter().filter(|named| named.0 == ItemKind::Tool).map(|n| (n.1, n.2)).collect();
-        let (revision, tools_revision) = (revision(&named), revision(&tools));
-        Self { items, digests, left_out, revision, tools_revision, reservation }
+        let named: BTreeSet<_> = items.iter().zip(&digests).map(|(item, digest)| (&item.name, digest)).collect();
+        let revision = revision(&named);
+        Self { items, digests, left_out, revision, reservation }
     }
 
-    /// Returns the tools, each with the digest of its definition.
-    pub fn tools(&self) -> impl Iterator<Item = (&Item, &String)> {
-        self.items.iter().zip(&self.digests).filter(|(item, _)| item.kind == ItemKind::Tool)
+    /// Whether the server listed nothing at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.left_out.is_empty()
+    }
+
+    /// Whether the other list has the same items and the same messages about those that were rejected.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.revision == other.revision && self.left_out == other.left_out
     }
 
     /// Reserves the bytes of the definitions in the budget.
     ///
     /// # Errors
     /// If there is not enough room.
-    pub(crate) fn hold(&self) -> Result<(), NoRoom> {
-        self.reservation.resize(self.items.iter().map(|item| COPIES * item.definition.get().len() as u64).sum())
+    pub(crate) fn hold(&self, kind: ItemKind) -> Result<(), NoRoom> {
+        let (copies, overhead) = if kind == ItemKind::Tool { (COPIES_OF_TOOL, 0) } else { (COPIES, OVERHEAD) };
+        let bytes = |item: &Item| copies * item.definition.get().len() as u64 + overhead;
+        self.reservation.resize(self.items.iter().map(bytes).sum())
+    }
+}
+
+impl Catalogue {
+    /// Returns the lists with another list of items of this kind.
+    pub(crate) fn with(mut self, kind: ItemKind, list: ItemList) -> Self {
+        self.0[kind as usize] = Some(Arc::new(list));
+        self
+    }
+
+    /// Returns the list of items of this kind; `None` if it was never read.
+    pub(crate) fn list(&self, kind: ItemKind) -> Option<&ItemList> {
+        self.0[kind as usize].as_deref()
+    }
+
+    /// Returns all items, by kind in the order of [`ItemKind::ALL`].
+    pub fn items(&self) -> impl Iterator<Item = &Item> {
+        self.0.iter().flatten().flat_map(|list| &list.items)
+    }
+
+    /// Returns the tools, each with the digest of its definition.
+    pub fn tools(&self) -> impl Iterator<Item = (&Item, &String)> {
+        self.list(ItemKind::Tool).into_iter().flat_map(|list| list.items.iter().zip(&list.digests))
+    }
+
+    /// Returns the digest of the names and definitions of the tools.
+    pub fn tools_revision(&self) -> &str {
+        self.list(ItemKind::Tool).map_or("", |list| &list.revision)
+    }
+
+    /// Returns messages about items whose definitions were rejected.
+    pub fn left_out(&self) -> impl Iterator<Item = (ItemKind, &str)> {
+        let lists = ItemKind::ALL.into_iter().filter_map(|kind| Some((kind, self.list(kind)?)));
+        lists.flat_map(|(kind, list)| list.left_out.iter().map(move |said| (kind, said.as_str())))
     }
 }

@@ -77,7 +77,7 @@ fn explain_tool(linked: &Linked, upstream: usize, tool: &str, public: &str, unab
 }
 
 fn explain_chain(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str, unable: Unable<'_>) -> ChainExplanation {
-    let selected = chain.selects(Method::CallTool, upstream, tool);
+    let selected = chain.selects(upstream, ItemKind::Tool, tool);
     let why = match &chain.plan.refusing {
         Some(refusal) if selected => Some(format!("refuses each call: {}", refusal.message)),
         _ if selected => None,
@@ -98,7 +98,7 @@ fn explain_chain(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str, unabl
 fn outcome(entry: &LinkedEntry, upstream: &str, tool: &str, unable: Unable<'_>) -> String {
     let outcome = match (unable(entry), &entry.plan.when) {
         _ if !entry.enabled => return "skipped(disabled)".to_owned(),
-        _ if !entry.admits(upstream, tool) => return "skipped(filter)".to_owned(),
+        _ if !entry.admits(upstream, ItemKind::Tool, tool) => return "skipped(filter)".to_owned(),
         (Some(failure), _) => format!("fails({}): {}", failure.reason, failure.message),
         (None, Some(when)) => format!("runs when {when}"),
         (None, None) => "runs".to_owned(),
@@ -131,11 +131,11 @@ impl Engine {
     /// # Errors
     /// If there is no such tool. The message contains `name`.
     pub async fn explain(&self, name: &str) -> Result<Explanation, String> {
-        self.wait_for_lists(&self.snapshot(), &Endpoint::All).await;
+        self.wait_for_lists(&self.snapshot(), &Endpoint::All, ItemKind::Tool).await;
         let snapshot = self.snapshot();
         let own = || {
             let (upstream, tool) = name.split_once('/')?;
-            Endpoint::One(upstream).route(&snapshot, ItemKind::Tool, tool)
+            snapshot.routes.own(snapshot.upstream(upstream)?, ItemKind::Tool, tool)
         };
         let route = snapshot.routes.public(ItemKind::Tool, name).or_else(own);
         let route = route.ok_or_else(|| format!("there is no tool {name:?}; `hawsepipe tools` lists them"))?;

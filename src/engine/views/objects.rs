@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::domain::health::ConnectionState;
+use crate::domain::item::ItemKind;
 use crate::domain::plan::{Plan, PluginPlan};
 use crate::domain::plugin::{Phase, Protocol, Role};
 use crate::domain::ports::WorkerInfo;
@@ -248,7 +249,7 @@ impl Engine {
     /// Returns all tools, in the order of the tool list. First waits, for at most the list timeout, until each upstream
     /// has been tried once.
     pub async fn tools(&self) -> Vec<ToolView> {
-        self.wait_for_lists(&self.snapshot(), &crate::engine::Endpoint::All).await;
+        self.wait_for_lists(&self.snapshot(), &crate::engine::Endpoint::All, ItemKind::Tool).await;
         let snapshot = self.snapshot();
         let views = snapshot.routes.tools().map(|route| {
             let link = &snapshot.items[route.index];

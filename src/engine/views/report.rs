@@ -89,7 +89,7 @@ impl Engine {
         }
         if let Some(list) = state.catalogue {
             report.tool_count = Some(u32::try_from(list.tools().count()).unwrap_or(u32::MAX));
-            report.tools_revision = Some(list.tools_revision.clone());
+            report.tools_revision = Some(list.tools_revision().to_owned());
             let routes = snapshot.routes.tools().filter(|route| route.upstream == index);
             let public: HashMap<_, _> = routes.map(|route| (route.item.name.as_str(), &route.public)).collect();
             let tools = list.tools().map(|(tool, sha256)| ToolReport {

@@ -270,6 +270,7 @@ mod tests {
             timestamp: "",
             server_name: "up",
             phase: Phase::Request.wire(),
+            method: "tools/call",
             user_query: None,
             content_type: ContentType::Json,
             config: None,

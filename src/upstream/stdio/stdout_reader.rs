@@ -151,8 +151,8 @@ impl StdoutReader {
                     self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Progress);
                 }
             }
-            ServerMessage::Notification { notice: Notice::ListChanged, .. } => {
-                self.shared.events.push(UpstreamEvent::ListChanged(self.target.plan.key.clone()));
+            ServerMessage::Notification { notice: Notice::ListChanged(kind), .. } => {
+                self.shared.events.push(UpstreamEvent::ListChanged(self.target.plan.key.clone(), kind));
             }
             ServerMessage::Notification { .. } => {}
         }

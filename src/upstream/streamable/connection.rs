@@ -2,6 +2,7 @@
 
 use crate::domain::budget::{Account, Category, Reservation};
 use crate::domain::header_text::encode;
+use crate::domain::item::ItemKind;
 use crate::domain::upstream::{Target, UpstreamError};
 use crate::domain::version::BATCH_VERSION;
 use crate::domain::version::Era;
@@ -93,13 +94,15 @@ impl Connection {
             return Ok(headers);
         }
         headers.insert(METHOD, HeaderValue::from_static(request.method().as_str()));
-        if let McpRequest::CallTool(call) = request {
-            let name = HeaderValue::from_str(&encode(&call.tool));
+        if let McpRequest::Use(call) = request {
+            let name = HeaderValue::from_str(&encode(&call.name));
             headers.insert(
                 NAME,
-                name.map_err(|_| UpstreamError::Protocol("the tool's name is not a header value".into()))?,
+                name.map_err(|_| UpstreamError::Protocol("the item's name is not a header value".into()))?,
             );
-            self.endpoint.params.add(&mut headers, &call.tool, call.arguments.as_deref());
+            if call.kind == ItemKind::Tool {
+                self.endpoint.params.add(&mut headers, &call.name, call.arguments());
+            }
         }
         Ok(headers)
     }

@@ -215,8 +215,8 @@ pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
                 connection.notify_later(answer);
             }
         }
-        ServerMessage::Notification { notice: Notice::ListChanged, .. } => {
-            connection.endpoint.shared.events.push(UpstreamEvent::ListChanged(key.clone()));
+        ServerMessage::Notification { notice: Notice::ListChanged(kind), .. } => {
+            connection.endpoint.shared.events.push(UpstreamEvent::ListChanged(key.clone(), kind));
         }
         ServerMessage::Notification { notice: Notice::Cancelled, params } => {
             if let (Some(calls), Some(id)) = (&connection.askable, server_message::cancelled(params)) {

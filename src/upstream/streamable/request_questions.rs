@@ -29,7 +29,7 @@ impl<'a> RequestQuestions<'a> {
 
     /// The questions during `request`. Only legacy servers ask, and only during calls.
     pub(super) fn new(connection: &'a Arc<Connection>, request: &McpRequest<'_>, to: Option<&'a dyn ToClient>) -> Self {
-        let (Some(client), McpRequest::CallTool(call), Era::Legacy) = (to, request, connection.era) else {
+        let (Some(client), McpRequest::Use(call), Era::Legacy) = (to, request, connection.era) else {
             return Self::none();
         };
         if call.client.capabilities.is_empty() {

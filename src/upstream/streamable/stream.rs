@@ -11,6 +11,7 @@ use super::connection::Connection;
 use super::http_reply::{encoding, handle};
 use super::response_body::Messages;
 use crate::domain::invalid_message;
+use crate::domain::item::ItemKind;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};
 use crate::transport::flow::UNASKED;
 use crate::upstream::server_message;
@@ -47,8 +48,10 @@ async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
             Ok(Some(mut messages)) => {
                 if told || wait > FIRST_WAIT {
                     // Messages that the server sent while the stream was closed are lost, and one of them may have
-                    // announced a change of the tools.
-                    connection.endpoint.shared.events.push(UpstreamEvent::ListChanged(key.clone()));
+                    // announced a change of a list.
+                    for kind in ItemKind::ANNOUNCED {
+                        connection.endpoint.shared.events.push(UpstreamEvent::ListChanged(key.clone(), kind));
+                    }
                 }
                 told = true;
                 let opened = Instant::now();

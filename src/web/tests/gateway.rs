@@ -118,18 +118,27 @@ impl CallUpstream for Server {
 
     async fn probe(&self, _: &Target, _: Duration) -> Result<Probed, UpstreamError> {
         let version = "2025-11-25".to_owned();
-        let facts = ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true };
+        let facts = ServerFacts {
+            era: Era::Legacy,
+            version,
+            server_name: None,
+            server_version: None,
+            has_tools: true,
+            has_prompts: true,
+            has_resources: true,
+        };
         Ok(Probed::Up(facts))
     }
 
-    async fn list(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
-        let items = TOOLS.iter().map(|tool| Item::parse(ItemKind::Tool, &raw(tool)).unwrap()).collect();
+    async fn list(&self, _: &Target, kind: ItemKind, _: Duration) -> Result<Listed, UpstreamError> {
+        let tools = TOOLS.iter().filter(|_| kind == ItemKind::Tool);
+        let items = tools.map(|tool| Item::parse(kind, &raw(tool)).unwrap()).collect();
         Ok(Listed { items, ..Listed::default() })
     }
 
     async fn call(&self, _: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
         self.wanted.lock().unwrap().push((call.wants_progress, call.log_level.is_some()));
-        match call.tool.as_str() {
+        match call.name.as_str() {
             "fails" => return Ok(Answer::Error(raw(r#"{"code":-32602,"message":"no","data": 1.0}"#))),
             "progress" => {
                 client.progress(raw(r#"{"progress":1,"total": 2.0}"#));
@@ -145,7 +154,7 @@ impl CallUpstream for Server {
             _ => {}
         }
         assert!(!self.panics.load(Ordering::Relaxed), "a call that was to panic");
-        let arguments = call.arguments.as_deref().map_or("null", RawValue::get);
+        let arguments = call.arguments().map_or("null", RawValue::get);
         Ok(Answer::Result(raw(&format!(r#"{{"content":[], "n": 1.0,"got":{arguments}}}"#))))
     }
 

@@ -26,7 +26,9 @@ async fn versions_are_negotiated() {
         let result = &answer.json()["result"];
         assert_eq!(result["protocolVersion"], agreed, "{asked}");
         assert_eq!(result["serverInfo"]["name"], "hawsepipe");
-        assert_eq!(result["capabilities"], json!({"logging": {}, "tools": {"listChanged": true}}));
+        let [prompts, resources, tools] = [(); 3].map(|()| json!({"listChanged": true}));
+        let expected = json!({"logging": {}, "prompts": prompts, "resources": resources, "tools": tools});
+        assert_eq!(result["capabilities"], expected);
         assert!(answer.header("mcp-session-id").bytes().all(|b| b.is_ascii_graphic()));
         assert_eq!(answer.header("mcp-session-id").len(), 32);
     }
@@ -193,7 +195,7 @@ async fn errors_of_methods_are_answers() {
     let id = gateway.session().await;
     let session = [("mcp-session-id", id.as_str())];
     for (method, params, code) in [
-        ("resources/list", json!({}), -32601),
+        ("resources/subscribe", json!({}), -32601),
         ("server/discover", json!({}), -32601),
         ("tools/call", json!({}), -32602),
         ("tools/call", json!({"name": 1}), -32602),

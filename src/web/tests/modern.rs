@@ -103,7 +103,7 @@ async fn headers_must_say_what_the_body_says() {
         (headers(m, "up__other"), good(), 400, -32020),
         (headers(m, "=?base64?!?="), good(), 400, -32020),
         (headers("ping", ""), modern("ping", json!({})), 404, -32601),
-        (headers("resources/list", ""), modern("resources/list", json!({})), 404, -32601),
+        (headers("tasks/list", ""), modern("tasks/list", json!({})), 404, -32601),
         (headers(m, "gone"), modern(m, json!({"name": "gone"})), 400, -32602),
         (headers(m, "up__fails"), modern(m, json!({"name": "up__fails"})), 200, -32602),
     ];

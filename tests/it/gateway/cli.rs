@@ -212,11 +212,12 @@ fn validate_names_place_field_and_what_to_do() {
     assert_eq!(code(&good), 0, "{}", out(&good));
     folder.write(
         "chain.yaml",
-        &chain("warned", "Response", &["raw"], &["echo"]).replace("entries", "methods: [prompts/get], entries"),
+        &chain("warned", "Response", &["raw"], &["echo"])
+            .replace("name: echo", "name: echo, canary: {name: next, percent: 5}"),
     );
     let warned = run(&["validate", path]);
     assert!(
-        code(&warned) == 0 && out(&warned).contains("warning") && out(&warned).contains("spec.methods"),
+        code(&warned) == 0 && out(&warned).contains("warning") && out(&warned).contains("].canary"),
         "{}",
         out(&warned)
     );

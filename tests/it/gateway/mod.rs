@@ -16,6 +16,7 @@ pub mod harness;
 mod held;
 mod hostile;
 pub mod http;
+mod items;
 mod killed;
 mod limits;
 mod listeners;

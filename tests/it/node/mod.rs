@@ -150,6 +150,7 @@ pub fn input(content: &str) -> Input<'_> {
             timestamp: "2026-01-02T03:04:05.678Z",
             server_name: "files",
             phase: Phase::Response.wire(),
+            method: "tools/call",
             user_query: None,
             content_type: ContentType::Text,
             config: None,

@@ -40,7 +40,7 @@ async fn a_process_that_dies_is_told_of_and_started_again() {
     // The server tells of its tools when it starts.
     while upstreams.next_event().await != UpstreamEvent::Disconnected(key()) {}
     assert!(result_of(&upstreams, echo("two")).await.contains("Echo: two"));
-    assert_eq!(upstreams.next_event().await, UpstreamEvent::ListChanged(key()));
+    assert_eq!(upstreams.next_event().await, UpstreamEvent::ListChanged(key(), ItemKind::Tool));
     upstreams.shutdown().await;
     until("the process ended", || processes(&marker).is_empty()).await;
 }
@@ -216,7 +216,7 @@ async fn the_stream_brings_changes_and_questions() {
     .await;
     let upstreams = started(external(&fake.url));
     upstreams.probe(PATIENCE).await.unwrap();
-    assert_eq!(upstreams.next_event().await, UpstreamEvent::ListChanged(key()));
+    assert_eq!(upstreams.next_event().await, UpstreamEvent::ListChanged(key(), ItemKind::Tool));
     let replies = || fake.all().into_iter().filter(|s| s.rpc().is_empty() && s.method == "POST").collect::<Vec<_>>();
     until("both questions were answered", || replies().len() == 2).await;
     let to = |id: u64| replies().into_iter().find(|s| s.body["id"] == id).unwrap().body;

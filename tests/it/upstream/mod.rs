@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use hawsepipe::domain::budget::ByteBudget;
 use hawsepipe::domain::ids::ObjectKey;
 use hawsepipe::domain::instance::Instance;
-use hawsepipe::domain::item::Item;
+use hawsepipe::domain::item::{Item, ItemKind};
 use hawsepipe::domain::plan::{EraSetting, HealthPlan, TransportPlan, UpstreamPlan};
 use hawsepipe::domain::ports::{CallUpstream, ToClient};
 use hawsepipe::domain::secret::SecretText;
@@ -128,7 +128,7 @@ impl Adapter {
     }
 
     async fn list_tools(&self, limit: Duration) -> Result<Vec<Item>, UpstreamError> {
-        Ok(self.upstreams.list(&self.target(), limit).await?.items)
+        Ok(self.upstreams.list(&self.target(), ItemKind::Tool, limit).await?.items)
     }
 }
 
@@ -152,10 +152,10 @@ fn raw(text: &str) -> Box<RawValue> {
 }
 
 fn out(tool: &str, arguments: &str) -> OutCall {
-    let arguments = Some(raw(arguments));
     OutCall {
-        tool: tool.into(),
-        arguments,
+        kind: ItemKind::Tool,
+        name: tool.into(),
+        members: vec![("arguments".into(), raw(arguments))],
         meta: vec![],
         wants_progress: false,
         log_level: None,

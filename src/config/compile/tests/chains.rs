@@ -40,7 +40,8 @@ fn an_unreadable_chain_refuses_everything() {
     let plan = check(&inputs, None, &[]);
     let chain = the_chain(&plan, "checks");
     assert!(chain.refusing.is_some() && chain.upstreams.all && chain.include.is_empty());
-    assert_eq!((chain.phase, &chain.methods[..]), (Phase::Request, &[Method::CallTool][..]));
+    let methods = [Method::CallTool, Method::GetPrompt, Method::ReadResource];
+    assert_eq!((chain.phase, &chain.methods[..]), (Phase::Request, &methods[..]));
     // If its selection can be read, only the selected calls are refused.
     inputs.invalid[0].chain = Some(ChainInput { upstreams: names(&["up"]), ..chain_input() });
     let plan = check(&inputs, None, &[]);

@@ -1,0 +1,126 @@
+//! Checks whether content that a plugin changed is still what the protocol allows.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::domain::item::ItemKind;
+use crate::domain::plugin::Failure;
+use crate::domain::raw::RawObject;
+use crate::domain::reason::Reason;
+
+/// The members of a content block that are validated when a plugin has changed a result.
+#[derive(Deserialize)]
+struct ContentBlock<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+}
+
+impl ContentBlock<'_> {
+    fn lacks_text(&self) -> bool {
+        self.kind == "text" && self.text.as_ref().is_none_or(|text| !text.get().starts_with('"'))
+    }
+}
+
+/// Validates the content of a request that was `before`. That of other requests than tool calls must still name the same
+/// item, because chains and conditions were chosen by it.
+pub(super) fn valid_arguments(kind: ItemKind, before: &str, text: &str) -> Result<(), Failure> {
+    let object = RawObject::parse(text).map_err(|_| invalid("the arguments must stay a JSON object"))?;
+    let name = kind.name_member();
+    let named = |text: &str| RawObject::parse(text).ok().and_then(|object| object.get_str(name));
+    if kind != ItemKind::Tool && object.get_str(name) != named(before) {
+        return Err(invalid(&format!("the parameters must keep `{name}` as it is")));
+    }
+    Ok(())
+}
+
+/// Validates the result of a request that uses an item of this kind.
+pub(super) fn valid_result(kind: ItemKind, text: &str) -> Result<Box<RawValue>, Failure> {
+    let object = RawObject::parse(text).map_err(|_| invalid("the result must stay a JSON object"))?;
+    match kind {
+        ItemKind::Tool => valid_tool_result(&object)?,
+        ItemKind::Prompt => valid_messages(&object)?,
+        ItemKind::Resource | ItemKind::Template => valid_contents(&object)?,
+    }
+    raw(text)
+}
+
+/// Validates a result of `prompts/get` (MCP, GetPromptResult).
+fn valid_messages(object: &RawObject) -> Result<(), Failure> {
+    #[derive(Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow)]
+        role: Cow<'a, str>,
+        #[serde(borrow)]
+        content: ContentBlock<'a>,
+    }
+    let messages = object.get("messages").ok_or_else(|| invalid("the result has no `messages`"))?;
+    let messages: Vec<Message<'_>> = serde_json::from_str(messages.get())
+        .map_err(|_| invalid("`messages` must be a list of objects with a `role` and a `content` that has a `type`"))?;
+    if messages.iter().any(|message| !matches!(&*message.role, "user" | "assistant")) {
+        return Err(invalid("the `role` of a message must be user or assistant"));
+    }
+    if messages.iter().any(|message| message.content.lacks_text()) {
+        return Err(invalid("a message of type text has no `text`"));
+    }
+    Ok(())
+}
+
+/// Validates a result of `resources/read` (MCP, ReadResourceResult).
+fn valid_contents(object: &RawObject) -> Result<(), Failure> {
+    #[derive(Deserialize)]
+    struct Contents<'a> {
+        #[serde(borrow, rename = "uri")]
+        _uri: Cow<'a, str>,
+        #[serde(borrow)]
+        text: Option<&'a RawValue>,
+        #[serde(borrow)]
+        blob: Option<&'a RawValue>,
+    }
+    let contents = object.get("contents").ok_or_else(|| invalid("the result has no `contents`"))?;
+    let contents: Vec<Contents<'_>> = serde_json::from_str(contents.get())
+        .map_err(|_| invalid("`contents` must be a list of objects with a `uri`"))?;
+    let is_text = |value: Option<&RawValue>| value.is_some_and(|value| value.get().starts_with('"'));
+    if contents.iter().any(|contents| !is_text(contents.text) && !is_text(contents.blob)) {
+        return Err(invalid("each of `contents` must have `text` or `blob`, a string"));
+    }
+    Ok(())
+}
+
+/// Validates a result of `tools/call` (MCP, CallToolResult).
+fn valid_tool_result(object: &RawObject) -> Result<(), Failure> {
+    let blocks = object.get("content").ok_or_else(|| invalid("the result has no `content`"))?;
+    let blocks: Vec<ContentBlock> =
+        serde_json::from_str(blocks.get()).map_err(|_| invalid("`content` must be a list of objects with a `type`"))?;
+    if blocks.iter().any(ContentBlock::lacks_text) {
+        return Err(invalid("a block of type text has no `text`"));
+    }
+    if object.get("structuredContent").is_some_and(|s| !s.get().starts_with('{')) {
+        return Err(invalid("`structuredContent` must be an object"));
+    }
+    if object.get("isError").is_some_and(|flag| !matches!(flag.get(), "true" | "false")) {
+        return Err(invalid("`isError` must be true or false"));
+    }
+    Ok(())
+}
+
+pub(super) fn valid_error(text: &str) -> Result<Box<RawValue>, Failure> {
+    let object = RawObject::parse(text).map_err(|_| invalid("the error must stay a JSON object"))?;
+    let code = object.get("code").and_then(|code| code.get().parse::<i64>().ok());
+    if code.is_none() || object.get_str("message").is_none() {
+        return Err(invalid("an error has a `code`, an integer, and a `message`"));
+    }
+    raw(text)
+}
+
+fn raw(text: &str) -> Result<Box<RawValue>, Failure> {
+    RawValue::from_string(text.to_owned()).map_err(|_| invalid("it is not JSON"))
+}
+
+/// Returns the failure of a plugin that returned such content.
+pub(super) fn invalid(what: &str) -> Failure {
+    Failure::new(Reason::InvalidOutput, format!("returned content that is not valid: {what}"))
+}

@@ -1,0 +1,126 @@
+//! What is wrong with the lists of upstreams: items without a public name, items that are not offered, lists that could
+//! not be read, and overrides of tools that are not there.
+
+use std::sync::Arc;
+
+use super::changed_tools::unknown_overrides;
+use super::link::{Linked, LinkedUpstream};
+use super::templates::{MAX_EXPRESSIONS, MAX_LENGTH, MAX_OF_ONE_UPSTREAM, MAX_TEMPLATES, Templates};
+use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::item::ItemKind;
+use crate::domain::plan::PrefixMode;
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+use crate::domain::route::Routes;
+use crate::domain::seen::{MAX_BYTES, MAX_OF_NAMESPACE, MAX_OF_ONE, MAX_SEEN, SeenNames};
+use crate::engine::state::EngineState;
+use crate::engine::upstreams::state::Catalogue;
+
+/// Returns the problems with the lists of all upstreams. `lists` are in the order of the upstreams.
+pub(super) fn list_problems(
+    linked: &Linked,
+    lists: &[Option<Arc<Catalogue>>],
+    seen: &SeenNames,
+    routes: &Routes,
+    templates: &Templates,
+    state: &EngineState,
+) -> Vec<Problem> {
+    let mut problems = unnamed(linked, routes);
+    problems.extend(no_room_for_names(linked, lists, seen));
+    problems.extend(unknown_overrides(linked, lists, seen));
+    problems.extend(left_out(linked, lists, state));
+    problems.extend(unmatched(linked, templates));
+    problems
+}
+
+/// Returns a problem for each tool without a public name, and warnings about other items without one, of each upstream and
+/// kind the first ones and the number of the others. Items of other kinds can still be used at their upstream's own path.
+fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for ((upstream, kind), unnamed) in &routes.unnamed {
+        let key = &linked.upstreams[*upstream].target.plan.key;
+        let object = || ObjectId::new(Kind::MCPUpstream, key.clone());
+        let name = &key.name;
+        if !kind.has_name() {
+            let count = unnamed.count;
+            let message = format!(
+                "{count} of its {kind}s have URIs that an upstream before it lists too: use them at /{name}/mcp"
+            );
+            problems.push(Problem::warning(Reason::ItemConflict, object(), "", message));
+            continue;
+        }
+        let problem = |message: String| match kind {
+            ItemKind::Tool => Problem::error(Reason::ToolNameConflict, object(), "spec.tools.overrides", message),
+            _ => Problem::warning(Reason::ItemConflict, object(), "", message),
+        };
+        problems.extend(unnamed.said.iter().cloned().map(problem));
+        let more = unnamed.count - unnamed.said.len();
+        if more > 0 {
+            problems.push(problem(format!("{more} more {kind}s have no public name")));
+        }
+    }
+    problems
+}
+
+/// Returns warnings about items that are not offered, and about lists that could not be read: their server is at fault,
+/// not what is written about it.
+fn left_out(linked: &Linked, lists: &[Option<Arc<Catalogue>>], state: &EngineState) -> Vec<Problem> {
+    let of_one = |(upstream, list): (&LinkedUpstream, &Option<Arc<Catalogue>>)| {
+        let key = &upstream.target.plan.key;
+        let warning =
+            |reason, said: &str| Problem::warning(reason, ObjectId::new(Kind::MCPUpstream, key.clone()), "", said);
+        let left_out = list.iter().flat_map(|list| list.left_out()).map(|(kind, said)| match kind {
+            ItemKind::Tool => warning(Reason::InvalidTool, said),
+            _ => warning(Reason::InvalidItem, said),
+        });
+        let mut problems: Vec<_> = left_out.collect();
+        problems.extend(state.upstream(key).others.faults().map(|(kind, fault)| {
+            warning(Reason::ListUnread, &format!("{} is not read anew: {fault}", kind.listed_by()))
+        }));
+        problems
+    };
+    linked.upstreams.iter().zip(lists).flat_map(of_one).collect()
+}
+
+/// Warns about upstreams with templates that are not matched.
+fn unmatched(linked: &Linked, templates: &Templates) -> Vec<Problem> {
+    let warnings = templates.unmatched().iter().map(|(upstream, count)| {
+        let key = &linked.upstreams[*upstream].target.plan.key;
+        let message = format!(
+            "{count} of its resource templates find no resources at /mcp: use these at /{}/mcp. Templates need a scheme, at \
+             most {MAX_LENGTH} bytes and {MAX_EXPRESSIONS} expressions; of one upstream {MAX_OF_ONE_UPSTREAM} are matched, \
+             of all {MAX_TEMPLATES}",
+            key.name
+        );
+        Problem::warning(Reason::InvalidItem, ObjectId::new(Kind::MCPUpstream, key.clone()), "", message)
+    });
+    warnings.collect()
+}
+
+/// Warns about upstreams whose tools have a prefix because there is no room to store more tool names.
+fn no_room_for_names(linked: &Linked, lists: &[Option<Arc<Catalogue>>], seen: &SeenNames) -> Vec<Problem> {
+    if linked.plan.gateway.prefix != PrefixMode::OnConflict {
+        return Vec::new();
+    }
+    let unseen = linked.upstreams.iter().zip(lists).filter_map(|(upstream, list)| {
+        let key = &upstream.target.plan.key;
+        let seen = |name: &str| seen.of(key).is_some_and(|seen| seen.contains(name));
+        let count = list.iter().flat_map(|list| list.tools()).filter(|(tool, _)| !seen(&tool.name)).count();
+        (count > 0).then(|| {
+            let message = format!(
+                "{count} of its tools always have the prefix {}__: as many names of tools were seen as are kept, which \
+                 are {MAX_OF_ONE} of one upstream, {MAX_OF_NAMESPACE} of one namespace and {MAX_SEEN} of all, in {} KiB. \
+                 Set prefix: Always",
+                key.name,
+                MAX_BYTES >> 10
+            );
+            Problem::warning(
+                Reason::ToolNameConflict,
+                ObjectId::new(Kind::MCPUpstream, key.clone()),
+                "spec.tools",
+                message,
+            )
+        })
+    });
+    unseen.collect()
+}

@@ -1,0 +1,160 @@
+//! When the lists of prompts, resources and templates of an upstream are read. Tools do not depend on them: a list that
+//! cannot be read keeps its last items, and is read again after a pause that grows.
+
+use std::time::Duration;
+
+use crate::domain::item::ItemKind;
+
+/// The pause after the first failure. Each further failure doubles it.
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest pause after a failure.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
+/// The shortest pause after a list was read, because a server can report changes endlessly.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+/// How many times longer than the reading of a list the pause after it is, so that a server whose lists are slow works on
+/// calls for most of the time.
+const REST: u32 = 9;
+
+/// The state of the lists of an upstream, but for its tools. Times are those of the monotonic clock.
+#[derive(Clone, Debug, Default)]
+pub struct OtherLists([OtherList; ItemKind::OTHERS.len()]);
+
+#[derive(Clone, Debug, Default)]
+struct OtherList {
+    /// Whether the list may be outdated and must be read again.
+    is_due: bool,
+    /// Whether the first try to read the list has ended, successfully or not.
+    tried: bool,
+    /// How often in a row the list could not be read.
+    failures: u32,
+    /// Why the list could not be read; `None` if it was.
+    fault: Option<String>,
+    /// When the list is read again at the earliest.
+    not_before: Duration,
+}
+
+impl OtherLists {
+    /// Makes the list of this kind due. Templates are due with resources.
+    pub(crate) fn ask(&mut self, kind: ItemKind) {
+        for (other, list) in self.each() {
+            list.is_due |= other == kind || (kind, other) == (ItemKind::Resource, ItemKind::Template);
+        }
+    }
+
+    /// Makes all lists due.
+    pub(crate) fn ask_all(&mut self) {
+        self.0.iter_mut().for_each(|list| list.is_due = true);
+    }
+
+    /// Returns the due list that is read first, and how long to wait before; `None` if none is due.
+    pub(crate) fn next(&self, now: Duration) -> Option<(ItemKind, Duration)> {
+        let due = ItemKind::OTHERS.into_iter().zip(&self.0).filter(|(_, list)| list.is_due);
+        due.map(|(kind, list)| (kind, list.not_before.saturating_sub(now))).min_by_key(|(_, wait)| *wait)
+    }
+
+    /// Records that the list is being read. What the server announces from now on makes it due again.
+    pub(crate) fn begin(&mut self, kind: ItemKind) {
+        self.of(kind).is_due = false;
+    }
+
+    /// Records that the list was read in the time `took`. Returns whether it could not be read before.
+    pub(crate) fn succeed(&mut self, kind: ItemKind, now: Duration, took: Duration) -> bool {
+        let list = self.of(kind);
+        (list.tried, list.failures) = (true, 0);
+        list.not_before = now + (took * REST).max(SHORTEST_PAUSE);
+        list.fault.take().is_some()
+    }
+
+    /// Records why the list could not be read. Returns whether that is news.
+    pub(crate) fn fail(&mut self, kind: ItemKind, now: Duration, fault: String) -> bool {
+        let list = self.of(kind);
+        (list.tried, list.is_due) = (true, true);
+        let factor = 1_u32.checked_shl(list.failures).unwrap_or(u32::MAX);
+        list.not_before = now + FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE);
+        list.failures = list.failures.saturating_add(1);
+        list.fault.replace(fault.clone()) != Some(fault)
+    }
+
+    /// Records that nobody needs to wait for the first try to read the lists, because the upstream cannot be reached.
+    pub(crate) fn give_up(&mut self) {
+        self.0.iter_mut().for_each(|list| list.tried = true);
+    }
+
+    /// Whether the first try to read the lists that have items of this kind has ended. Resources can have templates.
+    pub(crate) fn tried(&self, kind: ItemKind) -> bool {
+        let has = |other: ItemKind| other == kind || (kind, other) == (ItemKind::Resource, ItemKind::Template);
+        ItemKind::OTHERS.into_iter().zip(&self.0).all(|(other, list)| list.tried || !has(other))
+    }
+
+    /// The lists that could not be read, each with the reason.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = (ItemKind, &str)> {
+        ItemKind::OTHERS.into_iter().zip(&self.0).filter_map(|(kind, list)| Some((kind, list.fault.as_deref()?)))
+    }
+
+    fn each(&mut self) -> impl Iterator<Item = (ItemKind, &mut OtherList)> {
+        ItemKind::OTHERS.into_iter().zip(&mut self.0)
+    }
+
+    fn of(&mut self, kind: ItemKind) -> &mut OtherList {
+        let place = ItemKind::OTHERS.iter().position(|other| *other == kind).unwrap_or_default();
+        &mut self.0[place]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::item::ItemKind::{Prompt, Resource, Template};
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    #[test]
+    fn a_list_that_cannot_be_read_waits_longer_each_time_and_delays_no_other() {
+        let mut lists = OtherLists::default();
+        assert_eq!(lists.next(NOW), None);
+        lists.ask_all();
+        let mut pauses = Vec::new();
+        for _ in 0..40 {
+            lists.begin(Prompt);
+            lists.fail(Prompt, NOW, "late".into());
+            lists.ask(Prompt);
+            let (kind, wait) = lists.next(NOW).unwrap();
+            assert_eq!((kind, wait), (Resource, Duration::ZERO));
+            pauses.push(lists.0[0].not_before.saturating_sub(NOW).as_secs());
+        }
+        assert_eq!(pauses[..8], [30, 60, 120, 240, 480, 960, 1920, 3600]);
+        assert_eq!(pauses[39], 3600);
+        assert_eq!(lists.faults().collect::<Vec<_>>(), [(Prompt, "late")]);
+        assert!(lists.succeed(Prompt, NOW, Duration::ZERO));
+        assert_eq!(lists.faults().count(), 0);
+    }
+
+    #[test]
+    fn the_pause_after_a_slow_list_is_longer_than_the_list_took() {
+        let mut lists = OtherLists::default();
+        lists.ask(Resource);
+        lists.begin(Resource);
+        lists.succeed(Resource, NOW, Duration::from_secs(2));
+        assert_eq!(lists.next(NOW), Some((Template, Duration::ZERO)));
+        lists.begin(Template);
+        lists.succeed(Template, NOW, Duration::ZERO);
+        assert_eq!(lists.next(NOW), None);
+        lists.ask(Resource);
+        assert_eq!(lists.next(NOW), Some((Template, Duration::from_secs(1))));
+        lists.begin(Template);
+        assert_eq!(lists.next(NOW), Some((Resource, Duration::from_secs(18))));
+    }
+
+    #[test]
+    fn news_of_a_fault_are_told_once_and_a_try_is_a_try() {
+        let mut lists = OtherLists::default();
+        assert!(!lists.tried(Prompt) && !lists.tried(Resource));
+        assert!(lists.fail(Resource, NOW, "a".into()) && !lists.fail(Resource, NOW, "a".into()));
+        assert!(lists.fail(Resource, NOW, "b".into()));
+        assert!(!lists.tried(Resource), "a template may fit");
+        lists.succeed(Template, NOW, Duration::ZERO);
+        assert!(lists.tried(Resource) && !lists.tried(Prompt));
+        lists.give_up();
+        assert!(lists.tried(Prompt));
+    }
+}

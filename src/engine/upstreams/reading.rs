@@ -1,0 +1,79 @@
+//! Reads the lists of prompts, resources and templates of an upstream, in a task of its own, so that they delay neither
+//! the upstream's probes nor its list of tools.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::domain::budget::Category;
+use crate::domain::health::ConnectionState;
+use crate::domain::ids::ObjectKey;
+use crate::domain::item::ItemKind;
+use crate::domain::upstream::Target;
+use crate::engine::Engine;
+
+/// How long each list can take. This is longer than the list timeout: a process that answers one request at a time is not
+/// ended while it works on a list, but it would be if the list were given up and a probe had to wait for it.
+const LONGEST: Duration = Duration::from_secs(60);
+
+impl Engine {
+    /// Reads the lists that are due, one after another, while the upstream is connected. `wake` is notified when a list
+    /// may have become due.
+    pub(super) async fn read_other_lists(self: Arc<Self>, target: Target, wake: Arc<Notify>) {
+        let key = &target.plan.key;
+        self.state.update(key, |state| state.others.ask_all());
+        loop {
+            match self.next_other_list(key) {
+                Some((kind, Duration::ZERO)) => self.read_other_list(&target, kind).await,
+                Some((_, wait)) => {
+                    let _ = tokio::time::timeout(wait, wake.notified()).await;
+                }
+                None => wake.notified().await,
+            }
+        }
+    }
+
+    /// Returns the list that is read next and how long to wait before. `None` if none is due, or if the upstream is not
+    /// connected or its tools were never listed.
+    fn next_other_list(&self, key: &ObjectKey) -> Option<(ItemKind, Duration)> {
+        let state = self.state.upstream(key);
+        let is_open = state.health.state == ConnectionState::Connected && state.resting_since.is_none();
+        state.others.next(self.clock.monotonic()).filter(|_| is_open && state.catalogue.is_some())
+    }
+
+    async fn read_other_list(&self, target: &Target, kind: ItemKind) {
+        let (key, began) = (&target.plan.key, self.clock.monotonic());
+        self.state.update(key, |state| state.others.begin(kind));
+        let list_timeout = self.snapshot().plan().gateway.limits.list_timeout_ms;
+        let limit = LONGEST.max(Duration::from_millis(u64::from(list_timeout)));
+        let read = self.upstreams.list(target, kind, limit).await;
+        let now = self.clock.monotonic();
+        let fault = match read {
+            Ok(listed) => {
+                let reservation = self.budget.reservation(Category::OtherList);
+                let kept = self.state.set_list(key, kind, listed.masked(&target.mask()), reservation);
+                kept.map_err(|no_room| no_room.to_string())
+            }
+            Err(error) => Err(format!("{}: {error}", error.reason())),
+        };
+        let is_news = match fault {
+            Ok(has_changed) => {
+                let took = now.saturating_sub(began);
+                self.state.update(key, |state| state.others.succeed(kind, now, took)) || has_changed
+            }
+            Err(fault) => {
+                let is_news = self.state.update(key, |state| state.others.fail(kind, now, fault.clone()));
+                if is_news {
+                    let method = kind.listed_by().as_str();
+                    tracing::warn!(upstream = key.name, method, "a list was not read, its last items stay: {fault}");
+                }
+                is_news
+            }
+        };
+        if is_news {
+            self.relist();
+        }
+        self.tried.send_replace(());
+    }
+}

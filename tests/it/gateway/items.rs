@@ -1,0 +1,149 @@
+//! Prompts and resources of real servers of both eras, for clients of both eras.
+
+use std::path::Path;
+
+use hyper::Method;
+use serde_json::{Value, json};
+
+use super::harness::{Folder, Gateway};
+use super::http::{Http, JSON, Session};
+use super::parts::{everything, external, modern_http, modern_stdio, object, plugin, process, tools_of};
+
+/// A client of either era.
+enum Client {
+    Modern(Http, String),
+    Legacy(Session),
+}
+
+impl Client {
+    /// Sends a request. Returns its response as JSON.
+    async fn ask(&self, method: &str, mut params: Value) -> Value {
+        match self {
+            Self::Legacy(session) => {
+                session.send(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()).await
+            }
+            Self::Modern(http, url) => {
+                params["_meta"] = json!({
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                });
+                let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
+                let mut headers = JSON.to_vec();
+                headers.extend([("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)]);
+                headers.extend((!name.is_empty()).then_some(("mcp-name", &*name)));
+                let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+                http.send(Method::POST, url, &headers, body).await
+            }
+        }
+        .json()
+    }
+
+    async fn names(&self, method: &str, list: &str, name: &str) -> Vec<String> {
+        let answer = self.ask(method, json!({})).await;
+        let items = answer["result"][list].as_array().unwrap_or_else(|| panic!("{answer}"));
+        items.iter().map(|item| item[name].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+async fn clients(url: &str) -> [Client; 2] {
+    let http = Http::new();
+    [Client::Legacy(http.initialize(url).await), Client::Modern(http, url.to_owned())]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prompts_and_resources_of_both_eras_reach_clients_of_both() {
+    let log = Folder::new();
+    let (_modern, url) = modern_http(&log.path().join("log"));
+    let folder = Folder::with(&[everything("everything"), external("modern", &url), modern_stdio("stdio")].concat());
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["everything", "modern", "stdio"]).await;
+    for client in clients(&gateway.url()).await {
+        let prompts = client.names("prompts/list", "prompts", "name").await;
+        for prompt in ["everything__simple-prompt", "modern__greet", "stdio__greet"] {
+            assert!(prompts.iter().any(|listed| listed == prompt), "{prompt}: {prompts:?}");
+        }
+        let resources = client.names("resources/list", "resources", "uri").await;
+        assert_eq!(resources.iter().filter(|uri| *uri == "text://note").count(), 1, "{resources:?}");
+        let templates = client.names("resources/templates/list", "resourceTemplates", "uriTemplate").await;
+        assert!(templates.iter().any(|template| template == "text://rows/{table}"), "{templates:?}");
+
+        for name in ["modern__greet", "stdio__greet"] {
+            let answer = client.ask("prompts/get", json!({"name": name, "arguments": {"name": "Ann"}})).await;
+            assert_eq!(answer["result"]["messages"][0]["content"]["text"], "Greet Ann.", "{answer}");
+        }
+        let answer = client.ask("prompts/get", json!({"name": "everything__simple-prompt"})).await;
+        assert!(answer["result"]["messages"][0]["content"]["text"].is_string(), "{answer}");
+        for (uri, text) in [("text://note", "call ann@example.com"), ("text://rows/users", "rows of users")] {
+            let answer = client.ask("resources/read", json!({"uri": uri})).await;
+            assert_eq!(answer["result"]["contents"][0]["text"], text, "{answer}");
+        }
+        let unknown = client.ask("resources/read", json!({"uri": "nothing://at/all"})).await;
+        assert!(matches!(unknown["error"]["code"].as_i64(), Some(-32002 | -32602)), "{unknown}");
+    }
+    for client in clients(&gateway.url_of("stdio")).await {
+        assert_eq!(client.names("prompts/list", "prompts", "name").await, ["greet"]);
+        let answer = client.ask("resources/read", json!({"uri": "text://note"})).await;
+        assert_eq!(answer["result"]["contents"][0]["uri"], "text://note", "{answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_that_cannot_be_read_take_nothing_else_away() {
+    let folder = Folder::new();
+    let code = r"import { createInterface } from 'node:readline';
+const say = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+const capabilities = { tools: {}, prompts: {}, resources: {} }, serverInfo = { name: 'own', version: '1' };
+const results = {
+  initialize: { protocolVersion: '2025-11-25', capabilities, serverInfo },
+  ping: {},
+  'tools/list': { tools: [{ name: 'echo', inputSchema: { type: 'object' } }] },
+  'resources/list': { resources: [{ uri: 'text:a', name: 'a' }] },
+};
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, method } = JSON.parse(line);
+  if (id === undefined) continue;
+  if (results[method]) say({ id, result: results[method] });
+  else if (method === 'prompts/list') say({ id, error: { code: -32000, message: 'the prompts are broken' } });
+  else say({ id, error: { code: -32601, message: 'Method not found' } });
+}";
+    folder.write("server.mjs", code);
+    let script = folder.path().join("server.mjs");
+    folder.write("manifests.yaml", &process("up", Path::new("node"), &[script.to_str().unwrap()]));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["up"]).await;
+    for client in clients(&gateway.url()).await {
+        assert_eq!(client.names("tools/list", "tools", "name").await, ["up__echo"]);
+        assert_eq!(client.names("resources/list", "resources", "uri").await, ["text:a"]);
+        assert!(client.names("resources/templates/list", "resourceTemplates", "uriTemplate").await.is_empty());
+        assert!(client.names("prompts/list", "prompts", "name").await.is_empty());
+    }
+    let problems = Http::new().get(&format!("http://{}/api/v1/plan", gateway.admin())).await.body;
+    assert!(problems.contains("prompts/list is not read anew") && !problems.contains("templates"), "{problems}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_covers_the_methods_that_its_chain_names() {
+    let deny = "export const onRequest = ({ rawContent }) => JSON.parse(rawContent).uri === 'text://rows/salaries'
+        ? { text: 'not this table', continue: false, error: 'Forbidden' } : { text: rawContent, continue: true };
+    export const onResponse = ({ rawContent }) => ({ text: rawContent.replaceAll('ann@', '***@'), continue: true });";
+    let chain = |phase: &str| {
+        let spec = format!("phase: {phase}, methods: [resources/read], entries: [{{name: guard}}]");
+        object("PluginChain", &phase.to_lowercase(), &spec)
+    };
+    let guard = plugin("guard", deny, "role: Guard");
+    let folder = Folder::with(&[modern_stdio("up"), guard, chain("Request"), chain("Response")].concat());
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["up"]).await;
+    for client in clients(&gateway.url()).await {
+        let note = client.ask("resources/read", json!({"uri": "text://note"})).await;
+        assert_eq!(note["result"]["contents"][0]["text"], "call ***@example.com", "{note}");
+        let denied = client.ask("resources/read", json!({"uri": "text://rows/salaries"})).await;
+        assert_eq!(denied["error"]["message"], "not this table", "{denied}");
+        assert_eq!(denied["error"]["data"]["hawsepipe.dev/denied"]["plugin"], "default/guard", "{denied}");
+        let rows = client.ask("resources/read", json!({"uri": "text://rows/users"})).await;
+        assert_eq!(rows["result"]["contents"][0]["text"], "rows of users", "{rows}");
+        let prompt = client.ask("prompts/get", json!({"name": "up__greet", "arguments": {"name": "ann@x"}})).await;
+        assert_eq!(prompt["result"]["messages"][0]["content"]["text"], "Greet ann@x.", "{prompt}");
+    }
+}
