@@ -1,5 +1,6 @@
 //! Requests of both eras: one dispatch by method.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -101,21 +102,30 @@ impl ClientRequest<'_> {
         }
     }
 
+    /// Returns the name of the item that the request is about. The error says what is wrong with the parameters.
+    fn item_name(&self, kind: ItemKind) -> Result<Cow<'_, str>, String> {
+        let params = self.params;
+        let named = if kind.has_name() { params.name } else { params.uri };
+        let name = named.and_then(text);
+        let name = name.ok_or_else(|| format!("`{}` must be a string that names a {kind}", kind.name_member()))?;
+        if kind != ItemKind::Tool && params.raw.is_some_and(has_many_members) {
+            return Err(format!("`params` has more than {MAX_MEMBERS} members"));
+        }
+        if params.arguments.is_some_and(|arguments| object(arguments).is_none()) {
+            return Err("`arguments` must be an object".to_owned());
+        }
+        Ok(name)
+    }
+
     async fn use_item(&self, kind: ItemKind) -> Reply {
         let Self { gate, params, exchange, client, .. } = self;
         let wanted = if exchange.is_read() { client.wanted(params) } else { WantedNotices::default() };
-        let named = if kind.has_name() { params.name } else { params.uri };
-        let Some(name) = named.and_then(text) else {
-            return invalid(&format!("`{}` must be a string that names a {kind}", kind.name_member()));
+        let name = match self.item_name(kind) {
+            Ok(name) => name,
+            Err(message) => return invalid(&message),
         };
-        if kind != ItemKind::Tool && params.raw.is_some_and(has_many_members) {
-            return invalid(&format!("`params` has more than {MAX_MEMBERS} members"));
-        }
-        if params.arguments.is_some_and(|arguments| object(arguments).is_none()) {
-            return invalid("`arguments` must be an object");
-        }
         let caller = client.caller(&gate.engine);
-        let round = match self.round(&caller, &name).await {
+        let round = match self.round(&caller, kind, &name).await {
             Ok(round) => round,
             Err(reply) => return reply,
         };
@@ -151,11 +161,11 @@ impl ClientRequest<'_> {
     /// Returns what the client answers to an earlier result that asked for input. Only the modern era has calls that are
     /// repeated with answers. If this gateway itself asked, because the call waits here, continues that call and returns
     /// its reply as an error.
-    async fn round(&self, caller: &Caller, tool: &str) -> Result<InputRound, Reply> {
+    async fn round(&self, caller: &Caller, kind: ItemKind, name: &str) -> Result<InputRound, Reply> {
         let Client::Modern { parking, .. } = self.client else { return Ok(InputRound::default()) };
         let round = self.params.round().map_err(invalid)?;
         let Some(parking) = parking.filter(|_| !caller.capabilities.is_empty()) else { return Ok(round) };
-        let binding = Binding::new(&caller.principal, self.endpoint.upstream(), tool, self.params.arguments);
+        let binding = Binding::new(&caller.principal, self.endpoint.upstream(), kind, name, self.params.arguments);
         if let Some(state) = round.state.as_deref().and_then(text)
             && let Some(reply) = go_on(self.gate, &state, binding, round.responses.as_deref()).await
         {

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::domain::item::ItemKind;
 use crate::engine::exchange::AskedCall;
 
 /// The maximum number of calls of one listener that are parked.
@@ -34,7 +35,7 @@ pub(super) struct Ticket {
     pub(super) binding: Binding,
 }
 
-/// A keyed hash of the client, the endpoint, the tool and the arguments of a call, of this process alone.
+/// A keyed hash of the client, the endpoint, the item and the arguments of a call, of this process alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Binding(u64);
 
@@ -43,8 +44,15 @@ static BINDING_KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 impl Binding {
     /// Binds to a call of `principal` at the endpoint of `upstream`, or at that of all upstreams.
-    pub(super) fn new(principal: &str, upstream: Option<&str>, tool: &str, arguments: Option<&RawValue>) -> Self {
-        Self(BINDING_KEY.hash_one((principal, upstream, tool, arguments.map(RawValue::get))))
+    pub(super) fn new(
+        principal: &str,
+        upstream: Option<&str>,
+        kind: ItemKind,
+        name: &str,
+        arguments: Option<&RawValue>,
+    ) -> Self {
+        let kind = std::mem::discriminant(&kind);
+        Self(BINDING_KEY.hash_one((principal, upstream, kind, name, arguments.map(RawValue::get))))
     }
 }
 
