@@ -45,7 +45,6 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     values(Kind::MCPUpstream, "spec.external.transport", &["SSE"]),
     whole(Kind::MCPUpstream, "spec.knowledgeAssistant"),
     values(Kind::MCPUpstream, "spec.managed.transport", &["SSE"]),
-    values(Kind::MCPUpstream, "spec.pinning.mode", &["Alert", "Enforce"]),
     values(Kind::MCPUpstream, "spec.process.session", &["PerSession"]),
     values(Kind::MCPUpstream, "spec.serverRef.transport", &["SSE"]),
     whole(Kind::MCPUpstream, "spec.vectorSearch"),

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub use self::asks::{
-    AdminArgs, CallArgs, CallsArgs, ExecutionsArgs, ExplainArgs, StatusArgs, ToolsArgs, WaitArgs, WorkersArgs,
+    AdminArgs, CallArgs, CallsArgs, ExecutionsArgs, ExplainArgs, PinArgs, StatusArgs, ToolsArgs, ToolsCommand,
+    WaitArgs, WorkersArgs,
 };
 pub use self::source::{OptionArgs, SourceArgs};
 use super::address::Address;

@@ -25,3 +25,12 @@ pub enum ResultFormat {
     /// YAML
     Yaml,
 }
+
+/// The output format of what another program or a manifest takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DataFormat {
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}

@@ -2,13 +2,21 @@
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::admin::list;
-use super::args::ToolsArgs;
-use super::output::{column, print_list, text, wide};
+use super::args::{PinArgs, ToolsArgs, ToolsCommand};
+use super::formats::DataFormat;
+use super::output::{column, print_line, print_list, text, wide};
+
+/// The most tools that `spec.pinning.approved` can have.
+const MAX_APPROVED: usize = 512;
 
 pub async fn tools(args: ToolsArgs) -> anyhow::Result<ExitCode> {
+    if let Some(ToolsCommand::Pin(args)) = args.command {
+        return pin(args).await;
+    }
     let items = list(&args.admin, "/api/v1/tools", &[], usize::MAX).await?;
     let columns = [
         column("NAME", |t| match &t["name"] {
@@ -22,6 +30,27 @@ pub async fn tools(args: ToolsArgs) -> anyhow::Result<ExitCode> {
         wide("SCHEMA", |t| text(&t["schemaProblem"])),
     ];
     print_list(args.output, &json!({"items": items}), &items, &columns)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the list of the definitions that an upstream lists now.
+async fn pin(args: PinArgs) -> anyhow::Result<ExitCode> {
+    let items = list(&args.admin, "/api/v1/pins", &[("upstream", Some(&args.upstream))], MAX_APPROVED + 1).await?;
+    if items.is_empty() {
+        bail!("upstream {} is not known, or lists no tools: `hawsepipe status` shows its state", args.upstream);
+    }
+    if items.len() > MAX_APPROVED {
+        bail!(
+            "upstream {} lists more than {MAX_APPROVED} tools, which are the most that can be approved",
+            args.upstream
+        );
+    }
+    let approved: Vec<_> = items.iter().map(|tool| json!({"name": tool["name"], "sha256": tool["sha256"]})).collect();
+    let pinning = json!({"approved": approved});
+    print_line(&match args.output {
+        DataFormat::Json => serde_json::to_string_pretty(&pinning)?,
+        DataFormat::Yaml => serde_saphyr::to_string(&pinning)?.trim_end().to_owned(),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

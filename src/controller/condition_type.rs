@@ -11,6 +11,8 @@ pub(super) enum ConditionType {
     Programmed,
     /// The server of the upstream answers.
     Connected,
+    /// The definitions of the tools are those that the owner of the upstream approved.
+    ToolsApproved,
     /// Part of the object has no effect.
     PartiallyInvalid,
     /// Calls are refused because of this object.
@@ -26,11 +28,12 @@ pub(super) enum ConditionType {
 }
 
 impl ConditionType {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Accepted,
         Self::ResolvedRefs,
         Self::Programmed,
         Self::Connected,
+        Self::ToolsApproved,
         Self::PartiallyInvalid,
         Self::Refusing,
         Self::FailsOpen,
@@ -46,6 +49,7 @@ impl ConditionType {
             Self::ResolvedRefs => "ResolvedRefs",
             Self::Programmed => "Programmed",
             Self::Connected => "Connected",
+            Self::ToolsApproved => "ToolsApproved",
             Self::PartiallyInvalid => "PartiallyInvalid",
             Self::Refusing => "Refusing",
             Self::FailsOpen => "FailsOpen",
@@ -67,7 +71,12 @@ impl ConditionType {
             Self::PartiallyInvalid | Self::Refusing | Self::FailsOpen | Self::CrashLooping | Self::SandboxDegraded => {
                 true
             }
-            Self::Accepted | Self::ResolvedRefs | Self::Programmed | Self::Connected | Self::Ready => false,
+            Self::Accepted
+            | Self::ResolvedRefs
+            | Self::Programmed
+            | Self::Connected
+            | Self::ToolsApproved
+            | Self::Ready => false,
         }
     }
 }

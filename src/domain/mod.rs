@@ -23,6 +23,7 @@ pub mod log_level;
 pub mod members;
 pub mod method;
 pub mod mirror;
+pub mod pin;
 pub mod plan;
 pub mod plugin;
 pub mod ports;

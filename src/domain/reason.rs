@@ -109,6 +109,8 @@ reasons! {
     InvalidOverride,
     /// Two tools would have the same name, or a name is too long.
     ToolNameConflict,
+    /// The definition of a tool is not the approved one.
+    DefinitionChanged,
     /// Clients cannot read the definition of the tool, or no client can call it. The tool is not offered.
     InvalidTool,
     /// Two prompts would have the same name, or two upstreams list the same URI. The first of them has it.

@@ -135,8 +135,11 @@ pub struct ToolReport {
     /// The name that clients see; `None` if the tool is not offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r#as: Option<String>,
-    /// SHA-256 of the tool's definition as the server sent it, in hex.
+    /// The digest of the tool's definition that owners approve; see [`pin::digest`](crate::domain::pin::digest).
     pub sha256: String,
+    /// Whether this definition is approved; `None` if it need not be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<bool>,
 }
 
 /// Leaves out the tools of the largest upstreams until the JSON of the other tools has at most `most` bytes. The
@@ -276,7 +279,7 @@ mod tests {
                 upstream: "mcp/files".into(),
                 connection_state: ConnectionState::Connected,
                 tool_count: Some(1),
-                tools: vec![ToolReport { name: "read".into(), r#as: None, sha256: "ab".into() }],
+                tools: vec![ToolReport { name: "read".into(), r#as: None, sha256: "ab".into(), approved: None }],
                 ..UpstreamReport::default()
             }],
             pending: Some(PendingReport { revision: "0".into(), reason: "R".into(), message: "m".into() }),
@@ -293,7 +296,8 @@ mod tests {
 
     #[test]
     fn tools_of_the_largest_upstreams_are_left_out_where_there_are_too_many() {
-        let tool = |number| ToolReport { name: format!("{number:0128}"), r#as: None, sha256: "a".repeat(64) };
+        let tool =
+            |number| ToolReport { name: format!("{number:0128}"), r#as: None, sha256: "a".repeat(64), approved: None };
         let upstream = |(name, tools): (&str, u32)| UpstreamReport {
             upstream: name.into(),
             tool_count: Some(tools),

@@ -18,6 +18,7 @@ use crate::domain::limits::Tracker;
 use crate::domain::report::PendingReport;
 use crate::domain::seen::SeenNames;
 use crate::engine::access::sessions::SessionTable;
+use crate::engine::upstreams::pinning::remember;
 use crate::engine::upstreams::state::{Catalogue, ItemList, UpstreamState};
 
 /// All state that a new plan does not replace.
@@ -129,6 +130,7 @@ impl EngineState {
         let names: Vec<_> = listed.items.iter().filter_map(Item::seen_name).map(Cow::into_owned).collect();
         self.see(|seen| seen.add(upstream, names.iter().map(String::as_str)));
         let list = ItemList::new(listed, reservation);
+        self.update(upstream, |state| remember(&mut state.first_seen, &list.pins));
         let known = self.catalogue(upstream);
         let is_known = match known.as_deref().and_then(|known| known.list(kind)) {
             Some(known) => known.is_like(&list),

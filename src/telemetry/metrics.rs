@@ -58,6 +58,7 @@ pub struct Metrics {
     upstream_failures: IntCounterVec,
     upstream_retries: IntCounterVec,
     auto_disabled: IntGaugeVec,
+    unapproved: IntGaugeVec,
     chain_refusing: IntGaugeVec,
     chain_fails_open: IntGaugeVec,
     sessions: IntGaugeVec,
@@ -160,6 +161,11 @@ impl Metrics {
                 "1 while it is out of routing",
                 &["upstream"],
             )?,
+            unapproved: m.gauge(
+                "hawsepipe_upstream_tools_unapproved",
+                "Tools whose definitions are not those that spec.pinning approves",
+                &["upstream"],
+            )?,
             chain_refusing: m.gauge(
                 "hawsepipe_chain_refusing",
                 "1 while it refuses what it selects",
@@ -217,6 +223,10 @@ impl Metrics {
             for (chain, reason) in chains {
                 gauge.with_label_values(&[*chain, *reason]).set(1);
             }
+        }
+        self.unapproved.reset();
+        for (upstream, count) in &now.unapproved {
+            self.unapproved.with_label_values(&[*upstream]).set(i64::try_from(*count).unwrap_or(i64::MAX));
         }
         self.catalog.render()
     }

@@ -16,6 +16,8 @@ pub struct ScrapeInput<'a> {
     pub refusing: Vec<(&'a str, &'static str)>,
     /// The chains that can let a call pass although a Guard fails or only runs as a shadow, each with the reason.
     pub failing_open: Vec<(&'a str, &'static str)>,
+    /// For each upstream whose tools have to be approved: its name, and how many of the tools are not.
+    pub unapproved: Vec<(&'a str, usize)>,
     /// The names of the objects in the plan. Series about other objects are removed.
     pub names: PlannedNames<'a>,
     /// For each purpose of reserved memory: the name of the purpose, the number of bytes reserved now, and how often a

@@ -71,6 +71,7 @@ pub fn admin_router(engine: Arc<Engine>, check: Option<CheckToken>) -> Router {
         .route("/chains", get(chains))
         .route("/upstreams", get(upstreams))
         .route("/tools", get(tools))
+        .route("/pins", get(pins))
         .route("/sessions", get(sessions))
         .route("/status", get(status::status))
         .route("/plan", get(plan))
@@ -168,6 +169,20 @@ async fn tools(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQue
     let tools =
         tools.into_iter().map(|tool| ToolRow { key: format!("{}/{}", tool.upstream, tool.upstream_name), tool });
     page(tools.collect(), &wanted, |tool| &tool.key)
+}
+
+async fn pins(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
+    #[derive(Serialize)]
+    struct PinRow {
+        #[serde(skip)]
+        key: String,
+        #[serde(flatten)]
+        pin: crate::engine::views::objects::PinView,
+    }
+    let mut pins = engine.pins().await;
+    pins.retain(|pin| wanted.upstream.as_ref().is_none_or(|upstream| *upstream == pin.upstream));
+    let pins = pins.into_iter().map(|pin| PinRow { key: format!("{}/{}", pin.upstream, pin.name), pin });
+    page(pins.collect(), &wanted, |pin| &pin.key)
 }
 
 async fn sessions(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {

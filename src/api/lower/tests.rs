@@ -241,7 +241,6 @@ fn guards_of_an_upstream_that_are_not_built_refuse() {
         (external(oauth), "spec.external.oauth"),
         (external(json!({"tls": {}})), "spec.external.tls"),
         (json!({"process": {"command": "x", "session": "PerSession"}}), "spec.process.session"),
-        (json!({"process": {"command": "x"}, "pinning": {"mode": "Enforce"}}), "spec.pinning.mode"),
     ] {
         let (input, problems) = lower_upstream(spec);
         assert_eq!(problems, [format!("!NotImplemented {field}")]);

@@ -1,11 +1,25 @@
 //! Lowers the changes to the tools of an upstream.
 
 use crate::api::canonical::canonical;
-use crate::api::upstream::tools::{ArgumentOverride, ToolAnnotations, ToolOverride, UpstreamTools};
+use crate::api::upstream::tools::{
+    ArgumentOverride, Pinning, PinningMode, ToolAnnotations, ToolOverride, UpstreamTools,
+};
 use crate::domain::plan;
 
 pub(super) fn overrides(tools: &UpstreamTools) -> Vec<plan::ToolOverride> {
     tools.overrides.iter().flatten().map(tool_override).collect()
+}
+
+/// Returns `None` if no definition needs to be approved.
+pub(super) fn pinning(written: &Pinning) -> Option<plan::PinningPlan> {
+    let enforce = match written.mode? {
+        PinningMode::Off => return None,
+        PinningMode::Alert => false,
+        PinningMode::Enforce => true,
+    };
+    let approved = written.approved.as_ref();
+    let approved = approved.map(|list| list.iter().map(|tool| (tool.name.clone(), tool.sha256.clone())).collect());
+    Some(plan::PinningPlan { enforce, approved })
 }
 
 fn tool_override(tool: &ToolOverride) -> plan::ToolOverride {

@@ -9,13 +9,12 @@ use super::findings::Findings;
 use super::managed::managed;
 use super::place::Place;
 use super::shared::{below, key, labels, named, namespaces, program, size};
-use super::tools::overrides;
+use super::tools::{overrides, pinning};
 use crate::api::upstream::behaviour::{ArgumentValidation, Era, Retry, RetryWhen};
 use crate::api::upstream::external::{External, HttpTransport};
 use crate::api::upstream::managed::ManagedTransport;
 use crate::api::upstream::process::{Process, ProcessEnvVar, ProcessSession};
 use crate::api::upstream::referred::ServerRef;
-use crate::api::upstream::tools::PinningMode;
 use crate::api::upstream::{MCPUpstream, MCPUpstreamSpec};
 use crate::config::input::{InputValue, NamedInput, ServerInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId};
@@ -35,6 +34,9 @@ const CONNECT_MS: (u32, u32) = (5000, 60_000);
 const RETRIES: &[u32] = &[1000, 5000, 15_000];
 /// The same for a server that the operator runs: in all 4.6 minutes, about as long as a container may take to start.
 const RETRIES_OF_MANAGED: &[u32] = &[1000, 5000, 10_000, 15_000, 20_000, 30_000, 30_000, 45_000, 60_000, 60_000];
+/// The effect of pinning without a list.
+const TRUSTS_FIRST: &str = "without it, each process of the gateway trusts what the server lists first after a start; \
+                            `hawsepipe tools pin` prints the list";
 /// The effect of a protective setting of the upstream that is not implemented.
 const ITS_CALLS: &str = "calls to the upstream are refused";
 
@@ -43,9 +45,10 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
     let key = key(&object.metadata);
     let mut findings = Findings::at(ObjectId::new(Kind::MCPUpstream, key.clone()), place);
     let (transport, values, unreachable) = transport(spec, place, &mut findings);
-    let pinned = spec.pinning.as_ref().and_then(|p| p.mode);
-    findings.later(pinned == Some(PinningMode::Alert), "spec.pinning.mode");
-    let unpinned = findings.refuse(pinned == Some(PinningMode::Enforce), "spec.pinning.mode", ITS_CALLS);
+    let pinning = spec.pinning.as_ref().and_then(pinning);
+    if pinning.as_ref().is_some_and(|pinning| pinning.approved.is_none()) {
+        findings.ineffective("spec.pinning.approved", TRUSTS_FIRST.to_owned());
+    }
     let timeouts = spec.timeouts.clone().unwrap_or_default();
     let limits = spec.limits.clone().unwrap_or_default();
     let tools = spec.tools.clone().unwrap_or_default();
@@ -68,7 +71,8 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
         overrides: overrides(&tools),
         include: tools.include.unwrap_or_default(),
         exclude: tools.exclude.unwrap_or_default(),
-        refusing: unreachable.or(unpinned),
+        pinning,
+        refusing: unreachable,
     };
     let share_with = spec.share_with.as_ref().map(|s| namespaces(&s.namespaces));
     let server = spec.server_ref.as_ref().map(server);

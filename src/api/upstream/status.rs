@@ -128,9 +128,9 @@ pub struct ToolStatus {
     /// Name under which clients see the tool.
     #[schemars(length(max = 128))]
     pub r#as: Option<String>,
-    /// SHA-256 digest of the tool's definition, in hexadecimal.
+    /// SHA-256 digest of the tool's name, description, schemas and annotations, in hexadecimal.
     #[schemars(length(equal = 64), regex(pattern = SHA256))]
     pub sha256: Option<String>,
-    /// Whether the definition with this digest is approved.
+    /// Whether the definition with this digest is approved. Absent without `pinning`.
     pub approved: Option<bool>,
 }

@@ -124,7 +124,8 @@ pub struct Pinning {
     /// What happens if the server changes a tool's definition: `Off` does nothing, `Alert` raises a condition and an
     /// Event, `Enforce` also withdraws the tool until the new definition is approved. Default: Off.
     pub mode: Option<PinningMode>,
-    /// Digests of the approved definitions. Default: for each tool, the first definition that was seen.
+    /// Digests of the approved definitions; a tool that is not in the list is not approved. `hawsepipe tools pin` prints
+    /// the list. Default: for each tool, the first definition that a pod saw since its start.
     #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub approved: Option<Vec<ApprovedTool>>,
 }

@@ -8,7 +8,7 @@ use clap_complete::engine::ArgValueCompleter;
 use super::source::OptionArgs;
 use crate::cli::address::{ADMIN_PORT, Address};
 use crate::cli::complete;
-use crate::cli::formats::{ListFormat, ResultFormat};
+use crate::cli::formats::{DataFormat, ListFormat, ResultFormat};
 
 /// How to reach the admin API of a running gateway.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,17 +29,51 @@ impl AdminArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
 Examples:
   hawsepipe tools
   hawsepipe tools -o wide
-  hawsepipe tools -o json | jq -r '.items[].name'")]
+  hawsepipe tools -o json | jq -r '.items[].name'
+  hawsepipe tools pin files",
+    args_conflicts_with_subcommands = true
+)]
 pub struct ToolsArgs {
+    #[command(subcommand)]
+    pub command: Option<ToolsCommand>,
     #[command(flatten)]
     pub admin: AdminArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum ToolsCommand {
+    /// Print the digests of the tools that an upstream lists now, as a list to approve
+    Pin(PinArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The output is what spec.pinning.approved of the MCPUpstream holds: it approves what the server lists
+now, also what is withheld. Read the definitions before: `hawsepipe tools -o wide`, or the server's
+own documentation.
+
+Examples:
+  hawsepipe tools pin files
+  hawsepipe tools pin files -o json | jq -r '.approved[].name'
+  kubectl patch mcpupstream files --type merge \\
+    -p \"{\\\"spec\\\":{\\\"pinning\\\":$(hawsepipe tools pin files -o json)}}\"")]
+pub struct PinArgs {
+    /// Name of the upstream
+    #[arg(value_name = "UPSTREAM")]
+    pub upstream: String,
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = DataFormat::Yaml)]
+    pub output: DataFormat,
 }
 
 #[derive(Debug, clap::Args)]

@@ -234,6 +234,7 @@ fn upstream(name: &str, namespace: &str) -> UpstreamPlan {
         call_timeout_ms: None,
         extend_on_progress: true,
         retry: RetryPlan::default(),
+        pinning: None,
         idle_timeout_ms: 60_000,
         health: HealthPlan { period_seconds: 3600, timeout_ms: 5000, retry_backoff_ms: Vec::new(), auto_recover: true },
         validate_arguments: true,

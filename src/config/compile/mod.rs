@@ -39,7 +39,7 @@ pub use self::shares::{grown_beyond, keep_within_bounds};
 use self::world::World;
 use super::input::Inputs;
 use crate::domain::digest::revision;
-use crate::domain::plan::{FORMAT_VERSION, Plan, TOOL_ARGUMENTS, ToolOverride, UpstreamPlan};
+use crate::domain::plan::{FORMAT_VERSION, Plan, TOOL_ARGUMENTS, TOOL_PINNING, ToolOverride, UpstreamPlan};
 use crate::domain::problem::Problem;
 
 /// Compiles the inputs. `previous` is the running plan, which contains the last accepted forms.
@@ -99,7 +99,9 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
 fn required(upstreams: &[UpstreamPlan]) -> Vec<String> {
     let mut overrides = upstreams.iter().flat_map(|upstream| &upstream.overrides);
     let arguments = overrides.any(ToolOverride::decides_what_is_sent);
-    arguments.then(|| TOOL_ARGUMENTS.to_owned()).into_iter().collect()
+    let pinning = upstreams.iter().any(|upstream| upstream.pinning.as_ref().is_some_and(|pinning| pinning.enforce));
+    let features = [(arguments, TOOL_ARGUMENTS), (pinning, TOOL_PINNING)];
+    features.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, feature)| feature.to_owned()).collect()
 }
 
 /// Returns the code of the accepted plugins, by its digest.

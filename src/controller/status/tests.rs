@@ -25,11 +25,12 @@ use crate::controller::lowered::{LoweredObject, Lowering};
 use crate::controller::pods::{Pods, Reported};
 use crate::controller::rollout::Rollout;
 use crate::domain::digest::sha256_hex;
+use crate::domain::health::ConnectionState;
 use crate::domain::ids::Kind;
 use crate::domain::ports::CodeFacts;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::domain::report::Report;
+use crate::domain::report::{Report, ToolReport, UpstreamReport};
 use crate::domain::sandbox::{SandboxLack, SandboxMode, SandboxProperty};
 
 /// Returns a Plugin as the operator reads it, with this status.
@@ -152,8 +153,39 @@ fn a_field_without_effect_is_told_beside_accepted() {
     let input = input(&objects, |revision| pods(&[Some(revision)]));
     let (is, message) = condition(&input, &objects[1], "Accepted");
     assert_eq!(is, "True Accepted");
-    assert!(message.starts_with("spec.pinning.mode: ") && message.ends_with("(NotImplemented)"), "{message}");
+    assert!(message.starts_with("spec.pinning.approved: ") && message.ends_with("(InvalidConfig)"), "{message}");
     assert_eq!(super::warnings(&input, &objects[1]).len(), 1);
+}
+
+#[test]
+fn tools_that_are_not_approved_are_told_and_the_upstream_is_not_ready() {
+    let objects = chain_for("up");
+    let told = |tool_count: Option<u32>, changed: bool| {
+        let id = &objects[1].id;
+        let problem = Problem::warning(Reason::DefinitionChanged, id.clone(), "spec.pinning.approved", "read changed");
+        let tool = ToolReport { name: "read".into(), r#as: None, sha256: "a".repeat(64), approved: Some(!changed) };
+        let upstream = UpstreamReport {
+            upstream: id.key.to_string(),
+            connection_state: ConnectionState::Connected,
+            tool_count,
+            tools: vec![tool],
+            ..UpstreamReport::default()
+        };
+        let input = input(&objects, |revision| {
+            let problems = changed.then(|| problem.clone()).into_iter().collect();
+            let report =
+                Report { revision: revision.into(), upstreams: vec![upstream.clone()], problems, ..Report::default() };
+            let ready = [("pod-0".to_owned(), Ok(Arc::new(Reported::new(report))))];
+            Pods { all: 1, ready: ready.into_iter().collect(), ..Pods::default() }
+        });
+        let status = of(&input, &objects[1], "now");
+        let of = |name: &str| condition(&input, &objects[1], name).0;
+        (of("ToolsApproved"), of("Ready"), status["tools"][0]["approved"].clone())
+    };
+    assert_eq!(told(Some(1), false).0, "True ToolsApproved");
+    let (is, ready, approved) = told(Some(1), true);
+    assert_eq!((&*is, &*ready, approved), ("False DefinitionChanged", "False DefinitionChanged", json!(false)));
+    assert_eq!(told(None, false).0, "Unknown Pending");
 }
 
 #[test]

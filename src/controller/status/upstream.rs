@@ -39,6 +39,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     }
     let reports = reports(&serving, object);
     connected(&mut set, plan, &reports);
+    approved(&mut set, plan, &serving, object, &reports);
     partial(&mut set, &serving, object);
     let mut status = MCPUpstreamStatus {
         observed_generation: Some(object.generation()),
@@ -121,6 +122,29 @@ fn rank(report: &UpstreamReport) -> u8 {
     }
 }
 
+/// Adds `ToolsApproved` if the definitions of the tools have to be approved.
+fn approved(
+    set: &mut Conditions,
+    plan: Option<&UpstreamPlan>,
+    serving: &[Serving<'_>],
+    object: &LoweredObject,
+    reports: &[&UpstreamReport],
+) {
+    const TYPE: ConditionType = ConditionType::ToolsApproved;
+    if plan.is_none_or(|plan| plan.pinning.is_none()) {
+        return;
+    }
+    let found = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
+    let changed = found
+        .flat_map(|report| &report.problems)
+        .find(|problem| problem.object.as_ref() == Some(&object.id) && problem.reason == Reason::DefinitionChanged);
+    match changed {
+        Some(changed) => set.no(TYPE, changed.reason.as_str(), &changed.message),
+        None if reports.iter().any(|report| report.tool_count.is_some()) => set.yes(TYPE, TYPE.as_str(), ""),
+        None => set.unknown(TYPE, Reason::Pending.as_str(), "no ready pod has the list of its tools"),
+    }
+}
+
 /// Adds `PartiallyInvalid` if pods found something wrong with the upstream's tools.
 fn partial(set: &mut Conditions, serving: &[Serving<'_>], object: &LoweredObject) {
     let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
@@ -170,7 +194,7 @@ fn reported(status: &mut MCPUpstreamStatus, reports: &[&UpstreamReport]) {
         name: tool.name.clone(),
         r#as: tool.r#as.clone(),
         sha256: Some(tool.sha256.clone()),
-        approved: None,
+        approved: tool.approved,
     });
     status.tools = Some(tools.collect());
 }

@@ -8,6 +8,7 @@ mod chain;
 mod gateway;
 mod image;
 mod label;
+mod pinning;
 mod plugin;
 mod refusal;
 mod restrictions;
@@ -26,6 +27,7 @@ pub use chain::{ChainPlan, EntryPlan, UpstreamScope};
 pub use gateway::{GatewayPlan, GatewayTakes, Limits, ListenerPlan, Namespaces, PrefixMode, Takes};
 pub use image::{ImagePlan, in_image};
 pub use label::{LabelExpression, LabelOperator, LabelSelector};
+pub use pinning::PinningPlan;
 pub use plugin::{PluginLimits, PluginPlan};
 pub use refusal::Refusal;
 pub use restrictions::{Restrictions, Revoked};
@@ -42,10 +44,13 @@ use super::ids::ObjectKey;
 pub const FORMAT_VERSION: u32 = 2;
 
 /// The features that this version supports and that a plan can list in [`Plan::requires`].
-pub const FEATURES: &[&str] = &[TOOL_ARGUMENTS];
+pub const FEATURES: &[&str] = &[TOOL_ARGUMENTS, TOOL_PINNING];
 
 /// The feature of plans with an override of a tool that [decides what is sent](ToolOverride::decides_what_is_sent).
 pub const TOOL_ARGUMENTS: &str = "tool-arguments";
+
+/// The feature of plans that withhold tools whose definitions are not approved.
+pub const TOOL_PINNING: &str = "tool-pinning";
 
 /// The complete configuration of one gateway: its settings, upstreams, chains, and plugins with their code.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::value::NamedValue;
-use super::{Refusal, RetryPlan, ToolOverride};
+use super::{PinningPlan, Refusal, RetryPlan, ToolOverride};
 use crate::domain::ids::ObjectKey;
 
 /// An upstream with all defaults filled in.
@@ -53,6 +53,9 @@ pub struct UpstreamPlan {
     pub exclude: Vec<String>,
     /// Changes to individual tools.
     pub overrides: Vec<ToolOverride>,
+    /// Which definitions of tools are approved; `None` means that none needs to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinning: Option<PinningPlan>,
     /// If set, calls to the upstream are refused: a protective setting cannot be enforced, or something that the
     /// upstream needs is missing.
     pub refusing: Option<Refusal>,

@@ -11,6 +11,7 @@ mod malformed;
 mod names;
 mod outcomes;
 mod overrides;
+mod pinning;
 mod proof;
 mod readiness;
 mod refusals;

@@ -1,6 +1,7 @@
 //! The state of upstreams: probes of their health, and their lists.
 
 pub(crate) mod other_lists;
+pub(crate) mod pinning;
 pub(crate) mod probes;
 pub(crate) mod probing;
 mod reading;

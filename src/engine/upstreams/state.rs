@@ -1,6 +1,6 @@
 //! The state of one upstream, independent of the plan in force.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::domain::budget::{NoRoom, Reservation};
@@ -8,6 +8,7 @@ use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::health::Health;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::limits::Tracker;
+use crate::domain::pin;
 use crate::domain::upstream::ServerFacts;
 use crate::engine::upstreams::other_lists::OtherLists;
 
@@ -26,6 +27,8 @@ pub struct UpstreamState {
     pub catalogue: Option<Arc<Catalogue>>,
     /// When other lists than that of tools are read, and why they could not be.
     pub others: OtherLists,
+    /// For each tool, the digest of the first definition that was seen.
+    pub(crate) first_seen: BTreeMap<String, String>,
     /// Why the last attempt to reach the upstream failed, in words that clients can see; `None` if it succeeded.
     pub down: Option<String>,
     /// When a probe first found the connection closed for lack of use, in Unix milliseconds; `None` while there is a
@@ -63,6 +66,8 @@ pub struct ItemList {
     items: Vec<Item>,
     /// SHA-256 of each item's original definition in hex, in the same order.
     digests: Vec<String>,
+    /// The digest of each tool's definition that owners approve, by the server's own name.
+    pub(crate) pins: BTreeMap<String, String>,
     /// Messages about items whose definitions were rejected; see [`Listed::leave_out`].
     left_out: Vec<String>,
     /// Digest of the names and definitions, independent of their order.
@@ -76,7 +81,9 @@ impl ItemList {
         let digests: Vec<_> = items.iter().map(|item| sha256_hex(item.definition.get().as_bytes())).collect();
         let named: BTreeSet<_> = items.iter().zip(&digests).map(|(item, digest)| (&item.name, digest)).collect();
         let revision = revision(&named);
-        Self { items, digests, left_out, revision, reservation }
+        let tools = items.iter().filter(|item| item.kind == ItemKind::Tool);
+        let pins = tools.map(|tool| (tool.name.clone(), pin::digest(tool))).collect();
+        Self { items, digests, pins, left_out, revision, reservation }
     }
 
     /// Whether the server listed nothing at all.
@@ -120,6 +127,11 @@ impl Catalogue {
     /// Returns the tools, each with the digest of its definition.
     pub fn tools(&self) -> impl Iterator<Item = (&Item, &String)> {
         self.list(ItemKind::Tool).into_iter().flat_map(|list| list.items.iter().zip(&list.digests))
+    }
+
+    /// Returns the tools by the server's own names, each with the digest of its definition that owners approve.
+    pub(crate) fn pins(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.list(ItemKind::Tool).into_iter().flat_map(|list| &list.pins)
     }
 
     /// Returns the digest of the names and definitions of the tools.

@@ -9,7 +9,8 @@ use crate::domain::plugin::{Phase, Protocol, Role};
 use crate::domain::ports::WorkerInfo;
 use crate::domain::problem::Problem;
 use crate::engine::Engine;
-use crate::engine::plan::link::LinkedChain;
+use crate::engine::plan::link::{LinkedChain, LinkedUpstream};
+use crate::engine::upstreams::pinning::unapproved;
 
 /// An upstream (document 003, MCPServerConfig and ServerHealthStatus).
 #[derive(Debug, Serialize)]
@@ -119,6 +120,20 @@ pub struct ChainView {
     /// run in this process; absent if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusing: Option<String>,
+}
+
+/// The definition of a tool that an upstream lists.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PinView {
+    /// Name of the upstream.
+    pub upstream: String,
+    /// The server's own name for the tool.
+    pub name: String,
+    /// The digest that `spec.pinning.approved` names.
+    pub sha256: String,
+    /// Whether it is approved; `None` if it need not be.
+    pub approved: Option<bool>,
 }
 
 /// A tool that the gateway knows.
@@ -265,6 +280,26 @@ impl Engine {
             }
         });
         views.collect()
+    }
+
+    /// Returns all tools that upstreams list, also those that are not offered, with the digests of their definitions.
+    /// First waits, as [`Self::tools`] does.
+    pub async fn pins(&self) -> Vec<PinView> {
+        self.wait_for_lists(&self.snapshot(), &crate::engine::Endpoint::All, ItemKind::Tool).await;
+        let of_one = |upstream: &LinkedUpstream| {
+            let plan = &upstream.target.plan;
+            let state = self.state.upstream(&plan.key);
+            let unapproved = unapproved(plan, &state);
+            let pins = state.catalogue.iter().flat_map(|list| list.pins());
+            let view = |(tool, sha256): (&String, &String)| PinView {
+                upstream: plan.key.name.clone(),
+                name: tool.clone(),
+                sha256: sha256.clone(),
+                approved: plan.pinning.as_ref().map(|_| !unapproved.contains(tool)),
+            };
+            pins.map(view).collect::<Vec<_>>()
+        };
+        self.snapshot().linked.upstreams.iter().flat_map(of_one).collect()
     }
 
     /// Returns the plan and its problems. Values that can be secrets are hidden; see [`Plan::hide_values`].

@@ -18,6 +18,7 @@ use crate::engine::calls::routed_call::timestamp;
 use crate::engine::plan::form::FailedForm;
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::Snapshot;
+use crate::engine::upstreams::pinning::unapproved;
 
 impl Engine {
     /// Returns the current report. Equal states have equal reports.
@@ -71,6 +72,7 @@ impl Engine {
             TransportPlan::Process { .. } => Some("Stdio"),
             TransportPlan::None => None,
         };
+        let unapproved = unapproved(plan, &state);
         let mut report = UpstreamReport {
             upstream: plan.key.to_string(),
             connection_state: state.health.state,
@@ -92,13 +94,13 @@ impl Engine {
             report.tools_revision = Some(list.tools_revision().to_owned());
             let routes = snapshot.routes.tools().filter(|route| route.upstream == index);
             let public: HashMap<_, _> = routes.map(|route| (route.item.name.as_str(), &route.public)).collect();
-            let tools = list.tools().map(|(tool, sha256)| ToolReport {
-                name: tool.name.clone(),
-                r#as: public.get(tool.name.as_str()).and_then(|name| (*name).clone()),
+            let tools = list.pins().map(|(tool, sha256)| ToolReport {
+                name: tool.clone(),
+                r#as: public.get(tool.as_str()).and_then(|name| (*name).clone()),
                 sha256: sha256.clone(),
+                approved: plan.pinning.as_ref().map(|_| !unapproved.contains(tool)),
             });
             report.tools = tools.collect();
-            report.tools.sort_by(|a, b| a.name.cmp(&b.name));
             report.tools.truncate(MAX_TOOLS);
         }
         report

@@ -6,6 +6,7 @@ use crate::domain::budget::Category;
 use crate::domain::plugin::{FailurePolicy, Mode, Role};
 use crate::engine::Engine;
 use crate::engine::plan::link::{Linked, LinkedChain};
+use crate::engine::upstreams::pinning::unapproved;
 use crate::telemetry::scrape_input::{PlannedNames, ScrapeInput};
 
 impl Engine {
@@ -15,11 +16,15 @@ impl Engine {
         let chains = &snapshot.linked.chains;
         let refusing = chains.iter().filter_map(|chain| Some((&*chain.name, self.refusing(chain)?.reason.as_str())));
         let weakened = chains.iter().filter(|chain| is_weakened(chain)).map(|chain| (&*chain.name, "GuardWeakened"));
+        let upstreams = snapshot.linked.upstreams.iter().map(|upstream| &upstream.target.plan);
+        let pinned = upstreams.filter(|plan| plan.pinning.is_some());
+        let unapproved = pinned.map(|plan| (&*plan.key.name, unapproved(plan, &self.state.upstream(&plan.key)).len()));
         self.metrics.render(&ScrapeInput {
             load: self.plugins.load(),
             workers: self.plugins.workers(),
             refusing: refusing.collect(),
             failing_open: weakened.collect(),
+            unapproved: unapproved.collect(),
             names: names(&snapshot.linked),
             held: Category::ALL.map(|what| (what.as_label(), self.budget.held(what), self.budget.refused(what))).into(),
             dropped: self.records.dropped(),

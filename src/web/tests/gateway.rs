@@ -227,6 +227,7 @@ fn upstream(name: &str) -> UpstreamPlan {
         call_timeout_ms: None,
         extend_on_progress: true,
         retry: RetryPlan::default(),
+        pinning: None,
         idle_timeout_ms: 1000,
         health: HealthPlan { period_seconds: 30, timeout_ms: 1000, retry_backoff_ms: vec![1000], auto_recover: true },
         enable: None,

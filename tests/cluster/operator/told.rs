@@ -141,8 +141,8 @@ async fn what_has_no_effect_is_told_by_status_and_event() {
     let served = operated.serve("main", &[]).await;
     served.gateway.until_answers("up__whoami", "nobody").await;
     let message = operated.until_condition("mcpupstreams", "up", "Accepted", "True Accepted").await;
-    assert!(message.contains("spec.pinning.mode") && message.contains("NotImplemented"), "{message}");
-    operated.until_event("MCPUpstream", "up", "Warning NotImplemented").await;
+    assert!(message.contains("spec.pinning.approved") && message.contains("InvalidConfig"), "{message}");
+    operated.until_event("MCPUpstream", "up", "Warning InvalidConfig").await;
     operated.until_condition("pluginchains", "answers", "Programmed", "False NoUpstreams").await;
     operated.until_condition("pluginchains", "answers", "Ready", "False NoUpstreams").await;
     operated.until_event("PluginChain", "answers", "Warning NoUpstreams").await;

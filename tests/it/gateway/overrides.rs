@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::harness::{Folder, Gateway};
+use super::harness::{Folder, Gateway, run};
 use super::http::Http;
 use super::parts::{SDKS, chain, plugin, tools_of, until};
 use crate::fixtures::{fixture, node_module, python};
@@ -117,4 +117,38 @@ async fn a_server_of_the_legacy_era_gets_the_values_that_clients_do_not_see() {
     let http = Http::new();
     let reply = http.call(&gateway.url(), "all__get-sum", &json!({"a": 2}), &json!({})).await;
     assert!(reply["result"]["content"][0]["text"].as_str().unwrap().contains("42"), "{reply}");
+}
+
+#[tokio::test]
+async fn pins_that_the_command_prints_approve_what_the_server_lists() {
+    let pinned = |pinning: &str| changed("up", " []\n").replace("  tools:", &format!("  pinning: {pinning}\n  tools:"));
+    let folder = Folder::with(&pinned("{mode: Enforce, approved: []}"));
+    let gateway = Gateway::start(&folder);
+    let (http, problems) = (Http::new(), format!("http://{}/api/v1/plan", gateway.admin()));
+    until("the tools are withheld", async || http.get(&problems).await.body.contains("DefinitionChanged")).await;
+    let refused = http.call(&gateway.url(), "up__echo", &json!({"message": "hello"}), &json!({})).await;
+    assert!(refused["error"]["message"].as_str().unwrap().starts_with("Unknown tool"), "{refused}");
+
+    let pin = |format: &str| {
+        let output = run(&["tools", "pin", "up", "--admin", &gateway.admin().to_string(), "-o", format]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let json: Value = serde_json::from_str(&pin("json")).unwrap();
+    assert_eq!(json["approved"].as_array().unwrap().len(), 7, "{json}");
+    assert!(pin("yaml").starts_with("approved:\n"), "{}", pin("yaml"));
+    let mut pinning = json.clone();
+    pinning["mode"] = "Enforce".into();
+    folder.write("manifests.yaml", &pinned(&pinning.to_string()));
+    gateway.until_answer("up__echo", &json!({"message": "hello"}), "/result/content/0/text", &json!("hello")).await;
+
+    pinning["approved"].as_array_mut().unwrap().retain(|tool| tool["name"] != "blob");
+    folder.write("manifests.yaml", &pinned(&pinning.to_string()));
+    until("what is not approved is withheld", async || {
+        let listed = http.get(&format!("http://{}/api/v1/tools", gateway.admin())).await.json();
+        listed["items"].as_array().unwrap().len() == 6
+    })
+    .await;
+    let unknown = run(&["tools", "pin", "nobody", "--admin", &gateway.admin().to_string()]);
+    assert!(!unknown.status.success() && String::from_utf8_lossy(&unknown.stderr).contains("is not known"));
 }

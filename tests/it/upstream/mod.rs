@@ -52,6 +52,7 @@ fn target(transport: TransportPlan) -> UpstreamTarget {
         call_timeout_ms: None,
         extend_on_progress: true,
         retry: Default::default(),
+        pinning: None,
         idle_timeout_ms: 300_000,
         health,
         enable: None,

@@ -21,3 +21,18 @@ fn overrides_of_tools_are_lowered_whole() {
     assert_eq!((change.arguments[1].hidden, change.arguments[1].description.as_deref()), (true, Some("d")));
     assert!(change.refusing.is_none());
 }
+
+#[test]
+fn pinning_without_a_list_is_warned_of() {
+    let lowered = |pinning: Value| {
+        let (input, problems) = lower_upstream(json!({"process": {"command": "x"}, "pinning": pinning}));
+        (input.plan.pinning, problems)
+    };
+    assert_eq!(lowered(json!({"mode": "Off", "approved": []})), (None, vec![]));
+    let (pinning, problems) = lowered(json!({"mode": "Enforce"}));
+    assert!(pinning.is_some_and(|pinning| pinning.enforce && pinning.approved.is_none()));
+    assert_eq!(problems, ["InvalidConfig spec.pinning.approved"]);
+    let digest = "a".repeat(64);
+    let (pinning, problems) = lowered(json!({"mode": "Alert", "approved": [{"name": "t", "sha256": digest}]}));
+    assert_eq!((pinning.unwrap().approved.unwrap()["t"].clone(), problems), (digest, vec![]));
+}

@@ -33,9 +33,8 @@ fn upstreams() -> Vec<Value> {
     vec![
         json!({
             "external": {"url": "https://h", "transport": "SSE", "oauth": oauth, "tls": {}},
-            "pinning": {"mode": "Enforce"},
         }),
-        json!({"process": {"command": "x", "session": "PerSession"}, "pinning": {"mode": "Alert"}}),
+        json!({"process": {"command": "x", "session": "PerSession"}}),
         json!({"serverRef": {"kind": "Service", "name": "n", "transport": "SSE"}}),
         json!({"managed": {"image": "i", "transport": "SSE"}}),
         json!({"vectorSearch": search}),

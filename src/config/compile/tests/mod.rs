@@ -88,6 +88,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
         call_timeout_ms: None,
         extend_on_progress: true,
         retry: RetryPlan::default(),
+        pinning: None,
         idle_timeout_ms: 1,
         health,
         enable: None,
