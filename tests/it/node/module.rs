@@ -26,7 +26,7 @@ async fn content_goes_in_and_comes_out() {
     let expected = serde_json::json!({
         "toolName": "files/read", "maxTokens": 7, "same": true,
         "metadata": {
-            "requestId": "0190-1", "timestamp": "2026-01-02T03:04:05.678Z", "serverName": "files", "phase": "response",
+            "requestId": "0190-1", "method": "tools/call", "timestamp": "2026-01-02T03:04:05.678Z", "serverName": "files", "phase": "response",
             "userQuery": null, "contentType": "text", "config": {"k": "ä"}, "chain": "default/c", "attempt": 1,
         },
     });
