@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use crate::domain::budget::{NO_ROOM, NoRoom, Reservation};
 use crate::domain::raw::to_raw;
@@ -40,8 +41,11 @@ impl RpcResponse {
     pub(super) fn reply(id: &str, reply: &Reply, era: Era) -> Self {
         let (code, body) = match reply {
             Reply::Result(result) => (None, success(id, result)),
-            // The code is about the request to the upstream, so it does not determine the HTTP status here.
-            Reply::UpstreamError(error) => (None, failure(id, error)),
+            // The code is about the request to the upstream, so it does not determine the HTTP status here. A capability
+            // that lacks is the exception: it is the client's, whose capabilities that request carried.
+            Reply::UpstreamError(error) => {
+                (code_of(error).filter(|code| *code == CAPABILITY_REQUIRED), failure(id, error))
+            }
             Reply::Error(error) => (Some(error.code), failure(id, &to_raw(error))),
         };
         let status = match (code, era) {
@@ -125,6 +129,15 @@ pub(super) fn method_not_allowed(allow: &'static str) -> Response {
     response
 }
 
+/// Returns the code of an error that an upstream sent.
+fn code_of(error: &RawValue) -> Option<i64> {
+    #[derive(serde::Deserialize)]
+    struct Coded {
+        code: i64,
+    }
+    serde_json::from_str::<Coded>(error.get()).ok().map(|error| error.code)
+}
+
 /// Returns the HTTP status of a modern error response (MCP 2026-07-28, Streamable HTTP).
 fn status_of(code: i64) -> StatusCode {
     match code {
@@ -148,6 +161,9 @@ mod tests {
             assert_eq!(theirs.status, StatusCode::OK, "{code}");
             assert_ne!(RpcResponse::reply("1", &Reply::Error(error), Era::Modern).status, StatusCode::OK, "{code}");
         }
+        let wanted = Reply::UpstreamError(to_raw(&RpcError::new(CAPABILITY_REQUIRED, "m")));
+        assert_eq!(RpcResponse::reply("1", &wanted, Era::Modern).status, StatusCode::BAD_REQUEST);
+        assert_eq!(RpcResponse::reply("1", &wanted, Era::Legacy).status, StatusCode::OK);
     }
 
     #[test]
