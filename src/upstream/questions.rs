@@ -85,9 +85,12 @@ impl<'a> OpenQuestions<'a> {
     where
         F: Future<Output = ()> + Send + 'a,
     {
-        if self.waiting.len() >= MAX_OPEN {
+        if self.open.len() >= MAX_OPEN {
             let why = format!("{MAX_OPEN} questions of the call wait for their answers, as many as may");
             return Err(asked.refused(&why));
+        }
+        if self.waiting.contains_key(asked.id.get()) {
+            return Err(asked.refused("a question with this id waits already"));
         }
         let (client, ServerQuestion { id, question }) = (self.client, asked);
         let bare = ServerQuestion { id: id.clone(), question: Question { method: question.method, params: None } };
@@ -266,6 +269,9 @@ mod tests {
             open.ask(asked(id), async |_| ()).unwrap();
         }
         assert!(open.ask(asked(99), async |_| ()).unwrap_err().contains("as many as may"));
+        let mut other = OpenQuestions::new(&client);
+        other.ask(asked(1), async |_| ()).unwrap();
+        assert!(other.ask(asked(1), async |_| ()).unwrap_err().contains("waits already"));
         run(&mut open).await;
         assert_eq!(client.0.load(Ordering::Relaxed), MAX_OPEN);
         open.withdraw(&raw("3"));
