@@ -1,5 +1,5 @@
 //! What is wrong with the lists of upstreams: items without a public name, items that are not offered, lists that could
-//! not be read, and overrides of tools that are not there.
+//! not be read, overrides of tools that are not there, and tools that are not approved.
 
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use crate::domain::reason::Reason;
 use crate::domain::route::Routes;
 use crate::domain::seen::{MAX_BYTES, MAX_OF_NAMESPACE, MAX_OF_ONE, MAX_SEEN, SeenNames};
 use crate::engine::state::EngineState;
+use crate::engine::upstreams::pinning::changed;
 use crate::engine::upstreams::state::Catalogue;
 
 /// Returns the problems with the lists of all upstreams. `lists` are in the order of the upstreams.
@@ -30,6 +31,10 @@ pub(super) fn list_problems(
     problems.extend(unknown_overrides(linked, lists, seen));
     problems.extend(left_out(linked, lists, state));
     problems.extend(unmatched(linked, templates));
+    for (upstream, list) in linked.upstreams.iter().zip(lists) {
+        let plan = &upstream.target.plan;
+        problems.extend(changed(plan, list.as_deref(), &state.upstream(&plan.key).first_seen));
+    }
     problems
 }
 

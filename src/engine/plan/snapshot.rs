@@ -19,7 +19,7 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::{Offer, Route, Routes};
 use crate::engine::state::EngineState;
-use crate::engine::upstreams::pinning::{changed, withheld};
+use crate::engine::upstreams::pinning::withheld;
 
 /// The immutable state that a call runs on: a linked plan and the tool lists of one moment.
 pub struct Snapshot {
@@ -120,14 +120,14 @@ impl Snapshot {
             .zip(&lists)
             .map(|(upstream, list)| {
                 let plan = &upstream.target.plan;
-                let withheld = withheld(plan, &state.upstream(&plan.key));
+                let withheld = withheld(plan, list.as_deref(), &state.upstream(&plan.key).first_seen);
                 let hidden = |name: &str| plan.overrides.iter().any(|o| o.hidden && o.name == name);
                 let offered = |name: &str| {
                     plan.enabled
                         && upstream.include.admits(name)
                         && !upstream.exclude.names(name)
                         && !hidden(name)
-                        && !withheld.contains(name)
+                        && !withheld.contains_key(name)
                 };
                 let is_offered =
                     |item: &&Item| if item.kind == ItemKind::Tool { offered(&item.name) } else { plan.enabled };
@@ -147,8 +147,6 @@ impl Snapshot {
         let mut problems = plan_problems.clone();
         problems.extend(list_problems(&linked, &lists, &seen, &routes, &templates, state));
         problems.extend(misfits(&linked, &routes, |route| items[route.index].sent.as_deref()));
-        let plans = linked.upstreams.iter().map(|upstream| &upstream.target.plan);
-        problems.extend(plans.flat_map(|plan| changed(plan, &state.upstream(&plan.key))));
         Self { linked, routes, items, templates, problems, list_revisions, plan_problems }
     }
 

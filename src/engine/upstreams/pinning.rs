@@ -1,12 +1,12 @@
 //! Tools whose definitions are not those that the owner of their upstream approved.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{PinningPlan, UpstreamPlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::engine::upstreams::state::UpstreamState;
+use crate::engine::upstreams::state::Catalogue;
 
 /// Maximum number of tools of an upstream whose first definition is remembered, which is as many as a list of approved
 /// tools can have. Others count as not approved.
@@ -23,29 +23,47 @@ pub(crate) fn remember(first_seen: &mut BTreeMap<String, String>, pins: &BTreeMa
     }
 }
 
-/// Returns the tools that the server lists and whose definitions are not approved; none without pinning.
-pub(crate) fn unapproved(plan: &UpstreamPlan, state: &UpstreamState) -> BTreeSet<String> {
-    let (Some(pinning), Some(list)) = (&plan.pinning, &state.catalogue) else { return BTreeSet::new() };
-    let approved = pinning.approved.as_ref().unwrap_or(&state.first_seen);
-    list.pins().filter(|(tool, digest)| approved.get(*tool) != Some(digest)).map(|(tool, _)| tool.clone()).collect()
+/// Returns the tools of the list whose definitions are not approved, with their digests; none without pinning.
+/// `first_seen` counts if the owner approved no definitions.
+pub(crate) fn unapproved<'a>(
+    plan: &UpstreamPlan,
+    list: Option<&'a Catalogue>,
+    first_seen: &BTreeMap<String, String>,
+) -> BTreeMap<&'a str, &'a str> {
+    let (Some(pinning), Some(list)) = (&plan.pinning, list) else { return BTreeMap::new() };
+    let approved = pinning.approved.as_ref().unwrap_or(first_seen);
+    let changed = list.pins().filter(|(tool, digest)| approved.get(*tool) != Some(digest));
+    changed.map(|(tool, digest)| (tool.as_str(), digest.as_str())).collect()
 }
 
 /// Returns the tools that are neither listed nor callable because their definitions are not approved.
-pub(crate) fn withheld(plan: &UpstreamPlan, state: &UpstreamState) -> BTreeSet<String> {
-    if plan.pinning.as_ref().is_some_and(|pinning| pinning.enforce) { unapproved(plan, state) } else { BTreeSet::new() }
+pub(crate) fn withheld<'a>(
+    plan: &UpstreamPlan,
+    list: Option<&'a Catalogue>,
+    first_seen: &BTreeMap<String, String>,
+) -> BTreeMap<&'a str, &'a str> {
+    let enforce = plan.pinning.as_ref().is_some_and(|pinning| pinning.enforce);
+    if enforce { unapproved(plan, list, first_seen) } else { BTreeMap::new() }
 }
 
-/// Returns a Problem for each tool whose definition is not approved.
-pub(crate) fn changed(plan: &UpstreamPlan, state: &UpstreamState) -> Vec<Problem> {
-    let (Some(pinning), Some(list)) = (&plan.pinning, &state.catalogue) else { return Vec::new() };
+/// Returns a Problem for each tool whose definition is not approved, up to a number of them.
+pub(crate) fn changed(
+    plan: &UpstreamPlan,
+    list: Option<&Catalogue>,
+    first_seen: &BTreeMap<String, String>,
+) -> Vec<Problem> {
+    let Some(pinning) = &plan.pinning else { return Vec::new() };
     let object = ObjectId::new(Kind::MCPUpstream, plan.key.clone());
-    let tools = unapproved(plan, state);
-    let problem = |(tool, digest): (&String, &String)| {
-        let message = message(pinning, tool, digest);
+    let problem = |(tool, digest): (&str, &str)| {
         let found = if pinning.enforce { Problem::error } else { Problem::warning };
-        found(Reason::DefinitionChanged, object.clone(), "spec.pinning.approved".to_owned(), message)
+        found(
+            Reason::DefinitionChanged,
+            object.clone(),
+            "spec.pinning.approved".to_owned(),
+            message(pinning, tool, digest),
+        )
     };
-    list.pins().filter(|(tool, _)| tools.contains(*tool)).take(MAX_TOLD).map(problem).collect()
+    unapproved(plan, list, first_seen).into_iter().take(MAX_TOLD).map(problem).collect()
 }
 
 fn message(pinning: &PinningPlan, tool: &str, digest: &str) -> String {

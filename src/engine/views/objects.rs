@@ -289,13 +289,13 @@ impl Engine {
         let of_one = |upstream: &LinkedUpstream| {
             let plan = &upstream.target.plan;
             let state = self.state.upstream(&plan.key);
-            let unapproved = unapproved(plan, &state);
+            let unapproved = unapproved(plan, state.catalogue.as_deref(), &state.first_seen);
             let pins = state.catalogue.iter().flat_map(|list| list.pins());
             let view = |(tool, sha256): (&String, &String)| PinView {
                 upstream: plan.key.name.clone(),
                 name: tool.clone(),
                 sha256: sha256.clone(),
-                approved: plan.pinning.as_ref().map(|_| !unapproved.contains(tool)),
+                approved: plan.pinning.as_ref().map(|_| !unapproved.contains_key(tool.as_str())),
             };
             pins.map(view).collect::<Vec<_>>()
         };

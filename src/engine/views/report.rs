@@ -72,7 +72,6 @@ impl Engine {
             TransportPlan::Process { .. } => Some("Stdio"),
             TransportPlan::None => None,
         };
-        let unapproved = unapproved(plan, &state);
         let mut report = UpstreamReport {
             upstream: plan.key.to_string(),
             connection_state: state.health.state,
@@ -90,6 +89,7 @@ impl Engine {
             (report.server_name, report.server_version) = (facts.server_name, facts.server_version);
         }
         if let Some(list) = state.catalogue {
+            let unapproved = unapproved(plan, Some(&list), &state.first_seen);
             report.tool_count = Some(u32::try_from(list.tools().count()).unwrap_or(u32::MAX));
             report.tools_revision = Some(list.tools_revision().to_owned());
             let routes = snapshot.routes.tools().filter(|route| route.upstream == index);
@@ -98,7 +98,7 @@ impl Engine {
                 name: tool.clone(),
                 r#as: public.get(tool.as_str()).and_then(|name| (*name).clone()),
                 sha256: sha256.clone(),
-                approved: plan.pinning.as_ref().map(|_| !unapproved.contains(tool)),
+                approved: plan.pinning.as_ref().map(|_| !unapproved.contains_key(tool.as_str())),
             });
             report.tools = tools.collect();
             report.tools.truncate(MAX_TOOLS);

@@ -18,7 +18,10 @@ impl Engine {
         let weakened = chains.iter().filter(|chain| is_weakened(chain)).map(|chain| (&*chain.name, "GuardWeakened"));
         let upstreams = snapshot.linked.upstreams.iter().map(|upstream| &upstream.target.plan);
         let pinned = upstreams.filter(|plan| plan.pinning.is_some());
-        let unapproved = pinned.map(|plan| (&*plan.key.name, unapproved(plan, &self.state.upstream(&plan.key)).len()));
+        let unapproved = pinned.map(|plan| {
+            let state = self.state.upstream(&plan.key);
+            (&*plan.key.name, unapproved(plan, state.catalogue.as_deref(), &state.first_seen).len())
+        });
         self.metrics.render(&ScrapeInput {
             load: self.plugins.load(),
             workers: self.plugins.workers(),
