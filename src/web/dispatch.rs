@@ -164,7 +164,10 @@ impl ClientRequest<'_> {
     async fn round(&self, caller: &Caller, kind: ItemKind, name: &str) -> Result<InputRound, Reply> {
         let Client::Modern { parking, .. } = self.client else { return Ok(InputRound::default()) };
         let round = self.params.round().map_err(invalid)?;
-        let Some(parking) = parking.filter(|_| !caller.capabilities.is_empty()) else { return Ok(round) };
+        // A call that waits here is continued whatever the client now says that it answers, or it would run twice.
+        let Some(parking) = parking.filter(|_| !caller.capabilities.is_empty() || !round.is_empty()) else {
+            return Ok(round);
+        };
         let binding = Binding::new(&caller.principal, self.endpoint.upstream(), kind, name, self.params.arguments);
         if let Some(state) = round.state.as_deref().and_then(text)
             && let Some(reply) = go_on(self.gate, &state, binding, round.responses.as_deref()).await

@@ -89,17 +89,18 @@ impl ParkedCalls {
     pub(super) fn park(self: &Arc<Self>, shutdown: &CancellationToken, mut call: ParkedCall) -> Option<String> {
         let state = format!("{OWN_STATE}{}", uuid::Uuid::new_v4().simple());
         let (parked, shutdown, key) = (Arc::downgrade(self), shutdown.clone(), state.clone());
+        // Locked before the expiry is spawned, which must find the call even if the gateway is about to end.
+        let mut calls = self.lock();
+        if calls.len() >= MAX_PARKED {
+            return None;
+        }
         call.expiry = Some(AbortOnDropHandle::new(tokio::spawn(async move {
             let _ = tokio::time::timeout(PARKED_FOR, shutdown.cancelled()).await;
             if let Some(parked) = parked.upgrade() {
                 drop(parked.lock().remove(&key));
             }
         })));
-        let mut parked = self.lock();
-        if parked.len() >= MAX_PARKED {
-            return None;
-        }
-        parked.insert(state.clone(), call);
+        calls.insert(state.clone(), call);
         Some(state)
     }
 

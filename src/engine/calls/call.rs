@@ -208,7 +208,7 @@ impl Engine {
     }
 
     /// Whether the call's upstream uses the modern era. False before the first handshake with the upstream.
-    fn is_modern(&self, call: &Routed<'_>) -> bool {
+    pub(super) fn is_modern(&self, call: &Routed<'_>) -> bool {
         self.state.upstream(&call.plan().key).facts.is_some_and(|facts| facts.era == Era::Modern)
     }
 

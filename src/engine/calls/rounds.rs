@@ -48,6 +48,10 @@ impl Engine {
             if hides_questions(call.item) {
                 return Err(self.refused(call.request.kind, Denial::past_guard()));
             }
+            if !self.is_modern(call) {
+                // To a server of the legacy era the member means nothing: it has executed the call.
+                return Ok((answer, ResultFacts { asks_back: false, ..facts }));
+            }
             if call.request.caller.era == Era::Modern && call.request.within.is_none() {
                 return Ok((answer, facts));
             }

@@ -50,8 +50,8 @@ async fn a_modern_client_is_told_that_a_result_is_complete() {
     }
 }
 
-#[tokio::test]
-async fn a_modern_server_says_by_a_string_what_its_result_is() {
+/// Returns a server of the modern era.
+fn modern_server() -> Server {
     let server = Server::default();
     let facts = ServerFacts {
         era: Era::Modern,
@@ -63,6 +63,12 @@ async fn a_modern_server_says_by_a_string_what_its_result_is() {
         has_resources: false,
     };
     server.probes.lock().unwrap().push_back(Ok(Probed::Up(facts)));
+    server
+}
+
+#[tokio::test]
+async fn a_modern_server_says_by_a_string_what_its_result_is() {
+    let server = modern_server();
     *server.answers.lock().unwrap() = Ok(Answer::Result(raw(r#"{"content":[],"resultType":{"kind":"complete"}}"#)));
     let engine = start_with(&bare(), server).await;
     let value = call(&engine, "{}").await;
@@ -86,7 +92,12 @@ async fn a_server_that_asks_back_is_passed_on_unless_a_guard_would_not_see_it() 
         }
     }
     let asks = r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}"#;
-    let text = through(&bare(), Era::Legacy, asks).await;
+    // A server of the legacy era has executed the call, which is not sent again.
+    assert_eq!(through(&bare(), Era::Legacy, asks).await, format!(r#"{{"result":{asks}}}"#));
+    let server = modern_server();
+    *server.answers.lock().unwrap() = Ok(Answer::Result(raw(asks)));
+    let engine = start_with(&bare(), server).await;
+    let text = call_as(&engine, &caller(Era::Legacy), "{}", None, &Heard::default()).await;
     assert!(text.contains("The server asks for input (roots/list), which the client does not give"), "{text}");
 }
 

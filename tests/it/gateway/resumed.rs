@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::harness::{Folder, Gateway, SOON};
 use super::http::{Http, Session};
 use super::parts::{asking_http, external, tools_of};
+use crate::upstream::Running;
 
 /// An event: its id, and its message.
 type Event = (String, Value);
@@ -30,6 +31,16 @@ async fn events(mut stream: Response<Incoming>, most: usize) -> (Vec<Event>, boo
     }
     read.truncate(most);
     (read, false)
+}
+
+/// A gateway on the server whose tools ask the client, and what must live as long as it.
+async fn started() -> (Gateway, (Folder, Running)) {
+    let folder = Folder::new();
+    let (server, url) = asking_http(&folder.path().join("log"));
+    folder.write("manifests.yaml", &external("asking", &url));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["asking"]).await;
+    (gateway, (folder, server))
 }
 
 async fn call(session: &Session, id: u64, count: u64) -> Response<Incoming> {
@@ -69,11 +80,7 @@ async fn cut_call(session: &Session, id: u64, count: u64, after: usize) -> usize
 
 #[tokio::test]
 async fn a_stream_that_was_cut_goes_on_without_loss_or_doubles() {
-    let folder = Folder::new();
-    let (_server, url) = asking_http(&folder.path().join("log"));
-    folder.write("manifests.yaml", &external("asking", &url));
-    let gateway = Gateway::start(&folder);
-    tools_of(&gateway, &["asking"]).await;
+    let (gateway, _parts) = started().await;
     let http = Http::new();
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..20_u64 {
@@ -92,11 +99,7 @@ async fn a_stream_that_was_cut_goes_on_without_loss_or_doubles() {
 
 #[tokio::test]
 async fn a_stream_goes_on_for_its_own_session_while_it_is_kept() {
-    let folder = Folder::new();
-    let (_server, url) = asking_http(&folder.path().join("log"));
-    folder.write("manifests.yaml", &external("asking", &url));
-    let gateway = Gateway::start(&folder);
-    tools_of(&gateway, &["asking"]).await;
+    let (gateway, _parts) = started().await;
     let http = Http::new();
     let (own, other) = (http.initialize(&gateway.url()).await, http.initialize(&gateway.url()).await);
     let (first, _) = events(call(&own, 1, 3).await, 1).await;
@@ -120,11 +123,7 @@ async fn a_stream_goes_on_for_its_own_session_while_it_is_kept() {
 
 #[tokio::test]
 async fn a_server_may_end_the_stream_of_a_call_and_be_asked_again() {
-    let folder = Folder::new();
-    let (_server, url) = asking_http(&folder.path().join("log"));
-    folder.write("manifests.yaml", &external("asking", &url));
-    let gateway = Gateway::start(&folder);
-    tools_of(&gateway, &["asking"]).await;
+    let (gateway, _parts) = started().await;
     let session = Http::new().initialize(&gateway.url()).await;
     for times in [1, 3] {
         let answer = session.call_raw(times, "asking__leaves", &json!({"times": times}).to_string()).await.json();
