@@ -1,16 +1,30 @@
-//! What a client says that it can be asked (MCP, client capabilities).
+//! What a client says that it can be asked, and its extensions (MCP, client capabilities).
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::extensions::{Extensions, MAX_OF_CLIENT};
 use super::method::Method;
-use super::raw::RawObject;
+use super::raw::{RawObject, to_raw};
 
-/// Which questions a client answers, as its capabilities say (MCP, client capabilities). Each value is a set of flags, so
-/// that connections can be told apart by it and a session id can hold it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ClientCapabilities(u8);
+/// What a client can do, as its capabilities say (MCP, client capabilities). A value is small and cheap to clone, because
+/// connections are told apart by it, and a session id holds it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ClientCapabilities {
+    /// The questions of servers that the client answers, as flags.
+    #[serde(rename = "q", default, skip_serializing_if = "is_zero")]
+    questions: u8,
+    /// The extensions that the client supports.
+    #[serde(rename = "x", default, skip_serializing_if = "Extensions::is_empty")]
+    extensions: Extensions,
+}
+
+fn is_zero(flags: &u8) -> bool {
+    *flags == 0
+}
 
 const SAMPLING: u8 = 1;
 const SAMPLING_TOOLS: u8 = 1 << 1;
@@ -31,7 +45,7 @@ const TABLE: [(&str, u8, &[Member]); 3] = [
 ];
 
 impl ClientCapabilities {
-    /// Reads what a client declares. What is not about questions, or is not an object, is left out.
+    /// Reads what a client declares. What is not about questions or extensions, or is not an object, is left out.
     pub fn read(declared: Option<&RawValue>) -> Self {
         let object = |raw: &RawValue| RawObject::parse(raw.get()).ok();
         let Some(declared) = declared.and_then(object) else { return Self::default() };
@@ -42,36 +56,45 @@ impl ClientCapabilities {
             let inside = members.iter().filter(|(member, _)| capability.get(member).and_then(object).is_some());
             flags |= inside.fold(0, |flags, (_, flag)| flags | flag);
         }
-        Self(flags)
+        Self { questions: flags, extensions: Extensions::read(declared.get("extensions"), MAX_OF_CLIENT) }
+    }
+
+    /// Whether the client answers no questions and has no extensions.
+    pub fn is_empty(&self) -> bool {
+        self.answers_nothing() && self.extensions.is_empty()
     }
 
     /// Whether the client answers no questions.
-    pub fn is_empty(&self) -> bool {
-        self.0 == 0
+    pub fn answers_nothing(&self) -> bool {
+        self.questions == 0
     }
 
     /// Whether the client answers questions of this method.
-    pub fn answers(self, method: Method) -> bool {
+    pub fn answers(&self, method: Method) -> bool {
         let flag = match method {
             Method::CreateMessage => SAMPLING,
             Method::Elicit => ELICITATION,
             Method::ListRoots => ROOTS,
             _ => 0,
         };
-        self.0 & flag != 0
+        self.questions & flag != 0
     }
 
     /// Returns the capabilities as JSON, as a client declares them to a server.
-    pub fn to_json(self) -> String {
+    pub fn to_json(&self) -> String {
         if self.is_empty() {
             return "{}".to_owned();
         }
-        let has = |flag: u8| self.0 & flag != 0;
-        let declared = TABLE.into_iter().filter(|(_, flag, _)| has(*flag)).map(|(name, _, members)| {
+        let has = |flag: u8| self.questions & flag != 0;
+        let mut declared = RawObject::default();
+        for (name, _, members) in TABLE.into_iter().filter(|(_, flag, _)| has(*flag)) {
             let inside = members.iter().filter(|(_, flag)| has(*flag)).map(|(member, _)| (*member, json!({})));
-            (name.to_owned(), serde_json::Value::Object(inside.map(|(name, value)| (name.to_owned(), value)).collect()))
-        });
-        serde_json::Value::Object(declared.collect()).to_string()
+            declared.set(name, to_raw(&inside.collect::<BTreeMap<_, _>>()));
+        }
+        if !self.extensions.is_empty() {
+            declared.set("extensions", to_raw(&self.extensions));
+        }
+        to_raw(&declared).get().to_owned()
     }
 }
 
@@ -95,6 +118,7 @@ mod tests {
                 r#"{"elicitation":{"form":{},"url":{}},"roots":{}}"#,
             ),
             (r#"{"sampling":true,"elicitation":null}"#, "{}"),
+            (r#"{"extensions":{"a/x":{"n": 1.0}},"roots":{}}"#, r#"{"roots":{},"extensions":{"a/x":{"n": 1.0}}}"#),
         ] {
             assert_eq!(read(declared).to_json(), told, "{declared}");
         }
@@ -107,5 +131,7 @@ mod tests {
         assert!(sampling.answers(Method::CreateMessage) && !sampling.is_empty());
         assert!(!sampling.answers(Method::Elicit) && !sampling.answers(Method::ListRoots));
         assert!(!read(r#"{"roots":{}}"#).answers(Method::CallTool) && read("{}").is_empty());
+        let extended = read(r#"{"extensions":{"a/x":{}}}"#);
+        assert!(extended.answers_nothing() && !extended.is_empty());
     }
 }

@@ -248,7 +248,7 @@ impl Item {
         seen_name(self.kind, &self.name)
     }
 
-    /// Returns the definition with the name `public`. A URI stays as it is. Everything else keeps its bytes.
+    /// Returns the definition with the name or URI `public`. Everything else keeps its bytes.
     pub fn public_definition(&self, public: &str) -> Arc<RawValue> {
         if public == self.name {
             return self.definition.clone();

@@ -3,6 +3,8 @@
 //! Invariant: no IO, no async runtime, no clock, no Kubernetes. Time is passed in as a parameter, and everything that
 //! reaches outside is a trait in [`ports`].
 
+pub mod announcement;
+pub mod apps;
 pub mod budget;
 pub mod capabilities;
 pub mod causes;
@@ -10,6 +12,7 @@ pub mod changed_tool;
 pub mod definition;
 pub mod digest;
 pub mod egress;
+pub mod extensions;
 pub mod header_text;
 pub mod health;
 pub mod ids;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::apps;
 use super::changed_tool::changed;
-use super::item::{Item, ItemKind, seen_name};
+use super::item::{Item, ItemKind, MAX_URI, seen_name};
 use super::plan::{PrefixMode, ToolOverride};
 use super::raw::to_raw;
 use super::tool_name::MAX_NAME;
@@ -33,7 +34,8 @@ pub struct Route {
     pub index: usize,
     /// Index of the upstream in the plan.
     pub upstream: usize,
-    /// Name of the item on the endpoint for all upstreams; `None` if the name is taken or too long.
+    /// Name of the item on the endpoint for all upstreams; `None` if the name is taken or too long. The URI of an app has
+    /// the name of its upstream in it, others stay as they are.
     pub public: Option<String>,
     /// Name of the item on the endpoint of its upstream.
     pub own: String,
@@ -76,7 +78,7 @@ pub struct Unnamed {
     /// The number of items.
     pub count: usize,
     /// Messages that name the first items and say why they have no public name. Empty for items with URIs: they lack a
-    /// public name only if an upstream before this one lists the same URI.
+    /// public name only if an upstream before this one lists the same URI, or if it is too long.
     pub said: Vec<String>,
 }
 
@@ -135,7 +137,7 @@ impl Routes {
         let prefixed = || format!("{}__{own}", offer.upstream);
         let name = match prefix {
             // Servers and clients refer to resources by their URIs, also in content.
-            _ if !kind.has_name() => own.to_owned(),
+            _ if !kind.has_name() => apps::public_uri(offer.upstream, own).unwrap_or_else(|| own.to_owned()),
             PrefixMode::Always => prefixed(),
             PrefixMode::OnConflict if !keeps_own_name(offers, upstream, item) => prefixed(),
             PrefixMode::OnConflict | PrefixMode::Never => own.to_owned(),
@@ -143,6 +145,9 @@ impl Routes {
         if kind.has_name() && name.len() > MAX_NAME {
             let advice = if kind == ItemKind::Tool { ": rename the tool" } else { "" };
             return Err(format!("{name:.40}... has {} bytes, {MAX_NAME} are allowed{advice}", name.len()));
+        }
+        if !kind.has_name() && name.len() > MAX_URI {
+            return Err(String::new());
         }
         let Some(other) = self.by_public.get(kind, &name) else { return Ok(name) };
         if !kind.has_name() {
@@ -173,7 +178,7 @@ impl Routes {
         let route = Arc::new(Route {
             index: self.all.len(),
             upstream,
-            public_definition: public.as_deref().map(|name| shown.public_definition(name)),
+            public_definition: public.as_deref().map(|name| published(&shown, name, offer.upstream)),
             own_definition: shown.public_definition(&own),
             public,
             own: own.clone(),
@@ -207,6 +212,12 @@ impl Routes {
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Route>> {
         self.all.iter().filter(|route| route.item.kind == ItemKind::Tool)
     }
+}
+
+/// Returns the definition of an item that clients of the endpoint for all upstreams see.
+fn published(item: &Item, public: &str, upstream: &str) -> Arc<RawValue> {
+    let definition = item.public_definition(public);
+    apps::published(&definition, upstream).map_or(definition, Arc::from)
 }
 
 /// Whether an item keeps its own name, without its upstream's prefix, in mode `OnConflict`.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::announcement::Announcement;
 use super::budget::NO_ROOM;
 use super::capabilities::ClientCapabilities;
 use super::ids::ObjectKey;
@@ -57,6 +58,9 @@ pub struct ServerFacts {
     pub has_prompts: bool,
     /// Whether the server supports listing resources and their templates.
     pub has_resources: bool,
+    /// What clients are told of the server.
+    #[serde(skip)]
+    pub announcement: Announcement,
 }
 
 impl ServerFacts {
@@ -69,10 +73,15 @@ impl ServerFacts {
         }
     }
 
-    /// Returns the facts with secret values hidden in the name and version that the server reports.
+    /// Returns the facts with secret values hidden in what the server reports.
     pub fn masked(&self, mask: &Mask) -> Self {
         let hidden = |said: &Option<String>| said.as_ref().map(|said| mask.masked(said).into_owned());
-        Self { server_name: hidden(&self.server_name), server_version: hidden(&self.server_version), ..self.clone() }
+        Self {
+            server_name: hidden(&self.server_name),
+            server_version: hidden(&self.server_version),
+            announcement: self.announcement.masked(mask),
+            ..self.clone()
+        }
     }
 }
 
@@ -136,10 +145,10 @@ impl InputRound {
     }
 }
 
-/// What tells the connections to a server with sessions apart: what its client answers, and who that is.
+/// What tells the connections to a server with sessions apart: what its client can do, and who that is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClientKey {
-    /// The questions that the client answers.
+    /// The questions that the client answers, and its extensions.
     pub capabilities: ClientCapabilities,
     /// The id of the client's session; empty if it has none.
     pub session: String,

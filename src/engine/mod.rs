@@ -6,6 +6,7 @@
 //! snapshot: tool lists, health, sessions, calls in flight.
 
 pub mod access;
+mod announced;
 pub mod calls;
 pub mod exchange;
 mod list;

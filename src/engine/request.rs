@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use crate::domain::apps;
 use crate::domain::budget::Reservation;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::item::{ItemKind, MAX_URI};
@@ -27,7 +28,7 @@ pub struct Caller {
     pub principal: String,
     /// The id of the session; empty in the modern era, because it has no sessions.
     pub session: String,
-    /// The questions of servers that the client answers.
+    /// The questions of servers that the client answers, and its extensions.
     pub capabilities: ClientCapabilities,
     /// Counts the calls of the session, principal or address.
     pub tracker: Arc<Tracker>,
@@ -109,10 +110,14 @@ pub enum Endpoint<'a> {
 
 impl Endpoint<'_> {
     /// Returns the item of this kind with this name, with the data that requests of it need. A resource that no list
-    /// names belongs to the upstream of the endpoint, or to the only one that has a template for it.
+    /// names belongs to the upstream of the endpoint, or to the only one that has a template for it. The URI of an app names
+    /// its upstream.
     pub(super) fn find(&self, snapshot: &Snapshot, kind: ItemKind, name: &str) -> Lookup {
         let (listed, upstream) = match self {
-            Self::All => (snapshot.routes.public(kind, name), None),
+            Self::All => match apps::own_uri(name).filter(|_| kind == ItemKind::Resource) {
+                Some((upstream, own)) => return Endpoint::One(upstream).find(snapshot, kind, &own),
+                None => (snapshot.routes.public(kind, name), None),
+            },
             Self::One(upstream) => {
                 let Some(upstream) = snapshot.upstream(upstream) else { return Lookup::Unknown };
                 (snapshot.routes.own(upstream, kind, name), Some(upstream))

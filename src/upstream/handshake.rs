@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::domain::announcement::{Announced, Announcement};
 use crate::domain::method::Method;
 use crate::domain::plan::{EraSetting, UpstreamPlan};
 use crate::domain::quoted::Quoted;
@@ -166,6 +167,8 @@ struct DiscoverResult {
     supported_versions: Vec<String>,
     #[serde(default)]
     capabilities: Capabilities,
+    #[serde(default)]
+    instructions: Option<Box<RawValue>>,
     #[serde(rename = "_meta", default)]
     meta: Option<DiscoveryMeta>,
 }
@@ -184,6 +187,10 @@ struct Capabilities {
     prompts: Option<Box<RawValue>>,
     #[serde(default)]
     resources: Option<Box<RawValue>>,
+    #[serde(default)]
+    extensions: Option<Box<RawValue>>,
+    #[serde(default)]
+    experimental: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -192,6 +199,8 @@ struct Initialization {
     protocol_version: String,
     #[serde(default)]
     capabilities: Capabilities,
+    #[serde(default)]
+    instructions: Option<Box<RawValue>>,
     #[serde(default)]
     server_info: Option<Box<RawValue>>,
 }
@@ -202,7 +211,15 @@ struct Implementation {
     version: Option<String>,
 }
 
-fn facts(era: Era, version: &str, capabilities: &Capabilities, info: Option<Box<RawValue>>) -> ServerFacts {
+fn facts(
+    era: Era,
+    version: &str,
+    capabilities: &Capabilities,
+    instructions: Option<&RawValue>,
+    info: Option<&RawValue>,
+) -> ServerFacts {
+    let (extensions, experimental) = (capabilities.extensions.as_deref(), capabilities.experimental.as_deref());
+    let announcement = Announcement::read(Announced { extensions, experimental, instructions, info });
     // The name and the version of a server are only shown to users, so they are left out if they cannot be read.
     let info: Implementation = info.and_then(|i| serde_json::from_str(i.get()).ok()).unwrap_or_default();
     let cut = |text: String| text.chars().filter(|c| !c.is_control()).take(200).collect();
@@ -214,6 +231,7 @@ fn facts(era: Era, version: &str, capabilities: &Capabilities, info: Option<Box<
         has_tools: capabilities.tools.is_some(),
         has_prompts: capabilities.prompts.is_some(),
         has_resources: capabilities.resources.is_some(),
+        announcement,
     }
 }
 
@@ -222,14 +240,18 @@ fn read_discovery(result: &RawValue) -> Option<ServerFacts> {
     if !found.supported_versions.iter().any(|v| v == MODERN_VERSION) {
         return None;
     }
-    Some(facts(Era::Modern, MODERN_VERSION, &found.capabilities, found.meta.and_then(|m| m.server_info)))
+    let info = found.meta.as_ref().and_then(|meta| meta.server_info.as_deref());
+    Some(facts(Era::Modern, MODERN_VERSION, &found.capabilities, found.instructions.as_deref(), info))
 }
 
 fn read_initialization(result: &RawValue) -> Result<ServerFacts, UpstreamError> {
     let found: Initialization = serde_json::from_str(result.get())
         .map_err(|_| UpstreamError::Protocol("its answer to initialize cannot be read".into()))?;
     match LEGACY_VERSIONS.iter().find(|v| **v == found.protocol_version) {
-        Some(version) => Ok(facts(Era::Legacy, version, &found.capabilities, found.server_info)),
+        Some(version) => {
+            let (instructions, info) = (found.instructions.as_deref(), found.server_info.as_deref());
+            Ok(facts(Era::Legacy, version, &found.capabilities, instructions, info))
+        }
         None => Err(UpstreamError::Protocol(format!(
             "it speaks version {} of the protocol",
             Quoted(&found.protocol_version, 20)
@@ -261,6 +283,10 @@ mod tests {
             has_tools: true,
             has_prompts: false,
             has_resources: false,
+            announcement: Announcement {
+                info: Some(r#"{"name":"n","version":"1"}"#.into()),
+                ..Announcement::default()
+            },
         })
     }
 

@@ -36,7 +36,7 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Server {
     plan: Arc<Connector>,
-    /// The connection that is shared by lists, probes and the calls of clients that answer no questions.
+    /// The connection that is shared by lists, probes and the calls of clients without capabilities.
     slot: Arc<Slot>,
     own: OwnConnections,
 }
@@ -174,7 +174,7 @@ impl Server {
     }
 
     pub(super) async fn call(&self, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
-        let may_be_asked = !call.client.capabilities.is_empty();
+        let may_be_asked = !call.client.capabilities.answers_nothing();
         let to = (call.wants_progress || call.log_level.is_some() || may_be_asked).then_some(client);
         let (answer, _lease) = self.ask(McpRequest::Use(call), Purpose::Call, to, call.timeout).await?;
         match &answer {
@@ -201,9 +201,9 @@ impl Server {
         self.own.forget(session);
     }
 
-    /// Returns the slot to send a request over. A client that answers questions has a connection of its own to a legacy
-    /// server over HTTP, because `initialize` says for the whole connection what may be asked. Clients without a
-    /// session that answer the same questions share one.
+    /// Returns the slot to send a request over. A client that answers questions or has extensions has a connection of its
+    /// own to a legacy server over HTTP, because `initialize` says for the whole connection what the client can do. Clients
+    /// without a session that can do the same share one.
     async fn slot_for(&self, request: &McpRequest<'_>) -> Result<Arc<Slot>, UpstreamError> {
         let shared = || Ok(Arc::clone(&self.slot));
         let (McpRequest::Use(call), ConnectMethod::Http(_)) = (request, &self.plan.method) else {

@@ -27,7 +27,7 @@ static MODERN_META: LazyLock<String> = LazyLock::new(|| {
 
 /// Returns the parameters of `initialize`. They offer the newest legacy version, and the capabilities of the client that
 /// the connection is for.
-fn initialize_params(capabilities: ClientCapabilities) -> String {
+fn initialize_params(capabilities: &ClientCapabilities) -> String {
     let (version, capabilities) = (LEGACY_VERSIONS[0], capabilities.to_json());
     format!(r#""protocolVersion":"{version}","capabilities":{capabilities},"clientInfo":{CLIENT_INFO}"#)
 }
@@ -38,7 +38,7 @@ pub(super) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications
 #[derive(Clone, Copy, Debug)]
 pub(super) enum McpRequest<'a> {
     /// `initialize`, with the capabilities of the client that the connection is for.
-    Initialize(ClientCapabilities),
+    Initialize(&'a ClientCapabilities),
     Discover,
     /// `ping`, which exists only in the legacy era.
     Ping,
@@ -82,7 +82,7 @@ impl McpRequest<'_> {
         text.extend_from_slice(self.method().as_str().as_bytes());
         text.extend_from_slice(br#"","params":{"#);
         match self {
-            Self::Initialize(capabilities) => text.extend_from_slice(initialize_params(*capabilities).as_bytes()),
+            Self::Initialize(capabilities) => text.extend_from_slice(initialize_params(capabilities).as_bytes()),
             Self::Discover | Self::Ping | Self::List(_, None) => {}
             Self::List(_, Some(cursor)) => {
                 text.extend_from_slice(br#""cursor":"#);
@@ -114,8 +114,8 @@ impl McpRequest<'_> {
             _ => (false, None, &[]),
         };
         let capabilities = match self {
-            Self::Use(call) => call.client.capabilities,
-            _ => ClientCapabilities::default(),
+            Self::Use(call) => Some(&call.client.capabilities),
+            _ => None,
         };
         if !modern && !progress && meta.is_empty() {
             return;
@@ -126,7 +126,9 @@ impl McpRequest<'_> {
         text.extend_from_slice(br#""_meta":{"#);
         if modern {
             text.extend_from_slice(MODERN_META.as_bytes());
-            text.extend_from_slice(capabilities.to_json().as_bytes());
+            text.extend_from_slice(
+                capabilities.map_or_else(|| "{}".to_owned(), ClientCapabilities::to_json).as_bytes(),
+            );
             if let Some(level) = log_level {
                 text.extend_from_slice(br#","io.modelcontextprotocol/logLevel":"#);
                 text.extend_from_slice(level.as_json().as_bytes());
@@ -286,7 +288,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"a\"b"}}"#
         );
         let value: serde_json::Value =
-            serde_json::from_str(&text(McpRequest::Initialize(ClientCapabilities::default()), Era::Legacy)).unwrap();
+            serde_json::from_str(&text(McpRequest::Initialize(&ClientCapabilities::default()), Era::Legacy)).unwrap();
         assert_eq!(value["params"]["protocolVersion"], LEGACY_VERSIONS[0]);
     }
 

@@ -53,7 +53,7 @@ impl<'a> Client<'a> {
                 version: LEGACY_VERSIONS.into_iter().find(|version| *version == session.version).unwrap_or_default(),
                 principal: ANONYMOUS.to_owned(),
                 session: session.id.clone(),
-                capabilities: session.capabilities,
+                capabilities: session.capabilities.clone(),
                 tracker: Arc::clone(&session.tracker),
                 by_address: false,
             },

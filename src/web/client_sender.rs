@@ -39,7 +39,7 @@ pub(super) struct ClientSender<'a> {
     /// What lets the call of a client without a session wait for input.
     pub(super) parking: Option<&'a Parking>,
     /// What the client answers.
-    pub(super) capabilities: ClientCapabilities,
+    pub(super) capabilities: &'a ClientCapabilities,
     /// Cancelled when the gateway ends, so that no answer can arrive any more.
     pub(super) shutdown: &'a CancellationToken,
 }
@@ -146,8 +146,8 @@ mod tests {
 
     fn plain<'a>(wanted: WantedNotices<'a>, exchange: &'a Exchange) -> ClientSender<'a> {
         static SHUTDOWN: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
-        let capabilities = ClientCapabilities::default();
-        ClientSender { wanted, exchange, session: None, parking: None, capabilities, shutdown: &SHUTDOWN }
+        static NOTHING: LazyLock<ClientCapabilities> = LazyLock::new(ClientCapabilities::default);
+        ClientSender { wanted, exchange, session: None, parking: None, capabilities: &NOTHING, shutdown: &SHUTDOWN }
     }
 
     fn first(exchange: &Exchange) -> Option<String> {

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -12,6 +11,7 @@ use super::client_sender::{ClientSender, WantedNotices};
 use super::continued::go_on;
 use super::envelope::{Params, object, text};
 use super::gate::{Gate, PathEndpoint};
+use super::offer;
 use super::parked::Binding;
 use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
@@ -25,11 +25,6 @@ use crate::domain::version::{Era, MODERN_VERSIONS};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
 use crate::engine::{CallRequest, Caller, Page, Reply};
-
-/// The name that the gateway reports to clients.
-pub(super) const NAME: &str = env!("CARGO_PKG_NAME");
-/// The version that the gateway reports to clients.
-pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The maximum number of members of the parameters of `prompts/get` and `resources/read`.
 const MAX_MEMBERS: usize = 64;
@@ -47,8 +42,7 @@ pub(super) struct ClientRequest<'a> {
 }
 
 /// How a modern result may be cached (MCP 2026-07-28, caching).
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug)]
 struct CacheHints {
     result_type: &'static str,
     ttl_ms: u32,
@@ -74,9 +68,24 @@ impl ClientRequest<'_> {
         match (method, self.client) {
             (Some(Method::SetLogLevel), Client::Legacy(session)) => set_log_level(session, self.params),
             (Some(Method::Ping), _) => Reply::Result(to_raw(&json!({}))),
-            (Some(Method::Discover), _) => discover(),
+            (Some(Method::Discover), _) => self.discover().await,
             _ => Reply::Error(unknown_method(self.method)),
         }
+    }
+
+    async fn discover(&self) -> Reply {
+        let said = self.gate.engine.announcement(self.endpoint.as_engine()).await;
+        let mut result = RawObject::default();
+        set_kept(&mut result, KEPT);
+        result.set("supportedVersions", to_raw(&MODERN_VERSIONS));
+        result.set("capabilities", offer::capabilities(Era::Modern, &said));
+        if let Some(instructions) = &said.instructions {
+            result.set("instructions", to_raw(&instructions.as_ref()));
+        }
+        let mut meta = RawObject::default();
+        meta.set("io.modelcontextprotocol/serverInfo", offer::server_info(&said));
+        result.set("_meta", meta.to_raw());
+        Reply::Result(result.to_raw())
     }
 
     async fn list(&self, kind: ItemKind) -> Reply {
@@ -146,7 +155,7 @@ impl ClientRequest<'_> {
                 exchange,
                 session: client.session(),
                 parking: client.parking(),
-                capabilities: caller.capabilities,
+                capabilities: &caller.capabilities,
                 shutdown: &gate.shutdown,
             },
             reservation: exchange.reservation(),
@@ -165,7 +174,7 @@ impl ClientRequest<'_> {
         let Client::Modern { parking, .. } = self.client else { return Ok(InputRound::default()) };
         let round = self.params.round().map_err(invalid)?;
         // A call that waits here is continued whatever the client now says that it answers, or it would run twice.
-        let Some(parking) = parking.filter(|_| !caller.capabilities.is_empty() || !round.is_empty()) else {
+        let Some(parking) = parking.filter(|_| !caller.capabilities.answers_nothing() || !round.is_empty()) else {
             return Ok(round);
         };
         let binding = Binding::new(&caller.principal, self.endpoint.upstream(), kind, name, self.params.arguments);
@@ -198,26 +207,22 @@ fn list_result(kind: ItemKind, page: Page, kept: Option<CacheHints>) -> Box<RawV
     if let Some(cursor) = page.next_cursor {
         result.set("nextCursor", to_raw(&cursor));
     }
-    if let Some(CacheHints { result_type, ttl_ms, cache_scope }) = kept {
-        result.set("resultType", to_raw(&result_type));
-        result.set("ttlMs", to_raw(&ttl_ms));
-        result.set("cacheScope", to_raw(&cache_scope));
+    if let Some(kept) = kept {
+        set_kept(&mut result, kept);
     }
     result.to_raw()
+}
+
+fn set_kept(result: &mut RawObject, CacheHints { result_type, ttl_ms, cache_scope }: CacheHints) {
+    result.set("resultType", to_raw(&result_type));
+    result.set("ttlMs", to_raw(&ttl_ms));
+    result.set("cacheScope", to_raw(&cache_scope));
 }
 
 /// Whether an object has more members than the parameters of any method need. Members are held one by one, which takes
 /// more memory than their text.
 fn has_many_members(object: &RawValue) -> bool {
     Skim::from(object).members().is_some_and(|members| members.count() > MAX_MEMBERS)
-}
-
-fn discover() -> Reply {
-    let mut result = json!(KEPT);
-    result["supportedVersions"] = json!(MODERN_VERSIONS);
-    result["capabilities"] = json!({"logging": {}, "prompts": {}, "resources": {}, "tools": {}});
-    result["_meta"] = json!({"io.modelcontextprotocol/serverInfo": {"name": NAME, "version": VERSION}});
-    Reply::Result(to_raw(&result))
 }
 
 /// `logging/setLevel`: sets the lowest level of log messages for later calls of the session.

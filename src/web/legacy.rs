@@ -15,15 +15,16 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::client::{ANONYMOUS, Client};
-use super::dispatch::{ClientRequest, NAME, VERSION, unknown_method};
+use super::dispatch::{ClientRequest, unknown_method};
 use super::envelope::{ClientMessage, Params, object, text};
 use super::exchange::{CutStream, NotContinued, OpenStream, SessionOfPost};
 use super::gate::{Gate, PathEndpoint};
+use super::offer;
 use super::response::{RpcResponse, refuse};
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
-use crate::domain::raw::to_raw;
+use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
 use crate::domain::version::{Era, LEGACY_VERSIONS, is_to_come};
 use crate::engine::access::seal::{SessionFacts, SessionScope};
@@ -57,7 +58,7 @@ pub(super) async fn answer(
     }
     let id = match &incoming {
         ClientMessage::Request { id, method, params } if Method::parse(method) == Some(Method::Initialize) => {
-            return initialize(gate, endpoint, id, params);
+            return initialize(gate, endpoint, id, params).await;
         }
         ClientMessage::Request { id, method, .. } if is_unknown_outside(headers, method) => {
             return RpcResponse::error(StatusCode::BAD_REQUEST, id, &unknown_method(method));
@@ -121,7 +122,7 @@ fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a>) -> Resul
 }
 
 /// `initialize`: begins a session. Its version is the requested one if that is supported, otherwise the newest.
-fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Params<'_>) -> RpcResponse {
+async fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Params<'_>) -> RpcResponse {
     let Some(asked) = params.protocol_version.and_then(text) else {
         let error = RpcError::new(INVALID_PARAMS, "`protocolVersion` must be a string");
         return RpcResponse::reply(id, &Reply::Error(error), Era::Legacy);
@@ -130,6 +131,7 @@ fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Params<'_
         return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
     }
     let version = LEGACY_VERSIONS.into_iter().find(|version| *version == asked).unwrap_or(LEGACY_VERSIONS[0]);
+    let said = gate.engine.announcement(endpoint.as_engine()).await;
     let (snapshot, now) = (gate.engine.snapshot(), gate.engine.now());
     let scope = scope(&snapshot, endpoint);
     let facts = SessionFacts {
@@ -144,17 +146,14 @@ fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Params<'_
         return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
     };
     gate.engine.metrics().sessions(gate.engine.sessions().count());
-    let result = to_raw(&json!({
-        "protocolVersion": version,
-        "capabilities": {
-            "logging": {},
-            "prompts": {"listChanged": true},
-            "resources": {"listChanged": true},
-            "tools": {"listChanged": true},
-        },
-        "serverInfo": {"name": NAME, "version": VERSION},
-    }));
-    RpcResponse::reply(id, &Reply::Result(result), Era::Legacy).with_session(session.id.clone())
+    let mut result = RawObject::default();
+    result.set("protocolVersion", to_raw(&version));
+    result.set("capabilities", offer::capabilities(Era::Legacy, &said));
+    result.set("serverInfo", offer::server_info(&said));
+    if let Some(instructions) = &said.instructions {
+        result.set("instructions", to_raw(&instructions.as_ref()));
+    }
+    RpcResponse::reply(id, &Reply::Result(result.to_raw()), Era::Legacy).with_session(session.id.clone())
 }
 
 /// Returns the name and version that the client reports about itself, for display.

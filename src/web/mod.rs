@@ -16,6 +16,7 @@ mod guard;
 mod legacy;
 mod mcp;
 mod modern;
+mod offer;
 mod operator;
 mod parked;
 mod post;

@@ -60,6 +60,7 @@ impl CallUpstream for TestUpstream {
             has_tools: true,
             has_prompts: true,
             has_resources: true,
+            announcement: Default::default(),
         };
         Ok(Probed::Up(facts))
     }

@@ -19,8 +19,9 @@ const KEY_BYTES: usize = 32;
 const HOW: &str = "make one with `openssl rand -base64 32`";
 /// The size in bytes of the nonce with which an id begins.
 const NONCE_BYTES: usize = 12;
-/// The maximum length of an id that is read. The ids that this gateway makes are shorter.
-const MAX_ID: usize = 1024;
+/// The maximum length of an id that is read. The ids that this gateway makes are shorter: the extensions of a client are
+/// bounded.
+const MAX_ID: usize = 4096;
 /// The purpose of the seal and the version of the sealed data. Both are authenticated with each id.
 const PURPOSE: &str = "hawsepipe session 1";
 
@@ -54,7 +55,7 @@ pub struct SessionFacts {
     /// Name and version of the client, as it reports them.
     #[serde(rename = "c")]
     pub client: String,
-    /// The questions of servers that the client answers.
+    /// The questions of servers that the client answers, and its extensions.
     #[serde(rename = "q", default, skip_serializing_if = "ClientCapabilities::is_empty")]
     pub capabilities: ClientCapabilities,
     /// When the session was opened, in Unix milliseconds.
@@ -180,7 +181,7 @@ mod tests {
             assert_eq!(keys.open(own, &id[..place]), None, "cut at {place}");
             assert_eq!(keys.open(own, &id[place + 1..]), None, "cut before {place}");
         }
-        for forged in ["", "A", "AAAAAAAAAAAAAAAA", &format!("{id}A"), &format!("{id}="), &"A".repeat(4096)] {
+        for forged in ["", "A", "AAAAAAAAAAAAAAAA", &format!("{id}A"), &format!("{id}="), &"A".repeat(8192)] {
             assert_eq!(keys.open(own, forged), None, "{forged}");
         }
     }

@@ -26,7 +26,7 @@ pub struct Session {
     pub version: String,
     /// Name and version of the client, as it reports them.
     pub client: String,
-    /// The questions of servers that the client answers.
+    /// The questions of servers that the client answers, and its extensions.
     pub capabilities: ClientCapabilities,
     /// The questions that wait for the client's answers.
     pub questions: Arc<ClientQuestions>,

@@ -8,6 +8,7 @@ use super::outcome::{CallEnd, Denial};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::tool_result::{says_caching, set_members, with_meta};
+use crate::domain::apps;
 use crate::domain::budget::Reservation;
 use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::json::{JsonStep, Pointer};
@@ -160,7 +161,7 @@ impl Engine {
         meta: &CallMeta,
         request: &CallRequest<'_>,
     ) -> Reply {
-        let end = end.held_in(request.reservation);
+        let end = published(end, &recorder.record().upstream, &request.endpoint).held_in(request.reservation);
         recorder.end(end.outcome, end.reason);
         let (mut reply, entries) = (end.reply, &recorder.traces.entries);
         match &mut reply {
@@ -178,6 +179,16 @@ impl Engine {
         }
         reply
     }
+}
+
+/// Returns the end of a call with the URIs that apps have on the endpoint.
+fn published(mut end: CallEnd, upstream: &str, endpoint: &Endpoint<'_>) -> CallEnd {
+    if let (Reply::Result(result), Endpoint::All) = (&mut end.reply, endpoint)
+        && let Some(published) = apps::published(result, upstream)
+    {
+        *result = published;
+    }
+    end
 }
 
 /// Adds the members that MCP 2026-07-28 requires in results: `resultType` if `typed` is not set, and how the result of

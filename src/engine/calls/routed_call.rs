@@ -72,7 +72,7 @@ impl<'a> Routed<'a> {
             return ClientKey::default();
         }
         let Caller { capabilities, session, .. } = self.request.caller;
-        ClientKey { capabilities: *capabilities, session: session.clone() }
+        ClientKey { capabilities: capabilities.clone(), session: session.clone() }
     }
 
     pub(crate) fn plan(&self) -> &'a UpstreamPlan {

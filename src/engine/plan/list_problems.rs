@@ -49,7 +49,8 @@ fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
         if !kind.has_name() {
             let count = unnamed.count;
             let message = format!(
-                "{count} of its {kind}s have URIs that an upstream before it lists too: use them at /{name}/mcp"
+                "{count} of its {kind}s have URIs that an upstream before it lists too, or that are too long: use them at \
+                 /{name}/mcp"
             );
             problems.push(Problem::warning(Reason::ItemConflict, object(), "", message));
             continue;

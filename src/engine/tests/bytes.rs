@@ -61,6 +61,7 @@ fn modern_server() -> Server {
         has_tools: true,
         has_prompts: false,
         has_resources: false,
+        announcement: Default::default(),
     };
     server.probes.lock().unwrap().push_back(Ok(Probed::Up(facts)));
     server

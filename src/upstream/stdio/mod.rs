@@ -93,7 +93,7 @@ impl ServerProcess {
                     let limit = handshake.patience(DISCOVERY, limit);
                     tokio::time::timeout(limit, asked).await.unwrap_or(Err(UpstreamError::Timeout(limit).into()))
                 }
-                _ => wire.ask(McpRequest::Initialize(ClientCapabilities::default()), Era::Legacy, None).await,
+                _ => wire.ask(McpRequest::Initialize(&ClientCapabilities::default()), Era::Legacy, None).await,
             };
             match handshake.next(outcome.map_err(UpstreamError::from)) {
                 HandshakeStep::Done(facts) => {

@@ -68,13 +68,13 @@ impl HttpSession {
         limit: Duration,
         of: Option<&ClientKey>,
     ) -> Result<Self, UpstreamError> {
-        let capabilities = of.map(|client| client.capabilities).unwrap_or_default();
+        let capabilities = of.map(|client| client.capabilities.clone()).unwrap_or_default();
         let mut handshake = Handshake::new(endpoint.target.plan.era, before);
         let mut step = handshake.first();
         loop {
             let (request, era) = match &step {
                 HandshakeStep::Discover => (McpRequest::Discover, Era::Modern),
-                _ => (McpRequest::Initialize(capabilities), Era::Legacy),
+                _ => (McpRequest::Initialize(&capabilities), Era::Legacy),
             };
             let limit = if era == Era::Modern { handshake.patience(DISCOVERY, limit) } else { limit };
             let asked = tokio::time::timeout(limit, First::ask(endpoint, request, era)).await;

@@ -32,7 +32,7 @@ impl<'a> RequestQuestions<'a> {
         let (Some(client), McpRequest::Use(call), Era::Legacy) = (to, request, connection.era) else {
             return Self::none();
         };
-        if call.client.capabilities.is_empty() {
+        if call.client.capabilities.answers_nothing() {
             return Self::none();
         }
         let put = connection.askable.as_ref().map(|calls| calls.add(call.guarded));

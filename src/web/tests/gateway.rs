@@ -126,6 +126,7 @@ impl CallUpstream for Server {
             has_tools: true,
             has_prompts: true,
             has_resources: true,
+            announcement: Default::default(),
         };
         Ok(Probed::Up(facts))
     }

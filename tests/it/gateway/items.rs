@@ -2,54 +2,12 @@
 
 use std::path::Path;
 
-use hyper::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::either::clients;
 use super::harness::{Folder, Gateway};
-use super::http::{Http, JSON, Session};
+use super::http::Http;
 use super::parts::{everything, external, modern_http, modern_stdio, object, plugin, process, tools_of};
-
-/// A client of either era.
-enum Client {
-    Modern(Http, String),
-    Legacy(Session),
-}
-
-impl Client {
-    /// Sends a request. Returns its response as JSON.
-    async fn ask(&self, method: &str, mut params: Value) -> Value {
-        match self {
-            Self::Legacy(session) => {
-                session.send(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()).await
-            }
-            Self::Modern(http, url) => {
-                params["_meta"] = json!({
-                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-                    "io.modelcontextprotocol/clientCapabilities": {},
-                });
-                let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
-                let mut headers = JSON.to_vec();
-                headers.extend([("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)]);
-                headers.extend((!name.is_empty()).then_some(("mcp-name", &*name)));
-                let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-                http.send(Method::POST, url, &headers, body).await
-            }
-        }
-        .json()
-    }
-
-    async fn names(&self, method: &str, list: &str, name: &str) -> Vec<String> {
-        let answer = self.ask(method, json!({})).await;
-        let items = answer["result"][list].as_array().unwrap_or_else(|| panic!("{answer}"));
-        items.iter().map(|item| item[name].as_str().unwrap().to_owned()).collect()
-    }
-}
-
-async fn clients(url: &str) -> [Client; 2] {
-    let http = Http::new();
-    [Client::Legacy(http.initialize(url).await), Client::Modern(http, url.to_owned())]
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prompts_and_resources_of_both_eras_reach_clients_of_both() {

@@ -67,7 +67,14 @@ pub fn asking_http(log: &Path) -> (Running, String) {
     announced(command)
 }
 
-/// The same over stdio.
+/// The Python SDK's server with extensions, one of them of this colour, and its URL.
+pub fn apps_http(name: &str, colour: &str) -> (Running, String) {
+    let mut command = Command::new(python());
+    command.arg(fixture("servers/apps.py")).args(["--name", name, "--colour", colour]);
+    announced(command)
+}
+
+/// The Python SDK's server over stdio.
 pub fn modern_stdio(name: &str) -> String {
     process(name, &python(), &[fixture("servers/modern.py").to_str().unwrap(), "--stdio"])
 }

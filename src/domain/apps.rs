@@ -1,0 +1,151 @@
+//! URIs of apps (MCP Apps, extension `io.modelcontextprotocol/ui`): resources of the scheme `ui`, to which tools and their
+//! results refer. Each server chooses its own, so on the endpoint of all upstreams they have the name of their upstream in
+//! front: `ui://clock/view.html` of the upstream `time` is `ui://time/clock/view.html`.
+
+use serde_json::value::RawValue;
+
+use super::skim::Skim;
+
+/// How the URIs of apps begin.
+const SCHEME: &str = "ui://";
+/// How they begin in JSON, in which each slash can have a backslash in front.
+const IN_JSON: &str = "ui:";
+
+/// Returns the URI that an app of this upstream has on the endpoint of all upstreams; `None` if `uri` is not that of an app.
+pub fn public_uri(upstream: &str, uri: &str) -> Option<String> {
+    let rest = uri.strip_prefix(SCHEME)?;
+    Some(format!("{SCHEME}{upstream}/{rest}"))
+}
+
+/// Returns the name of the upstream and the server's own URI of what [`public_uri`] returned; `None` for other URIs.
+pub fn own_uri(public: &str) -> Option<(&str, String)> {
+    let (upstream, rest) = public.strip_prefix(SCHEME)?.split_once('/')?;
+    Some((upstream, format!("{SCHEME}{rest}")))
+}
+
+/// Returns a definition or a result of this upstream with the public URIs of apps; `None` if it refers to no app. Everything
+/// else keeps its bytes. URIs are found where the protocol and the extension have them: in `_meta`, and in content blocks
+/// and contents of resources. Text is not searched.
+pub fn published(json: &RawValue, upstream: &str) -> Option<Box<RawValue>> {
+    if !json.get().contains(IN_JSON) {
+        return None;
+    }
+    let mut found = Found { places: Vec::new(), upstream };
+    found.look_into(json.into());
+    let text = json.get();
+    let (mut changed, mut copied) = (String::with_capacity(text.len() + 64), 0);
+    for (place, uri) in &found.places {
+        let at = place.as_ptr() as usize - text.as_ptr() as usize;
+        changed.push_str(&text[copied..at]);
+        changed.push_str(&serde_json::to_string(uri).ok()?);
+        copied = at + place.len();
+    }
+    changed.push_str(&text[copied..]);
+    RawValue::from_string(changed).ok().filter(|_| !found.places.is_empty())
+}
+
+/// URIs of apps as JSON strings in a text, in their order, and what to put in the place of each.
+struct Found<'a> {
+    places: Vec<(&'a str, String)>,
+    upstream: &'a str,
+}
+
+impl<'a> Found<'a> {
+    /// Looks into a definition, or into a result of a tool, a prompt or a resource.
+    fn look_into(&mut self, object: Skim<'a>) {
+        for (name, value) in object.members().into_iter().flatten() {
+            match name.as_deref() {
+                Some("_meta") => self.look_into_meta(value),
+                Some("content" | "contents") => self.look_into_blocks(value),
+                Some("messages") => value.elements().into_iter().flatten().for_each(|message| self.look_into(message)),
+                _ => {}
+            }
+        }
+    }
+
+    fn look_into_meta(&mut self, meta: Skim<'a>) {
+        for (name, value) in meta.members().into_iter().flatten() {
+            match name.as_deref() {
+                Some("ui") => {
+                    let members = value.members().into_iter().flatten();
+                    members
+                        .filter(|(name, _)| name.as_deref() == Some("resourceUri"))
+                        .for_each(|(_, uri)| self.note(uri));
+                }
+                Some("ui/resourceUri") => self.note(value),
+                _ => {}
+            }
+        }
+    }
+
+    /// Looks into a list of content blocks or of contents of resources, or into a single one.
+    fn look_into_blocks(&mut self, blocks: Skim<'a>) {
+        match blocks.elements() {
+            Some(blocks) => blocks.for_each(|block| self.look_into_block(block)),
+            None => self.look_into_block(blocks),
+        }
+    }
+
+    fn look_into_block(&mut self, block: Skim<'a>) {
+        for (name, value) in block.members().into_iter().flatten() {
+            match name.as_deref() {
+                Some("_meta") => self.look_into_meta(value),
+                Some("resource") => self.look_into_block(value),
+                Some("uri") => self.note(value),
+                _ => {}
+            }
+        }
+    }
+
+    fn note(&mut self, uri: Skim<'a>) {
+        let public = uri.text().and_then(|own| public_uri(self.upstream, &own));
+        self.places.extend(public.map(|public| (uri.get(), public)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_public_uri_leads_back() {
+        for uri in ["ui://clock/view.html", "ui://x", "ui:///", "ui://a/b?c=ui://d#e"] {
+            let public = public_uri("time", uri).unwrap();
+            assert_eq!(own_uri(&public), Some(("time", uri.to_owned())), "{public}");
+        }
+        for uri in ["https://clock/view.html", "UI://x", "ui:x", ""] {
+            assert_eq!(public_uri("time", uri), None, "{uri}");
+        }
+        assert_eq!(own_uri("ui://time"), None);
+    }
+
+    #[test]
+    fn uris_are_changed_where_they_are_defined_and_all_else_keeps_its_bytes() {
+        for (own, public) in [
+            (
+                r#"{"n": 1.0, "_meta":{"ui": {"resourceUri" : "ui:\/\/a\/b", "x":"ui://a"}, "ui/resourceUri":"ui://a/b","y":[ ]}}"#,
+                r#"{"n": 1.0, "_meta":{"ui": {"resourceUri" : "ui://up/a/b", "x":"ui://a"}, "ui/resourceUri":"ui://up/a/b","y":[ ]}}"#,
+            ),
+            (
+                r#"{"content":[{"type":"text","text":"ui://a"},{"uri":"ui://a","n": 1e2},{"resource":{"uri":"ui://b"}}]}"#,
+                r#"{"content":[{"type":"text","text":"ui://a"},{"uri":"ui://up/a","n": 1e2},{"resource":{"uri":"ui://up/b"}}]}"#,
+            ),
+            (
+                r#"{"contents":[{"uri":"ui://a","text":"<p>ui://a"},{"uri":"text://a"}]}"#,
+                r#"{"contents":[{"uri":"ui://up/a","text":"<p>ui://a"},{"uri":"text://a"}]}"#,
+            ),
+            (
+                r#"{"messages":[{"role":"user","content":{"type":"resource_link","uri":"ui://a"}}]}"#,
+                r#"{"messages":[{"role":"user","content":{"type":"resource_link","uri":"ui://up/a"}}]}"#,
+            ),
+        ] {
+            let raw = RawValue::from_string(own.into()).unwrap();
+            assert_eq!(published(&raw, "up").unwrap().get(), public);
+        }
+        for same in
+            [r#"{"content":[{"text":"ui://a"}]}"#, r#"{"_meta":{"ui":{"resourceUri":7}}}"#, "[]", r#"{"x":"ui:"}"#]
+        {
+            assert!(published(&RawValue::from_string(same.into()).unwrap(), "up").is_none(), "{same}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What the gateway says of itself to clients that connect: capabilities, and the description of the server (MCP,
+//! InitializeResult and DiscoverResult).
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::domain::announcement::Announcement;
+use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::version::Era;
+
+/// The name that the gateway reports to clients.
+const NAME: &str = env!("CARGO_PKG_NAME");
+/// The version that the gateway reports to clients.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Returns the capabilities that the gateway offers to clients of this era, with those that servers announce.
+pub(super) fn capabilities(era: Era, said: &Announcement) -> Box<RawValue> {
+    // In the modern era, clients do not learn of changes on a stream of their own.
+    let listed = if era == Era::Legacy { json!({"listChanged": true}) } else { json!({}) };
+    let mut offered = RawObject::default();
+    offered.set("logging", to_raw(&json!({})));
+    for list in ["prompts", "resources", "tools"] {
+        offered.set(list, to_raw(&listed));
+    }
+    for (name, open) in [("experimental", &said.experimental), ("extensions", &said.extensions)] {
+        if !open.is_empty() {
+            offered.set(name, to_raw(open));
+        }
+    }
+    offered.to_raw()
+}
+
+/// Returns the description of the server: that of the only upstream, if it has one, or the gateway's own.
+pub(super) fn server_info(said: &Announcement) -> Box<RawValue> {
+    let theirs = said.info.as_deref().and_then(|info| RawValue::from_string(info.to_owned()).ok());
+    theirs.unwrap_or_else(|| to_raw(&json!({"name": NAME, "version": VERSION})))
+}
