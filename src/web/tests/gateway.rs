@@ -117,10 +117,9 @@ impl CallUpstream for Server {
     fn retire(&self, _: &[Target]) {}
 
     async fn probe(&self, _: &Target, _: Duration) -> Result<Probed, UpstreamError> {
-        let version = "2025-11-25".to_owned();
         let facts = ServerFacts {
             era: Era::Legacy,
-            version,
+            version: "2025-11-25".to_owned(),
             server_name: None,
             server_version: None,
             has_tools: true,
