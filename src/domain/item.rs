@@ -19,6 +19,14 @@ pub const MAX_URI: usize = 2048;
 /// Maximum number of characters of a name or URI that is shown.
 const MAX_SHOWN: usize = 256;
 
+/// Whether `uri` is of a part of the resource `whole`: it goes on after a separator. Servers may report that such a part
+/// has changed (MCP 2025-11-25, resources/updated).
+pub fn is_part(uri: &str, whole: &str) -> bool {
+    let separators = ['/', '?', '#'];
+    uri.strip_prefix(whole)
+        .is_some_and(|rest| !rest.is_empty() && (rest.starts_with(separators) || whole.ends_with(separators)))
+}
+
 /// What an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -334,5 +342,19 @@ mod tests {
         let tool = Item::parse(ItemKind::Tool, &RawValue::from_string(raw.into()).unwrap()).unwrap();
         assert!(tool.hints.read_only && tool.hints.destructive);
         assert_eq!(tool.public_definition("up__echo").get(), raw.replacen("echo", "up__echo", 1));
+    }
+
+    #[test]
+    fn parts_of_a_resource_begin_after_a_separator() {
+        for (uri, whole, is) in [
+            ("file:///a/b", "file:///a", true),
+            ("file:///a/b", "file:///a/", true),
+            ("file:///a#b", "file:///a", true),
+            ("file:///ab", "file:///a", false),
+            ("file:///a", "file:///a", false),
+            ("file:///", "file:///a", false),
+        ] {
+            assert_eq!(is_part(uri, whole), is, "{uri} {whole}");
+        }
     }
 }

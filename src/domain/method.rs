@@ -55,6 +55,14 @@ methods! {
     ListTemplates = "resources/templates/list",
     /// `resources/read`: reads a resource.
     ReadResource = "resources/read",
+    /// `resources/subscribe`: asks to be told when a resource changes.
+    Subscribe = "resources/subscribe",
+    /// `resources/unsubscribe`: ends that.
+    Unsubscribe = "resources/unsubscribe",
+    /// `subscriptions/listen`: opens a stream of notifications.
+    Listen = "subscriptions/listen",
+    /// `completion/complete`: asks how the value of an argument may go on.
+    Complete = "completion/complete",
     /// `sampling/createMessage`: a server asks the client for an answer of its model.
     CreateMessage = "sampling/createMessage",
     /// `elicitation/create`: a server asks the user of the client for input.
@@ -78,9 +86,10 @@ impl Method {
     pub const fn is_of(self, era: Era) -> bool {
         match self {
             Self::Initialize | Self::Ping | Self::SetLogLevel => matches!(era, Era::Legacy),
-            Self::Discover => matches!(era, Era::Modern),
+            Self::Subscribe | Self::Unsubscribe => matches!(era, Era::Legacy),
+            Self::Discover | Self::Listen => matches!(era, Era::Modern),
             Self::ListTools | Self::ListPrompts | Self::ListResources | Self::ListTemplates => true,
-            Self::CallTool | Self::GetPrompt | Self::ReadResource => true,
+            Self::CallTool | Self::GetPrompt | Self::ReadResource | Self::Complete => true,
             Self::CreateMessage | Self::Elicit | Self::ListRoots => false,
         }
     }
@@ -94,8 +103,8 @@ impl Method {
     pub const fn item(self) -> Option<ItemParam> {
         match self {
             Self::CallTool | Self::GetPrompt => Some(ItemParam::Name),
-            Self::ReadResource => Some(ItemParam::Uri),
-            Self::Initialize | Self::Discover | Self::Ping | Self::SetLogLevel => None,
+            Self::ReadResource | Self::Subscribe | Self::Unsubscribe => Some(ItemParam::Uri),
+            Self::Initialize | Self::Discover | Self::Ping | Self::SetLogLevel | Self::Complete | Self::Listen => None,
             Self::ListTools | Self::ListPrompts | Self::ListResources | Self::ListTemplates => None,
             Self::CreateMessage | Self::Elicit | Self::ListRoots => None,
         }

@@ -14,13 +14,14 @@ use serde_json::value::RawValue;
 
 use super::ids::ObjectKey;
 use super::item::{ItemKind, Listed};
+use super::log_level::LogLevel;
 use super::plan::{PluginPlan, Runtime};
 use super::plugin::{Failure, Input, Ran};
 use super::question::Question;
 use super::record::{CallRecord, PluginExecution};
 use super::sandbox::SandboxState;
 use super::secret::{NoSecret, SecretText};
-use super::upstream::{Answer, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
+use super::upstream::{Answer, OutCall, OutCompletion, Probed, Subscribed, Target, UpstreamError, UpstreamEvent};
 
 /// A plugin ready to be run: its plan, its code, and its environment with secrets resolved.
 #[derive(Clone, Debug)]
@@ -210,6 +211,32 @@ pub trait CallUpstream: Send + Sync + 'static {
 
     /// Sends a request that uses one item. Notifications that the server sends meanwhile go to `client`.
     async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError>;
+
+    /// Sends a request for completions. Returns `None` without sending it if the server does not announce that it
+    /// completes arguments.
+    async fn complete(&self, target: &Target, completion: &OutCompletion) -> Result<Option<Answer>, UpstreamError> {
+        let _ = (target, completion);
+        Ok(None)
+    }
+
+    /// Makes the server report changes of a resource, as [`UpstreamEvent::Updated`]. The server is asked once however often
+    /// this is called, and again over each new connection, until [`CallUpstream::unsubscribe`] was called as often as this
+    /// returned [`Subscribed::Yes`].
+    async fn subscribe(&self, target: &Target, uri: &str, timeout: Duration) -> Result<Subscribed, UpstreamError> {
+        let _ = (target, uri, timeout);
+        Ok(Subscribed::Unsupported)
+    }
+
+    /// Ends one subscription to a resource. Does not wait for the server.
+    fn unsubscribe(&self, upstream: &ObjectKey, uri: &str) {
+        let _ = (upstream, uri);
+    }
+
+    /// Has a legacy server send log messages from `least` on, the lowest level that any client asked for, and from `level` on
+    /// over the connections that are for the client of `session` alone. Does not wait for the server.
+    fn want_log(&self, target: &Target, least: LogLevel, session: &str, level: LogLevel) {
+        let _ = (target, least, session, level);
+    }
 
     /// Closes the connections that are for the client of this session alone.
     fn forget_client(&self, session: &str) {

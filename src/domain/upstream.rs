@@ -61,9 +61,35 @@ pub struct ServerFacts {
     /// What clients are told of the server.
     #[serde(skip)]
     pub announcement: Announcement,
+    /// Whether the server completes arguments.
+    pub has_completions: bool,
+    /// Whether the server reports changes of resources that it is asked for.
+    pub has_subscriptions: bool,
+    /// Whether the server sends log messages.
+    pub has_logging: bool,
+    /// The kinds of items whose lists the server announces when they change.
+    pub announces: Vec<ItemKind>,
 }
 
 impl ServerFacts {
+    /// The facts of a server that says nothing but its version.
+    pub fn new(era: Era, version: &str) -> Self {
+        Self {
+            era,
+            version: version.to_owned(),
+            server_name: None,
+            server_version: None,
+            has_tools: false,
+            has_prompts: false,
+            has_resources: false,
+            announcement: Announcement::default(),
+            has_completions: false,
+            has_subscriptions: false,
+            has_logging: false,
+            announces: Vec::new(),
+        }
+    }
+
     /// Whether the server supports listing items of this kind.
     pub fn has(&self, kind: ItemKind) -> bool {
         match kind {
@@ -126,6 +152,43 @@ pub struct OutCall {
     pub guarded: bool,
     /// What the client answers to an earlier result that asked for input.
     pub round: InputRound,
+    /// What becomes of log messages that do not come in the response to a call.
+    pub log: LogWish,
+}
+
+/// What a client wants of the log messages of a server with sessions, which sends them as it was told for the whole
+/// connection, and not in the responses to calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogWish {
+    /// Whether the call may be given messages that seem to belong to it. They may belong to another one, so none does at
+    /// an upstream with a Guard on a response.
+    pub hears: bool,
+    /// The lowest level that the client asked for; `None` if it did not ask.
+    pub level: Option<LogLevel>,
+}
+
+/// A request for completions of an argument (MCP, completion), to be sent to an upstream.
+#[derive(Clone, Debug)]
+pub struct OutCompletion {
+    /// The members of `params`, but `_meta`. `ref` has the server's own name.
+    pub members: OutMembers,
+    /// The members of the client's `_meta` that are forwarded, as in [`OutCall`].
+    pub meta: Vec<(String, Box<RawValue>)>,
+    /// How long to wait for the answer.
+    pub timeout: Duration,
+}
+
+/// What became of a request to report the changes of a resource.
+#[derive(Debug)]
+pub enum Subscribed {
+    /// The server reports them.
+    Yes,
+    /// The server announces that it reports no changes.
+    Unsupported,
+    /// As many resources of the upstream are subscribed to as may be.
+    TooMany,
+    /// The server answered with this error.
+    Refused(Box<RawValue>),
 }
 
 /// What a client sends with a call that it repeats because the result asked for input (MCP 2026-07-28, multi-round-trip
@@ -267,8 +330,16 @@ fn tail(intro: &str, said: &str) -> String {
 /// Something that an upstream reports without being asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UpstreamEvent {
-    /// The upstream's list of items of this kind changed. For resources, this includes the list of their templates.
+    /// The server announced that its list of items of this kind changed. For resources, this includes the list of their
+    /// templates.
     ListChanged(ObjectKey, ItemKind),
+    /// The same may have happened while the server could not announce it.
+    ListStale(ObjectKey, ItemKind),
+    /// A resource with this URI changed, which is one that was subscribed to or a part of one.
+    Updated(ObjectKey, String),
+    /// The server sent a log message that belongs to no request. For the client of this session, whose connection it came
+    /// over, or for all clients if that is `None`. The text is that of the parameters.
+    Logged(ObjectKey, Option<String>, String),
     /// The upstream's connection or process ended.
     Disconnected(ObjectKey),
     /// The server's answer suggests that it uses another MCP era.

@@ -8,14 +8,21 @@
 pub mod access;
 mod announced;
 pub mod calls;
+mod completion;
 pub mod exchange;
 mod list;
+mod list_changes;
+mod mailbox;
 pub mod plan;
 mod readiness;
 pub mod readings;
 mod request;
+mod request_beside;
+mod server_log;
 mod shutdown;
 pub mod state;
+mod subscribing;
+mod subscriptions;
 mod upstreams;
 pub mod views;
 
@@ -27,10 +34,15 @@ use tokio::task::AbortHandle;
 
 pub use access::seal::SealKeys;
 pub(crate) use calls::outcome::dropped;
+pub use completion::CompletionRequest;
 pub use list::Page;
-pub use plan::snapshot::{ListRevisions, Snapshot};
+pub use list_changes::ListChanges;
+pub use mailbox::{Mailbox, Notice};
+pub use plan::snapshot::Snapshot;
 pub use readiness::NotReady;
 pub use request::{CallRequest, Caller, CheckMirrored, Endpoint, Reply, Within};
+pub use subscribing::SubscribeRequest;
+pub use subscriptions::{MAX_OF_CLIENT, Subscription};
 
 use crate::domain::budget::ByteBudget;
 use crate::domain::kept_form::KeptForm;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::readings::Readings;
+use super::subscriptions::Subscribers;
 use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind, Listed};
@@ -47,6 +48,10 @@ pub struct EngineState {
     /// Cancelled when the shutdown stops waiting: from then on, calls are refused, and running ones are answered with
     /// an error.
     pub(super) ended: CancellationToken,
+    /// Which clients subscribed to which resources.
+    pub(super) subscribers: Arc<Subscribers>,
+    /// How often servers have announced changes of lists of each kind, in the order of [`ItemKind::ALL`].
+    pub(super) announced: Mutex<[u64; ItemKind::ALL.len()]>,
     /// Requests to read the manifests.
     pub readings: Readings,
     /// A revision that should run but cannot; `None` if there is none.

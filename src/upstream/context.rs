@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use dashmap::DashMap;
+use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -9,13 +11,21 @@ use tokio_util::task::TaskTracker;
 
 use super::event_queue::EventQueue;
 use super::metrics::UpstreamMetrics;
+use super::server_message;
+use super::under_way::UnderWay;
+use super::watched::Watched;
 use crate::domain::budget::ByteBudget;
+use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
+use crate::domain::upstream::UpstreamEvent;
 use crate::transport::ServerLauncher;
 
 /// The maximum number of small tasks that run in the background at the same time: cancellations, replies to servers,
 /// ends of sessions, and reading event streams to their end.
 const BACKGROUND: usize = 128;
+
+/// The maximum number of bytes of the parameters of a log message outside of a response. A larger one is dropped.
+const MAX_MESSAGE: usize = 64 << 10;
 
 /// The error of a small task that was not started, because too many are running.
 #[derive(Debug)]
@@ -35,6 +45,8 @@ pub(super) struct UpstreamContext {
     pub(super) budget: Arc<ByteBudget>,
     /// Identifies this gateway process in HTTP requests.
     pub(super) instance: Instance,
+    /// What clients want to hear of, by upstream.
+    watched: DashMap<ObjectKey, Arc<Watched>>,
     runtime: Handle,
     background: Arc<Semaphore>,
 }
@@ -55,8 +67,36 @@ impl UpstreamContext {
             hurry: CancellationToken::new(),
             budget: Arc::clone(budget),
             instance,
+            watched: DashMap::new(),
             runtime: Handle::current(),
             background: Arc::new(Semaphore::new(BACKGROUND)),
+        }
+    }
+
+    /// The resources of an upstream that clients want to hear of.
+    pub(super) fn watched(&self, upstream: &ObjectKey) -> Arc<Watched> {
+        Arc::clone(&self.watched.entry(upstream.clone()).or_default())
+    }
+
+    /// Forgets what nobody wants to hear of any more at an upstream that is gone.
+    pub(super) fn unwatch(&self, upstream: &ObjectKey) {
+        self.watched.remove_if(upstream, |_, watched| watched.is_empty());
+    }
+
+    /// Takes `notifications/resources/updated` of an upstream, if anybody wants to hear of the resource.
+    pub(super) fn updated(&self, upstream: &ObjectKey, params: Option<&RawValue>) {
+        let Some(uri) = server_message::updated(params) else { return };
+        if self.watched.get(upstream).is_some_and(|watched| watched.covers(&uri)) {
+            self.events.push(UpstreamEvent::Updated(upstream.clone(), uri));
+        }
+    }
+
+    /// Takes `notifications/message` of a legacy server that came outside of the response to a request. If no request is
+    /// `under_way`, it is for the client of `session`, or for all.
+    pub(super) fn logged(&self, upstream: &ObjectKey, under_way: &UnderWay, session: Option<&str>, params: &RawValue) {
+        if params.get().len() <= MAX_MESSAGE && under_way.say(params) && self.watched(upstream).may_log() {
+            let text = params.get().to_owned();
+            self.events.push(UpstreamEvent::Logged(upstream.clone(), session.map(str::to_owned), text));
         }
     }
 

@@ -1,12 +1,18 @@
 //! A queue of events that upstreams report on their own. An event that is already waiting is not added again, so at
-//! most five (changes of three lists, and two others) wait for each upstream, and none is lost.
+//! most eight (changes of three lists, which may be unannounced, and two others) wait for each upstream besides changes of
+//! resources, and none is lost. Of those, as many can wait as resources of the upstream can be subscribed to; changes of
+//! parts of them are dropped beyond that. So are log messages beyond a number.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
+use super::watched::MAX_URIS;
 use crate::domain::upstream::UpstreamEvent;
+
+/// The maximum number of log messages of one upstream that wait.
+const MAX_LOGGED: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
@@ -18,7 +24,8 @@ impl EventQueue {
     /// Adds an event, unless the same one is already waiting.
     pub(super) fn push(&self, event: UpstreamEvent) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if !waiting.contains(&event) {
+        let repeats = !matches!(event, UpstreamEvent::Logged(..)) && waiting.contains(&event);
+        if !repeats && has_room(&waiting, &event) {
             waiting.push_back(event);
         }
         drop(waiting);
@@ -34,6 +41,19 @@ impl EventQueue {
             }
             added.await;
         }
+    }
+}
+
+fn has_room(waiting: &VecDeque<UpstreamEvent>, event: &UpstreamEvent) -> bool {
+    let count = |is_like: &dyn Fn(&UpstreamEvent) -> bool| waiting.iter().filter(|other| is_like(other)).count();
+    match event {
+        UpstreamEvent::Updated(upstream, _) => {
+            count(&|other| matches!(other, UpstreamEvent::Updated(other, _) if other == upstream)) < MAX_URIS
+        }
+        UpstreamEvent::Logged(upstream, ..) => {
+            count(&|other| matches!(other, UpstreamEvent::Logged(other, ..) if other == upstream)) < MAX_LOGGED
+        }
+        _ => true,
     }
 }
 

@@ -10,9 +10,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::announcement::{Announced, Announcement};
+use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::{EraSetting, UpstreamPlan};
 use crate::domain::quoted::Quoted;
+use crate::domain::raw::RawObject;
 use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION};
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
@@ -191,6 +193,31 @@ struct Capabilities {
     extensions: Option<Box<RawValue>>,
     #[serde(default)]
     experimental: Option<Box<RawValue>>,
+    #[serde(default)]
+    completions: Option<Box<RawValue>>,
+    #[serde(default)]
+    logging: Option<Box<RawValue>>,
+}
+
+impl Capabilities {
+    /// Whether the server says that it has a part of this capability, such as `listChanged`.
+    fn has(capability: Option<&RawValue>, part: &str) -> bool {
+        let capability = capability.and_then(|capability| RawObject::parse(capability.get()).ok());
+        capability.is_some_and(|capability| capability.get(part).is_some_and(|value| value.get() == "true"))
+    }
+
+    /// The kinds of items whose lists the server announces when they change.
+    fn announces(&self) -> Vec<ItemKind> {
+        let announces = |kind: &ItemKind| {
+            let capability = match kind {
+                ItemKind::Tool => &self.tools,
+                ItemKind::Prompt => &self.prompts,
+                ItemKind::Resource | ItemKind::Template => &self.resources,
+            };
+            Self::has(capability.as_deref(), "listChanged")
+        };
+        ItemKind::ANNOUNCED.into_iter().filter(announces).collect()
+    }
 }
 
 #[derive(Deserialize)]
@@ -232,6 +259,10 @@ fn facts(
         has_prompts: capabilities.prompts.is_some(),
         has_resources: capabilities.resources.is_some(),
         announcement,
+        has_completions: capabilities.completions.is_some(),
+        has_subscriptions: Capabilities::has(capabilities.resources.as_deref(), "subscribe"),
+        has_logging: capabilities.logging.is_some(),
+        announces: capabilities.announces(),
     }
 }
 
@@ -276,17 +307,15 @@ mod tests {
 
     fn expected(era: Era, version: &str) -> HandshakeStep {
         HandshakeStep::Done(ServerFacts {
-            era,
-            version: version.into(),
             server_name: Some("n".into()),
             server_version: Some("1".into()),
             has_tools: true,
-            has_prompts: false,
-            has_resources: false,
             announcement: Announcement {
                 info: Some(r#"{"name":"n","version":"1"}"#.into()),
                 ..Announcement::default()
             },
+            announces: if era == Era::Legacy { vec![ItemKind::Tool] } else { Vec::new() },
+            ..ServerFacts::new(era, version)
         })
     }
 

@@ -8,6 +8,7 @@ mod context;
 mod event_queue;
 mod handshake;
 mod list_reader;
+mod listening;
 mod metrics;
 mod own_connections;
 mod questions;
@@ -18,6 +19,8 @@ mod server_message;
 mod slot;
 mod stdio;
 mod streamable;
+mod under_way;
+mod watched;
 mod wire;
 
 use async_trait::async_trait;
@@ -31,8 +34,11 @@ use crate::domain::budget::ByteBudget;
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
 use crate::domain::item::{ItemKind, Listed};
+use crate::domain::log_level::LogLevel;
 use crate::domain::ports::{CallUpstream, ToClient};
-use crate::domain::upstream::{Answer, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{
+    Answer, OutCall, OutCompletion, Probed, Subscribed, Target, UpstreamError, UpstreamEvent,
+};
 
 pub use self::metrics::UpstreamMetrics;
 
@@ -96,6 +102,7 @@ impl Upstreams {
             known.retain(|key, servers| {
                 if servers.is_empty() {
                     self.shared.metrics.forget(&key.name);
+                    self.shared.unwatch(key);
                 }
                 !servers.is_empty()
             });
@@ -134,6 +141,34 @@ impl CallUpstream for Upstreams {
 
     async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
         self.find(target)?.call(call, client).await
+    }
+
+    async fn complete(&self, target: &Target, completion: &OutCompletion) -> Result<Option<Answer>, UpstreamError> {
+        let limit = completion.timeout;
+        let completed = tokio::time::timeout(limit, self.find(target)?.complete(completion)).await;
+        completed.unwrap_or(Err(UpstreamError::Timeout(limit)))
+    }
+
+    async fn subscribe(&self, target: &Target, uri: &str, timeout: Duration) -> Result<Subscribed, UpstreamError> {
+        let subscribed = tokio::time::timeout(timeout, self.find(target)?.subscribe(uri, timeout)).await;
+        subscribed.unwrap_or(Err(UpstreamError::Timeout(timeout)))
+    }
+
+    fn unsubscribe(&self, upstream: &ObjectKey, uri: &str) {
+        if let Some(server) = self.known.load().get(upstream).and_then(|servers| servers.last()) {
+            return server.unsubscribe(uri);
+        }
+        let watched = self.shared.watched(upstream);
+        if let Some(entry) = watched.unwant(uri) {
+            watched.forget(uri, &entry);
+        }
+        self.shared.unwatch(upstream);
+    }
+
+    fn want_log(&self, target: &Target, least: LogLevel, session: &str, level: LogLevel) {
+        if let Ok(server) = self.find(target) {
+            server.want_log(least, session, level);
+        }
     }
 
     fn forget_client(&self, session: &str) {

@@ -63,6 +63,13 @@ impl OwnConnections {
         state.slots.drain().map(|(_, slot)| slot).collect()
     }
 
+    /// Returns the slots for the connections of the clients whose session has this id.
+    pub(super) fn of_session(&self, session: &str) -> Vec<Arc<Slot>> {
+        let state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = state.slots.iter().filter(|(client, _)| client.session == session);
+        own.map(|(_, slot)| Arc::clone(slot)).collect()
+    }
+
     /// Closes the connections of the clients whose session has this id.
     pub(super) fn forget(&self, session: &str) {
         let mut state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,10 +1,11 @@
 //! One upstream: its target, the connection that its calls share, and the connections that are for one client each.
 
+mod log_level;
+mod subscribing;
+
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +13,9 @@ use crate::domain::item::{ItemKind, Listed};
 use crate::domain::plan::TransportPlan;
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::METHOD_NOT_FOUND;
-use crate::domain::upstream::{Answer, ClientKey, FIRST_START, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{
+    Answer, ClientKey, FIRST_START, LogWish, OutCall, OutCompletion, Probed, Target, UpstreamError, UpstreamEvent,
+};
 use crate::domain::version::Era;
 
 use super::context::UpstreamContext;
@@ -21,9 +24,11 @@ use super::list_reader::ListReader;
 use super::own_connections::OwnConnections;
 use super::request_failure::RequestFailure;
 use super::server_connection::ServerConnection;
+use super::server_message::readable;
 use super::slot::{ConnectionUse, Purpose, Slot};
 use super::stdio::ServerProcess;
 use super::streamable::{HttpEndpoint, HttpSession};
+use super::watched::Watched;
 use super::wire::McpRequest;
 
 /// The upper limit of all request timeouts.
@@ -51,6 +56,8 @@ struct Connector {
     era: Mutex<Option<Era>>,
     /// Whether the upstream was ever connected.
     connected: Mutex<bool>,
+    /// What clients want to hear of.
+    watched: Arc<Watched>,
 }
 
 #[derive(Debug)]
@@ -75,7 +82,8 @@ impl Server {
             }
         };
         let (target, shared) = (Arc::clone(target), Arc::clone(shared));
-        let plan = Connector { target, method, shared, era: Mutex::default(), connected: Mutex::default() };
+        let watched = shared.watched(&target.plan.key);
+        let plan = Connector { target, method, shared, era: Mutex::default(), connected: Mutex::default(), watched };
         Self { plan: Arc::new(plan), slot: Arc::default(), own: OwnConnections::default() }
     }
 
@@ -177,16 +185,17 @@ impl Server {
         let may_be_asked = !call.client.capabilities.answers_nothing();
         let to = (call.wants_progress || call.log_level.is_some() || may_be_asked).then_some(client);
         let (answer, _lease) = self.ask(McpRequest::Use(call), Purpose::Call, to, call.timeout).await?;
-        match &answer {
-            // Clients cannot read a result that is not an object.
-            Answer::Result(result) if !result.get().starts_with('{') => {
-                Err(UpstreamError::Protocol("its result is not a JSON object".into()))
-            }
-            Answer::Error(error) if !is_error(error) => {
-                Err(UpstreamError::Protocol("its error has no number as its code, or no message".into()))
-            }
-            _ => Ok(answer),
+        readable(answer)
+    }
+
+    /// Asks for completions; `None` if the server has none.
+    pub(super) async fn complete(&self, completion: &OutCompletion) -> Result<Option<Answer>, UpstreamError> {
+        if !self.lease(&self.slot, None, Purpose::Call, false).await?.facts().has_completions {
+            return Ok(None);
         }
+        let request = McpRequest::Complete(completion);
+        let (answer, _lease) = self.ask(request, Purpose::Call, None, completion.timeout).await?;
+        readable(answer).map(Some)
     }
 
     /// Refuses new calls, waits up to `patience` for those in flight, and ends the connection.
@@ -238,7 +247,12 @@ impl Server {
         loop {
             let connecting = tokio::time::timeout_at(deadline, self.connection_for(&request, purpose));
             let (slot, lease) = connecting.await.unwrap_or_else(|_| Err(late()))?;
-            match lease.ask(request, to, deadline - Instant::now()).await {
+            if let McpRequest::Use(OutCall { log: LogWish { level: Some(level), .. }, .. }) = request {
+                let telling = self.tell_level(&lease, *level, Arc::ptr_eq(&slot, &self.slot));
+                // A server that does not answer this may answer the call.
+                let _ = tokio::time::timeout_at(deadline, telling).await;
+            }
+            match lease.ask(request, to, deadline.saturating_duration_since(Instant::now())).await {
                 Ok(answer) => return Ok((answer, lease)),
                 Err(RequestFailure::Refused(refusal)) => {
                     // A new handshake may help.
@@ -286,7 +300,11 @@ impl Server {
         insist: bool,
     ) -> Result<ConnectionUse, UpstreamError> {
         let connect = || Arc::clone(&self.plan).connect(Arc::downgrade(slot), of.cloned());
-        slot.lease(&self.plan.shared.tasks, purpose, insist, connect).await
+        let lease = slot.lease(&self.plan.shared.tasks, purpose, insist, connect).await?;
+        if of.is_none() && lease.is_new() {
+            self.greet(&lease);
+        }
+        Ok(lease)
     }
 }
 
@@ -309,7 +327,7 @@ impl Connector {
         if std::mem::replace(&mut *lock(&self.connected), true) {
             // The server may have announced changes of its lists while it was not connected.
             for kind in ItemKind::ANNOUNCED {
-                self.shared.events.push(UpstreamEvent::ListChanged(key.clone(), kind));
+                self.shared.events.push(UpstreamEvent::ListStale(key.clone(), kind));
             }
         }
         Ok(link)
@@ -334,31 +352,25 @@ impl Connector {
         };
         let idle = Duration::from_millis(u64::from(self.target.plan.idle_timeout_ms));
         let idle = if of.is_some() && (idle.is_zero() || idle > OWN_IDLE) { OWN_IDLE } else { idle };
+        // Changes are reported over the connection that clients share.
+        let watched = of.is_none().then(|| Arc::clone(&self.watched));
         let holds_something = link.is_process() || link.facts().era == Era::Legacy;
         if holds_something && !idle.is_zero() {
-            self.shared.tasks.spawn(end_when_idle(slot.clone(), link.ended(), idle));
+            self.shared.tasks.spawn(end_when_idle(slot.clone(), link.ended(), idle, watched));
         }
         Ok(link)
     }
 }
 
-/// Whether `error` is a valid JSON-RPC error object. Clients ignore an answer with an invalid one and keep waiting.
-fn is_error(error: &RawValue) -> bool {
-    #[derive(Deserialize)]
-    #[expect(dead_code, reason = "that they can be read is all")]
-    struct RpcErrorMembers {
-        code: serde_json::Number,
-        message: String,
-    }
-    serde_json::from_str::<RpcErrorMembers>(error.get()).is_ok()
-}
-
-/// Closes the connection in `slot` once no call has used it for `limit`. Returns when the connection has ended.
-async fn end_when_idle(slot: Weak<Slot>, ended: CancellationToken, limit: Duration) {
+/// Closes the connection in `slot` once no call has used it for `limit` and nobody wants to hear over it of what is
+/// `watched`. Returns when the connection has ended.
+async fn end_when_idle(slot: Weak<Slot>, ended: CancellationToken, limit: Duration, watched: Option<Arc<Watched>>) {
     let look = (limit / 4).max(SHORTEST_LOOK);
     while tokio::time::timeout(look, ended.cancelled()).await.is_err() {
         let Some(slot) = slot.upgrade() else { return };
-        slot.evict_idle(limit);
+        if watched.as_ref().is_none_or(|watched| watched.is_empty()) {
+            slot.evict_idle(limit);
+        }
     }
 }
 

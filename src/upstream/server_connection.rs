@@ -11,10 +11,11 @@ use crate::domain::item::Listed;
 use crate::domain::ports::{Answering, ToClient};
 use crate::domain::question::Question;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
+use crate::domain::version::Era;
 
 use super::request_failure::RequestFailure;
-use super::stdio::ServerProcess;
-use super::streamable::HttpSession;
+use super::stdio::{ProcessListenStream, ProcessListener, ServerProcess};
+use super::streamable::{HttpListenStream, HttpListener, HttpSession};
 use super::wire::McpRequest;
 
 /// A connection after its handshake.
@@ -31,6 +32,14 @@ impl ServerConnection {
         match self {
             Self::Process(process) => process.facts(),
             Self::Http(session) => session.facts(),
+        }
+    }
+
+    /// Opens streams of notifications over this connection, which is a modern server's.
+    pub(super) fn listener(&self) -> Listener {
+        match self {
+            Self::Process(process) => Listener::Process(process.listener()),
+            Self::Http(session) => Listener::Http(session.listener()),
         }
     }
 
@@ -81,12 +90,7 @@ impl ServerConnection {
     ) -> Result<Answer, RequestFailure> {
         let patience = to.map(|client| Patience::new(client, limit));
         let to = patience.as_ref().map(|patience| patience as &dyn ToClient);
-        let answered = async {
-            match self {
-                Self::Process(process) => process.ask(request, to).await,
-                Self::Http(session) => session.ask(request, to).await,
-            }
-        };
+        let answered = self.ask_and_hear(request, to);
         tokio::pin!(answered);
         let mut until = Instant::now() + limit;
         loop {
@@ -98,6 +102,81 @@ impl ServerConnection {
                 Some(later) if later > until => until = later,
                 _ => return Err(RequestFailure::Final(UpstreamError::Timeout(limit))),
             }
+        }
+    }
+}
+
+impl ServerConnection {
+    /// Sends a request and waits for its answer. Log messages that seem to belong to the request are passed on meanwhile.
+    async fn ask_and_hear(&self, request: McpRequest<'_>, to: Option<&dyn ToClient>) -> Result<Answer, RequestFailure> {
+        let under_way = match self {
+            Self::Process(process) => process.under_way(),
+            Self::Http(session) => session.under_way(),
+        };
+        let hears = to.is_some() && request.hears();
+        // Over HTTP, a modern server says what belongs to a request in its response.
+        let is_told_apart = !self.is_process() && self.facts().era == Era::Modern;
+        let session = request.session().filter(|_| !is_told_apart);
+        let mut hearing = session.map(|session| under_way.begin(session, hears));
+        let asked = async {
+            match self {
+                Self::Process(process) => process.ask(request, to).await,
+                Self::Http(session) => session.ask(request, to).await,
+            }
+        };
+        let (Some(hearing), Some(client)) = (&mut hearing, to) else { return asked.await };
+        tokio::pin!(asked);
+        let answer = loop {
+            tokio::select! {
+                biased;
+                params = hearing.next() => client.message(params),
+                answer = &mut asked => break answer,
+            }
+        };
+        while let Some(params) = hearing.waiting() {
+            client.message(params);
+        }
+        answer
+    }
+}
+
+/// Opens streams of notifications over one connection (MCP 2026-07-28, `subscriptions/listen`).
+pub(super) enum Listener {
+    Process(ProcessListener),
+    Http(HttpListener),
+}
+
+/// A stream of notifications. They are handled while it is read. Dropping this value closes the stream.
+pub(super) enum ListenStream {
+    Process(ProcessListenStream),
+    Http(HttpListenStream),
+}
+
+impl Listener {
+    /// A token that is cancelled when the connection has ended or is told to end.
+    pub(super) fn ended(&self) -> CancellationToken {
+        match self {
+            Self::Process(listener) => listener.ended(),
+            Self::Http(listener) => listener.ended(),
+        }
+    }
+
+    /// Opens a stream of what `filter` names, which is a JSON object.
+    pub(super) async fn open(&self, filter: &str) -> Result<ListenStream, UpstreamError> {
+        Ok(match self {
+            Self::Process(listener) => ListenStream::Process(listener.open(filter).await?),
+            Self::Http(listener) => ListenStream::Http(listener.open(filter).await?),
+        })
+    }
+}
+
+impl ListenStream {
+    /// Reads until the server acknowledges the stream, and returns the resources whose changes it reports. `None` if the
+    /// stream ends.
+    pub(super) async fn next(&mut self) -> Option<Vec<String>> {
+        match self {
+            Self::Process(stream) => stream.next().await,
+            Self::Http(stream) => stream.next().await,
         }
     }
 }

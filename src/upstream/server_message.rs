@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::invalid_message::InvalidMessage;
-use crate::domain::item::ItemKind;
+use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::members::{JsonString, MessageMembers};
 use crate::domain::raw::RawObject;
 use crate::domain::upstream::{Answer, UpstreamError};
@@ -40,6 +41,10 @@ pub(super) enum Notice {
     Cancelled,
     /// Reports that the server's list of items of this kind has changed. Templates change with resources.
     ListChanged(ItemKind),
+    /// Reports that a resource has changed.
+    Updated,
+    /// Says which notifications a stream of them reports (MCP 2026-07-28).
+    Acknowledged,
     /// Anything else, which the gateway ignores.
     Other,
 }
@@ -53,6 +58,8 @@ impl Notice {
             "notifications/tools/list_changed" => Self::ListChanged(ItemKind::Tool),
             "notifications/prompts/list_changed" => Self::ListChanged(ItemKind::Prompt),
             "notifications/resources/list_changed" => Self::ListChanged(ItemKind::Resource),
+            "notifications/resources/updated" => Self::Updated,
+            "notifications/subscriptions/acknowledged" => Self::Acknowledged,
             _ => Self::Other,
         }
     }
@@ -101,6 +108,31 @@ fn understood<'a>(members: &MessageMembers<'a>) -> Result<ServerMessage<'a>, &'s
     Ok(ServerMessage::Answer { id: id.value, answer })
 }
 
+/// Returns an answer that clients can read.
+pub(super) fn readable(answer: Answer) -> Result<Answer, UpstreamError> {
+    match &answer {
+        // Clients cannot read a result that is not an object.
+        Answer::Result(result) if !result.get().starts_with('{') => {
+            Err(UpstreamError::Protocol("its result is not a JSON object".into()))
+        }
+        Answer::Error(error) if !is_error(error) => {
+            Err(UpstreamError::Protocol("its error has no number as its code, or no message".into()))
+        }
+        _ => Ok(answer),
+    }
+}
+
+/// Whether `error` is a valid JSON-RPC error object. Clients ignore an answer with an invalid one and keep waiting.
+fn is_error(error: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    #[expect(dead_code, reason = "that they can be read is all")]
+    struct RpcErrorMembers {
+        code: serde_json::Number,
+        message: String,
+    }
+    serde_json::from_str::<RpcErrorMembers>(error.get()).is_ok()
+}
+
 /// Splits the parameters of `notifications/progress` into the token and an object of the other members. Returns `None`
 /// if the token is not a number, because all tokens of the gateway are numbers.
 pub(super) fn progress(params: Option<&RawValue>) -> Option<(u64, Box<RawValue>)> {
@@ -113,6 +145,24 @@ pub(super) fn progress(params: Option<&RawValue>) -> Option<(u64, Box<RawValue>)
 /// Returns the id of the request that `notifications/cancelled` withdraws, from its parameters.
 pub(super) fn cancelled(params: Option<&RawValue>) -> Option<Box<RawValue>> {
     RawObject::parse(params?.get()).ok()?.get("requestId").map(RawValue::to_owned)
+}
+
+/// Returns the URI of the resource that `notifications/resources/updated` is about, from its parameters. `None` if there is
+/// none, or if it is too long.
+pub(super) fn updated(params: Option<&RawValue>) -> Option<String> {
+    RawObject::parse(params?.get()).ok()?.get_str("uri").filter(|uri| uri.len() <= MAX_URI)
+}
+
+/// Returns what `notifications/subscriptions/acknowledged` says: the id of the request for the stream if that is a number, as
+/// all ids of the gateway are, and the resources whose changes the server reports.
+pub(super) fn acknowledged(params: Option<&RawValue>) -> Option<(Option<u64>, Vec<String>)> {
+    const ID: &str = "io.modelcontextprotocol/subscriptionId";
+    let params = RawObject::parse(params?.get()).ok()?;
+    let object = |name: &str| params.get(name).and_then(|value| RawObject::parse(value.get()).ok()).unwrap_or_default();
+    let id = object("_meta").get(ID).and_then(|id| id.get().parse().ok());
+    let notifications = object("notifications");
+    let uris = notifications.get("resourceSubscriptions").and_then(|uris| serde_json::from_str(uris.get()).ok());
+    Some((id, uris.unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -209,6 +259,17 @@ mod tests {
         let deep =
             format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":{}{}}}}}"#, "[".repeat(10_000), "]".repeat(10_000));
         assert!(matches!(read(deep.as_bytes()), Ok(ServerMessage::Answer { .. })));
+    }
+
+    #[test]
+    fn what_a_stream_reports_is_read_from_its_acknowledgement() {
+        let params = raw(
+            r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":7},"notifications":{"resourceSubscriptions":["a:b"]}}"#,
+        );
+        assert_eq!(acknowledged(Some(&params)), Some((Some(7), vec!["a:b".to_owned()])));
+        assert_eq!(acknowledged(Some(&raw(r#"{"notifications":{}}"#))), Some((None, vec![])));
+        assert_eq!(updated(Some(&raw(r#"{"uri":"a:b"}"#))).as_deref(), Some("a:b"));
+        assert_eq!(updated(Some(&raw(&format!(r#"{{"uri":"{}"}}"#, "x".repeat(MAX_URI + 1))))), None);
     }
 
     #[test]

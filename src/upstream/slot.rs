@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::domain::log_level::LogLevel;
 use crate::domain::upstream::UpstreamError;
 
 use super::server_connection::ServerConnection;
@@ -47,7 +48,16 @@ pub(super) struct LiveConnection {
     freed: Notify,
     born: Instant,
     last_used_ms: AtomicU64,
+    /// The number of the connection in this process.
+    number: u64,
+    /// Whether [`ConnectionUse::is_new`] was asked.
+    is_known: AtomicBool,
+    /// The level of log messages that the server was told; `None` if it was not told any.
+    log_level: Mutex<Option<LogLevel>>,
 }
+
+/// The number of the next connection.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// What a connection is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +88,21 @@ impl ConnectionUse {
         Self { live: Arc::clone(live), purpose }
     }
 
+    /// The number of the connection in this process.
+    pub(super) fn number(&self) -> u64 {
+        self.live.number
+    }
+
+    /// Whether nobody has asked this of the connection before.
+    pub(super) fn is_new(&self) -> bool {
+        !self.live.is_known.swap(true, Ordering::AcqRel)
+    }
+
+    /// The level of log messages that the server was told over this connection; `None` if it was not told any.
+    pub(super) fn told_level(&self) -> MutexGuard<'_, Option<LogLevel>> {
+        self.live.log_level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether nothing else uses the connection.
     pub(super) fn is_sole(&self) -> bool {
         self.live.users.load(Ordering::Acquire) == 1
@@ -99,7 +124,8 @@ impl Drop for ConnectionUse {
 impl LiveConnection {
     fn new(link: ServerConnection) -> Self {
         let (users, freed, last_used_ms) = (AtomicUsize::new(0), Notify::new(), AtomicU64::new(0));
-        Self { link, users, freed, born: Instant::now(), last_used_ms }
+        let (number, is_known) = (NEXT_NUMBER.fetch_add(1, Ordering::Relaxed), AtomicBool::new(false));
+        Self { link, users, freed, born: Instant::now(), last_used_ms, number, is_known, log_level: Mutex::default() }
     }
 
     /// How long ago a call last used the connection, or how old the connection is if no call has used it. `None` while

@@ -9,7 +9,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
 use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure, success};
-use crate::domain::upstream::{Answer, ClientKey, InputRound, OutCall};
+use crate::domain::upstream::{Answer, ClientKey, InputRound, OutCall, OutCompletion, OutMembers};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 
 /// How many bytes a message may have in addition to its result: JSON-RPC members, ids, white space.
@@ -45,6 +45,14 @@ pub(super) enum McpRequest<'a> {
     /// A page of the list of a kind of items, with its cursor; `None` for the first page.
     List(ItemKind, Option<&'a str>),
     Use(&'a OutCall),
+    Complete(&'a OutCompletion),
+    /// Subscribes to the resource with this URI.
+    Subscribe(&'a str),
+    Unsubscribe(&'a str),
+    /// Sets the lowest level of log messages.
+    SetLogLevel(LogLevel),
+    /// Opens a stream of the notifications that this filter names, which is a JSON object.
+    Listen(&'a str),
 }
 
 impl McpRequest<'_> {
@@ -55,12 +63,33 @@ impl McpRequest<'_> {
             Self::Ping => Method::Ping,
             Self::List(kind, _) => kind.listed_by(),
             Self::Use(call) => call.kind.used_by(),
+            Self::Complete(_) => Method::Complete,
+            Self::Subscribe(_) => Method::Subscribe,
+            Self::Unsubscribe(_) => Method::Unsubscribe,
+            Self::SetLogLevel(_) => Method::SetLogLevel,
+            Self::Listen(_) => Method::Listen,
         }
     }
 
     /// The client that the request is of; `None` for the gateway's own requests.
     pub(super) fn client(&self) -> Option<&ClientKey> {
         if let Self::Use(call) = self { Some(&call.client) } else { None }
+    }
+
+    /// The session of the client that the request is made for, empty if it has none or if that does not matter; `None` if
+    /// the gateway makes it for itself.
+    pub(super) fn session(&self) -> Option<&str> {
+        match self {
+            Self::Use(call) => Some(&call.client.session),
+            Self::Complete(_) | Self::Subscribe(_) | Self::Unsubscribe(_) => Some(""),
+            Self::Initialize(_) | Self::Discover | Self::Ping => None,
+            Self::List(..) | Self::Listen(_) | Self::SetLogLevel(_) => None,
+        }
+    }
+
+    /// Whether the request is given log messages that seem to belong to it.
+    pub(super) fn hears(&self) -> bool {
+        matches!(self, Self::Use(call) if call.log.hears)
     }
 
     /// Whether the request may be cancelled. The requests of a handshake may not be.
@@ -94,6 +123,19 @@ impl McpRequest<'_> {
                     push_round(&mut text, &call.round);
                 }
             }
+            Self::Complete(completion) => push_members(&mut text, &completion.members),
+            Self::Subscribe(uri) | Self::Unsubscribe(uri) => {
+                text.extend_from_slice(br#""uri":"#);
+                push_string(&mut text, uri);
+            }
+            Self::SetLogLevel(level) => {
+                text.extend_from_slice(br#""level":"#);
+                text.extend_from_slice(level.as_json().as_bytes());
+            }
+            Self::Listen(filter) => {
+                text.extend_from_slice(br#""notifications":"#);
+                text.extend_from_slice(filter.as_bytes());
+            }
         }
         self.push_meta(&mut text, era, id);
         text.extend_from_slice(b"}}");
@@ -101,16 +143,21 @@ impl McpRequest<'_> {
     }
 
     fn payload(&self) -> usize {
-        let Self::Use(call) = self else { return 0 };
-        let meta: usize = call.meta.iter().map(|(k, v)| k.len() + v.get().len() + 8).sum();
-        let members: usize = call.members.iter().map(|(k, v)| k.len() + v.get().len() + 8).sum();
-        call.name.len() + members + meta
+        let (name, members, meta) = match self {
+            Self::Use(call) => (call.name.len(), &call.members, &call.meta),
+            Self::Complete(completion) => (0, &completion.members, &completion.meta),
+            _ => return 0,
+        };
+        let meta: usize = meta.iter().map(|(k, v)| k.len() + v.get().len() + 8).sum();
+        let members: usize = members.iter().map(|(k, v)| k.len() + v.get().len() + 8).sum();
+        name + members + meta
     }
 
     fn push_meta(&self, text: &mut Vec<u8>, era: Era, id: u64) {
         let modern = era == Era::Modern && !matches!(self, Self::Initialize(_));
         let (progress, log_level, meta): (bool, Option<LogLevel>, &[_]) = match self {
             Self::Use(call) => (call.wants_progress, call.log_level, &call.meta),
+            Self::Complete(completion) => (false, None, &completion.meta),
             _ => (false, None, &[]),
         };
         let capabilities = match self {
@@ -172,8 +219,12 @@ fn push_call(text: &mut Vec<u8>, call: &OutCall) {
     push_string(text, call.kind.name_member());
     text.push(b':');
     push_string(text, &call.name);
-    for (name, value) in &call.members {
-        text.push(b',');
+    push_members(text, &call.members);
+}
+
+fn push_members(text: &mut Vec<u8>, members: &OutMembers) {
+    for (name, value) in members {
+        separate(text);
         push_string(text, name);
         text.push(b':');
         text.extend_from_slice(value.get().as_bytes());
@@ -221,6 +272,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::domain::upstream::LogWish;
 
     fn raw(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.into()).unwrap()
@@ -239,6 +291,7 @@ mod tests {
             client: ClientKey::default(),
             guarded: false,
             round: InputRound::default(),
+            log: LogWish::default(),
         }
     }
 
@@ -278,6 +331,17 @@ mod tests {
         let sent = text(McpRequest::Use(&call), Era::Modern);
         assert!(sent.contains(r#","inputResponses":{"a": {"n": 1.0}},"requestState":"s","_meta":{"#), "{sent}");
         assert!(!text(McpRequest::Use(&call), Era::Legacy).contains("requestState"));
+    }
+
+    #[test]
+    fn a_request_for_completions_carries_its_members_as_they_came() {
+        let members = ["ref", "argument"].map(|name| (name.into(), raw(r#"{"a": 1.0}"#)));
+        let meta = vec![("traceparent".into(), raw("\"00-1\""))];
+        let completion = OutCompletion { members: members.into(), meta, timeout: Duration::from_secs(1) };
+        assert_eq!(
+            text(McpRequest::Complete(&completion), Era::Legacy),
+            r#"{"jsonrpc":"2.0","id":7,"method":"completion/complete","params":{"ref":{"a": 1.0},"argument":{"a": 1.0},"_meta":{"traceparent":"00-1"}}}"#
+        );
     }
 
     #[test]

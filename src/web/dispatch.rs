@@ -24,7 +24,7 @@ use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, MODERN_VERSIONS};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
-use crate::engine::{CallRequest, Caller, Page, Reply};
+use crate::engine::{CallRequest, Caller, CompletionRequest, Page, Reply};
 
 /// The maximum number of members of the parameters of `prompts/get` and `resources/read`.
 const MAX_MEMBERS: usize = 64;
@@ -61,14 +61,21 @@ impl ClientRequest<'_> {
         }
         if let Some(kind) = method.and_then(ItemKind::used_with) {
             return match self.client {
-                Client::Legacy(session) => self.use_item_in(session, kind).await,
+                Client::Legacy(session) => self.until_cancelled(session, self.use_item(kind)).await,
                 Client::Modern { .. } => self.use_item(kind).await,
             };
         }
         match (method, self.client) {
-            (Some(Method::SetLogLevel), Client::Legacy(session)) => set_log_level(session, self.params),
+            (Some(Method::SetLogLevel), Client::Legacy(session)) => self.set_log_level(session),
             (Some(Method::Ping), _) => Reply::Result(to_raw(&json!({}))),
             (Some(Method::Discover), _) => self.discover().await,
+            (Some(Method::Subscribe), Client::Legacy(session)) => {
+                self.until_cancelled(session, self.subscribe(session)).await
+            }
+            (Some(Method::Unsubscribe), Client::Legacy(session)) => self.unsubscribe(session),
+            (Some(Method::Listen), Client::Modern { .. }) => self.listen().await,
+            (Some(Method::Complete), Client::Legacy(session)) => self.until_cancelled(session, self.complete()).await,
+            (Some(Method::Complete), Client::Modern { .. }) => self.complete().await,
             _ => Reply::Error(unknown_method(self.method)),
         }
     }
@@ -78,7 +85,7 @@ impl ClientRequest<'_> {
         let mut result = RawObject::default();
         set_kept(&mut result, KEPT);
         result.set("supportedVersions", to_raw(&MODERN_VERSIONS));
-        result.set("capabilities", offer::capabilities(Era::Modern, &said));
+        result.set("capabilities", offer::capabilities(&said));
         if let Some(instructions) = &said.instructions {
             result.set("instructions", to_raw(&instructions.as_ref()));
         }
@@ -100,12 +107,12 @@ impl ClientRequest<'_> {
         }
     }
 
-    /// Uses an item, until the client of the session cancels the request.
-    async fn use_item_in(&self, session: &Session, kind: ItemKind) -> Reply {
+    /// Drives `replying` until the client of the session cancels the request.
+    async fn until_cancelled(&self, session: &Session, replying: impl Future<Output = Reply>) -> Reply {
         let cancelled = session.begin(self.id);
         let _in_flight = InFlight { session, id: self.id };
         tokio::select! {
-            reply = self.use_item(kind) => reply,
+            reply = replying => reply,
             // In this era each POST gets an answer, even the POST of a cancelled request.
             () = cancelled.cancelled() => Reply::Error(RpcError::new(REQUEST_CANCELLED, "Request cancelled")),
         }
@@ -167,6 +174,32 @@ impl ClientRequest<'_> {
 }
 
 impl ClientRequest<'_> {
+    /// `logging/setLevel`.
+    fn set_log_level(&self, session: &Session) -> Reply {
+        let Some(level) = self.params.level.and_then(|level| LogLevel::parse(level.get())) else {
+            return invalid("`level` must be debug, info, notice, warning, error, critical, alert or emergency");
+        };
+        self.gate.engine.set_log_level(self.endpoint.as_engine(), session, level);
+        Reply::Result(to_raw(&json!({})))
+    }
+
+    /// `completion/complete`.
+    async fn complete(&self) -> Reply {
+        let Self { gate, params, exchange, client, .. } = self;
+        if params.raw.is_some_and(has_many_members) {
+            return invalid(&format!("`params` has more than {MAX_MEMBERS} members"));
+        }
+        let caller = client.caller(&gate.engine);
+        let request = CompletionRequest {
+            endpoint: self.endpoint.as_engine(),
+            caller: &caller,
+            params: params.raw,
+            meta: params.meta,
+            reservation: exchange.reservation(),
+        };
+        gate.engine.complete(request).await
+    }
+
     /// Returns what the client answers to an earlier result that asked for input. Only the modern era has calls that are
     /// repeated with answers. If this gateway itself asked, because the call waits here, continues that call and returns
     /// its reply as an error.
@@ -225,20 +258,11 @@ fn has_many_members(object: &RawValue) -> bool {
     Skim::from(object).members().is_some_and(|members| members.count() > MAX_MEMBERS)
 }
 
-/// `logging/setLevel`: sets the lowest level of log messages for later calls of the session.
-fn set_log_level(session: &Session, params: &Params<'_>) -> Reply {
-    let Some(level) = params.level.and_then(|level| LogLevel::parse(level.get())) else {
-        return invalid("`level` must be debug, info, notice, warning, error, critical, alert or emergency");
-    };
-    session.set_log_level(level);
-    Reply::Result(to_raw(&json!({})))
-}
-
 /// Returns the error for a request whose method the gateway does not serve.
 pub(super) fn unknown_method(method: &str) -> RpcError {
     RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method:.128}"))
 }
 
-fn invalid(message: &str) -> Reply {
+pub(super) fn invalid(message: &str) -> Reply {
     Reply::Error(RpcError::new(INVALID_PARAMS, message))
 }

@@ -9,6 +9,7 @@ use super::parked::ParkedCalls;
 use crate::domain::instance::Instance;
 use crate::domain::limits::Tracker;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
+use crate::engine::access::addresses::Addresses;
 use crate::engine::{Endpoint, Engine};
 
 /// A bound listener of this process. Its settings are those of a listener in the plan; the settings of a new plan apply
@@ -37,14 +38,20 @@ impl ServedListener {
     }
 }
 
+/// The maximum number of open streams of notifications of one listener: GET streams of sessions, and those of modern
+/// clients.
+pub(super) const MAX_STREAMS: u32 = 1000;
+
 /// State that the handlers of one listener share.
 pub(super) struct Gate {
     pub(super) engine: Arc<Engine>,
     pub(super) listener: ServedListener,
     /// Cancelled at the shutdown, to close the streams that clients hold open.
     pub(super) shutdown: CancellationToken,
-    /// Counts open legacy GET streams.
+    /// Counts open streams of notifications.
     pub(super) streams: Tracker,
+    /// Counts the streams of modern clients, by address.
+    pub(super) listeners: Addresses<Tracker>,
     /// Calls that wait for input of their clients.
     pub(super) parked: Arc<ParkedCalls>,
 }

@@ -12,25 +12,25 @@ use bytes::Bytes;
 use futures_util::stream;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::watch;
 
 use super::client::{ANONYMOUS, Client};
 use super::dispatch::{ClientRequest, unknown_method};
 use super::envelope::{ClientMessage, Params, object, text};
 use super::exchange::{CutStream, NotContinued, OpenStream, SessionOfPost};
-use super::gate::{Gate, PathEndpoint};
+use super::gate::{Gate, MAX_STREAMS, PathEndpoint};
+use super::listen::{RESOURCE_UPDATED, list_changed};
 use super::offer;
 use super::response::{RpcResponse, refuse};
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
+use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError, request};
 use crate::domain::version::{Era, LEGACY_VERSIONS, is_to_come};
 use crate::engine::access::seal::{SessionFacts, SessionScope};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
-use crate::engine::{ListRevisions, Reply, Snapshot};
+use crate::engine::{ListChanges, Notice, Reply, Snapshot};
 use crate::transport::Accept;
 use crate::transport::mcp_headers::{Presence, SESSION_HEADER, VERSION_HEADER, check_routing};
 use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
@@ -38,8 +38,6 @@ use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
 /// The maximum number of open GET streams of one session. Two are allowed, because the gateway may not yet have noticed
 /// that the client has lost the first one.
 const STREAMS_PER_SESSION: u32 = 2;
-/// The maximum number of open GET streams of one listener.
-const MAX_STREAMS: u32 = 1000;
 /// The header with which a client continues a stream.
 const LAST_EVENT_ID: &str = "last-event-id";
 /// The maximum number of characters that are kept of a client's name and version together.
@@ -148,7 +146,7 @@ async fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Par
     gate.engine.metrics().sessions(gate.engine.sessions().count());
     let mut result = RawObject::default();
     result.set("protocolVersion", to_raw(&version));
-    result.set("capabilities", offer::capabilities(Era::Legacy, &said));
+    result.set("capabilities", offer::capabilities(&said));
     result.set("serverInfo", offer::server_info(&said));
     if let Some(instructions) = &said.instructions {
         result.set("instructions", to_raw(&instructions.as_ref()));
@@ -232,9 +230,8 @@ pub(super) fn open_stream(gate: &Arc<Gate>, endpoint: &PathEndpoint, headers: &H
         );
     };
     let open = OpenStream::new(&gate.engine, Era::Legacy);
-    let lists = gate.engine.lists();
-    let known = gate.engine.snapshot().list_revisions().clone();
-    let told = ListenStream { known, lists, due: Vec::new(), session, places, _open: open };
+    let (lists, reader) = (ListChanges::new(&gate.engine), session.mailbox.attach());
+    let told = ListenStream { lists, reader, due: Vec::new(), session, places, _open: open };
     let events = stream::unfold(told, |mut told| async move {
         let event = told.next().await?;
         Some((Ok::<_, Infallible>(event), told))
@@ -262,12 +259,13 @@ fn continue_stream(gate: &Arc<Gate>, session: &Arc<Session>, last: &str) -> Opti
     }
 }
 
-/// Returns the method of the notification that a list of this kind has changed. Templates have none of their own.
-fn list_changed(kind: ItemKind) -> &'static str {
-    match kind {
-        ItemKind::Tool => "notifications/tools/list_changed",
-        ItemKind::Prompt => "notifications/prompts/list_changed",
-        ItemKind::Resource | ItemKind::Template => "notifications/resources/list_changed",
+/// Returns the notification for a notice.
+fn told(notice: Notice) -> String {
+    match notice {
+        Notice::Updated(update) => request(None, RESOURCE_UPDATED, Some(&to_raw(&json!({"uri": &*update.changed})))),
+        Notice::Logged(params) => {
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#)
+        }
     }
 }
 
@@ -295,13 +293,14 @@ impl Drop for StreamSlots {
     }
 }
 
-/// The notification stream of a session. It reports changes to the lists.
+/// The notification stream of a session. It reports changes of the lists, and of the resources that the session
+/// subscribed to.
 struct ListenStream {
-    lists: watch::Receiver<()>,
-    /// The lists that the client was last told about. The snapshot itself would keep its plan alive.
-    known: ListRevisions,
-    /// The notifications that are to be sent next, in reverse.
-    due: Vec<&'static str>,
+    lists: ListChanges,
+    /// The number of this stream at the mailbox of the session.
+    reader: u64,
+    /// The lists that changed, and of which the client is told next, in reverse.
+    due: Vec<ItemKind>,
     session: Arc<Session>,
     places: StreamSlots,
     _open: OpenStream,
@@ -311,20 +310,15 @@ impl ListenStream {
     async fn next(&mut self) -> Option<Bytes> {
         let gate = Arc::clone(&self.places.gate);
         loop {
-            if let Some(method) = self.due.pop() {
-                return Some(event(&format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#)));
+            if let Some(kind) = self.due.pop() {
+                return Some(event(&request(None, list_changed(kind), None)));
             }
             tokio::select! {
                 biased;
                 () = self.session.ended.cancelled() => return None,
                 () = gate.shutdown.cancelled() => return None,
-                changed = self.lists.changed() => {
-                    changed.ok()?;
-                    let newest = gate.engine.snapshot().list_revisions().clone();
-                    self.due = newest.changed_since(&self.known).map(list_changed).collect();
-                    self.due.dedup();
-                    self.known = newest;
-                }
+                changed = self.lists.next() => self.due = changed?,
+                notice = self.session.mailbox.next(self.reader) => return Some(event(&told(notice))),
                 () = tokio::time::sleep(KEEP_ALIVE_EVERY) => {
                     // A session whose stream is open is not idle.
                     self.session.touch(gate.engine.now());

@@ -17,12 +17,14 @@ use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
 use crate::domain::quoted::Quoted;
 use crate::engine::Engine;
+use crate::engine::access::addresses::Addresses;
 use crate::transport::mcp_headers::{mean_modern_era, merge_versions};
 
 /// Returns a router that serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and
 /// each upstream at `/{upstream}/mcp` beside it. Cancelling `shutdown` closes the streams that clients hold open.
 pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: CancellationToken) -> Router {
-    let gate = Arc::new(Gate { engine, listener, shutdown, streams: Tracker::default(), parked: Arc::default() });
+    let (streams, listeners) = (Tracker::default(), Addresses::default());
+    let gate = Arc::new(Gate { engine, listener, shutdown, streams, listeners, parked: Arc::default() });
     // Paths are matched for each request, because a new plan can change them.
     Router::new().fallback(handle).with_state(gate)
 }

@@ -14,6 +14,7 @@ mod exchange;
 mod gate;
 mod guard;
 mod legacy;
+mod listen;
 mod mcp;
 mod modern;
 mod offer;
@@ -22,6 +23,7 @@ mod parked;
 mod post;
 mod response;
 mod status;
+mod subscribe;
 
 pub use admin::admin_router;
 pub use gate::ServedListener;

@@ -6,22 +6,22 @@ use serde_json::value::RawValue;
 
 use crate::domain::announcement::Announcement;
 use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::version::Era;
 
 /// The name that the gateway reports to clients.
 const NAME: &str = env!("CARGO_PKG_NAME");
 /// The version that the gateway reports to clients.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Returns the capabilities that the gateway offers to clients of this era, with those that servers announce.
-pub(super) fn capabilities(era: Era, said: &Announcement) -> Box<RawValue> {
-    // In the modern era, clients do not learn of changes on a stream of their own.
-    let listed = if era == Era::Legacy { json!({"listChanged": true}) } else { json!({}) };
+/// Returns the capabilities that the gateway offers to clients, with those that servers announce.
+pub(super) fn capabilities(said: &Announcement) -> Box<RawValue> {
     let mut offered = RawObject::default();
-    offered.set("logging", to_raw(&json!({})));
-    for list in ["prompts", "resources", "tools"] {
-        offered.set(list, to_raw(&listed));
+    for utility in ["completions", "logging"] {
+        offered.set(utility, to_raw(&json!({})));
     }
+    for list in ["prompts", "tools"] {
+        offered.set(list, to_raw(&json!({"listChanged": true})));
+    }
+    offered.set("resources", to_raw(&json!({"listChanged": true, "subscribe": true})));
     for (name, open) in [("experimental", &said.experimental), ("extensions", &said.extensions)] {
         if !open.is_empty() {
             offered.set(name, to_raw(open));

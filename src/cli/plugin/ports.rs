@@ -51,16 +51,11 @@ impl CallUpstream for TestUpstream {
     fn retire(&self, _: &[Target]) {}
 
     async fn probe(&self, _: &Target, _: Duration) -> Result<Probed, UpstreamError> {
-        let version = "2025-11-25".to_owned();
         let facts = ServerFacts {
-            era: Era::Legacy,
-            version,
-            server_name: None,
-            server_version: None,
             has_tools: true,
             has_prompts: true,
             has_resources: true,
-            announcement: Default::default(),
+            ..ServerFacts::new(Era::Legacy, "2025-11-25")
         };
         Ok(Probed::Up(facts))
     }

@@ -80,6 +80,19 @@ impl Engine {
         if ends_here { Err(AdmissionError::draining().to_error()) } else { Ok(()) }
     }
 
+    /// Checks whether a stream of notifications can begin.
+    ///
+    /// # Errors
+    /// If the gateway is stopped, refuses everything, or is about to end.
+    pub fn admit_stream(&self) -> Result<(), RpcError> {
+        let draining = self.is_draining().then(AdmissionError::draining);
+        let refused = draining.map_or_else(|| gate(&self.snapshot(), 0), Err);
+        refused.map_err(|error| {
+            self.metrics().refused(error.reason.as_str());
+            error.to_error()
+        })
+    }
+
     /// Accepts a call and counts it against the limits of the process and the caller, or returns why the call is
     /// refused.
     pub(crate) fn admit(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> Result<Admitted, AdmissionError> {

@@ -1,7 +1,8 @@
 //! A session of the legacy era.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dashmap::DashMap;
 use serde::Serialize;
@@ -12,6 +13,7 @@ use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 use crate::engine::exchange::ClientQuestions;
+use crate::engine::{MAX_OF_CLIENT, Mailbox, Subscription};
 
 /// How long a client has to send `notifications/initialized` (MCP 2025-11-25, lifecycle), in milliseconds.
 pub(super) const READY_WITHIN_MS: u64 = 30_000;
@@ -48,8 +50,13 @@ pub struct Session {
     pub ended: CancellationToken,
     ready: AtomicBool,
     last_used: AtomicU64,
-    log_level: Mutex<LogLevel>,
+    /// `None` if the client did not ask for a level.
+    log_level: Mutex<Option<LogLevel>>,
     in_flight: DashMap<String, CancellationToken>,
+    /// The changes of resources that the client is told of.
+    pub mailbox: Arc<Mailbox>,
+    /// By URI.
+    subscriptions: Mutex<HashMap<String, Subscription>>,
 }
 
 /// A session as the admin API shows it.
@@ -97,6 +104,8 @@ impl Session {
             last_used: AtomicU64::new(now),
             log_level: Mutex::default(),
             in_flight: DashMap::new(),
+            mailbox: Arc::default(),
+            subscriptions: Mutex::default(),
         }
     }
 
@@ -142,12 +151,54 @@ impl Session {
 
     /// The lowest severity of log messages that the client wants. By default all messages are sent.
     pub fn log_level(&self) -> LogLevel {
+        self.asked_log_level().unwrap_or_default()
+    }
+
+    /// The lowest severity of log messages that the client asked for; `None` if it did not ask.
+    pub fn asked_log_level(&self) -> Option<LogLevel> {
         *self.log_level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the session can use this upstream.
+    pub(crate) fn sees(&self, upstream: &str) -> bool {
+        self.upstream.as_deref().is_none_or(|own| own == upstream)
     }
 
     /// Sets the lowest severity of log messages that the client wants.
     pub fn set_log_level(&self, level: LogLevel) {
-        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+    }
+
+    /// Ends the session: its streams are closed, its subscriptions end, but its calls continue.
+    pub(super) fn end(&self) {
+        self.ended.cancel();
+        drop(std::mem::take(&mut *self.subscriptions()));
+    }
+
+    /// How many subscriptions the client has; `None` if it has one to this resource.
+    pub fn subscriptions_besides(&self, uri: &str) -> Option<usize> {
+        let subscriptions = self.subscriptions();
+        (!subscriptions.contains_key(uri)).then_some(subscriptions.len())
+    }
+
+    /// Keeps a subscription until the session ends.
+    pub fn subscribed(&self, uri: &str, subscription: Subscription) {
+        let mut subscriptions = self.subscriptions();
+        if self.ended.is_cancelled() || subscriptions.len() >= MAX_OF_CLIENT {
+            return;
+        }
+        // Of two requests at a time, the first one counts.
+        subscriptions.entry(uri.to_owned()).or_insert(subscription);
+    }
+
+    /// Ends the subscription to a resource, if there is one.
+    pub fn unsubscribe(&self, uri: &str) {
+        let subscription = self.subscriptions().remove(uri);
+        drop(subscription);
+    }
+
+    fn subscriptions(&self) -> MutexGuard<'_, HashMap<String, Subscription>> {
+        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers the request with this id (raw JSON) as in flight, unless [`MAX_CANCELLABLE`] requests are already

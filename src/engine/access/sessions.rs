@@ -139,8 +139,8 @@ impl SessionTable {
     /// Returns the session with this id if a client in `scope` may use it, and restarts the idle time of the session. A
     /// session that this process does not know is taken over if another replica sealed its id.
     pub fn find(&self, id: &str, scope: SessionScope<'_>, now: u64) -> Option<Arc<Session>> {
-        let known = self.by_id.get(id).map(|session| Arc::clone(&session));
-        let session = known.or_else(|| self.take_over(id, scope, now)).filter(|session| session.admits(scope, now))?;
+        let session =
+            self.known(id).or_else(|| self.take_over(id, scope, now)).filter(|session| session.admits(scope, now))?;
         session.touch(now);
         if session.is_shared() {
             // The client may have sent `notifications/initialized` to another replica.
@@ -183,11 +183,7 @@ impl SessionTable {
 
     /// Ends a session: its streams are closed, but its calls continue. Returns whether the session existed.
     pub fn end(&self, id: &str) -> bool {
-        let ended = self.by_id.remove(id);
-        if let Some((_, session)) = &ended {
-            session.ended.cancel();
-        }
-        ended.is_some()
+        self.by_id.remove(id).map(|(_, session)| session.end()).is_some()
     }
 
     /// Ends a session at the request of its client. This process does not take the session over again. Another replica
@@ -205,7 +201,7 @@ impl SessionTable {
         self.by_id.retain(|_, session| {
             let ends = session.is_over(now, idle_ms);
             if ends {
-                session.ended.cancel();
+                session.end();
             }
             !ends
         });
@@ -217,6 +213,16 @@ impl SessionTable {
         self.exchanges.sweep(now);
         self.addresses.sweep();
         self.accounts.sweep();
+    }
+
+    /// The session with this id, if it is known here.
+    pub(crate) fn known(&self, id: &str) -> Option<Arc<Session>> {
+        self.by_id.get(id).map(|session| Arc::clone(&session))
+    }
+
+    /// All sessions.
+    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
+        self.by_id.iter().map(|session| Arc::clone(&session)).collect()
     }
 
     /// The number of sessions.

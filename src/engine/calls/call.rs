@@ -134,7 +134,7 @@ impl Engine {
 
     /// Finds the item of a call, and returns its snapshot. If no list names it, waits until the upstreams that could
     /// have the item have been tried once, then looks it up in the newest snapshot.
-    async fn find(&self, snapshot: &Arc<Snapshot>, request: &CallRequest<'_>) -> (Arc<Snapshot>, Lookup) {
+    pub(crate) async fn find(&self, snapshot: &Arc<Snapshot>, request: &CallRequest<'_>) -> (Arc<Snapshot>, Lookup) {
         let CallRequest { endpoint, kind, name, .. } = *request;
         let found = endpoint.find(snapshot, kind, name);
         if matches!(&found, Lookup::Found(found) if found.is_listed) {
@@ -256,6 +256,7 @@ impl Engine {
             client: call.client_key(),
             guarded: hides_questions(call.item),
             round,
+            log: self.log_wish(call),
         };
         recorder.asked();
         let answer = self.send_until_answered(call, out, client, recorder).instrument(span.clone()).await;

@@ -10,12 +10,14 @@ use super::routed_call::Routed;
 use super::tool_result::{says_caching, set_members, with_meta};
 use crate::domain::apps;
 use crate::domain::budget::Reservation;
+use crate::domain::ids::ObjectKey;
 use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::json::{JsonStep, Pointer};
-use crate::domain::raw::to_raw;
+use crate::domain::plan::UpstreamPlan;
+use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
 use crate::domain::record::EntryTrace;
-use crate::domain::rpc::RpcError;
+use crate::domain::rpc::{INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError};
 use crate::domain::tool_name::MAX_NAME;
 use crate::domain::upstream::UpstreamError;
 use crate::domain::version::Era;
@@ -70,7 +72,18 @@ impl Engine {
     /// Logs and counts the failure of a call whose upstream returned no answer, and returns the end of the call. An
     /// upstream that may be down is probed soon.
     pub(crate) fn upstream_failed(&self, call: &Routed<'_>, error: &UpstreamError) -> CallEnd {
-        let key = &call.plan().key;
+        self.note_failed_request(&call.plan().key, error);
+        CallEnd::upstream_failed(&call.plan().key.name, &call.timeout_field(), error)
+    }
+
+    /// Like [`Self::upstream_failed`], for a request that is no call.
+    pub(crate) fn request_failed(&self, plan: &UpstreamPlan, error: &UpstreamError) -> CallEnd {
+        self.note_failed_request(&plan.key, error);
+        let field = format!("spec.timeouts.callMs of MCPUpstream {}", plan.key);
+        CallEnd::upstream_failed(&plan.key.name, &field, error)
+    }
+
+    fn note_failed_request(&self, key: &ObjectKey, error: &UpstreamError) {
         // The upstream is not to blame if the gateway has no room for its answer.
         let own = *error == UpstreamError::NoRoom;
         if !own {
@@ -80,7 +93,6 @@ impl Engine {
             self.probes.kick(key);
         }
         tracing::warn!(upstream = key.name, reason = error.reason(), "{error}");
-        CallEnd::upstream_failed(call, error)
     }
 
     /// Returns the end of a call whose item was not found.
@@ -175,6 +187,9 @@ impl Engine {
             }
             // Denials of other requests than tool calls are errors.
             Reply::Error(error) if meta.trace && !entries.is_empty() => add_trace_to_error(error, entries),
+            Reply::UpstreamError(error) if request.kind == ItemKind::Resource => {
+                reword_not_found(error, request.caller.era, request.name);
+            }
             Reply::Error(_) | Reply::UpstreamError(_) => {}
         }
         reply
@@ -194,7 +209,7 @@ fn published(mut end: CallEnd, upstream: &str, endpoint: &Endpoint<'_>) -> CallE
 /// Adds the members that MCP 2026-07-28 requires in results: `resultType` if `typed` is not set, and how the result of
 /// reading a resource may be cached. Where chains select the resource, nobody may cache it, because another request could
 /// pass other chains. Otherwise the server decides; if it says nothing, nobody may.
-fn add_modern_members(result: &mut Box<RawValue>, kind: ItemKind, typed: bool, is_chained: bool) {
+pub(crate) fn add_modern_members(result: &mut Box<RawValue>, kind: ItemKind, typed: bool, is_chained: bool) {
     let mut members = Vec::new();
     if !typed {
         members.push(("resultType", r#""complete""#));
@@ -203,6 +218,25 @@ fn add_modern_members(result: &mut Box<RawValue>, kind: ItemKind, typed: bool, i
         members.extend([("ttlMs", "0"), ("cacheScope", r#""private""#)]);
     }
     set_members(result, &members);
+}
+
+/// Gives a server's error about a resource that is not there the code that it has in the client's era: `-32602` in MCP
+/// 2026-07-28, `-32002` before (resources: error handling). `-32602` has other causes too; it means this one if the error's
+/// `data` names the URI.
+fn reword_not_found(error: &mut Box<RawValue>, era: Era, uri: &str) {
+    let Ok(mut object) = RawObject::parse(error.get()) else { return };
+    let Some(code) = object.get("code").and_then(|code| code.get().parse::<i64>().ok()) else { return };
+    let names_uri = || {
+        let data = object.get("data").and_then(|data| RawObject::parse(data.get()).ok());
+        data.and_then(|data| data.get_str("uri")).as_deref() == Some(uri)
+    };
+    let code = match (code, era) {
+        (RESOURCE_NOT_FOUND, Era::Modern) => INVALID_PARAMS,
+        (INVALID_PARAMS, Era::Legacy) if names_uri() => RESOURCE_NOT_FOUND,
+        _ => return,
+    };
+    object.set("code", to_raw(&code));
+    *error = object.to_raw();
 }
 
 /// Adds the trace to the details of an error.

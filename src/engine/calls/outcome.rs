@@ -6,7 +6,6 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::routed_call::Routed;
 use super::tool_result::{ResultFacts, error_result};
 use crate::domain::budget::{NO_ROOM, NoRoom, Reservation};
 use crate::domain::item::ItemKind;
@@ -17,7 +16,7 @@ use crate::domain::plan::Refusal;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
-use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, REFUSED, RpcError};
+use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, REFUSED, RESOURCE_NOT_FOUND, RpcError};
 use crate::domain::upstream::{Answer, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::access::admission::AdmissionError;
@@ -27,8 +26,6 @@ use crate::engine::request::Reply;
 const DUPLICATE_KEY: &str = "DuplicateKey";
 /// The maximum number of characters of a JSON Pointer that a message about arguments quotes.
 const MAX_PLACE: usize = 200;
-/// The JSON-RPC error code of a resource that is not there (MCP before 2026-07-28, resources: error handling).
-const RESOURCE_NOT_FOUND: i64 = -32002;
 /// The JSON-RPC error code of a timeout, as in the MCP SDKs.
 const REQUEST_TIMEOUT: i64 = -32001;
 
@@ -181,6 +178,16 @@ impl CallEnd {
         Self::new(Reply::Error(dropped()), CallOutcome::RpcError, NO_ROOM.to_owned())
     }
 
+    /// The end of a request that is no call, with this error.
+    pub(crate) fn of_error(error: RpcError) -> Self {
+        Self::new(Reply::Error(error), CallOutcome::Refused, None)
+    }
+
+    /// The end of a request that is no call and that the server refused.
+    pub(crate) fn refused_by_upstream(error: Box<RawValue>) -> Self {
+        Self::new(Reply::UpstreamError(error), CallOutcome::RpcError, None)
+    }
+
     pub(crate) fn internal(message: &str) -> Self {
         let error = RpcError::new(INTERNAL_ERROR, message);
         Self::new(Reply::Error(error), CallOutcome::RpcError, message.to_owned())
@@ -316,11 +323,12 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::RpcError, DUPLICATE_KEY.to_owned())
     }
 
-    pub(crate) fn upstream_failed(call: &Routed<'_>, error: &UpstreamError) -> Self {
-        let name = &call.plan().key.name;
+    /// The end of a call whose upstream, of this name, gave no answer. `timeout_field` names the field that sets how long
+    /// that may take.
+    pub(crate) fn upstream_failed(name: &str, timeout_field: &str, error: &UpstreamError) -> Self {
         let (code, outcome, said) = match error {
             UpstreamError::Timeout(_) => {
-                let said = format!("{error}; {} sets how long it may take", call.timeout_field());
+                let said = format!("{error}; {timeout_field} sets how long it may take");
                 (REQUEST_TIMEOUT, CallOutcome::Timeout, said)
             }
             UpstreamError::NoRoom => (REFUSED, CallOutcome::RpcError, error.to_client()),

@@ -89,6 +89,11 @@ impl Exchange {
         }
     }
 
+    /// The number of messages that wait to be sent, or are kept.
+    pub fn waiting(&self) -> usize {
+        self.lock().ring.len()
+    }
+
     /// Adds a request to the client and returns its number. It stays until [`Exchange::withdraw`].
     ///
     /// # Errors

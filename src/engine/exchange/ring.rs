@@ -40,6 +40,11 @@ impl Ring {
         self.last
     }
 
+    /// The number of messages.
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
     /// The number of bytes of all messages.
     pub(super) fn bytes(&self) -> usize {
         self.bytes

@@ -203,11 +203,6 @@ impl ListRevisions {
     pub(crate) fn of(&self, kind: ItemKind) -> &str {
         &self.0[kind as usize]
     }
-
-    /// Returns the kinds of items whose lists differ from those of `other`.
-    pub fn changed_since(&self, other: &Self) -> impl Iterator<Item = ItemKind> {
-        ItemKind::ALL.into_iter().filter(move |kind| self.of(*kind) != other.of(*kind))
-    }
 }
 
 impl Selected {

@@ -53,16 +53,7 @@ async fn a_modern_client_is_told_that_a_result_is_complete() {
 /// Returns a server of the modern era.
 fn modern_server() -> Server {
     let server = Server::default();
-    let facts = ServerFacts {
-        era: Era::Modern,
-        version: "2026-07-28".into(),
-        server_name: None,
-        server_version: None,
-        has_tools: true,
-        has_prompts: false,
-        has_resources: false,
-        announcement: Default::default(),
-    };
+    let facts = ServerFacts { has_tools: true, ..ServerFacts::new(Era::Modern, "2026-07-28") };
     server.probes.lock().unwrap().push_back(Ok(Probed::Up(facts)));
     server
 }

@@ -44,7 +44,7 @@ async fn an_upstream_is_kept_until_no_call_runs_on_it() {
 }
 
 #[tokio::test]
-async fn a_noisy_server_is_asked_once_a_second_and_clients_hear_of_changes_only() {
+async fn a_noisy_server_is_asked_once_a_second_and_clients_hear_of_no_more_than_it_says() {
     let engine = start(&bare()).await;
     *engine.server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
     let mut lists = engine.lists();
@@ -56,11 +56,11 @@ async fn a_noisy_server_is_asked_once_a_second_and_clients_hear_of_changes_only(
         if lists.has_changed().unwrap() {
             lists.mark_unchanged();
             heard += 1;
-            // The same tools in another order do not count as a change.
+            // The same tools in another order are no change, but the server says that there was one.
             *engine.server.tools.lock().unwrap() = r#"[{"name":"write"},{"name":"read"}]"#.into();
         }
     }
-    assert_eq!(heard, 1);
+    assert!((1..=4).contains(&heard), "{heard}");
     let probed = engine.server.probed.lock().unwrap().clone();
     for pair in probed.windows(2) {
         assert!(pair[1] - pair[0] >= Duration::from_millis(990), "{:?}", pair[1] - pair[0]);

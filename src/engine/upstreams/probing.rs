@@ -56,14 +56,10 @@ impl Engine {
         *events = Some(tokio::spawn(async move {
             loop {
                 match engine.upstreams.next_event().await {
-                    UpstreamEvent::ListChanged(key, ItemKind::Tool) => {
-                        engine.state.update(&key, |state| state.stale = true);
-                        engine.probes.kick(&key);
-                    }
-                    UpstreamEvent::ListChanged(key, kind) => {
-                        engine.state.update(&key, |state| state.others.ask(kind));
-                        engine.probes.wake_lists(&key);
-                    }
+                    UpstreamEvent::ListChanged(key, kind) => engine.read_anew(&key, kind, true),
+                    UpstreamEvent::ListStale(key, kind) => engine.read_anew(&key, kind, false),
+                    UpstreamEvent::Logged(key, session, params) => engine.take_log(&key, session.as_deref(), params),
+                    UpstreamEvent::Updated(key, uri) => engine.state.subscribers.tell(&key, &uri),
                     UpstreamEvent::Disconnected(key) => {
                         engine.state.update(&key, |state| {
                             if state.health.state == ConnectionState::Connected {
@@ -76,6 +72,32 @@ impl Engine {
                 }
             }
         }));
+    }
+
+    /// Has a list read again that may have changed. `is_announced` tells whether the server said so.
+    fn read_anew(&self, key: &ObjectKey, kind: ItemKind, is_announced: bool) {
+        self.state.update(key, |state| {
+            if is_announced {
+                state.announced[kind as usize] = true;
+            }
+            if kind == ItemKind::Tool {
+                state.stale = true;
+            } else {
+                state.others.ask(kind);
+            }
+        });
+        if kind == ItemKind::Tool {
+            self.probes.kick(key);
+        } else {
+            self.probes.wake_lists(key);
+        }
+    }
+
+    /// Returns whether the server announced a change of the list that clients are told of, and forgets that.
+    pub(super) fn take_announced(&self, key: &ObjectKey, kind: ItemKind) -> bool {
+        let now = self.clock.monotonic();
+        self.state
+            .update(key, |state| std::mem::take(&mut state.announced[kind as usize]) && state.announcements.take(now))
     }
 
     async fn probe_on(self: Arc<Self>, target: Target, wake: Arc<Notify>) {
@@ -181,10 +203,14 @@ impl Engine {
         let plan = &target.plan;
         let known = self.state.upstream(&plan.key);
         if due || known.catalogue.is_none() || known.stale {
+            let is_announced = self.take_announced(&plan.key, ItemKind::Tool);
             match self.ask_for_tools(target, known.facts.is_none_or(|facts| facts.has_tools)).await {
-                Ok(listed) => self.take_tools(target, listed),
+                Ok(listed) => self.announcing(ItemKind::Tool, is_announced, || self.take_tools(target, listed)),
                 Err(UpstreamError::NoRoom) => self.keep_list(&plan.key, NoRoom),
-                Err(error) => return self.note_failure(target, "tools/list: ", &error),
+                Err(error) => {
+                    self.state.update(&plan.key, |state| state.announced[ItemKind::Tool as usize] |= is_announced);
+                    return self.note_failure(target, "tools/list: ", &error);
+                }
             }
         }
         if due {

@@ -45,6 +45,7 @@ impl Engine {
     async fn read_other_list(&self, target: &Target, kind: ItemKind) {
         let (key, began) = (&target.plan.key, self.clock.monotonic());
         self.state.update(key, |state| state.others.begin(kind));
+        let is_announced = self.take_announced(key, kind);
         let list_timeout = self.snapshot().plan().gateway.limits.list_timeout_ms;
         let limit = LONGEST.max(Duration::from_millis(u64::from(list_timeout)));
         let read = self.upstreams.list(target, kind, limit).await;
@@ -71,9 +72,11 @@ impl Engine {
                 is_news
             }
         };
-        if is_news {
-            self.relist();
-        }
+        self.announcing(kind, is_announced, || {
+            if is_news {
+                self.relist();
+            }
+        });
         self.tried.send_replace(());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::digest::{revision, sha256_hex};
@@ -36,6 +37,10 @@ pub struct UpstreamState {
     pub resting_since: Option<u64>,
     /// Whether the list of tools may be outdated and must be read again.
     pub stale: bool,
+    /// For each kind of items, whether the server announced a change of its list that was not read since.
+    pub announced: [bool; ItemKind::ALL.len()],
+    /// Counts what clients are told of announcements.
+    pub(crate) announcements: Announcements,
     /// Whether the first try to connect and to read the list of tools has ended, successfully or not.
     pub tried: bool,
     /// Duration of the last successful probe in milliseconds.
@@ -46,6 +51,29 @@ pub struct UpstreamState {
     pub next_probe_at: Option<u64>,
     /// Counts the upstream's calls in flight.
     pub(crate) tracker: Arc<Tracker>,
+}
+
+/// Limits how often clients are told that a list has changed because its server says so, although what they see may be the
+/// same: they would read it again each time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Announcements {
+    since: Duration,
+    count: u32,
+}
+
+impl Announcements {
+    /// The maximum number in [`Self::WINDOW`].
+    const MOST: u32 = 10;
+    const WINDOW: Duration = Duration::from_secs(60);
+
+    /// Whether clients are told of one more. `now` is the time by the monotonic clock.
+    pub(crate) fn take(&mut self, now: Duration) -> bool {
+        if now.saturating_sub(self.since) >= Self::WINDOW {
+            *self = Self { since: now, count: 0 };
+        }
+        self.count = self.count.saturating_add(1);
+        self.count <= Self::MOST
+    }
 }
 
 /// How many copies of a tool's definition are kept in memory: the original, its schema, and the one with its public name.
@@ -143,5 +171,17 @@ impl Catalogue {
     pub fn left_out(&self) -> impl Iterator<Item = (ItemKind, &str)> {
         let lists = ItemKind::ALL.into_iter().filter_map(|kind| Some((kind, self.list(kind)?)));
         lists.flat_map(|(kind, list)| list.left_out.iter().map(move |said| (kind, said.as_str())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_announces_endlessly_is_told_a_few_times_a_minute() {
+        let mut announcements = Announcements::default();
+        let told = (0..120).filter(|second| announcements.take(Duration::from_secs(*second)));
+        assert_eq!(told.collect::<Vec<_>>(), (0..10).chain(60..70).collect::<Vec<_>>());
     }
 }

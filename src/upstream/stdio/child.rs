@@ -48,6 +48,7 @@ pub(super) fn start(
         key: target.plan.key.clone(),
         strays: Arc::default(),
         unsent: shared.metrics.unsent(&target.plan.key.name),
+        under_way: Arc::default(),
         batches: Arc::default(),
         stop: stop.clone(),
         ended: ended.clone(),

@@ -1,6 +1,7 @@
 //! A server as a child process: newline-delimited JSON on its stdin and stdout (MCP, transports, stdio).
 
 mod child;
+mod listen;
 mod open_requests;
 mod pipes;
 mod stderr_log;
@@ -19,11 +20,13 @@ use crate::domain::upstream::{Answer, ServerFacts, Target, UpstreamError};
 use crate::domain::version::{BATCH_VERSION, Era};
 use crate::transport::LastWords;
 
+pub(super) use self::listen::{ProcessListenStream, ProcessListener};
 use self::open_requests::OpenRequest;
 use self::pipes::ProcessPipes;
 use super::context::UpstreamContext;
 use super::handshake::{Handshake, HandshakeStep, late};
 use super::request_failure::RequestFailure;
+use super::under_way::UnderWay;
 use super::wire::{self, McpRequest};
 
 /// The longest wait for an answer to `server/discover`. Old servers may never send one.
@@ -119,6 +122,16 @@ impl ServerProcess {
 
     pub(super) fn is_open(&self) -> bool {
         self.wire.calls.is_open() && !self.wire.stop.is_cancelled() && !self.wire.ended.is_cancelled()
+    }
+
+    /// The requests of clients that are under way.
+    pub(super) fn under_way(&self) -> &UnderWay {
+        &self.wire.under_way
+    }
+
+    /// Opens streams of notifications of the process.
+    pub(super) fn listener(&self) -> ProcessListener {
+        ProcessListener(self.wire.clone())
     }
 
     /// Ends the process in the background.

@@ -28,6 +28,8 @@ pub(super) struct OpenRequests {
 #[derive(Debug, Default)]
 struct OpenState {
     waiting: HashMap<u64, Waiter>,
+    /// Streams of notifications, which are answered only when they end. Nobody waits for that.
+    streams: HashMap<u64, mpsc::Sender<ListenEvent>>,
     closed: Option<UpstreamError>,
 }
 
@@ -36,6 +38,15 @@ struct Waiter {
     answer: oneshot::Sender<Result<Answer, UpstreamError>>,
     doubt: Option<oneshot::Sender<UpstreamError>>,
     progress: mpsc::Sender<Box<RawValue>>,
+}
+
+/// What happens to a stream of notifications.
+#[derive(Debug)]
+pub(super) enum ListenEvent {
+    /// The server reports changes of these resources.
+    Acknowledged(Vec<String>),
+    /// The server ended the stream with this answer.
+    Ended(Answer),
 }
 
 /// The caller's side of a request.
@@ -68,8 +79,36 @@ impl OpenRequests {
         Ok(OpenRequest { id, answer: answered, doubt: doubted, progress: progressed })
     }
 
+    /// Registers a stream of notifications under a new id. If there will be no more answers, returns the reason.
+    pub(super) fn listen(&self) -> Result<(u64, mpsc::Receiver<ListenEvent>), UpstreamError> {
+        let mut state = self.lock();
+        if let Some(reason) = &state.closed {
+            return Err(reason.clone());
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        // An acknowledgement and an end.
+        let (events, listened) = mpsc::channel(2);
+        state.streams.insert(id, events);
+        Ok((id, listened))
+    }
+
+    /// Delivers the acknowledgement of a stream of notifications. One that repeats is dropped.
+    pub(super) fn acknowledge(&self, id: u64, uris: Vec<String>) {
+        if let Some(stream) = self.lock().streams.get(&id).filter(|stream| stream.capacity() == stream.max_capacity()) {
+            let _ = stream.try_send(ListenEvent::Acknowledged(uris));
+        }
+    }
+
+    /// Removes a stream of notifications. Returns false if it has ended.
+    pub(super) fn forget_stream(&self, id: u64) -> bool {
+        self.lock().streams.remove(&id).is_some()
+    }
+
     /// Delivers an answer. Returns false if nobody waits for it.
     pub(super) fn answer(&self, id: u64, answer: Answer) -> bool {
+        if let Some(stream) = self.lock().streams.remove(&id) {
+            return stream.try_send(ListenEvent::Ended(answer)).is_ok();
+        }
         let waiter = self.remove(&mut self.lock(), id);
         waiter.is_some_and(|w| w.answer.send(Ok(answer)).is_ok())
     }
@@ -121,6 +160,7 @@ impl OpenRequests {
             return;
         }
         let waiting = std::mem::take(&mut state.waiting);
+        state.streams.clear();
         state.closed = Some(reason.clone());
         drop(state);
         self.emptied.notify_waiters();

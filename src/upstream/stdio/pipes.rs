@@ -11,6 +11,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::upstream::UpstreamError;
 use crate::transport::{NotSent, StdinQueue};
 use crate::upstream::request_failure::RequestFailure;
+use crate::upstream::under_way::UnderWay;
 
 /// The pipes of a process, and the state that their readers and writers share.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub(super) struct ProcessPipes {
     pub(super) unsent: IntCounter,
     /// The number of lines on the process's stdout that were not usable messages.
     pub(super) strays: Arc<AtomicU64>,
+    /// The requests of clients that are under way.
+    pub(super) under_way: Arc<UnderWay>,
     /// Whether the negotiated version of the protocol has batches.
     pub(super) batches: Arc<AtomicBool>,
     /// Cancelled to make the process end.
@@ -59,7 +62,8 @@ mod tests {
         let (calls, batches, strays) = (Arc::new(OpenRequests::new()), Arc::default(), Arc::default());
         let key = ObjectKey::new("default", "up");
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
-        let wire = ProcessPipes { calls, stdin, key, unsent: unsent.clone(), strays, batches, stop, ended };
+        let under_way = Arc::default();
+        let wire = ProcessPipes { calls, stdin, key, unsent: unsent.clone(), strays, under_way, batches, stop, ended };
         // More bytes than may wait.
         wire.send(vec![b'x'; 64 << 20]).await.unwrap();
         wire.offer("small".into());

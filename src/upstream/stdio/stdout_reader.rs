@@ -154,6 +154,17 @@ impl StdoutReader {
             ServerMessage::Notification { notice: Notice::ListChanged(kind), .. } => {
                 self.shared.events.push(UpstreamEvent::ListChanged(self.target.plan.key.clone(), kind));
             }
+            ServerMessage::Notification { notice: Notice::Message, params: Some(params) } => {
+                self.shared.logged(&self.target.plan.key, &self.wire.under_way, None, params);
+            }
+            ServerMessage::Notification { notice: Notice::Updated, params } => {
+                self.shared.updated(&self.target.plan.key, params);
+            }
+            ServerMessage::Notification { notice: Notice::Acknowledged, params } => {
+                if let Some((Some(id), uris)) = server_message::acknowledged(params) {
+                    self.wire.calls.acknowledge(id, uris);
+                }
+            }
             ServerMessage::Notification { .. } => {}
         }
         false

@@ -21,6 +21,7 @@ use super::params::ParamHeaders;
 use super::response_body;
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::questions::AskableCalls;
+use crate::upstream::under_way::UnderWay;
 use crate::upstream::wire::McpRequest;
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -80,6 +81,21 @@ pub(super) struct Connection {
     /// The calls whose clients can be asked. `None` if several clients use the connection: a question that does not
     /// come in the response to a call is then refused.
     pub(super) askable: Option<AskableCalls>,
+    pub(super) under_way: Arc<UnderWay>,
+    /// Who hears log messages that belong to no request.
+    pub(super) audience: Audience,
+}
+
+/// Who hears log messages that belong to no request.
+#[derive(Debug, Default)]
+pub(super) enum Audience {
+    /// All clients.
+    #[default]
+    All,
+    /// The client of this session.
+    Session(String),
+    /// Nobody: clients without a session use the connection.
+    Nobody,
 }
 
 impl Connection {

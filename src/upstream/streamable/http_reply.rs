@@ -9,7 +9,7 @@ use hyper::body::Incoming as Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::connection::{Connection, SESSION_ID, SMALL};
+use super::connection::{Audience, Connection, SESSION_ID, SMALL};
 use super::request_questions::RequestQuestions;
 use super::response_body::{Messages, whole};
 use crate::domain::invalid_message;
@@ -53,6 +53,11 @@ fn media(headers: &HeaderMap) -> Media {
     } else {
         Media::Other
     }
+}
+
+/// Whether a response is a stream of events.
+pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
+    media(headers) == Media::Events
 }
 
 /// Returns the content coding of a response, or `None` if its body is not encoded.
@@ -188,8 +193,10 @@ fn take<'a>(
             }
             // The stream of a request carries only messages about that request (MCP, Streamable HTTP), so log messages
             // are for its caller.
-            ServerMessage::Notification { notice: Notice::Message, params: Some(params) } if to.is_some() => {
-                to.into_iter().for_each(|to| to.message(params.to_owned()));
+            ServerMessage::Notification { notice: Notice::Message, params } => {
+                if let (Some(to), Some(params)) = (to, params) {
+                    to.message(params.to_owned());
+                }
             }
             ServerMessage::Request { id, method, params } => asked.ask(connection, id, &method, params),
             ServerMessage::Notification { notice: Notice::Cancelled, params } => {
@@ -217,6 +224,20 @@ pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
         }
         ServerMessage::Notification { notice: Notice::ListChanged(kind), .. } => {
             connection.endpoint.shared.events.push(UpstreamEvent::ListChanged(key.clone(), kind));
+        }
+        ServerMessage::Notification { notice: Notice::Message, params: Some(params) } => {
+            let session = match &connection.audience {
+                Audience::All => None,
+                Audience::Session(session) => Some(session.as_str()),
+                Audience::Nobody => {
+                    connection.under_way.say(params);
+                    return;
+                }
+            };
+            connection.endpoint.shared.logged(key, &connection.under_way, session, params);
+        }
+        ServerMessage::Notification { notice: Notice::Updated, params } => {
+            connection.endpoint.shared.updated(key, params);
         }
         ServerMessage::Notification { notice: Notice::Cancelled, params } => {
             if let (Some(calls), Some(id)) = (&connection.askable, server_message::cancelled(params)) {

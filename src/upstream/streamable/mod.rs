@@ -4,6 +4,7 @@
 mod client;
 mod connection;
 mod http_reply;
+mod listen;
 mod params;
 mod request_questions;
 mod response_body;
@@ -24,12 +25,14 @@ use crate::domain::version::{Era, MODERN_VERSION};
 
 use self::client::same_origin_redirect;
 pub(super) use self::connection::HttpEndpoint;
-use self::connection::{Connection, PROTOCOL_VERSION, SESSION_ID};
+use self::connection::{Audience, Connection, PROTOCOL_VERSION, SESSION_ID};
 use self::http_reply::HttpReply;
+pub(super) use self::listen::{HttpListenStream, HttpListener};
 use self::request_questions::RequestQuestions;
 use super::handshake::{Handshake, HandshakeStep, late};
 use super::questions::AskableCalls;
 use super::request_failure::{HopRefusal, RequestFailure, is_of_version};
+use super::under_way::UnderWay;
 use super::wire::{self, McpRequest};
 
 /// The longest wait for an answer to `server/discover`.
@@ -87,6 +90,11 @@ impl HttpSession {
                     let mut connection = first.join(&facts)?;
                     let has_session = of.is_some_and(|client| !client.session.is_empty());
                     connection.askable = has_session.then(AskableCalls::default);
+                    connection.audience = match of {
+                        None => Audience::All,
+                        Some(client) if has_session => Audience::Session(client.session.clone()),
+                        Some(_) => Audience::Nobody,
+                    };
                     let session = Self { open: AtomicBool::new(true), connection: Arc::new(connection), facts };
                     if session.facts.era == Era::Legacy {
                         session.connection.notify(wire::INITIALIZED.to_owned()).await?;
@@ -111,6 +119,16 @@ impl HttpSession {
 
     pub(super) fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
+    }
+
+    /// The requests of clients that are under way.
+    pub(super) fn under_way(&self) -> &UnderWay {
+        &self.connection.under_way
+    }
+
+    /// Opens streams of notifications of the server.
+    pub(super) fn listener(&self) -> HttpListener {
+        HttpListener(Arc::clone(&self.connection))
     }
 
     /// A token that is cancelled when the session ends.
@@ -195,7 +213,8 @@ impl First {
         }
         let connection = |uri, headers| {
             let (endpoint, stop) = (Arc::clone(endpoint), CancellationToken::new());
-            Arc::new(Connection { endpoint, era, uri, headers, stop, askable: None })
+            let (under_way, audience) = (Arc::default(), Audience::default());
+            Arc::new(Connection { endpoint, era, uri, headers, stop, askable: None, under_way, audience })
         };
         let id = endpoint.next_id.fetch_add(1, Ordering::Relaxed);
         let mut used = connection(endpoint.client.uri().clone(), headers.clone());
@@ -227,7 +246,8 @@ impl First {
             headers.insert(SESSION_ID, id);
         }
         let (endpoint, uri, stop) = (Arc::clone(endpoint), uri.clone(), CancellationToken::new());
-        Ok(Connection { endpoint, era: *era, uri, headers, stop, askable: None })
+        let (under_way, audience) = (Arc::default(), Audience::default());
+        Ok(Connection { endpoint, era: *era, uri, headers, stop, askable: None, under_way, audience })
     }
 }
 

@@ -44,24 +44,22 @@ async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
         let opened = open(connection).await;
         first.take();
         match opened {
-            Ok(None) => return,
+            Ok(None) => {
+                // A server that had a stream before does not know the session any more.
+                if told {
+                    connection.endpoint.shared.events.push(UpstreamEvent::Doubtful(key.clone()));
+                }
+                return;
+            }
             Ok(Some(mut messages)) => {
                 if told || wait > FIRST_WAIT {
                     // Messages that the server sent while the stream was closed are lost, and one of them may have
                     // announced a change of a list.
-                    for kind in ItemKind::ANNOUNCED {
-                        connection.endpoint.shared.events.push(UpstreamEvent::ListChanged(key.clone(), kind));
-                    }
+                    doubt_lists(connection);
                 }
                 told = true;
                 let opened = Instant::now();
-                while let Ok(Some(text)) = messages.next().await {
-                    let messages = invalid_message::messages(text.as_bytes(), connection.has_batches());
-                    messages
-                        .into_iter()
-                        .filter_map(|text| server_message::read(text).ok())
-                        .for_each(|one| handle(connection, one));
-                }
+                read_all(connection, &mut messages).await;
                 if opened.elapsed() >= LONGEST_WAIT {
                     wait = FIRST_WAIT;
                 }
@@ -74,6 +72,23 @@ async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(LONGEST_WAIT);
+    }
+}
+
+/// Handles all messages of a stream, to its end.
+async fn read_all(connection: &Arc<Connection>, messages: &mut Messages) {
+    while let Ok(Some(text)) = messages.next().await {
+        let messages = invalid_message::messages(text.as_bytes(), connection.has_batches());
+        let read = messages.into_iter().filter_map(|text| server_message::read(text).ok());
+        read.for_each(|one| handle(connection, one));
+    }
+}
+
+/// Reports that all lists may have changed.
+fn doubt_lists(connection: &Connection) {
+    let key = &connection.endpoint.target.plan.key;
+    for kind in ItemKind::ANNOUNCED {
+        connection.endpoint.shared.events.push(UpstreamEvent::ListStale(key.clone(), kind));
     }
 }
 

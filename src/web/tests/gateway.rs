@@ -118,14 +118,10 @@ impl CallUpstream for Server {
 
     async fn probe(&self, _: &Target, _: Duration) -> Result<Probed, UpstreamError> {
         let facts = ServerFacts {
-            era: Era::Legacy,
-            version: "2025-11-25".to_owned(),
-            server_name: None,
-            server_version: None,
             has_tools: true,
             has_prompts: true,
             has_resources: true,
-            announcement: Default::default(),
+            ..ServerFacts::new(Era::Legacy, "2025-11-25")
         };
         Ok(Probed::Up(facts))
     }

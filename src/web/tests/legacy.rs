@@ -26,8 +26,10 @@ async fn versions_are_negotiated() {
         let result = &answer.json()["result"];
         assert_eq!(result["protocolVersion"], agreed, "{asked}");
         assert_eq!(result["serverInfo"]["name"], "hawsepipe");
-        let [prompts, resources, tools] = [(); 3].map(|()| json!({"listChanged": true}));
-        let expected = json!({"logging": {}, "prompts": prompts, "resources": resources, "tools": tools});
+        let [prompts, tools] = [(); 2].map(|()| json!({"listChanged": true}));
+        let resources = json!({"listChanged": true, "subscribe": true});
+        let expected =
+            json!({"completions": {}, "logging": {}, "prompts": prompts, "resources": resources, "tools": tools});
         assert_eq!(result["capabilities"], expected);
         assert!(answer.header("mcp-session-id").bytes().all(|b| b.is_ascii_graphic()));
         assert_eq!(answer.header("mcp-session-id").len(), 32);
@@ -195,7 +197,8 @@ async fn errors_of_methods_are_answers() {
     let id = gateway.session().await;
     let session = [("mcp-session-id", id.as_str())];
     for (method, params, code) in [
-        ("resources/subscribe", json!({}), -32601),
+        ("resources/subscribe", json!({}), -32602),
+        ("resources/nothing", json!({}), -32601),
         ("server/discover", json!({}), -32601),
         ("tools/call", json!({}), -32602),
         ("tools/call", json!({"name": 1}), -32602),

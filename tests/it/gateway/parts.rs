@@ -60,6 +60,18 @@ pub fn interview_http() -> (Running, String) {
     announced(command)
 }
 
+/// The Python SDK's server whose resources change, and its URL.
+pub fn notes_http() -> (Running, String) {
+    let mut command = Command::new(python());
+    command.arg(fixture("servers/notes.py"));
+    announced(command)
+}
+
+/// The same over stdio.
+pub fn notes_stdio(name: &str) -> String {
+    process(name, &python(), &[fixture("servers/notes.py").to_str().unwrap(), "--stdio"])
+}
+
 /// The TypeScript SDK's server whose tools ask the client, and its URL.
 pub fn asking_http(log: &Path) -> (Running, String) {
     let mut command = Command::new("node");

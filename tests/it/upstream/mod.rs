@@ -24,7 +24,7 @@ use hawsepipe::domain::plan::{EraSetting, HealthPlan, TransportPlan, UpstreamPla
 use hawsepipe::domain::ports::{CallUpstream, ToClient};
 use hawsepipe::domain::secret::SecretText;
 use hawsepipe::domain::upstream::{
-    Answer, ClientKey, InputRound, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamTarget,
+    Answer, ClientKey, InputRound, LogWish, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamTarget,
 };
 use hawsepipe::telemetry::catalog::Catalog;
 use hawsepipe::transport::ServerLauncher;
@@ -165,6 +165,7 @@ fn out(tool: &str, arguments: &str) -> OutCall {
         client: ClientKey::default(),
         guarded: false,
         round: InputRound::default(),
+        log: LogWish::default(),
     }
 }
 

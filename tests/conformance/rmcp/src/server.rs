@@ -36,8 +36,8 @@ impl Fixture {
             "test_missing_capability" if context.client_capabilities().is_none_or(|can| can.sampling.is_none()) => {
                 Err(rounds::lacking("sampling"))
             }
-            "test_trigger_tool_change" => self.change(Changed::Tools),
-            "test_trigger_prompt_change" => self.change(Changed::Prompts),
+            "test_trigger_tool_change" => self.change(Changed::Tools, context).await,
+            "test_trigger_prompt_change" => self.change(Changed::Prompts, context).await,
             name if !part("results")[name].is_null() => Ok(part("results")[name].clone()),
             name if catalogue::tool(name).is_some() => Ok(text("Done.")),
             name => Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None)),
@@ -67,8 +67,16 @@ impl Fixture {
         }
     }
 
-    fn change(&self, changed: Changed) -> Result<Value, ErrorData> {
+    /// Tells those who listen, and a client of the older era in its session.
+    async fn change(&self, changed: Changed, context: &RequestContext<RoleServer>) -> Result<Value, ErrorData> {
         let _ = self.changes.send(changed);
+        if !asking::is_modern(context) {
+            let told = match changed {
+                Changed::Tools => context.peer.notify_tool_list_changed().await,
+                Changed::Prompts => context.peer.notify_prompt_list_changed().await,
+            };
+            told.map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
+        }
         Ok(text("All who listen were told."))
     }
 }

@@ -1,0 +1,71 @@
+//! Tells when the lists that clients see change.
+
+use std::sync::{Arc, PoisonError};
+
+use tokio::sync::watch;
+
+use super::Engine;
+use super::plan::snapshot::ListRevisions;
+use crate::domain::item::ItemKind;
+
+/// What is known of the lists at one moment.
+#[derive(Clone, Debug)]
+struct Marks {
+    revisions: ListRevisions,
+    /// How often servers have announced changes of lists of each kind.
+    announced: [u64; ItemKind::ALL.len()],
+}
+
+/// Follows the changes of lists for one client. The snapshot itself would keep its plan alive.
+pub struct ListChanges {
+    engine: Arc<Engine>,
+    lists: watch::Receiver<()>,
+    known: Marks,
+}
+
+impl ListChanges {
+    /// Begins with the lists as they are.
+    pub fn new(engine: &Arc<Engine>) -> Self {
+        let lists = engine.lists();
+        Self { known: engine.list_marks(), lists, engine: Arc::clone(engine) }
+    }
+
+    /// Waits until lists have changed, or a server has announced that its own has. Returns their kinds, of which templates
+    /// are none: they change with resources. `None` once the gateway ends.
+    pub async fn next(&mut self) -> Option<Vec<ItemKind>> {
+        loop {
+            self.lists.changed().await.ok()?;
+            let newest = self.engine.list_marks();
+            let known = std::mem::replace(&mut self.known, newest);
+            let has_changed = |kind: ItemKind| {
+                self.known.revisions.of(kind) != known.revisions.of(kind)
+                    || self.known.announced[kind as usize] != known.announced[kind as usize]
+            };
+            let changed = ItemKind::ANNOUNCED.into_iter();
+            let changed = changed
+                .filter(|kind| has_changed(*kind) || *kind == ItemKind::Resource && has_changed(ItemKind::Template));
+            let changed: Vec<_> = changed.collect();
+            if !changed.is_empty() {
+                return Some(changed);
+            }
+        }
+    }
+}
+
+impl Engine {
+    fn list_marks(&self) -> Marks {
+        let announced = *self.state.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        Marks { revisions: self.snapshot().list_revisions().clone(), announced }
+    }
+
+    /// Runs `take`, which takes a list that was read. If a server had announced that this list of items of this kind has
+    /// changed, clients are told, even if what they see has not changed.
+    pub(super) fn announcing(&self, kind: ItemKind, is_announced: bool, take: impl FnOnce()) {
+        if !is_announced {
+            return take();
+        }
+        self.state.announced.lock().unwrap_or_else(PoisonError::into_inner)[kind as usize] += 1;
+        take();
+        self.lists.send_replace(());
+    }
+}

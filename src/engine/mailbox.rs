@@ -1,0 +1,195 @@
+//! What the gateway has to tell a client outside of the answers to its requests: which resources changed, and what servers
+//! log.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// The maximum number of changes of parts of resources that wait. A resource that a client subscribed to waits once at
+/// most, so that all of these find room.
+const MAX_PARTS: usize = 64;
+
+/// The maximum number of log messages that wait, and of their bytes. The oldest are dropped first.
+const MAX_LOGGED: usize = 64;
+const MAX_LOGGED_BYTES: usize = 256 << 10;
+
+/// Notices that wait until the client of a session or of a stream reads them.
+#[derive(Debug, Default)]
+pub struct Mailbox {
+    state: Mutex<MailboxState>,
+    added: Notify,
+}
+
+#[derive(Debug, Default)]
+struct MailboxState {
+    waiting: VecDeque<Update>,
+    known: HashSet<Arc<str>>,
+    parts: usize,
+    /// Parameters of log messages.
+    logged: VecDeque<Arc<str>>,
+    logged_bytes: usize,
+    /// The number of the reader that gets what waits. Earlier ones get nothing more.
+    reader: u64,
+}
+
+/// What a client is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A resource changed.
+    Updated(Update),
+    /// A server logged something. The text is that of the parameters of `notifications/message`.
+    Logged(Arc<str>),
+}
+
+/// A change of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// The URI that the client subscribed to.
+    pub subscribed: Arc<str>,
+    /// The URI of what changed: the same, or that of a part of it.
+    pub changed: Arc<str>,
+}
+
+impl Mailbox {
+    /// Adds a change, unless the same one waits. If too many changes of parts wait, the whole resource is said to have
+    /// changed.
+    pub(super) fn add(&self, mut update: Update) {
+        let mut state = self.lock();
+        if update.subscribed != update.changed {
+            if state.parts >= MAX_PARTS {
+                update.changed = Arc::clone(&update.subscribed);
+            } else if !state.known.contains(&update.changed) {
+                state.parts += 1;
+            }
+        }
+        if !state.known.insert(Arc::clone(&update.changed)) {
+            return;
+        }
+        state.waiting.push_back(update);
+        drop(state);
+        self.added.notify_waiters();
+    }
+
+    /// Adds a log message.
+    pub(super) fn log(&self, params: &Arc<str>) {
+        let state = &mut *self.lock();
+        state.logged_bytes += params.len();
+        state.logged.push_back(Arc::clone(params));
+        while state.logged.len() > MAX_LOGGED || state.logged_bytes > MAX_LOGGED_BYTES {
+            state.logged_bytes -= state.logged.pop_front().map_or(0, |oldest| oldest.len());
+        }
+        self.added.notify_waiters();
+    }
+
+    /// Forgets the changes of a resource that the client subscribes to no more.
+    pub(super) fn forget(&self, subscribed: &str) {
+        let state = &mut *self.lock();
+        let (known, parts) = (&mut state.known, &mut state.parts);
+        state.waiting.retain(|update| {
+            let stays = &*update.subscribed != subscribed;
+            if !stays {
+                known.remove(&update.changed);
+                *parts -= usize::from(update.subscribed != update.changed);
+            }
+            stays
+        });
+    }
+
+    /// Attaches a reader. One that was attached before gets nothing more. Returns the number for [`Mailbox::next`].
+    pub fn attach(&self) -> u64 {
+        let mut state = self.lock();
+        state.reader += 1;
+        state.reader
+    }
+
+    /// Waits for the next notice. Never completes for a reader after which another one was attached.
+    pub async fn next(&self, reader: u64) -> Notice {
+        loop {
+            let added = self.added.notified();
+            tokio::pin!(added);
+            // Registers before the look, so that no change between the look and the wait is missed.
+            added.as_mut().enable();
+            if let Some(notice) = self.take(reader) {
+                return notice;
+            }
+            added.await;
+        }
+    }
+
+    fn take(&self, reader: u64) -> Option<Notice> {
+        let mut state = self.lock();
+        if state.reader != reader {
+            return None;
+        }
+        let Some(update) = state.waiting.pop_front() else {
+            let params = state.logged.pop_front()?;
+            state.logged_bytes -= params.len();
+            return Some(Notice::Logged(params));
+        };
+        state.known.remove(&update.changed);
+        state.parts -= usize::from(update.subscribed != update.changed);
+        Some(Notice::Updated(update))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, MailboxState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(subscribed: &str, changed: &str) -> Update {
+        Update { subscribed: subscribed.into(), changed: changed.into() }
+    }
+
+    fn told(subscribed: &str, changed: &str) -> Notice {
+        Notice::Updated(update(subscribed, changed))
+    }
+
+    #[test]
+    fn log_messages_are_bounded_and_the_newest_stay() {
+        let mailbox = Mailbox::default();
+        (0..MAX_LOGGED + 2).for_each(|n| mailbox.log(&n.to_string().into()));
+        let reader = mailbox.attach();
+        assert_eq!(mailbox.take(reader), Some(Notice::Logged("2".into())));
+        (0..3).for_each(|_| mailbox.log(&"x".repeat(MAX_LOGGED_BYTES / 2).into()));
+        assert_eq!(mailbox.lock().logged.len(), 2);
+        assert_eq!(mailbox.lock().logged_bytes, MAX_LOGGED_BYTES);
+    }
+
+    #[test]
+    fn a_change_waits_once_and_is_read_once() {
+        let mailbox = Mailbox::default();
+        ["a", "b", "a"].into_iter().for_each(|uri| mailbox.add(update(uri, uri)));
+        let reader = mailbox.attach();
+        assert_eq!(mailbox.take(reader), Some(told("a", "a")));
+        mailbox.add(update("a", "a"));
+        let newer = mailbox.attach();
+        assert_eq!(mailbox.take(reader), None, "another stream reads now");
+        assert_eq!(mailbox.take(newer), Some(told("b", "b")));
+        assert_eq!(mailbox.take(newer), Some(told("a", "a")));
+        assert_eq!(mailbox.take(newer), None);
+    }
+
+    #[test]
+    fn what_is_subscribed_to_no_more_is_not_told() {
+        let mailbox = Mailbox::default();
+        [update("a", "a"), update("a", "a/b"), update("c", "c")].into_iter().for_each(|update| mailbox.add(update));
+        mailbox.forget("a");
+        let reader = mailbox.attach();
+        assert_eq!((mailbox.take(reader), mailbox.take(reader)), (Some(told("c", "c")), None));
+        assert_eq!(mailbox.lock().parts, 0);
+    }
+
+    #[test]
+    fn many_parts_become_the_whole() {
+        let mailbox = Mailbox::default();
+        (0..1000).for_each(|n| mailbox.add(update("a", &format!("a/{n}"))));
+        let reader = mailbox.attach();
+        let read: Vec<_> = std::iter::from_fn(|| mailbox.take(reader)).collect();
+        assert_eq!((read.len(), read.last()), (MAX_PARTS + 1, Some(&told("a", "a"))));
+    }
+}

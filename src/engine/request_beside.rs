@@ -1,0 +1,98 @@
+//! Requests of clients that are no calls: completions and subscriptions. They are admitted, refused and routed as calls are,
+//! but chains do not see them, and they are not recorded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Engine;
+use super::access::admission::{Admitted, gate};
+use super::calls::chain::Nobody;
+use super::calls::outcome::{CallEnd, Denial};
+use super::plan::link::LinkedUpstream;
+use super::plan::snapshot::{Found, Lookup, Snapshot};
+use super::request::{CallRequest, Caller, Endpoint, Reply};
+use crate::domain::budget::Reservation;
+use crate::domain::item::ItemKind;
+use crate::domain::plan::UpstreamPlan;
+use crate::domain::upstream::InputRound;
+
+/// What a request is about, and who sent it.
+pub(super) struct RequestBeside<'a> {
+    pub(super) endpoint: Endpoint<'a>,
+    pub(super) caller: &'a Caller,
+    pub(super) kind: ItemKind,
+    pub(super) name: &'a str,
+    pub(super) reservation: &'a Reservation,
+}
+
+/// Where a request goes. It counts against the limits of calls until this value is dropped.
+pub(super) struct RoutedBeside {
+    snapshot: Arc<Snapshot>,
+    pub(super) found: Found,
+    _admitted: Admitted,
+}
+
+impl RoutedBeside {
+    pub(super) fn upstream(&self) -> &LinkedUpstream {
+        &self.snapshot.linked.upstreams[self.found.route.upstream]
+    }
+
+    pub(super) fn plan(&self) -> &UpstreamPlan {
+        &self.upstream().target.plan
+    }
+
+    /// How long the server has to answer.
+    pub(super) fn timeout(&self) -> Duration {
+        let timeout = self.plan().call_timeout_ms.unwrap_or(self.snapshot.plan().gateway.limits.call_timeout_ms);
+        Duration::from_millis(u64::from(timeout))
+    }
+}
+
+impl Engine {
+    /// Drives a request to its end, or until calls are ended. The error is the reply for the client.
+    pub(super) async fn until_calls_end<T>(
+        &self,
+        running: impl Future<Output = Result<T, CallEnd>>,
+    ) -> Result<T, Reply> {
+        let cut = self.state.cut.load_full();
+        let end = tokio::select! {
+            biased;
+            end = running => end,
+            () = cut.cancelled() => Err(CallEnd::stopped()),
+            () = self.state.ended.cancelled() => Err(CallEnd::drained()),
+        };
+        end.map_err(|end| end.reply)
+    }
+
+    /// Admits a request, and finds the server that it goes to.
+    pub(super) async fn route_beside(&self, request: RequestBeside<'_>) -> Result<RoutedBeside, CallEnd> {
+        let RequestBeside { endpoint, caller, kind, name, reservation } = request;
+        let call = CallRequest {
+            endpoint,
+            caller,
+            rpc_id: None,
+            kind,
+            name,
+            input: None,
+            meta: None,
+            round: InputRound::default(),
+            wants_progress: false,
+            log_level: None,
+            client: &Nobody,
+            reservation,
+            check_mirrored: None,
+            within: None,
+        };
+        let snapshot = self.snapshot();
+        let mut admitted = self.admit(&snapshot, &call).map_err(|error| self.not_admitted(&error))?;
+        let (snapshot, found) = self.find(&snapshot, &call).await;
+        gate(&snapshot, 0).map_err(|error| self.not_admitted(&error))?;
+        let Lookup::Found(found) = found else { return Err(self.not_found(&snapshot, &call, &found)) };
+        let upstream = &snapshot.linked.upstreams[found.route.upstream];
+        self.admit_upstream(&mut admitted, &upstream.target.plan).map_err(|error| self.not_admitted(&error))?;
+        match &upstream.refusing {
+            Some(refusal) => Err(self.refused(kind, Denial::refused(None, refusal))),
+            None => Ok(RoutedBeside { snapshot, found, _admitted: admitted }),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Log messages of servers with sessions that do not come in the response to a call. Whom they belong to is not always
+//! known, so that none passes while a Guard is on a response of the upstream, unless its chain lets notifications pass.
+
+use std::sync::Arc;
+
+use super::Engine;
+use super::access::session::Session;
+use super::calls::routed_call::Routed;
+use super::plan::link::Linked;
+use super::request::{Caller, Endpoint};
+use crate::domain::ids::ObjectKey;
+use crate::domain::log_level::LogLevel;
+use crate::domain::plan::UpstreamPlan;
+use crate::domain::plugin::{Phase, Role};
+use crate::domain::raw::RawObject;
+use crate::domain::upstream::LogWish;
+use crate::domain::version::Era;
+
+impl Engine {
+    /// `logging/setLevel`: sets the lowest level of log messages for a session, and tells the servers that it can reach.
+    pub fn set_log_level(&self, endpoint: Endpoint<'_>, session: &Session, level: LogLevel) {
+        session.set_log_level(level);
+        let asked = self.state.sessions.all().into_iter().filter_map(|session| session.asked_log_level());
+        let least = asked.min().unwrap_or(level);
+        for upstream in self.snapshot().linked.upstreams.iter() {
+            let name = &upstream.target.plan.key.name;
+            if matches!(endpoint, Endpoint::All) || matches!(endpoint, Endpoint::One(one) if one == name) {
+                self.upstreams.want_log(&upstream.target, least, &session.id, level);
+            }
+        }
+    }
+
+    /// What the client of a call wants of the messages that do not come in the response to the call.
+    pub(super) fn log_wish(&self, call: &Routed<'_>) -> LogWish {
+        let request = call.request;
+        if request.within.is_some() {
+            return LogWish::default();
+        }
+        let Caller { era, session, .. } = request.caller;
+        let level = match era {
+            Era::Modern => request.log_level,
+            Era::Legacy => self.state.sessions.known(session).and_then(|session| session.asked_log_level()),
+        };
+        let hears = request.log_level.is_some() && !self.snapshot().linked.hides_log(call.plan());
+        LogWish { hears, level }
+    }
+
+    /// Takes a message that belongs to no request, for the client of one session or for all of them.
+    pub(super) fn take_log(&self, upstream: &ObjectKey, session: Option<&str>, params: String) {
+        let snapshot = self.snapshot();
+        let mut upstreams = snapshot.linked.upstreams.iter().map(|upstream| &upstream.target.plan);
+        let plan = upstreams.find(|plan| plan.key == *upstream);
+        if plan.is_none_or(|plan| snapshot.linked.hides_log(plan)) {
+            return;
+        }
+        let level = RawObject::parse(&params).ok();
+        let Some(level) = level.and_then(|params| LogLevel::parse(params.get("level")?.get())) else { return };
+        let message: Arc<str> = params.into();
+        let sessions = match session {
+            Some(id) => self.state.sessions.known(id).into_iter().collect(),
+            None => self.state.sessions.all(),
+        };
+        let hears = |session: &&Arc<Session>| session.sees(&upstream.name) && session.log_level() <= level;
+        for session in sessions.iter().filter(hears).filter(|session| session.streams.in_flight() > 0) {
+            session.mailbox.log(&message);
+        }
+    }
+}
+
+impl Linked {
+    /// Whether a Guard is on responses of this upstream, in a chain that does not let notifications pass.
+    fn hides_log(&self, upstream: &UpstreamPlan) -> bool {
+        let on_responses =
+            self.chains.iter().filter(|chain| chain.plan.phase == Phase::Response && chain.covers(upstream));
+        let mut guarded = on_responses.filter(|chain| !chain.plan.notifications_pass).filter(|chain| {
+            let mut entries = chain.entries.iter();
+            chain.plan.refusing.is_some() || entries.any(|entry| entry.enforces() && entry.rules.role == Role::Guard)
+        });
+        guarded.next().is_some()
+    }
+}

@@ -1,0 +1,73 @@
+//! Subscribes clients to resources.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::Engine;
+use super::calls::outcome::CallEnd;
+use super::mailbox::Mailbox;
+use super::request::{Caller, Endpoint, Reply};
+use super::request_beside::RequestBeside;
+use super::subscriptions::Subscription;
+use crate::domain::budget::Reservation;
+use crate::domain::item::ItemKind;
+use crate::domain::rpc::{METHOD_NOT_FOUND, REFUSED, RpcError};
+use crate::domain::upstream::Subscribed;
+
+/// A request to subscribe to a resource.
+pub struct SubscribeRequest<'a> {
+    /// The endpoint that received the request.
+    pub endpoint: Endpoint<'a>,
+    /// The client that sent the request.
+    pub caller: &'a Caller,
+    /// The URI of the resource.
+    pub uri: &'a str,
+    /// Where the changes are to go.
+    pub mailbox: &'a Arc<Mailbox>,
+    /// How many subscriptions the client has.
+    pub own: usize,
+    /// How long the server has to answer; `None` means as long as for a call.
+    pub within: Option<Duration>,
+    /// Reserves memory for the answer.
+    pub reservation: &'a Reservation,
+}
+
+impl Engine {
+    /// Subscribes a client to a resource. The error is the reply for the client.
+    pub async fn subscribe(&self, request: SubscribeRequest<'_>) -> Result<Subscription, Reply> {
+        self.until_calls_end(self.subscribe_admitted(&request)).await
+    }
+
+    async fn subscribe_admitted(&self, request: &SubscribeRequest<'_>) -> Result<Subscription, CallEnd> {
+        let SubscribeRequest { endpoint, caller, uri, reservation, .. } = *request;
+        let kind = ItemKind::Resource;
+        let routed = self.route_beside(RequestBeside { endpoint, caller, kind, name: uri, reservation }).await?;
+        if !self.state.subscribers.has_room(request.own) {
+            let message = "this client, or this gateway, has as many subscriptions as it may";
+            return Err(CallEnd::of_error(too_many(message)));
+        }
+        let (plan, timeout) = (routed.plan(), request.within.unwrap_or(routed.timeout()));
+        let (name, own) = (&plan.key.name, &routed.found.route.item.name);
+        let error = match self.upstreams.subscribe(&routed.upstream().target, own, timeout).await {
+            Ok(Subscribed::Yes) => {
+                let (upstreams, subscribers) = (Arc::clone(&self.upstreams), Arc::clone(&self.state.subscribers));
+                return Ok(Subscription::new(upstreams, subscribers, &plan.key, (own, uri), request.mailbox));
+            }
+            Ok(Subscribed::Refused(error)) => return Err(CallEnd::refused_by_upstream(error)),
+            Ok(Subscribed::Unsupported) => {
+                RpcError::new(METHOD_NOT_FOUND, format!("upstream {name} does not report changes of resources"))
+            }
+            Ok(Subscribed::TooMany) => {
+                too_many(&format!("as many resources of upstream {name} are subscribed to as may be"))
+            }
+            Err(error) => return Err(self.request_failed(plan, &error)),
+        };
+        Err(CallEnd::of_error(error))
+    }
+}
+
+fn too_many(message: &str) -> RpcError {
+    RpcError::new(REFUSED, message).with_data(json!({"reason": "Subscriptions"}))
+}

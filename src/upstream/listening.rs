@@ -1,0 +1,175 @@
+//! The stream on which a server of 2026-07-28 reports changes (MCP 2026-07-28, `subscriptions/listen`). There is one for
+//! each upstream. What it is asked for follows what clients want to hear of: then another stream is opened before the last
+//! one is closed, so that nothing is lost in between.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::context::UpstreamContext;
+use super::server_connection::{ListenStream, Listener};
+use super::watched::{Listening, Watched};
+use crate::domain::ids::ObjectKey;
+use crate::domain::item::ItemKind;
+use crate::domain::rpc::METHOD_NOT_FOUND;
+use crate::domain::upstream::{UpstreamError, UpstreamEvent};
+
+/// The pause before the stream is first opened again. It doubles each time, up to the longest pause.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// The longest pause. A stream that was open for at least as long resets the pause to the first one.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How long a server has to acknowledge a stream.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(30);
+/// How long changes of what is wanted are gathered before a stream is replaced.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// What is listened to at one upstream.
+pub(super) struct Listened {
+    pub(super) key: ObjectKey,
+    pub(super) shared: Arc<UpstreamContext>,
+    pub(super) watched: Arc<Watched>,
+    /// The kinds of items whose lists the server announces when they change.
+    pub(super) announces: Vec<ItemKind>,
+    /// Whether the server reports changes of resources.
+    pub(super) has_subscriptions: bool,
+}
+
+impl Listened {
+    /// Keeps the stream open until the connection ends, or until the server turns out to have no such streams.
+    pub(super) async fn keep_listening(self, listener: Listener) {
+        let ended = listener.ended();
+        tokio::select! {
+            () = ended.cancelled() => {}
+            () = self.run(&listener) => {}
+        }
+        self.watched.listening().send_replace(Listening::default());
+    }
+
+    async fn run(&self, listener: &Listener) {
+        let mut changes = self.watched.changes();
+        let (mut stream, mut wait, mut was_lost) = (None, FIRST_WAIT, false);
+        loop {
+            changes.mark_unchanged();
+            let uris = if self.has_subscriptions { self.watched.wanted() } else { BTreeSet::new() };
+            if self.announces.is_empty() && uris.is_empty() {
+                stream = None;
+                self.watched.listening().send_replace(Listening::default());
+                if changes.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            match self.replace(listener, &mut stream, &uris).await {
+                Ok(agreed) => {
+                    if std::mem::take(&mut was_lost) {
+                        self.tell_all(&agreed);
+                    }
+                    self.watched.listening().send_replace(Listening { asked: uris, agreed });
+                    let opened = Instant::now();
+                    if self.follow(&mut stream, &mut changes).await {
+                        tokio::time::sleep(GATHER).await;
+                        continue;
+                    }
+                    wait = if opened.elapsed() >= LONGEST_WAIT { FIRST_WAIT } else { wait };
+                }
+                Err(error) => self.note_failure(&error, uris, stream.take().is_some()),
+            }
+            was_lost = true;
+            let _ = tokio::time::timeout(wait, changes.changed()).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+
+    /// Records that no stream could be opened. `was_open` tells whether there was one.
+    fn note_failure(&self, error: &UpstreamError, uris: BTreeSet<String>, was_open: bool) {
+        tracing::debug!(upstream = %self.key, reason = error.reason(), "no stream of notifications could be opened");
+        match error {
+            UpstreamError::Refused { code: Some(METHOD_NOT_FOUND), .. } => {
+                let nothing = Listening { asked: uris, agreed: BTreeSet::new() };
+                self.watched.listening().send_replace(nothing);
+            }
+            UpstreamError::Connect(_) if was_open => {
+                self.shared.events.push(UpstreamEvent::Disconnected(self.key.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Opens a stream for these resources and, once it is acknowledged, puts it in the place of the one before. Returns the
+    /// resources that the server agreed to report.
+    async fn replace(
+        &self,
+        listener: &Listener,
+        stream: &mut Option<ListenStream>,
+        uris: &BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, UpstreamError> {
+        let filter = self.filter(uris);
+        let opening = async {
+            let mut opened = listener.open(&filter).await?;
+            let agreed = opened.next().await;
+            let agreed = agreed.ok_or_else(|| UpstreamError::Lost("its stream ended at once".to_owned()))?;
+            Ok::<_, UpstreamError>((opened, agreed))
+        };
+        let opening = tokio::time::timeout(ACKNOWLEDGED_WITHIN, opening);
+        tokio::pin!(opening);
+        let (opened, agreed) = loop {
+            tokio::select! {
+                biased;
+                opened = &mut opening => {
+                    break opened.unwrap_or(Err(UpstreamError::Timeout(ACKNOWLEDGED_WITHIN)))?;
+                }
+                () = end_of(stream) => *stream = None,
+            }
+        };
+        *stream = Some(opened);
+        Ok(agreed.into_iter().filter(|uri| uris.contains(uri)).collect())
+    }
+
+    /// Reads the stream until it ends, or what is wanted changes. Returns whether it did.
+    async fn follow(&self, stream: &mut Option<ListenStream>, changes: &mut tokio::sync::watch::Receiver<()>) -> bool {
+        tokio::select! {
+            biased;
+            () = end_of(stream) => {
+                *stream = None;
+                false
+            }
+            changed = changes.changed() => changed.is_ok(),
+        }
+    }
+
+    fn filter(&self, uris: &BTreeSet<String>) -> String {
+        let mut filter = serde_json::Map::new();
+        for kind in &self.announces {
+            let member = match kind {
+                ItemKind::Tool => "toolsListChanged",
+                ItemKind::Prompt => "promptsListChanged",
+                ItemKind::Resource | ItemKind::Template => "resourcesListChanged",
+            };
+            filter.insert(member.to_owned(), json!(true));
+        }
+        if !uris.is_empty() {
+            filter.insert("resourceSubscriptions".to_owned(), json!(uris));
+        }
+        serde_json::Value::Object(filter).to_string()
+    }
+
+    /// What the server reported while there was no stream is lost, so everything may have changed.
+    fn tell_all(&self, agreed: &BTreeSet<String>) {
+        for kind in &self.announces {
+            self.shared.events.push(UpstreamEvent::ListStale(self.key.clone(), *kind));
+        }
+        for uri in agreed {
+            self.shared.events.push(UpstreamEvent::Updated(self.key.clone(), uri.clone()));
+        }
+    }
+}
+
+/// Reads a stream to its end. Never completes without one.
+async fn end_of(stream: &mut Option<ListenStream>) {
+    match stream {
+        Some(stream) => while stream.next().await.is_some() {},
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,72 @@
+//! Streams of notifications over HTTP (MCP 2026-07-28, `subscriptions/listen`): each is the response to one request.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use http::StatusCode;
+use tokio_util::sync::CancellationToken;
+
+use super::connection::Connection;
+use super::http_reply::{self, HttpReply, encoding, handle, is_event_stream};
+use super::request_questions::RequestQuestions;
+use super::response_body::Messages;
+use crate::domain::invalid_message;
+use crate::domain::method::Method;
+use crate::domain::upstream::{Answer, UpstreamError};
+use crate::transport::flow::UNASKED;
+use crate::upstream::request_failure::refused;
+use crate::upstream::server_message::{self, Notice, ServerMessage};
+use crate::upstream::wire::McpRequest;
+
+/// Opens streams of notifications of one server.
+pub(in crate::upstream) struct HttpListener(pub(super) Arc<Connection>);
+
+/// One stream. Dropping it closes the response.
+pub(in crate::upstream) struct HttpListenStream {
+    connection: Arc<Connection>,
+    messages: Messages,
+}
+
+impl HttpListener {
+    pub(in crate::upstream) fn ended(&self) -> CancellationToken {
+        self.0.stop.clone()
+    }
+
+    /// Opens a stream.
+    pub(in crate::upstream) async fn open(&self, filter: &str) -> Result<HttpListenStream, UpstreamError> {
+        let connection = Arc::clone(&self.0);
+        let id = connection.endpoint.next_id.fetch_add(1, Ordering::Relaxed);
+        let response = connection.post(&McpRequest::Listen(filter), id).await?;
+        let headers = response.headers();
+        if response.status() == StatusCode::OK && is_event_stream(headers) && encoding(headers).is_none() {
+            // No call waits for these messages, so their size is limited further.
+            let limit = connection.endpoint.target.max_response_size.min(UNASKED);
+            let reservation = connection.endpoint.reservation();
+            let messages = Messages::new(response.into_body(), limit, reservation).unasked();
+            return Ok(HttpListenStream { connection, messages });
+        }
+        match http_reply::read(&connection, response, id, None, &mut RequestQuestions::none()).await? {
+            HttpReply::Answer(Answer::Error(error)) | HttpReply::Refused(error) => Err(refused(Method::Listen, &error)),
+            HttpReply::Answer(Answer::Result(_)) | HttpReply::SessionEnded => {
+                Err(UpstreamError::Protocol("it answered subscriptions/listen without a stream".to_owned()))
+            }
+        }
+    }
+}
+
+impl HttpListenStream {
+    pub(in crate::upstream) async fn next(&mut self) -> Option<Vec<String>> {
+        loop {
+            let text = self.messages.next().await.ok()??;
+            for message in invalid_message::messages(text.as_bytes(), false) {
+                match server_message::read(message).ok()? {
+                    ServerMessage::Notification { notice: Notice::Acknowledged, params } => {
+                        return Some(server_message::acknowledged(params)?.1);
+                    }
+                    ServerMessage::Answer { .. } => return None,
+                    other => handle(&self.connection, other),
+                }
+            }
+        }
+    }
+}

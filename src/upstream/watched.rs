@@ -1,0 +1,183 @@
+//! What clients want to hear of one upstream: changes of its resources, and its log messages. It outlives the connections to
+//! the upstream, and the settings that it is reached by.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::domain::item::is_part;
+use crate::domain::log_level::LogLevel;
+use crate::transport::flow::Flow;
+
+/// The maximum number of resources of one upstream.
+pub(super) const MAX_URIS: usize = 1024;
+
+/// The maximum number of log messages of one upstream in a second that are for all clients.
+const LOGGED: u64 = 100;
+
+#[derive(Debug)]
+pub(super) struct Watched {
+    by_uri: Mutex<HashMap<String, Arc<WatchedUri>>>,
+    /// Notified whenever the set of resources changes.
+    changed: watch::Sender<()>,
+    listening: watch::Sender<Listening>,
+    /// The lowest level of log messages that a client asked for; `None` if none did.
+    log_level: Mutex<Option<LogLevel>>,
+    logged: Mutex<Flow>,
+}
+
+impl Default for Watched {
+    fn default() -> Self {
+        Self {
+            by_uri: Mutex::default(),
+            changed: watch::Sender::default(),
+            listening: watch::Sender::default(),
+            log_level: Mutex::default(),
+            logged: Mutex::new(Flow::new(LOGGED)),
+        }
+    }
+}
+
+/// One resource.
+#[derive(Debug, Default)]
+pub(super) struct WatchedUri {
+    /// How many clients want to hear of it. Changed only while `by_uri` is locked.
+    wanted: Mutex<usize>,
+    /// The number of the connection over which the server was asked to report changes; `None` if it was not asked. Locked
+    /// while the server is asked.
+    pub(super) told: tokio::sync::Mutex<Option<u64>>,
+}
+
+/// What the stream of a server of 2026-07-28 reports.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Listening {
+    /// The resources that the server was asked for.
+    pub(super) asked: BTreeSet<String>,
+    /// Those that it agreed to report.
+    pub(super) agreed: BTreeSet<String>,
+}
+
+impl Watched {
+    /// Counts one more client for the resource. `None` if there are as many resources as may be.
+    pub(super) fn want(&self, uri: &str) -> Option<Arc<WatchedUri>> {
+        let mut by_uri = self.lock();
+        if by_uri.len() >= MAX_URIS && !by_uri.contains_key(uri) {
+            return None;
+        }
+        let entry = Arc::clone(by_uri.entry(uri.to_owned()).or_default());
+        *entry.count() += 1;
+        drop(by_uri);
+        self.changed.send_replace(());
+        Some(entry)
+    }
+
+    /// Counts one client less. Returns the resource if nobody wants to hear of it any more.
+    pub(super) fn unwant(&self, uri: &str) -> Option<Arc<WatchedUri>> {
+        let by_uri = self.lock();
+        let entry = Arc::clone(by_uri.get(uri)?);
+        let left = {
+            let mut count = entry.count();
+            *count = count.saturating_sub(1);
+            *count
+        };
+        drop(by_uri);
+        self.changed.send_replace(());
+        (left == 0).then_some(entry)
+    }
+
+    /// Removes a resource that nobody wants to hear of.
+    pub(super) fn forget(&self, uri: &str, entry: &Arc<WatchedUri>) {
+        let mut by_uri = self.lock();
+        if by_uri.get(uri).is_some_and(|known| Arc::ptr_eq(known, entry)) && !entry.is_wanted() {
+            by_uri.remove(uri);
+        }
+    }
+
+    /// Whether nobody wants to hear of any resource.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// All resources.
+    pub(super) fn all(&self) -> Vec<(String, Arc<WatchedUri>)> {
+        self.lock().iter().map(|(uri, entry)| (uri.clone(), Arc::clone(entry))).collect()
+    }
+
+    /// The resources that somebody wants to hear of.
+    pub(super) fn wanted(&self) -> BTreeSet<String> {
+        let wanted = self.lock();
+        wanted.iter().filter(|(_, entry)| entry.is_wanted()).map(|(uri, _)| uri.clone()).collect()
+    }
+
+    /// Whether a change of this resource is of interest: of one of the resources, or of a part of one.
+    pub(super) fn covers(&self, uri: &str) -> bool {
+        let by_uri = self.lock();
+        by_uri.contains_key(uri) || by_uri.keys().any(|watched| is_part(uri, watched))
+    }
+
+    /// A receiver that is notified whenever the set of resources changes.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// What the stream of the server reports.
+    pub(super) fn listening(&self) -> &watch::Sender<Listening> {
+        &self.listening
+    }
+
+    /// The lowest level of log messages that a client asked for.
+    pub(super) fn log_level(&self) -> Option<LogLevel> {
+        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_log_level(&self, least: LogLevel) {
+        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(least);
+    }
+
+    /// Counts a log message that is for all clients. Returns whether it may be passed on.
+    pub(super) fn may_log(&self) -> bool {
+        self.logged.lock().unwrap_or_else(PoisonError::into_inner).take(1)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<WatchedUri>>> {
+        self.by_uri.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WatchedUri {
+    /// Whether anybody wants to hear of the resource.
+    pub(super) fn is_wanted(&self) -> bool {
+        *self.count() > 0
+    }
+
+    fn count(&self) -> MutexGuard<'_, usize> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_is_watched_until_the_last_client_goes() {
+        let watched = Watched::default();
+        let entry = watched.want("a").unwrap();
+        assert!(Arc::ptr_eq(&entry, &watched.want("a").unwrap()));
+        assert!(watched.unwant("a").is_none() && watched.wanted().len() == 1);
+        watched.forget("a", &entry);
+        assert!(watched.covers("a"), "one client is left");
+        assert!(watched.unwant("a").is_some() && watched.wanted().is_empty());
+        watched.forget("a", &entry);
+        assert!(watched.is_empty() && watched.unwant("a").is_none());
+    }
+
+    #[test]
+    fn resources_are_bounded() {
+        let watched = Watched::default();
+        let full = (0..=MAX_URIS).find(|n| watched.want(&n.to_string()).is_none());
+        assert_eq!(full, Some(MAX_URIS));
+        assert!(watched.want("0").is_some(), "it is known");
+    }
+}
