@@ -64,6 +64,16 @@ mod tests {
     use crate::domain::item::ItemKind;
 
     #[tokio::test]
+    async fn changes_of_resources_and_log_messages_are_bounded_for_each_upstream() {
+        let (events, up) = (EventQueue::default(), |name: &str| ObjectKey::new("default", name));
+        (0..MAX_URIS + 5).for_each(|n| events.push(UpstreamEvent::Updated(up("a"), n.to_string())));
+        (0..MAX_LOGGED + 5).for_each(|_| events.push(UpstreamEvent::Logged(up("a"), None, "{}".into())));
+        events.push(UpstreamEvent::Updated(up("b"), "0".into()));
+        events.push(UpstreamEvent::Logged(up("b"), None, "{}".into()));
+        assert_eq!(events.waiting.lock().unwrap().len(), MAX_URIS + MAX_LOGGED + 2);
+    }
+
+    #[tokio::test]
     async fn events_wait_once_and_in_order() {
         let events = EventQueue::default();
         let changed = |name: &str| UpstreamEvent::ListChanged(ObjectKey::new("default", name), ItemKind::Tool);

@@ -318,7 +318,10 @@ impl ListenStream {
                 () = self.session.ended.cancelled() => return None,
                 () = gate.shutdown.cancelled() => return None,
                 changed = self.lists.next() => self.due = changed?,
-                notice = self.session.mailbox.next(self.reader) => return Some(event(&told(notice))),
+                notice = self.session.mailbox.next(self.reader) => {
+                    self.session.touch(gate.engine.now());
+                    return Some(event(&told(notice)));
+                }
                 () = tokio::time::sleep(KEEP_ALIVE_EVERY) => {
                     // A session whose stream is open is not idle.
                     self.session.touch(gate.engine.now());

@@ -259,3 +259,22 @@ async fn each_kind_has_a_list_of_its_own() {
         assert!(own.items.get().contains(name.trim_start_matches("up__")), "{}", own.items);
     }
 }
+
+#[tokio::test]
+async fn the_error_of_an_unknown_resource_has_the_code_of_the_client_s_era() {
+    let engine = items(&bare(), "{}").await;
+    let of_modern = r#"{"code":-32602,"message":"none", "data":{"uri":"file:///a"}}"#;
+    let of_legacy = r#"{"code":-32002,"message":"none", "data": 1.0}"#;
+    let of_else = r#"{"code":-32602,"message":"bad cursor"}"#;
+    for (error, legacy, modern) in [(of_modern, -32002, -32602), (of_legacy, -32002, -32602), (of_else, -32602, -32602)]
+    {
+        *engine.server.answers.lock().unwrap() = Ok(Answer::Error(raw(error)));
+        for (era, code) in [(Era::Legacy, legacy), (Era::Modern, modern)] {
+            let answer = ask_at(&engine, Endpoint::All, era, ItemKind::Resource, r#"{"uri":"file:///a"}"#).await;
+            assert_eq!(answer["code"], code, "{answer}");
+        }
+        // A prompt has no such error.
+        let answer = ask_at(&engine, Endpoint::All, Era::Modern, ItemKind::Prompt, r#"{"name":"up__greet"}"#).await;
+        assert_eq!(answer, serde_json::from_str::<Value>(error).unwrap());
+    }
+}

@@ -62,8 +62,13 @@ pub fn interview_http() -> (Running, String) {
 
 /// The Python SDK's server whose resources change, and its URL.
 pub fn notes_http() -> (Running, String) {
+    notes_at(0)
+}
+
+/// The same at a port, 0 for any.
+pub fn notes_at(port: u16) -> (Running, String) {
     let mut command = Command::new(python());
-    command.arg(fixture("servers/notes.py"));
+    command.arg(fixture("servers/notes.py")).arg(port.to_string());
     announced(command)
 }
 

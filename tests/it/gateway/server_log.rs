@@ -1,14 +1,17 @@
 //! Log messages of servers with sessions that do not come in the response to a call.
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use hyper::Method;
 use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway};
 use super::http::{Http, Session};
-use super::parts::{ECHO_MODULE, logged, object, plugin, process, tools_of, until};
+use super::parts::{ECHO_MODULE, external, logged, object, plugin, process, tools_of, until};
 use super::subscribed::Stream;
+use crate::fixtures::node_module;
+use crate::upstream::Running;
 
 /// A server over stdio. Its tool `says` logs something before it answers, and `later` some time after; `both` waits until
 /// it was called twice, and then logs.
@@ -127,5 +130,31 @@ async fn no_message_passes_a_guard_on_a_response_of_the_server() {
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         folder.write("more.yaml", &super::parts::notes_stdio("more"));
         assert_eq!(stream.next().await["method"], "notifications/tools/list_changed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_of_one_client_is_heard_by_that_client() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let script = node_module("@modelcontextprotocol/server-everything/dist/index.js");
+    let mut server = Command::new("node");
+    server.arg(script).arg("streamableHttp").env("PORT", port.to_string());
+    let _server = Running(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let folder = Folder::with(&external("up", &format!("http://127.0.0.1:{port}/mcp")));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["up"]).await;
+    let http = Http::new();
+    // A client that answers questions has a connection of its own.
+    let session = http.initialize_with(&gateway.url(), &json!({"sampling": {}})).await;
+    let other = http.initialize(&gateway.url()).await;
+    let (mut stream, mut of_other) = (Stream::of_session(&session).await, Stream::of_session(&other).await);
+    let toggled = session.call_raw(2, "up__toggle-simulated-logging", "{}").await;
+    // The server announces its lists too.
+    while !toggled.body.contains("-level message") && stream.next().await["method"] != "notifications/message" {}
+    folder.write("more.yaml", &super::parts::notes_stdio("more"));
+    let mut said = json!(null);
+    while said["method"] != "notifications/tools/list_changed" {
+        said = of_other.next().await;
+        assert_ne!(said["method"], "notifications/message", "{said}");
     }
 }

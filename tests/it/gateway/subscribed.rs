@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::either::{Client, clients};
 use super::harness::{Folder, Gateway, SOON};
 use super::http::{Http, JSON, Session};
-use super::parts::{SDKS, everything, external, logged, notes_http, notes_stdio, object, process, tools_of, until};
+use super::parts::{
+    SDKS, everything, external, logged, notes_at, notes_http, notes_stdio, object, process, tools_of, until,
+};
 
 /// A stream of notifications.
 pub struct Stream {
@@ -212,6 +214,22 @@ async fn subscriptions_outlive_the_server_that_has_them() {
     assert_eq!(logged(&log, "resources/subscribe text:/a"), 2);
     touch(&gateway, "up__touch", "text:/a").await;
     assert_eq!((legacy.updated().await, modern.updated().await), (json!("text:/a"), json!("text:/a")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stream_of_a_modern_server_is_opened_again() {
+    let (notes, url) = notes_http();
+    let port = url.parse::<hyper::Uri>().unwrap().port_u16().unwrap();
+    let folder = Folder::with(&external("notes", &url));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["notes"]).await;
+    let (_session, mut legacy, mut modern) = subscribe(&gateway.url(), &["text://note"]).await;
+    drop(notes);
+    let (_notes, _) = notes_at(port);
+    // What changed meanwhile was not reported, so that the resource may have.
+    assert_eq!((legacy.updated().await, modern.updated().await), (json!("text://note"), json!("text://note")));
+    touch(&gateway, "notes__touch", "text://note").await;
+    assert_eq!((legacy.updated().await, modern.updated().await), (json!("text://note"), json!("text://note")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
