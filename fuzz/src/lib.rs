@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hawsepipe::config::expr::Expression;
 use hawsepipe::config::variables::{CallVariable, ContentVariable as Text, UpstreamVariable, Variables};
-use hawsepipe::domain::item::ItemKind;
+use hawsepipe::domain::method::Method;
 use hawsepipe::domain::plugin::{ContentType, Input, Metadata, Output, Role, View};
 use hawsepipe::domain::ports::{Answering, Host, PluginProgress};
 use hawsepipe::domain::raw::RawObject;
@@ -129,12 +129,12 @@ pub fn answers(data: &[u8]) -> String {
     let Ok(content) = content else { return "no content".into() };
     let view = [View::Auto, View::Text, View::Json][usize::from(way / 3 % 3)];
     // A guard may see a result whole whose text alone a shaper sees, and the other way round once it is changed.
-    let seen = content.shown(ItemKind::Tool, view, Role::Transform);
-    match content.replaced(ItemKind::Tool, &seen, &output.text) {
+    let seen = content.shown(Method::CallTool, view, Role::Transform);
+    match content.replaced(Method::CallTool, &seen, &output.text) {
         Err(failure) => kind(&failure.message).to_owned(),
         Ok(None) => format!("{} {} unchanged", way % 9, output.proceed),
         Ok(Some(changed)) => {
-            let after = changed.shown(ItemKind::Tool, view, Role::Transform);
+            let after = changed.shown(Method::CallTool, view, Role::Transform);
             // Space around JSON is none of it.
             let bare = |text: &str| text.trim_matches([' ', '\t', '\r', '\n']).to_owned();
             let same = after.kind != seen.kind || bare(&after.text) == bare(&output.text);

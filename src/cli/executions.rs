@@ -25,6 +25,7 @@ pub async fn executions(args: ExecutionsArgs) -> anyhow::Result<ExitCode> {
         column("IN", |e| text(&e["inputSizeBytes"])),
         column("OUT", |e| text(&e["outputSizeBytes"])),
         column("CHANGED", |e| text(&e["changed"])),
+        wide("METHOD", |e| text(&e["method"])),
         wide("REQUEST", |e| text(&e["requestId"])),
         wide("QUEUE MS", |e| milliseconds(&e["queueMs"])),
         wide("WORKER", |e| text(&e["workerPid"])),

@@ -14,13 +14,14 @@ use crate::engine::views::explain::explain_plan;
 
 pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let explanation = if args.files.is_empty() {
-        match get(&args.admin, &format!("/api/v1/explain?tool={}", encode(&args.tool))).await {
+        let path = format!("/api/v1/explain?tool={}&method={}", encode(&args.tool), encode(args.method.as_str()));
+        match get(&args.admin, &path).await {
             Ok(explanation) => explanation,
             Err(error) => return Err(with_hint(&args, error).await),
         }
     } else {
         let compiled = directory(args.files, args.options)?.read(None).await?;
-        json!(explain_plan(compiled.plan, &compiled.secrets, &args.tool).map_err(anyhow::Error::msg)?)
+        json!(explain_plan(compiled.plan, &compiled.secrets, &args.tool, args.method).map_err(anyhow::Error::msg)?)
     };
     let rows = rows(&explanation);
     if matches!(args.output, ListFormat::Table | ListFormat::Wide) {

@@ -349,8 +349,9 @@ pub struct ChainInput {
     pub exclude: Vec<String>,
     /// MCP methods that the chain covers. Default: `tools/call`.
     pub methods: Vec<Method>,
-    /// Whether `spec.notifications` is `Pass`: the text of progress and log messages then reaches the client even if
-    /// the chain has a Guard on the response.
+    /// Whether `methods` is the default, because the chain sets none.
+    pub default_methods: bool,
+    /// Whether `spec.notifications` is `Pass`: texts of progress and log messages pass although a Guard is on the response.
     pub notifications_pass: bool,
     /// Entries in the order of the list.
     pub entries: Vec<EntryInput>,

@@ -31,6 +31,8 @@ pub enum RefusalReason {
     TooDeep,
     /// The execution of a plugin has reached its limit of tool calls in flight.
     PluginCalls,
+    /// A plugin that runs on a list called a tool. Nobody made a call that this one could be a part of.
+    NoCaller,
     /// A plugin that runs as a shadow called a tool. Shadows have no effect, so they cannot call tools.
     Shadow,
 }
@@ -50,6 +52,7 @@ impl RefusalReason {
             Self::FailsClosed => "FailsClosed",
             Self::TooDeep => "TooDeep",
             Self::PluginCalls => "PluginCalls",
+            Self::NoCaller => "NoCaller",
             Self::Shadow => "Shadow",
         }
     }

@@ -94,6 +94,19 @@ impl Method {
         }
     }
 
+    /// The methods that chains can cover.
+    pub const CHAINED: [Self; 9] = [
+        Self::CallTool,
+        Self::GetPrompt,
+        Self::ReadResource,
+        Self::CreateMessage,
+        Self::Elicit,
+        Self::ListTools,
+        Self::ListPrompts,
+        Self::ListResources,
+        Self::ListTemplates,
+    ];
+
     /// Whether servers ask this of clients, during a request of the client.
     pub const fn is_question(self) -> bool {
         matches!(self, Self::CreateMessage | Self::Elicit | Self::ListRoots)

@@ -117,6 +117,10 @@ reasons! {
     ItemConflict,
     /// The definition of a prompt, a resource or a template is not offered, or the template finds no resources.
     InvalidItem,
+    /// A chain over lists denied the definition of an item, failed on it, or refuses it. The item is not offered.
+    DefinitionDropped,
+    /// A chain with a Guard names no methods and sees tool calls alone, and one of its upstreams lists prompts or resources.
+    MethodsNotNamed,
     /// A list of prompts, resources or templates cannot be read. The last one stays, and tools do not depend on it.
     ListUnread,
     // -- about what is deployed ------------------------------------------------------------------

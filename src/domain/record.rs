@@ -77,7 +77,9 @@ pub struct PluginExecution {
     pub error_message: Option<String>,
     /// Whether the output differs from the input.
     pub changed: bool,
-    /// The phase of the call in which the plugin ran.
+    /// The method of the content: that of the call, of a question that its server asked, or of a list.
+    pub method: Method,
+    /// The phase in which the plugin ran.
     pub phase: Phase,
     /// `Shadow` if the entry ran without effect.
     pub mode: Mode,
@@ -163,7 +165,9 @@ pub struct EntryTrace {
     /// First 12 hex characters of the SHA-256 of the plugin's code; empty if there was no code to run.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub revision: String,
-    /// The phase of the call.
+    /// The method of the content: that of the call, or of a question that its server asked.
+    pub method: Method,
+    /// The phase of the chain.
     pub phase: Phase,
     /// The outcome of the entry.
     pub outcome: EntryOutcome,
@@ -276,7 +280,7 @@ pub struct CallRecord {
     /// if the client got the upstream's answer, or if the call was cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// One trace for each entry of each chain that selected the call.
+    /// One trace for each entry of each chain that selected the call, then for each question of its server.
     pub entries: Vec<EntryTrace>,
 }
 
@@ -293,6 +297,7 @@ mod tests {
                 chain: "c".into(),
                 plugin: "p".into(),
                 revision: String::new(),
+                method: Method::CallTool,
                 phase: Phase::Request,
                 outcome: EntryOutcome::Ran,
                 mode,

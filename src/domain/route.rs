@@ -17,8 +17,11 @@ use super::tool_name::MAX_NAME;
 pub struct Offer<'a> {
     /// Name of the upstream.
     pub upstream: &'a str,
-    /// Items of the upstream, without tools that `include`, `exclude` and `hidden` leave out.
+    /// Items of the upstream, without tools that `include`, `exclude` and `hidden` leave out, and without items that
+    /// chains over lists keep from clients.
     pub items: Vec<&'a Item>,
+    /// Items that chains over lists have changed, by kind and name, with the changes of the tool's override.
+    pub filtered: HashMap<(ItemKind, &'a str), Item>,
     /// Overrides of the upstream's tools.
     pub overrides: &'a [ToolOverride],
     /// What [`Item::seen_name`] returned for all items that the upstream was ever seen to have. The names are kept
@@ -39,9 +42,10 @@ pub struct Route {
     pub public: Option<String>,
     /// Name of the item on the endpoint of its upstream.
     pub own: String,
-    /// The item as its upstream lists it, with the changes of the tool's override, but with the server's own name.
+    /// The item as its upstream lists it, with the changes of the tool's override and of chains over lists, but with the
+    /// server's own name.
     pub item: Item,
-    /// The tool's input schema as its upstream lists it, if the override shows clients another one.
+    /// The tool's input schema as its upstream lists it, if clients are shown another one.
     pub listed_schema: Option<Arc<RawValue>>,
     /// Index of the tool's override in the upstream's plan; `None` if it has none.
     pub change: Option<usize>,
@@ -161,9 +165,13 @@ impl Routes {
     fn add(&mut self, upstream: usize, offer: &Offer<'_>, item: &Item, public: Result<String, String>) {
         let change = offer.overrides.iter().position(|change| changes(change, item));
         let own = own_name(offer, item).to_owned();
-        let listed_schema = change.filter(|i| !offer.overrides[*i].arguments.is_empty());
-        let listed_schema = listed_schema.and(item.input_schema.clone());
-        let shown = change.map_or_else(|| item.clone(), |i| changed(item, &offer.overrides[i]));
+        let filtered = offer.filtered.get(&(item.kind, item.name.as_str()));
+        let overridden = || change.map_or_else(|| item.clone(), |i| changed(item, &offer.overrides[i]));
+        let shown = filtered.cloned().unwrap_or_else(overridden);
+        let text = |item: &Item| item.input_schema.as_ref().map(|schema| schema.get().to_owned());
+        let is_changed = change.is_some_and(|i| !offer.overrides[i].arguments.is_empty())
+            || filtered.is_some_and(|filtered| text(filtered) != text(item));
+        let listed_schema = item.input_schema.clone().filter(|_| is_changed);
         let public = match public {
             Ok(name) => Some(name),
             Err(message) => {
@@ -268,6 +276,7 @@ mod tests {
             upstream,
             items: vec![&tool, &prompt, &resource, &template],
             overrides: &[],
+            filtered: HashMap::new(),
             ever_seen: &seen,
         };
         let names = |prefix| {
@@ -288,8 +297,8 @@ mod tests {
         let seen: BTreeSet<String> = ["read".to_owned(), "list".to_owned()].into();
         let a = if outage { vec![] } else { vec![&read, &list] };
         let offers = [
-            Offer { upstream: "a", items: a, overrides: &[], ever_seen: &seen },
-            Offer { upstream: "b", items: vec![&read], overrides: &[], ever_seen: &seen },
+            Offer { upstream: "a", items: a, overrides: &[], filtered: HashMap::new(), ever_seen: &seen },
+            Offer { upstream: "b", items: vec![&read], overrides: &[], filtered: HashMap::new(), ever_seen: &seen },
         ];
         Routes::build(prefix, &offers).all().iter().filter_map(|r| r.public.clone()).collect()
     }
@@ -315,7 +324,8 @@ mod tests {
         let names = upstreams.iter().map(|(upstream, _)| *upstream);
         let mut offers = Vec::new();
         for ((upstream, tools), ever_seen) in names.zip(&tools).zip(&seen) {
-            offers.push(Offer { upstream, items: tools.iter().collect(), overrides, ever_seen });
+            let (items, filtered) = (tools.iter().collect(), HashMap::new());
+            offers.push(Offer { upstream, items, overrides, filtered, ever_seen });
         }
         Routes::build(PrefixMode::OnConflict, &offers).all().iter().filter_map(|r| r.public.clone()).collect()
     }
@@ -336,7 +346,8 @@ mod tests {
     fn a_tool_seen_when_there_was_no_room_for_its_name_is_always_prefixed() {
         let (read, list) = (tool("read"), tool("list"));
         let seen: BTreeSet<String> = ["list".to_owned()].into();
-        let offers = [Offer { upstream: "a", items: vec![&read, &list], overrides: &[], ever_seen: &seen }];
+        let (items, filtered) = (vec![&read, &list], HashMap::new());
+        let offers = [Offer { upstream: "a", items, overrides: &[], filtered, ever_seen: &seen }];
         let routes = Routes::build(PrefixMode::OnConflict, &offers);
         let names: Vec<_> = routes.all().iter().filter_map(|r| r.public.as_deref()).collect();
         assert_eq!(names, ["a__read", "list"]);
@@ -346,7 +357,8 @@ mod tests {
     fn a_name_too_long_is_left_out_and_said() {
         let long = tool(&"x".repeat(126));
         let seen = BTreeSet::new();
-        let offers = [Offer { upstream: "up", items: vec![&long], overrides: &[], ever_seen: &seen }];
+        let (items, filtered) = (vec![&long], HashMap::new());
+        let offers = [Offer { upstream: "up", items, overrides: &[], filtered, ever_seen: &seen }];
         let routes = Routes::build(PrefixMode::Always, &offers);
         assert_eq!(routes.unnamed.len(), 1);
         assert!(routes.own(0, ItemKind::Tool, &long.name).is_some());

@@ -1,5 +1,7 @@
 //! Decides what an entry's answer does to its call.
 
+use super::item::ItemKind;
+use super::method::Method;
 use super::plugin::{Failure, FailurePolicy, Mode, Output, Phase, Role};
 use super::reason::Reason;
 use super::record::Skip;
@@ -28,7 +30,8 @@ pub enum Verdict {
         /// Whether the plugin returned `continue: false`.
         stop: bool,
     },
-    /// The call is not sent to the upstream, and the client gets `text`.
+    /// The call is not sent to the upstream, and the client gets `text`. A question is not asked, and the item of a
+    /// definition is not offered.
     Deny {
         /// The plugin's message for the client.
         text: String,
@@ -47,12 +50,12 @@ impl EntryRules {
         self.mode == Mode::Enforce && self.role != Role::Observe
     }
 
-    /// Judges an answer. The caller must already have replaced an answer whose content is not valid by the failure
+    /// Judges an answer to content of this method. The caller must already have replaced an answer whose content is not valid by the failure
     /// `InvalidOutput`.
-    pub fn judge(&self, answer: Result<Output, Failure>) -> Verdict {
+    pub fn judge(&self, method: Method, answer: Result<Output, Failure>) -> Verdict {
         match answer {
             Ok(Output { text, proceed, error: None, .. }) => Verdict::Go { text, stop: !proceed },
-            Ok(Output { text, error: Some(error), .. }) if self.may_deny() => Verdict::Deny { text, error },
+            Ok(Output { text, error: Some(error), .. }) if self.may_deny(method) => Verdict::Deny { text, error },
             Ok(Output { error: Some(error), .. }) => {
                 self.failed(Failure::new(Reason::PluginError, format!("reported error: {error}")))
             }
@@ -60,8 +63,9 @@ impl EntryRules {
         }
     }
 
-    fn may_deny(&self) -> bool {
-        self.phase == Phase::Request && self.role != Role::Observe
+    fn may_deny(&self, method: Method) -> bool {
+        let is_early = self.phase == Phase::Request || ItemKind::listed_with(method).is_some();
+        is_early && self.role != Role::Observe
     }
 
     fn failed(&self, failure: Failure) -> Verdict {
@@ -102,22 +106,30 @@ mod tests {
     fn content_goes_on_and_may_stop_the_chain() {
         for phase in [Phase::Request, Phase::Response] {
             let rules = rules(phase, Role::Transform);
-            assert_eq!(rules.judge(output(true, None)), Verdict::Go { text: "t".into(), stop: false });
-            assert_eq!(rules.judge(output(false, None)), Verdict::Go { text: "t".into(), stop: true });
+            assert_eq!(
+                rules.judge(Method::CallTool, output(true, None)),
+                Verdict::Go { text: "t".into(), stop: false }
+            );
+            assert_eq!(
+                rules.judge(Method::CallTool, output(false, None)),
+                Verdict::Go { text: "t".into(), stop: true }
+            );
         }
     }
 
     #[test]
     fn an_error_denies_in_the_request_phase_only() {
         for role in [Role::Guard, Role::Transform] {
-            let verdict = rules(Phase::Request, role).judge(output(false, Some("no")));
+            let verdict = rules(Phase::Request, role).judge(Method::CallTool, output(false, Some("no")));
             assert_eq!(verdict, Verdict::Deny { text: "t".into(), error: "no".into() });
         }
+        let verdict = rules(Phase::Response, Role::Guard).judge(Method::ListTools, output(false, Some("no")));
+        assert_eq!(verdict, Verdict::Deny { text: "t".into(), error: "no".into() }, "a definition is denied");
         let failure = Failure::new(Reason::PluginError, "reported error: no");
-        let judge = |role| rules(Phase::Response, role).judge(output(false, Some("no")));
+        let judge = |role| rules(Phase::Response, role).judge(Method::Elicit, output(false, Some("no")));
         assert_eq!(judge(Role::Guard), Verdict::Fail(failure.clone()));
         assert_eq!(judge(Role::Transform), Verdict::Pass(failure.clone()));
-        let observed = rules(Phase::Request, Role::Observe).judge(output(false, Some("no")));
+        let observed = rules(Phase::Request, Role::Observe).judge(Method::CallTool, output(false, Some("no")));
         assert_eq!(observed, Verdict::Pass(failure));
     }
 
@@ -130,7 +142,7 @@ mod tests {
             (FailurePolicy::Ignore, Verdict::Pass(failure.clone())),
         ] {
             let rules = EntryRules { policy, ..rules(Phase::Response, Role::Transform) };
-            assert_eq!(rules.judge(Err(failure.clone())), verdict);
+            assert_eq!(rules.judge(Method::CallTool, Err(failure.clone())), verdict);
         }
     }
 

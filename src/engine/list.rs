@@ -103,7 +103,9 @@ impl Engine {
         let plans = upstreams.map(|upstream| &upstream.target.plan);
         let tried = move |plan: &UpstreamPlan| {
             let state = self.state.upstream(&plan.key);
-            state.tried && (kind == ItemKind::Tool || state.others.tried(kind))
+            state.tried
+                && (kind == ItemKind::Tool || state.others.tried(kind))
+                && !snapshot.filters.are_running(&plan.key, kind)
         };
         plans.filter(move |plan| plan.enabled && wanted(plan) && !tried(plan))
     }

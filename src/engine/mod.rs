@@ -29,7 +29,7 @@ pub mod views;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 pub use access::seal::SealKeys;
@@ -83,6 +83,8 @@ pub struct Engine {
     forms_changed: watch::Sender<u64>,
     /// The task that puts new forms of plugins in force once they are loaded.
     following: Mutex<Option<AbortHandle>>,
+    /// Notified whenever a snapshot is published.
+    published: Notify,
     /// Notified whenever one of the lists changes.
     lists: watch::Sender<()>,
     /// Notified whenever the first attempt to reach an upstream has ended.
@@ -111,6 +113,7 @@ impl Engine {
             forms: Mutex::default(),
             forms_changed: watch::Sender::new(0),
             following: Mutex::default(),
+            published: Notify::new(),
             lists: watch::Sender::new(()),
             tried: watch::Sender::new(()),
             plans: watch::Sender::new(()),

@@ -19,6 +19,7 @@ use crate::domain::limits::Tracker;
 use crate::domain::report::PendingReport;
 use crate::domain::seen::SeenNames;
 use crate::engine::access::sessions::SessionTable;
+use crate::engine::plan::filtered::FilteredDefinitions;
 use crate::engine::upstreams::pinning::remember;
 use crate::engine::upstreams::state::{Catalogue, ItemList, UpstreamState};
 
@@ -31,6 +32,8 @@ pub struct EngineState {
     /// The names in `seen` that every process of the gateway receives at its start; `None` if no names are stored for
     /// other processes.
     pub(super) published: ArcSwapOption<SeenNames>,
+    /// What chains over lists have made of definitions.
+    pub(super) filtered: FilteredDefinitions,
     /// Sessions of clients of the legacy era.
     pub sessions: SessionTable,
     /// Counts the calls of this process.

@@ -148,6 +148,7 @@ mod tests {
             output_size_bytes: Some(1),
             error_message: None,
             changed: false,
+            method: crate::domain::method::Method::CallTool,
             phase: Phase::Request,
             mode: Mode::Enforce,
             plugin_revision: String::new(),

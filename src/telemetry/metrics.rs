@@ -5,6 +5,8 @@
 //! upstreams list (`_other` beyond [`MAX_TOOLS`]), and every other label has a fixed set of values, or one value at a
 //! time.
 
+mod entry_labels;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,6 +14,7 @@ use std::time::Duration;
 use dashmap::DashSet;
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
 
+pub use self::entry_labels::EntryLabels;
 use super::catalog::Catalog;
 use super::scrape_input::{PlannedNames, ScrapeInput};
 use crate::domain::health::ConnectionState;
@@ -105,8 +108,8 @@ impl Metrics {
             refused: m.counter("hawsepipe_calls_refused_total", "Calls that were not let in", &["reason"])?,
             executions: m.counter(
                 "hawsepipe_plugin_executions_total",
-                "Entries of chains on calls, by what they did",
-                &["plugin", "chain", "phase", "mode", "status", "reason"],
+                "Entries of chains on calls, questions and definitions, by what they did",
+                &["plugin", "chain", "method", "phase", "mode", "status", "reason"],
             )?,
             execution_duration: m.histogram(
                 "hawsepipe_plugin_execution_duration_seconds",
@@ -276,8 +279,15 @@ impl Metrics {
     /// Counts and measures an execution, whether it succeeded or failed.
     pub fn execution(&self, row: &PluginExecution) {
         let phase = row.phase.wire();
-        let reason = row.reason.map_or("", |r| r.as_str());
-        self.entry(&row.plugin, &row.chain_id, phase, row.mode.as_label(), row.status.as_label(), reason);
+        self.entry(&EntryLabels {
+            plugin: &row.plugin,
+            chain: &row.chain_id,
+            method: row.method,
+            phase: row.phase,
+            mode: row.mode,
+            status: row.status.as_label(),
+            reason: row.reason.map_or("", |r| r.as_str()),
+        });
         let labels = [row.plugin.as_str(), &row.chain_id, phase];
         self.execution_duration.with_label_values(&labels).observe(row.run_ms / 1e3);
         self.queue_duration.with_label_values(&labels).observe(row.queue_ms / 1e3);
@@ -286,9 +296,11 @@ impl Metrics {
         self.output_bytes.with_label_values(&labels).inc_by(row.output_size_bytes.unwrap_or(0));
     }
 
-    /// Counts the outcome of a chain's entry on one call. An entry that was not executed has an outcome too.
-    pub fn entry(&self, plugin: &str, chain: &str, phase: &str, mode: &str, status: &str, reason: &str) {
-        self.executions.with_label_values(&[plugin, chain, phase, mode, status, reason]).inc();
+    /// Counts the outcome of a chain's entry. An entry that was not executed has an outcome too.
+    pub fn entry(&self, labels: &EntryLabels<'_>) {
+        let EntryLabels { plugin, chain, method, phase, mode, status, reason } = labels;
+        let (method, phase, mode) = (method.as_str(), phase.wire(), mode.as_label());
+        self.executions.with_label_values(&[*plugin, *chain, method, phase, mode, *status, *reason]).inc();
     }
 
     /// Sets the gauges of workers, and of the executions that run or wait.

@@ -16,6 +16,7 @@ use super::admin_query::{AdminError, AdminQuery, AdminState};
 use super::guard::{CheckToken, Guard, guard};
 use super::status;
 use crate::domain::digest::sha256_hex;
+use crate::domain::method::Method;
 use crate::engine::Engine;
 
 /// The default number of items on a page.
@@ -207,15 +208,22 @@ async fn report(State(engine): AdminState, headers: HeaderMap) -> Response {
 
 #[derive(Deserialize)]
 struct Explained {
-    /// The tool's public name, or `upstream/tool`.
+    /// The public name of the tool or the other item, or `upstream/name`.
     tool: String,
+    /// The method of the content that is explained.
+    #[serde(default = "of_calls")]
+    method: Method,
+}
+
+fn of_calls() -> Method {
+    Method::CallTool
 }
 
 async fn explain(
     State(engine): AdminState,
-    AdminQuery(Explained { tool }): AdminQuery<Explained>,
+    AdminQuery(Explained { tool, method }): AdminQuery<Explained>,
 ) -> Result<impl IntoResponse, AdminError> {
-    engine.explain(&tool).await.map(Json).map_err(|why| AdminError(StatusCode::NOT_FOUND, "ToolNotFound", why))
+    engine.explain(&tool, method).await.map(Json).map_err(|why| AdminError(StatusCode::NOT_FOUND, "ToolNotFound", why))
 }
 
 async fn readyz(State(engine): AdminState) -> (StatusCode, String) {

@@ -44,6 +44,11 @@ use crate::api::values::{DNS_LABEL, FreeObject, GLOB};
     "view and notifications are for phase Response"
 ))]
 #[x_kube(validation = Rule::new(
+    "self.phase == 'Response' || !has(self.methods) || self.methods.all(m, !m.endsWith('/list'))"
+).message(
+    "methods that list something are for phase Response: a plugin sees each definition that a server lists"
+))]
+#[x_kube(validation = Rule::new(
     "self.phase == oldSelf.phase"
 ).message(
     "phase is immutable: a chain turned round would leave its calls unguarded; make a new PluginChain"
@@ -65,12 +70,13 @@ pub struct PluginChainSpec {
     /// required chains can cover all upstreams of the gateway; other chains can cover only upstreams of their own
     /// namespace. Default: every upstream that the chain can cover.
     pub upstreams: Option<ChainUpstreams>,
-    /// Tools that the chain covers, selected by the servers' own names for them. Prompts and resources are not selected by
-    /// this: the chain covers all of them if `methods` names their method. Default: every tool.
+    /// Tools that the chain covers, selected by the servers' own names for them: their calls, what servers ask during
+    /// these, and their definitions. Prompts and resources are not selected by this: the chain covers all of them if
+    /// `methods` names their method. Default: every tool.
     pub tools: Option<ChainTools>,
-    /// MCP methods that the chain covers. Other requests pass unseen by the chain, so a Guard of data names every method
-    /// by which clients can get it. Default: tools/call.
-    #[schemars(length(min = 1, max = 3), extend("x-kubernetes-list-type" = "set"))]
+    /// MCP methods that the chain covers. Everything else passes unseen by the chain, so a Guard of data names every
+    /// method by which clients can get it. The methods that list something are for phase Response. Default: tools/call.
+    #[schemars(length(min = 1, max = 9), extend("x-kubernetes-list-type" = "set"))]
     pub methods: Option<Vec<Method>>,
     /// What happens to the notifications of a call if this chain runs a Guard on the response. `Drop` removes the text
     /// of progress notifications and drops log messages, because the Guard does not check them. `Pass` forwards all
@@ -122,6 +128,24 @@ pub enum Method {
     /// `resources/read`: a resource is read.
     #[serde(rename = "resources/read")]
     ResourcesRead,
+    /// `sampling/createMessage`: a server asks the client for an answer of its model, in the course of a call.
+    #[serde(rename = "sampling/createMessage")]
+    SamplingCreateMessage,
+    /// `elicitation/create`: a server asks the user of the client for input, in the course of a call.
+    #[serde(rename = "elicitation/create")]
+    ElicitationCreate,
+    /// `tools/list`: the definition of each tool.
+    #[serde(rename = "tools/list")]
+    ToolsList,
+    /// `prompts/list`: the definition of each prompt.
+    #[serde(rename = "prompts/list")]
+    PromptsList,
+    /// `resources/list`: the definition of each resource.
+    #[serde(rename = "resources/list")]
+    ResourcesList,
+    /// `resources/templates/list`: the definition of each template of resources.
+    #[serde(rename = "resources/templates/list")]
+    ResourcesTemplatesList,
 }
 
 /// What happens to the notifications of a call if this chain runs a Guard on the response. `Drop` removes the text of

@@ -76,6 +76,7 @@ impl WrittenScope {
             names: written.names.unwrap_or_default(),
             selector: written.selector.as_ref().map(selector),
         });
+        let default_methods = self.methods.is_none();
         let methods = self.methods.unwrap_or_else(|| vec![Method::ToolsCall]);
         ChainInput {
             labels,
@@ -86,6 +87,7 @@ impl WrittenScope {
             include: tools.include.unwrap_or_default(),
             exclude: tools.exclude.unwrap_or_default(),
             methods: methods.into_iter().map(method).collect(),
+            default_methods,
             notifications_pass: false,
             entries: Vec::new(),
             key,
@@ -93,7 +95,17 @@ impl WrittenScope {
     }
 }
 
-const ALL_METHODS: [Method; 3] = [Method::ToolsCall, Method::PromptsGet, Method::ResourcesRead];
+const ALL_METHODS: [Method; 9] = [
+    Method::ToolsCall,
+    Method::PromptsGet,
+    Method::ResourcesRead,
+    Method::SamplingCreateMessage,
+    Method::ElicitationCreate,
+    Method::ToolsList,
+    Method::PromptsList,
+    Method::ResourcesList,
+    Method::ResourcesTemplatesList,
+];
 
 /// Access to the parts of an invalid document.
 struct Part<'a> {
@@ -134,6 +146,12 @@ fn method(method: Method) -> PlanMethod {
         Method::ToolsCall => PlanMethod::CallTool,
         Method::PromptsGet => PlanMethod::GetPrompt,
         Method::ResourcesRead => PlanMethod::ReadResource,
+        Method::SamplingCreateMessage => PlanMethod::CreateMessage,
+        Method::ElicitationCreate => PlanMethod::Elicit,
+        Method::ToolsList => PlanMethod::ListTools,
+        Method::PromptsList => PlanMethod::ListPrompts,
+        Method::ResourcesList => PlanMethod::ListResources,
+        Method::ResourcesTemplatesList => PlanMethod::ListTemplates,
     }
 }
 

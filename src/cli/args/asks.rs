@@ -9,6 +9,13 @@ use super::source::OptionArgs;
 use crate::cli::address::{ADMIN_PORT, Address};
 use crate::cli::complete;
 use crate::cli::formats::{DataFormat, ListFormat, ResultFormat};
+use crate::domain::method::Method;
+
+/// Reads a method that chains can cover.
+fn chained_method(text: &str) -> Result<Method, String> {
+    let known = Method::parse(text).filter(|method| Method::CHAINED.contains(method));
+    known.ok_or_else(|| format!("chains cover {}", Method::CHAINED.map(Method::as_str).join(", ")))
+}
 
 /// How to reach the admin API of a running gateway.
 #[derive(Clone, Debug, clap::Args)]
@@ -154,11 +161,16 @@ pub struct WorkersArgs {
 #[command(after_help = "\
 Examples:
   hawsepipe explain files__read_text_file                 of a running gateway
-  hawsepipe explain files/read_text_file -f manifests/    of manifests, nothing running")]
+  hawsepipe explain files/read_text_file -f manifests/    of manifests, nothing running
+  hawsepipe explain files__read_text_file --method elicitation/create")]
 pub struct ExplainArgs {
     /// The name under which clients see the tool, or UPSTREAM/TOOL with the server's own name for the tool
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::tools))]
     pub tool: String,
+    /// The method whose chains are explained; of a method that is about prompts or resources, TOOL is the name of a prompt
+    /// or the URI of a resource
+    #[arg(long, value_name = "METHOD", default_value = "tools/call", value_parser = chained_method)]
+    pub method: Method,
     #[command(flatten)]
     pub admin: AdminArgs,
     /// Read these manifests instead of asking a running gateway; can be repeated. The tool must then be given as

@@ -190,6 +190,7 @@ impl Subject {
             order: 0,
             owner: true,
             methods: vec![Method::CallTool],
+            default_methods: false,
             upstreams: UpstreamScope { all: true, ..UpstreamScope::default() },
             include: Vec::new(),
             exclude: Vec::new(),

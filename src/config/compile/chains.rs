@@ -147,6 +147,7 @@ impl World<'_> {
             order: chain.order,
             owner,
             methods: chain.methods.clone(),
+            default_methods: chain.default_methods,
             upstreams: UpstreamScope {
                 namespace: (!owner).then(|| chain.key.namespace.clone()),
                 all: upstreams.is_none(),
@@ -175,7 +176,7 @@ impl World<'_> {
     }
 
     /// Like [`Self::refusing`], for a chain that violates its schema or a rule. A chain that cannot be read at all
-    /// selects every tool call within its reach. Returns `None` if the gateway does not take the chain.
+    /// selects everything within its reach. Returns `None` if the gateway does not take the chain.
     fn refusing_form(&self, key: &ObjectKey, chain: Option<&ChainInput>) -> Option<ChainPlan> {
         let message = format!("PluginChain {key} is not valid, and no form of it was ever accepted");
         let refusal = Refusal { reason: Reason::InvalidObject, message };
@@ -188,7 +189,8 @@ impl World<'_> {
             upstreams: None,
             include: Vec::new(),
             exclude: Vec::new(),
-            methods: vec![Method::CallTool, Method::GetPrompt, Method::ReadResource],
+            methods: Method::CHAINED.to_vec(),
+            default_methods: false,
             notifications_pass: false,
             entries: Vec::new(),
         };

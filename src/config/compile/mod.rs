@@ -39,7 +39,10 @@ pub use self::shares::{grown_beyond, keep_within_bounds};
 use self::world::World;
 use super::input::Inputs;
 use crate::domain::digest::revision;
-use crate::domain::plan::{FORMAT_VERSION, Plan, TOOL_ARGUMENTS, TOOL_PINNING, ToolOverride, UpstreamPlan};
+use crate::domain::item::ItemKind;
+use crate::domain::plan::{
+    CHAINED_CONTENT, ChainPlan, FORMAT_VERSION, Plan, TOOL_ARGUMENTS, TOOL_PINNING, ToolOverride, UpstreamPlan,
+};
 use crate::domain::problem::Problem;
 
 /// Compiles the inputs. `previous` is the running plan, which contains the last accepted forms.
@@ -83,7 +86,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     let plan = Plan {
         format_version: FORMAT_VERSION,
         revision: String::new(),
-        requires: required(&upstreams),
+        requires: required(&upstreams, &chains),
         restrictions: String::new(),
         gateway,
         takes,
@@ -96,11 +99,13 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
 }
 
 /// Returns the features that a gateway must have to serve the upstreams as they are meant.
-fn required(upstreams: &[UpstreamPlan]) -> Vec<String> {
+fn required(upstreams: &[UpstreamPlan], chains: &[ChainPlan]) -> Vec<String> {
     let mut overrides = upstreams.iter().flat_map(|upstream| &upstream.overrides);
     let arguments = overrides.any(ToolOverride::decides_what_is_sent);
     let pinning = upstreams.iter().any(|upstream| upstream.pinning.as_ref().is_some_and(|pinning| pinning.enforce));
-    let features = [(arguments, TOOL_ARGUMENTS), (pinning, TOOL_PINNING)];
+    let mut methods = chains.iter().flat_map(|chain| &chain.methods);
+    let content = methods.any(|method| method.is_question() || ItemKind::listed_with(*method).is_some());
+    let features = [(arguments, TOOL_ARGUMENTS), (pinning, TOOL_PINNING), (content, CHAINED_CONTENT)];
     features.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, feature)| feature.to_owned()).collect()
 }
 

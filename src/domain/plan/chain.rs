@@ -25,6 +25,9 @@ pub struct ChainPlan {
     pub owner: bool,
     /// The MCP methods that the chain covers; by default only `tools/call`.
     pub methods: Vec<Method>,
+    /// Whether `methods` is the default, because the chain sets none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub default_methods: bool,
     /// The upstreams that the chain covers.
     pub upstreams: UpstreamScope,
     /// Globs that match the servers' own names of the tools that the chain covers. Empty means all tools.

@@ -44,13 +44,16 @@ use super::ids::ObjectKey;
 pub const FORMAT_VERSION: u32 = 2;
 
 /// The features that this version supports and that a plan can list in [`Plan::requires`].
-pub const FEATURES: &[&str] = &[TOOL_ARGUMENTS, TOOL_PINNING];
+pub const FEATURES: &[&str] = &[TOOL_ARGUMENTS, TOOL_PINNING, CHAINED_CONTENT];
 
 /// The feature of plans with an override of a tool that [decides what is sent](ToolOverride::decides_what_is_sent).
 pub const TOOL_ARGUMENTS: &str = "tool-arguments";
 
 /// The feature of plans that withhold tools whose definitions are not approved.
 pub const TOOL_PINNING: &str = "tool-pinning";
+
+/// The feature of plans with chains over questions of servers or over lists.
+pub const CHAINED_CONTENT: &str = "chained-content";
 
 /// The complete configuration of one gateway: its settings, upstreams, chains, and plugins with their code.
 #[derive(Clone, Debug, Serialize, Deserialize)]

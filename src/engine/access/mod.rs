@@ -3,6 +3,7 @@
 pub(crate) mod addresses;
 pub(crate) mod admission;
 mod deleted;
+mod process_keys;
 pub(crate) mod seal;
 pub(crate) mod session;
 pub(crate) mod sessions;

@@ -38,11 +38,9 @@ pub struct SessionScope<'a> {
 
 impl SessionScope<'_> {
     /// Returns the data that is authenticated together with an id but is not part of the id.
-    fn to_aad(self) -> Aad<Vec<u8>> {
+    fn to_aad(self) -> Vec<u8> {
         let Self { gateway, principal, upstream } = self;
-        Aad::from(
-            serde_json::json!([PURPOSE, gateway.namespace, gateway.name, principal, upstream]).to_string().into_bytes(),
-        )
+        serde_json::json!([PURPOSE, gateway.namespace, gateway.name, principal, upstream]).to_string().into_bytes()
     }
 }
 
@@ -94,26 +92,43 @@ impl SealKeys {
         Ok(Self { newest, older: keys.collect() })
     }
 
+    /// Creates a key that no other process has; `None` only if the system provides no random numbers.
+    pub(super) fn of_process() -> Option<Self> {
+        let mut bytes = [0; KEY_BYTES];
+        aws_lc_rs::rand::fill(&mut bytes).ok()?;
+        let newest = RandomizedNonceKey::new(&AES_256_GCM_SIV, &bytes).ok()?;
+        Some(Self { newest, older: Vec::new() })
+    }
+
     /// Creates the id of a session; `None` only if the system provides no random numbers.
     pub(super) fn seal(&self, scope: SessionScope<'_>, session: &SessionFacts) -> Option<String> {
-        let mut sealed = serde_json::to_vec(session).ok()?;
-        let nonce = self.newest.seal_in_place_append_tag(scope.to_aad(), &mut sealed).ok()?;
-        let mut id = nonce.as_ref().to_vec();
-        id.append(&mut sealed);
-        Some(URL_SAFE_NO_PAD.encode(id))
+        self.seal_bytes(&scope.to_aad(), serde_json::to_vec(session).ok()?)
     }
 
     /// Opens an id that was sealed for this scope. Returns `None` for every other id, whatever is wrong with it.
     pub(super) fn open(&self, scope: SessionScope<'_>, id: &str) -> Option<SessionFacts> {
-        let bytes = Some(id).filter(|id| id.len() <= MAX_ID).and_then(|id| URL_SAFE_NO_PAD.decode(id).ok())?;
+        let opened = self.open_bytes(&scope.to_aad(), Some(id).filter(|id| id.len() <= MAX_ID)?)?;
+        let session: SessionFacts = serde_json::from_slice(&opened).ok()?;
+        LEGACY_VERSIONS.contains(&&*session.version).then_some(session)
+    }
+
+    /// Encrypts a text; `scope` is authenticated with it. `None` only if the system provides no random numbers.
+    pub(super) fn seal_bytes(&self, scope: &[u8], mut text: Vec<u8>) -> Option<String> {
+        let nonce = self.newest.seal_in_place_append_tag(Aad::from(scope), &mut text).ok()?;
+        let mut sealed = nonce.as_ref().to_vec();
+        sealed.append(&mut text);
+        Some(URL_SAFE_NO_PAD.encode(sealed))
+    }
+
+    /// Decrypts what was sealed for this scope. Returns `None` for everything else, whatever is wrong with it.
+    pub(super) fn open_bytes(&self, scope: &[u8], sealed: &str) -> Option<Vec<u8>> {
+        let bytes = URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES)?;
         let mut keys = std::iter::once(&self.newest).chain(&self.older);
-        let session: SessionFacts = keys.find_map(|key| {
+        keys.find_map(|key| {
             let (nonce, mut sealed) = (Nonce::try_assume_unique_for_key(nonce).ok()?, sealed.to_vec());
-            let opened = key.open_in_place(nonce, scope.to_aad(), &mut sealed).ok()?;
-            serde_json::from_slice(opened).ok()
-        })?;
-        LEGACY_VERSIONS.contains(&&*session.version).then_some(session)
+            Some(key.open_in_place(nonce, Aad::from(scope), &mut sealed).ok()?.to_vec())
+        })
     }
 }
 

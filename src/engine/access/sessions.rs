@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
 use super::addresses::Addresses;
 use super::deleted::DeletedIds;
+use super::process_keys::ProcessKeys;
 use super::seal::{SealKeys, SessionFacts, SessionScope};
 use super::session::{Session, SessionView};
 use crate::domain::budget::Account;
@@ -33,9 +33,8 @@ pub struct SessionTable {
     /// The sessions that were idle longest when all were compared, the longest first: when each was last used, and its
     /// id. A session that was used since then is not among those that are idle longest any more.
     idle: Mutex<VecDeque<(u64, String)>>,
-    /// The keys that seal session ids, so that other replicas can take over sessions; `None` if this process shares no
-    /// keys.
-    keys: ArcSwapOption<SealKeys>,
+    /// Seals session ids and what else clients bring back.
+    pub(in crate::engine) keys: ProcessKeys,
     /// Sealed ids of sessions that clients ended in this process.
     deleted: DeletedIds,
     /// The exchanges whose streams clients of sessions can continue.
@@ -53,7 +52,7 @@ impl SessionTable {
             return None;
         }
         let now = facts.created_at;
-        let (id, ends_at) = match self.keys.load().as_deref() {
+        let (id, ends_at) = match self.keys.shared() {
             Some(keys) => (keys.seal(scope, &facts)?, now.saturating_add(SEALED_MS)),
             // The id has 122 random bits from the operating system.
             None => (uuid::Uuid::new_v4().simple().to_string(), u64::MAX),
@@ -71,12 +70,12 @@ impl SessionTable {
 
     /// Sets the keys that this process shares with other replicas. Sessions that are already open are not affected.
     pub fn share(&self, keys: SealKeys) {
-        self.keys.store(Some(Arc::new(keys)));
+        self.keys.share(keys);
     }
 
     /// Whether this process shares keys with other replicas.
     pub fn is_shared(&self) -> bool {
-        self.keys.load().is_some()
+        self.keys.shared().is_some()
     }
 
     fn has_room(&self) -> bool {
@@ -150,7 +149,7 @@ impl SessionTable {
     }
 
     fn take_over(&self, id: &str, scope: SessionScope<'_>, now: u64) -> Option<Arc<Session>> {
-        let facts = self.keys.load().as_deref()?.open(scope, id).filter(|_| !self.deleted.contains(id))?;
+        let facts = self.keys.shared()?.open(scope, id).filter(|_| !self.deleted.contains(id))?;
         let ends_at = facts.created_at.saturating_add(SEALED_MS);
         if now >= ends_at || !self.has_room() {
             return None;

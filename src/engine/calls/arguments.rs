@@ -17,14 +17,18 @@ use crate::domain::upstream::OutMembers;
 const ARGUMENTS: &str = "arguments";
 
 impl<'a> Routed<'a> {
-    /// Checks the arguments as the client sent them: against what the override says of them, and against the schema that
-    /// clients see.
+    /// Checks the arguments as the client sent them: against what the override says of them, against the schema that
+    /// clients see, and against the server's own if chains over lists show clients another one.
     ///
     /// # Errors
     /// The places that do not fit, one per line.
     pub(super) fn check_arguments(&self) -> Result<(), String> {
         self.change.map_or(Ok(()), |change| check_given(&self.content, change))?;
-        self.item.arguments.check(&self.content)
+        self.item.arguments.check(&self.content)?;
+        // What an override changes is checked once it is complete.
+        let is_complete = self.change.is_none_or(|change| change.arguments.is_empty());
+        let own = self.item.sent.as_ref().filter(|_| is_complete);
+        own.map_or(Ok(()), |own| own.check(&self.content))
     }
 
     /// The text that answers the call instead of the server.
@@ -65,7 +69,7 @@ impl<'a> Routed<'a> {
         match (change, changed) {
             (None, None) => Ok(self.request.input.map(RawValue::to_owned)),
             (None, Some(text)) => {
-                let fits = self.item.arguments.check_changed(&text);
+                let fits = self.item.sent.as_ref().unwrap_or(&self.item.arguments).check_changed(&text);
                 fits.map_err(|places| CallEnd::invalid_changed_arguments(tool, &places))?;
                 Ok(RawValue::from_string(text).ok())
             }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tracing::Instrument;
 
+use super::asked_client::AskedClient;
 use super::chain::CallContext;
 use super::content::Content;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
-use super::progress::{Progress, hides_questions};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::spans;
@@ -65,6 +65,7 @@ impl Engine {
     ) -> CallEnd {
         let end = self.run(snapshot, request, meta, recorder).await;
         if meta.trace {
+            recorder.gather();
             recorder.traces.settle().await;
         }
         end
@@ -96,7 +97,7 @@ impl Engine {
         if let Some(refusal) = call.refusing() {
             return self.refused(request.kind, Denial::refused(None, refusal));
         }
-        recorder.traces.begin(call.item);
+        recorder.traces.begin(request.kind.used_by(), call.item.chains());
         if call.item.reads_arguments()
             && let Some(steps) = doubled_key(&call.content)
         {
@@ -109,13 +110,14 @@ impl Engine {
         {
             return CallEnd::header_mismatch(mismatch);
         }
-        if let Some(denial) = self.cannot_guard(&call, &mut recorder.traces) {
+        let (when, content) = (call.when(&call.content), || Content::Arguments(call.content.clone().into_owned()));
+        if let Some(denial) = self.cannot_guard(call.item.chains(), &when, content, &mut recorder.traces) {
             return self.refused(request.kind, denial);
         }
         if let Err(places) = call.check_arguments() {
             return CallEnd::invalid_arguments(request.name, &places);
         }
-        let client = Progress::of(request.client, call.item);
+        let client = AskedClient::new(self, &call, recorder);
         self.run_guarded(&call, &client, recorder).await
     }
 
@@ -150,10 +152,11 @@ impl Engine {
     async fn run_guarded(
         self: &Arc<Self>,
         call: &Routed<'_>,
-        client: &dyn ToClient,
+        client: &AskedClient<'_>,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
-        let context = CallContext { facts: &call.facts, client, unique_keys: true, reservation: None };
+        let method = call.request.kind.used_by();
+        let context = CallContext { facts: &call.facts, method, client, unique_keys: true, reservation: None };
         let sent = match self.members_to_send(call, context, recorder).await {
             Ok(sent) => sent,
             Err(end) => return end,
@@ -164,7 +167,7 @@ impl Engine {
             Err(end) => return end,
         };
         if facts.asks_back {
-            return CallEnd::asks_back(answer, facts);
+            return client.asks_back(answer, facts).await;
         }
         if facts.mistyped && self.is_modern(call) {
             let error = UpstreamError::Protocol("the resultType of its result is not a string".into());
@@ -183,11 +186,13 @@ impl Engine {
         sent: &str,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
-        if call.item.response.is_empty() {
+        let is_guarded = call.item.is_guarded();
+        if call.item.response.is_empty() && !is_guarded {
             return CallEnd::answered(answer, facts);
         }
         let context = CallContext {
-            unique_keys: call.item.guards_response(),
+            // A Guard on the request too: a key that stands twice can hide from it that the server asks for input.
+            unique_keys: is_guarded,
             reservation: Some(call.request.reservation),
             ..context
         };
@@ -203,7 +208,7 @@ impl Engine {
             (Ok(None), Content::Answer(answer)) => CallEnd::answered(answer, facts),
             (Ok(Some(Content::Answer(answer))), _) => CallEnd::answered_anew(answer),
             (Ok(_), _) => CallEnd::internal("a response chain gave no answer"),
-            (Err(end), _) => end,
+            (Err(end), _) => end.of_call(call.request.kind),
         }
     }
 
@@ -225,10 +230,10 @@ impl Engine {
         let content = Content::Arguments(call.content.clone().into_owned());
         let when = call.when(&call.content);
         let chains = self.run_chains(context, &call.item.request, &when, &content, &mut recorder.traces);
-        match chains.await? {
+        match chains.await.map_err(|end| end.of_call(call.request.kind))? {
             None => call.members_to_send(None),
             Some(Content::Arguments(text)) => call.members_to_send(Some(text)),
-            Some(Content::Answer(_)) => Err(CallEnd::internal("a request chain gave no arguments")),
+            Some(_) => Err(CallEnd::internal("a request chain gave no arguments")),
         }
     }
 
@@ -254,7 +259,7 @@ impl Engine {
             timeout: call.timeout,
             extend_on_progress: call.plan().extend_on_progress,
             client: call.client_key(),
-            guarded: hides_questions(call.item),
+            guarded: call.item.watches_questions(),
             round,
             log: self.log_wish(call),
         };

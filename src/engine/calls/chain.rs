@@ -5,11 +5,13 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::content::Content;
+use super::entry_traces::EntryTraces;
 use super::outcome::{CallEnd, Denial, DenialKind};
-use super::recorder::EntryTraces;
 use super::routed_call::CallFacts;
 use super::when::WhenInput;
 use crate::domain::budget::{Category, NoRoom, Reservation};
+use crate::domain::item::ItemKind;
+use crate::domain::method::Method;
 use crate::domain::plugin::Failure;
 use crate::domain::ports::ToClient;
 use crate::domain::reason::Reason;
@@ -18,16 +20,19 @@ use crate::domain::verdict::{Verdict, skip};
 use crate::engine::Engine;
 use crate::engine::access::admission::Counted;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
-use crate::engine::plan::snapshot::Selected;
+use crate::engine::plan::linked_item::Selected;
+use crate::telemetry::metrics::EntryLabels;
 use crate::telemetry::trace_context::Cause;
 
 /// The maximum number of executions in the background, that is, of observers and shadows, for which no call waits.
 const MAX_BACKGROUND: u32 = 1000;
 
-/// The data of a call that the entries of one phase share.
+/// The data that the entries of one phase share.
 #[derive(Clone, Copy)]
 pub(crate) struct CallContext<'a> {
     pub(crate) facts: &'a Arc<CallFacts>,
+    /// The method of the content.
+    pub(crate) method: Method,
     pub(crate) client: &'a dyn ToClient,
     /// Whether content that an entry changed is rejected if it has a key twice in one object. Otherwise a Guard could
     /// check the last value while the receiver of the content uses the first.
@@ -39,9 +44,28 @@ pub(crate) struct CallContext<'a> {
 
 impl CallContext<'_> {
     /// If the content was changed, reserves memory for the original and the changed content together.
-    fn hold(&self, content: &Content, changed: Option<&Content>) -> Result<(), CallEnd> {
+    fn hold(&self, content: &Content, changed: Option<&Content>) -> Result<(), ChainEnd> {
         let (Some(reservation), Some(changed)) = (self.reservation, changed) else { return Ok(()) };
-        reservation.resize(content.size() + changed.size()).map_err(|NoRoom| CallEnd::no_room())
+        reservation.resize(content.size() + changed.size()).map_err(|NoRoom| ChainEnd::NoRoom)
+    }
+}
+
+/// Why content does not go on after a chain.
+#[derive(Clone, Debug)]
+pub(crate) enum ChainEnd {
+    /// An entry denied it or failed, or it may not pass.
+    Denied(Denial),
+    /// The memory budget has no room for the changed content.
+    NoRoom,
+}
+
+impl ChainEnd {
+    /// Returns the end of a call that uses an item of this kind.
+    pub(crate) fn of_call(self, kind: ItemKind) -> CallEnd {
+        match self {
+            Self::Denied(denial) => CallEnd::denied(kind, denial),
+            Self::NoRoom => CallEnd::no_room(),
+        }
     }
 }
 
@@ -57,8 +81,8 @@ impl Engine {
     /// changed it. Returns the changed content, or `None` if no entry changed it.
     ///
     /// # Errors
-    /// The end of the call, if an entry denied it or failed under the policy `Fail`, or if the changed content exceeds
-    /// the memory budget.
+    /// If an entry denied the content or failed under the policy `Fail`, or if the changed content exceeds the memory
+    /// budget.
     pub(crate) async fn run_chains(
         self: &Arc<Self>,
         context: CallContext<'_>,
@@ -66,7 +90,7 @@ impl Engine {
         when: &WhenInput<'_>,
         content: &Content,
         traces: &mut EntryTraces,
-    ) -> Result<Option<Content>, CallEnd> {
+    ) -> Result<Option<Content>, ChainEnd> {
         let (whole, mut changed) = (content, None);
         for Selected { chain, filter_admits } in selected {
             let mut stopped = false;
@@ -92,13 +116,13 @@ impl Engine {
                     Verdict::Pass(_) => {}
                     Verdict::Deny { text, error } => {
                         let denial = Denial::by_entry(DenialKind::Denied, &chain.name, &entry.name, error, text);
-                        return Err(CallEnd::denied(context.facts.kind, denial));
+                        return Err(ChainEnd::Denied(denial));
                     }
                     Verdict::Fail(failure) => {
-                        let text = failed_text(&entry.name, &failure);
+                        let text = failed_text(context.method, &entry.name, &failure);
                         let reason = failure.reason.to_string();
                         let denial = Denial::by_entry(DenialKind::Failed, &chain.name, &entry.name, reason, text);
-                        return Err(CallEnd::denied(context.facts.kind, denial));
+                        return Err(ChainEnd::Denied(denial));
                     }
                 }
             }
@@ -120,15 +144,16 @@ impl Engine {
         let reservation = self.budget.reservation(Category::Beside);
         let counted = Counted::enter(&self.state.background, Some(MAX_BACKGROUND), None);
         let (Ok(counted), Ok(())) = (counted, reservation.resize(content.size())) else {
-            let (reason, phase, mode) = (Reason::PoolExhausted, chain.plan.phase.wire(), entry.plan.mode.as_label());
-            self.metrics.entry(&entry.name, &chain.name, phase, mode, "pool_exhausted", reason.as_str());
+            let reason = Reason::PoolExhausted;
+            self.metrics.entry(&entry_labels(context.method, chain, entry, "pool_exhausted", reason.as_str()));
             return traces.set(place, EntryOutcome::Failed(reason));
         };
         let (engine, facts, unique_keys) = (Arc::clone(self), Arc::clone(context.facts), context.unique_keys);
+        let method = context.method;
         let (chain, entry, content) = (Arc::clone(chain), Arc::clone(entry), content.clone());
         let task = tokio::spawn(Cause::current().around(async move {
             let _held = (counted, reservation);
-            let context = CallContext { facts: &facts, client: &Nobody, unique_keys, reservation: None };
+            let context = CallContext { facts: &facts, method, client: &Nobody, unique_keys, reservation: None };
             engine.execute(context, &chain, &entry, &content).await.trace
         }));
         traces.runs_beside(place, task);
@@ -146,6 +171,19 @@ fn skipped(
     skip.or_else(|| (!when.holds(entry, content)).then_some(Skip::When))
 }
 
-fn failed_text(plugin: &str, failure: &Failure) -> String {
-    format!("The call failed: plugin {plugin} could not do its work ({}).", failure.reason)
+fn failed_text(method: Method, plugin: &str, failure: &Failure) -> String {
+    let what = if method.is_question() { "The server's question could not be passed on" } else { "The call failed" };
+    format!("{what}: plugin {plugin} could not do its work ({}).", failure.reason)
+}
+
+/// Returns the labels of an entry with this status on content of this method.
+pub(crate) fn entry_labels<'a>(
+    method: Method,
+    chain: &'a LinkedChain,
+    entry: &'a LinkedEntry,
+    status: &'a str,
+    reason: &'a str,
+) -> EntryLabels<'a> {
+    let (phase, mode) = (chain.plan.phase, entry.plan.mode);
+    EntryLabels { plugin: &entry.name, chain: &chain.name, method, phase, mode, status, reason }
 }

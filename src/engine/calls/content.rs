@@ -6,21 +6,24 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::text_block::{Mirror, TextBlock};
-use super::valid_content::{invalid, valid_arguments, valid_error, valid_result};
+use super::valid_content::{invalid, valid_definition, valid_error, valid_params, valid_result};
 use crate::domain::item::ItemKind;
 use crate::domain::json::{JsonStep, doubled_key};
+use crate::domain::method::Method;
 use crate::domain::plugin::{ContentType, Failure, Role, View};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::too_deep;
 use crate::domain::upstream::Answer;
 
-/// The arguments or the answer of a call.
+/// What passes through a chain.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// The JSON text of an object.
+    /// The arguments of a call, or the parameters of another request or question: the JSON text of an object.
     Arguments(String),
-    /// A result or an error of the upstream.
+    /// A result or an error: the upstream's to a call, or the client's to a question.
     Answer(Answer),
+    /// The definition of an item.
+    Definition(ItemKind, Box<RawValue>),
 }
 
 /// The content that an entry sees.
@@ -38,13 +41,14 @@ impl Content {
     /// Returns the part that an entry of this role sees with this `view`. The results of other requests than tool calls
     /// are always seen whole. With `Auto`, a Guard sees the whole result if
     /// anything besides its text could hold data that the Guard has to check.
-    pub fn shown(&self, kind: ItemKind, view: View, role: Role) -> ShownContent<'_> {
+    pub fn shown(&self, method: Method, view: View, role: Role) -> ShownContent<'_> {
         let result = match self {
             Self::Arguments(text) => return ShownContent::json(text),
+            Self::Definition(_, definition) => return ShownContent::json(definition.get()),
             Self::Answer(Answer::Error(error)) => return ShownContent::json(error.get()),
             Self::Answer(Answer::Result(result)) => result,
         };
-        let block = if view == View::Json || kind != ItemKind::Tool { None } else { TextBlock::of(result) };
+        let block = if view == View::Json || method != Method::CallTool { None } else { TextBlock::of(result) };
         let says_all = |block: &TextBlock<'_>| block.mirror != Mirror::Other && !(block.more && role == Role::Guard);
         let shown = block.filter(|block| view == View::Text || says_all(block));
         shown.map_or_else(
@@ -55,26 +59,27 @@ impl Content {
 
     /// The size of the content in bytes.
     pub fn size(&self) -> u64 {
-        let text = match self {
+        self.text().len() as u64
+    }
+
+    /// The content as JSON.
+    fn text(&self) -> &str {
+        match self {
             Self::Arguments(text) => text,
-            Self::Answer(Answer::Result(raw) | Answer::Error(raw)) => raw.get(),
-        };
-        text.len() as u64
+            Self::Answer(Answer::Result(raw) | Answer::Error(raw)) | Self::Definition(_, raw) => raw.get(),
+        }
     }
 
     /// The path of the first key that occurs twice in one object of the content; `None` if there is no such key.
     pub fn doubled_key(&self) -> Option<Vec<JsonStep>> {
-        doubled_key(match self {
-            Self::Arguments(text) => text,
-            Self::Answer(Answer::Result(raw) | Answer::Error(raw)) => raw.get(),
-        })
+        doubled_key(self.text())
     }
 
     /// Returns the content with `text` in place of the part that the plugin saw, or `None` if the two are equal.
     ///
     /// # Errors
     /// `InvalidOutput` if the changed content is not valid for its phase.
-    pub fn replaced(&self, kind: ItemKind, seen: &ShownContent<'_>, text: &str) -> Result<Option<Self>, Failure> {
+    pub fn replaced(&self, method: Method, seen: &ShownContent<'_>, text: &str) -> Result<Option<Self>, Failure> {
         if text == seen.text {
             return Ok(None);
         }
@@ -83,12 +88,13 @@ impl Content {
         }
         let changed = match self {
             Self::Arguments(before) => {
-                valid_arguments(kind, before, text)?;
+                valid_params(method, before, text)?;
                 Self::Arguments(text.to_owned())
             }
+            Self::Definition(kind, before) => Self::Definition(*kind, valid_definition(*kind, before, text)?),
             Self::Answer(Answer::Error(_)) => Self::Answer(Answer::Error(valid_error(text)?)),
             Self::Answer(Answer::Result(_)) if seen.kind == ContentType::Json => {
-                Self::Answer(Answer::Result(valid_result(kind, text)?))
+                Self::Answer(Answer::Result(valid_result(method, text)?))
             }
             Self::Answer(Answer::Result(result)) => Self::Answer(Answer::Result(with_text(result, seen.mirror, text)?)),
         };
@@ -140,20 +146,13 @@ mod tests {
         Content::Answer(Answer::Result(RawValue::from_string(json.into()).unwrap()))
     }
 
-    fn json_of(content: &Content) -> &str {
-        match content {
-            Content::Arguments(text) => text,
-            Content::Answer(Answer::Result(raw) | Answer::Error(raw)) => raw.get(),
-        }
-    }
-
     /// Returns what an entry sees of the result `json`, and the changed result if the entry answers `text`.
     fn pass(json: &str, view: View, text: &str) -> (String, Result<Option<String>, Reason>) {
         let content = result(json);
-        let seen = content.shown(ItemKind::Tool, view, Role::Transform);
+        let seen = content.shown(Method::CallTool, view, Role::Transform);
         let replaced = content
-            .replaced(ItemKind::Tool, &seen, text)
-            .map(|c| c.map(|c| json_of(&c).to_owned()))
+            .replaced(Method::CallTool, &seen, text)
+            .map(|c| c.map(|c| c.text().to_owned()))
             .map_err(|f| f.reason);
         (seen.text.into_owned(), replaced)
     }
@@ -201,17 +200,17 @@ mod tests {
         ];
         for json in hidden {
             let content = result(json);
-            let seen = content.shown(ItemKind::Tool, View::Auto, Role::Guard);
+            let seen = content.shown(Method::CallTool, View::Auto, Role::Guard);
             assert_eq!((seen.kind, &*seen.text), (ContentType::Json, json), "{json}");
         }
         for json in &hidden[..4] {
             assert_eq!(
-                result(json).shown(ItemKind::Tool, View::Auto, Role::Transform).text,
+                result(json).shown(Method::CallTool, View::Auto, Role::Transform).text,
                 "s",
                 "a shaper is not handed JSON: {json}"
             );
             assert_eq!(
-                result(json).shown(ItemKind::Tool, View::Text, Role::Guard).text,
+                result(json).shown(Method::CallTool, View::Text, Role::Guard).text,
                 "s",
                 "its owner wants the text alone: {json}"
             );
@@ -228,7 +227,7 @@ mod tests {
             r#"{"content":[{"type":"text","text":"{\"a\": 1}"}],"structuredContent":null}"#,
         ] {
             let content = result(json);
-            let seen = content.shown(ItemKind::Tool, View::Auto, Role::Guard);
+            let seen = content.shown(Method::CallTool, View::Auto, Role::Guard);
             assert_eq!((seen.kind, &*seen.text), (ContentType::Text, r#"{"a": 1}"#), "{json}");
         }
     }
@@ -266,12 +265,12 @@ mod tests {
         let arguments = Content::Arguments("{}".into());
         assert!(
             arguments
-                .replaced(ItemKind::Tool, &arguments.shown(ItemKind::Tool, View::Auto, Role::Guard), "[]")
+                .replaced(Method::CallTool, &arguments.shown(Method::CallTool, View::Auto, Role::Guard), "[]")
                 .is_err()
         );
         assert!(
             arguments
-                .replaced(ItemKind::Tool, &arguments.shown(ItemKind::Tool, View::Auto, Role::Guard), r#"{"a":1}"#)
+                .replaced(Method::CallTool, &arguments.shown(Method::CallTool, View::Auto, Role::Guard), r#"{"a":1}"#)
                 .unwrap()
                 .is_some()
         );
@@ -281,9 +280,9 @@ mod tests {
     fn an_error_stays_an_error() {
         let error =
             Content::Answer(Answer::Error(RawValue::from_string(r#"{"code":-1,"message":"m"}"#.into()).unwrap()));
-        let seen = error.shown(ItemKind::Tool, View::Auto, Role::Transform);
+        let seen = error.shown(Method::CallTool, View::Auto, Role::Transform);
         assert_eq!(seen.kind, ContentType::Json);
-        assert!(error.replaced(ItemKind::Tool, &seen, r#"{"code":-1,"message":"n"}"#).unwrap().is_some());
-        assert!(error.replaced(ItemKind::Tool, &seen, r#"{"content":[]}"#).is_err());
+        assert!(error.replaced(Method::CallTool, &seen, r#"{"code":-1,"message":"n"}"#).unwrap().is_some());
+        assert!(error.replaced(Method::CallTool, &seen, r#"{"content":[]}"#).is_err());
     }
 }

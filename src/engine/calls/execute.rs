@@ -8,10 +8,9 @@ use tracing::Instrument;
 
 use super::chain::CallContext;
 use super::content::{Content, ShownContent};
+use super::entry_traces::trace;
 use super::host::CallHost;
 use super::recorder::millis;
-use super::recorder::trace;
-use super::routed_call::CallFacts;
 use super::spans;
 use crate::domain::plugin::{Failure, Input, Metadata, Output, Ran, Role};
 use crate::domain::reason::Reason;
@@ -38,7 +37,7 @@ impl Engine {
         entry: &LinkedEntry,
         content: &Content,
     ) -> JudgedExecution {
-        let seen = content.shown(context.facts.kind, entry.plan.view, entry.rules.role);
+        let seen = content.shown(context.method, entry.plan.view, entry.rules.role);
         let started_at = self.clock.unix_millis();
         let span = spans::plugin(chain, entry);
         let asked = self.ask(context, chain, entry, &seen).instrument(span.clone());
@@ -49,7 +48,7 @@ impl Engine {
         };
         let (metadata, omitted) = self.traceable(metadata, context, entry);
         let (answer, changed) = check(output, content, &seen, context);
-        let verdict = entry.rules.judge(answer);
+        let verdict = entry.rules.judge(context.method, answer);
         let row = PluginExecution {
             input_size_bytes: seen.text.len() as u64,
             output_size_bytes: output_size.filter(|_| matches!(verdict, Verdict::Go { .. })),
@@ -58,7 +57,7 @@ impl Engine {
             run_ms: millis(ran),
             duration_ms: millis(queued + ran),
             worker_pid,
-            ..row(context.facts, chain, entry, &verdict, started_at)
+            ..row(context, chain, entry, &verdict, started_at)
         };
         let trace = EntryTrace {
             // The answer of an observer is discarded. The trace of a shadow shows what the shadow would have changed.
@@ -67,7 +66,7 @@ impl Engine {
             duration_ms: row.duration_ms,
             metadata,
             metadata_omitted: omitted,
-            ..trace(chain, entry, outcome(&verdict))
+            ..trace(context.method, chain, entry, outcome(&verdict))
         };
         span.record("hawsepipe.outcome", tracing::field::display(trace.outcome));
         self.write_down(row);
@@ -91,7 +90,7 @@ impl Engine {
             timestamp: &facts.timestamp,
             server_name: &facts.upstream,
             phase: chain.plan.phase.wire(),
-            method: facts.kind.used_by().as_str(),
+            method: context.method.as_str(),
             user_query: facts.user_query.as_deref(),
             content_type: seen.kind,
             config: entry.config.as_deref(),
@@ -151,7 +150,7 @@ fn check(
         Ok(output) if output.error.is_none() => output,
         other => return (other, None),
     };
-    match content.replaced(context.facts.kind, seen, &output.text) {
+    match content.replaced(context.method, seen, &output.text) {
         Ok(Some(changed)) if context.unique_keys && changed.doubled_key().is_some() => {
             let message =
                 "returned content with a key twice in one object: of readers, some take the first, some the last";
@@ -188,7 +187,7 @@ fn outcome(verdict: &Verdict) -> EntryOutcome {
 }
 
 fn row(
-    facts: &CallFacts,
+    context: CallContext<'_>,
     chain: &LinkedChain,
     entry: &LinkedEntry,
     verdict: &Verdict,
@@ -206,7 +205,7 @@ fn row(
             (status, Some(failure.reason), Some(failure.message.clone()))
         }
     };
-    let plugin = entry.plugin.as_ref().ok();
+    let (facts, plugin) = (context.facts, entry.plugin.as_ref().ok());
     PluginExecution {
         id: uuid::Uuid::now_v7().to_string(),
         request_id: facts.request_id.clone(),
@@ -223,6 +222,7 @@ fn row(
         output_size_bytes: None,
         error_message,
         changed: false,
+        method: context.method,
         phase: chain.plan.phase,
         mode: entry.plan.mode,
         plugin_revision: plugin.map_or_else(String::new, |p| p.plan.digest.clone()),

@@ -81,6 +81,10 @@ impl<'a> CallHost<'a> {
         if self.mode == Mode::Shadow {
             return Err(AdmissionError::new(RefusalReason::Shadow, "a shadow changes nothing, so it calls no tool"));
         }
+        if ItemKind::listed_with(self.context.method).is_some() {
+            let message = "a plugin that runs on a list calls no tool, since no client has called one";
+            return Err(AdmissionError::new(RefusalReason::NoCaller, message));
+        }
         Counted::enter(&self.calls, Some(MAX_CALLS), None).map_err(|_| {
             let message = format!("{MAX_CALLS} calls of the plugin are in flight, as many as it may wait for");
             AdmissionError::new(RefusalReason::PluginCalls, message)

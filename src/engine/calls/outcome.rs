@@ -73,13 +73,14 @@ impl Denial {
         }
     }
 
-    /// Creates the denial of a call whose server asks for input while a Guard is on the call: the Guard would not see the
-    /// question and the answer.
-    pub(crate) fn past_guard() -> Self {
-        let text = "This call is refused: its server asks for input, and a Guard is on the call that would not see the \
-                    question and the answer.";
+    /// Creates the denial of a question of this method, because a Guard is on the call and none was on the question.
+    pub(crate) fn past_guard(method: Method) -> Self {
+        let text = format!(
+            "The server asks for input ({method}), and a Guard is on the call that would not see the question. To let it \
+             pass, name {method} in spec.methods of a PluginChain of phase Request with a Guard that runs on it."
+        );
         let reason = "GuardedInput".to_owned();
-        Self { kind: DenialKind::Refused, chain: None, plugin: None, reason, text: text.to_owned() }
+        Self { kind: DenialKind::Refused, chain: None, plugin: None, reason, text }
     }
 
     /// Creates the denial for an entry that denied the call or failed.
@@ -294,6 +295,14 @@ impl CallEnd {
         );
         let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": DUPLICATE_KEY}));
         Self::new(Reply::Error(error), CallOutcome::RpcError, DUPLICATE_KEY.to_owned())
+    }
+
+    /// The end of a call that is repeated with answers to questions that this gateway did not pass on for such a call.
+    pub(crate) fn foreign_input(what: &str) -> Self {
+        let message = format!("{what}: send the call without `requestState` and `inputResponses`");
+        let reason = "ForeignInput".to_owned();
+        let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": reason}));
+        Self::new(Reply::Error(error), CallOutcome::RpcError, reason)
     }
 
     /// The end of a call whose HTTP headers do not match the arguments that they repeat.

@@ -1,24 +1,19 @@
-//! Forwards the progress of a call, and the log messages and questions of its server, to the client.
+//! Forwards the progress of a call, and the log messages of its server, to the client.
 
-use std::future::ready;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::value::RawValue;
 
-use crate::domain::ports::{Answering, ToClient};
-use crate::domain::question::Question;
+use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
-use crate::engine::plan::snapshot::{LinkedItem, Selected};
+use crate::engine::plan::linked_item::LinkedItem;
 
 /// Forwards the progress of one call, from its server and its plugins. MCP requires that the values for one progress
 /// token increase, so values that do not increase are dropped. If a Guard checks the response, only the numbers are
-/// forwarded, because text could contain data that the Guard removes; for the same reason log messages are dropped, and
-/// questions refused.
+/// forwarded, because text could contain data that the Guard removes; for the same reason log messages are dropped.
 pub(crate) struct Progress<'a> {
     client: &'a dyn ToClient,
     guarded: bool,
-    /// Whether questions of the server are refused.
-    asks_nobody: bool,
     /// The last progress value that was forwarded.
     last: Mutex<f64>,
 }
@@ -26,11 +21,11 @@ pub(crate) struct Progress<'a> {
 impl<'a> Progress<'a> {
     /// Forwards what belongs to a call of `item`.
     pub(crate) fn of(client: &'a dyn ToClient, item: &LinkedItem) -> Self {
-        Self { asks_nobody: hides_questions(item), ..Self::new(client, is_guarded(item)) }
+        Self::new(client, is_guarded(item))
     }
 
     fn new(client: &'a dyn ToClient, guarded: bool) -> Self {
-        Self { client, guarded, asks_nobody: guarded, last: Mutex::new(f64::NEG_INFINITY) }
+        Self { client, guarded, last: Mutex::new(f64::NEG_INFINITY) }
     }
 
     fn rises(&self, progress: f64) -> bool {
@@ -69,27 +64,12 @@ impl ToClient for Progress<'_> {
             self.client.message(params);
         }
     }
-
-    fn ask(&self, question: Question) -> Answering<'_> {
-        if self.asks_nobody {
-            let why = "a Guard is on this call, and would not see the question and its answer";
-            return Box::pin(ready(question.refused(why)));
-        }
-        self.client.ask(question)
-    }
 }
 
 /// Whether progress texts and log messages are withheld from the client, because a Guard checks the tool's response in
 /// a chain that does not set `notifications: Pass`.
 pub(crate) fn is_guarded(tool: &LinkedItem) -> bool {
     tool.response.iter().any(|selected| !selected.chain.plan.notifications_pass && selected.guards())
-}
-
-/// Whether questions of the server are not put to the client, because a Guard that is on the call would not see them or
-/// would not see the answers, which go to the server as arguments do. A chain that sets `notifications: Pass` lets only
-/// notifications pass.
-pub(crate) fn hides_questions(item: &LinkedItem) -> bool {
-    item.guards_response() || item.request.iter().any(Selected::guards)
 }
 
 #[cfg(test)]

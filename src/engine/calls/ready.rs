@@ -5,19 +5,21 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use super::chain::entry_labels;
 use super::content::Content;
+use super::entry_traces::EntryTraces;
 use super::outcome::{Denial, DenialKind};
-use super::recorder::EntryTraces;
-use super::routed_call::Routed;
+use super::when::WhenInput;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Refusal;
-use crate::domain::plugin::{Failure, Mode, Phase};
+use crate::domain::plugin::{Failure, Phase};
 use crate::domain::ports::{LinkedPlugin, Loading};
 use crate::domain::reason::Reason;
 use crate::domain::record::EntryOutcome;
 use crate::engine::Engine;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry};
-use crate::engine::plan::snapshot::{Found, Selected, Snapshot};
+use crate::engine::plan::linked_item::Selected;
+use crate::engine::plan::snapshot::{Found, Snapshot};
 
 /// How often to check whether plugins are loaded.
 const LOOK: Duration = Duration::from_millis(5);
@@ -53,6 +55,19 @@ impl Engine {
             }
         }
         waited
+    }
+
+    /// Waits until the plugins that must run in these chains are no longer being loaded, for at most the queue timeout plus
+    /// the entry's timeout.
+    pub(crate) async fn wait_for_entries<'a>(&self, chains: impl Iterator<Item = &'a Selected>) {
+        let queue = Duration::from_millis(self.snapshot().plan().gateway.runtime.queue_timeout_ms.into());
+        let began = Instant::now();
+        let entries: Vec<_> = chains.flat_map(Selected::acting).filter(|entry| entry.must_run()).collect();
+        for entry in entries {
+            if let Ok(plugin) = &entry.plugin {
+                let _ = timeout_at(began + queue + entry.timeout, self.wait_until_loaded(plugin)).await;
+            }
+        }
     }
 
     /// Waits until every plugin of the plan in force is loaded or has failed to load, and new calls use the result.
@@ -103,21 +118,28 @@ impl Engine {
         let _ = self.plans.subscribe().wait_for(|()| !Arc::ptr_eq(&self.snapshot().linked, linked)).await;
     }
 
-    /// Returns the denial of a call that cannot be guarded: because of the first chain that refuses calls, or the first
-    /// entry that must run but cannot run here. Both phases are checked before anything is sent, because a tool must
-    /// not run if its response would have to be withheld.
-    pub(crate) fn cannot_guard(&self, call: &Routed<'_>, traces: &mut EntryTraces) -> Option<Denial> {
+    /// Returns the denial of a call or a question that cannot be guarded: because of the first chain that refuses, or the
+    /// first entry that must run but cannot run here. `chains` are those of both phases, which are checked before anything
+    /// is sent, because a tool must not run if its response would have to be withheld. `content` is that of the request.
+    pub(crate) fn cannot_guard<'a>(
+        &self,
+        chains: impl Iterator<Item = &'a Selected>,
+        when: &WhenInput<'_>,
+        content: impl Fn() -> Content,
+        traces: &mut EntryTraces,
+    ) -> Option<Denial> {
         let mut first = 0;
-        for selected in call.item.request.iter().chain(&call.item.response) {
+        for selected in chains {
             let chain = &selected.chain;
             if let Some(refusal) = &chain.plan.refusing {
                 return Some(Denial::refused(Some(&chain.name), refusal));
             }
-            if let Some((place, entry, failure)) = self.first_unable(selected, call) {
+            if let Some((place, entry, failure)) = self.first_unable(selected, when, &content) {
                 traces.set(first + place, EntryOutcome::Failed(failure.reason));
-                let (phase, reason) = (chain.plan.phase.wire(), failure.reason.as_str());
-                self.metrics.entry(&entry.name, &chain.name, phase, Mode::Enforce.as_label(), "failed", reason);
-                let text = format!("This call is refused: plugin {} guards it and cannot run ({reason}).", entry.name);
+                let reason = failure.reason.as_str();
+                self.metrics.entry(&entry_labels(when.method, chain, entry, "failed", reason));
+                let what = if when.method.is_question() { "The server's question" } else { "This call" };
+                let text = format!("{what} is refused: plugin {} guards it and cannot run ({reason}).", entry.name);
                 let (kind, reason) = (DenialKind::Refused, reason.to_owned());
                 return Some(Denial::by_entry(kind, &chain.name, &entry.name, reason, text));
             }
@@ -126,9 +148,12 @@ impl Engine {
         None
     }
 
-    fn first_unable<'a>(&self, selected: &'a Selected, call: &Routed<'_>) -> Option<(usize, &'a LinkedEntry, Failure)> {
-        let content = || Content::Arguments(call.content.clone().into_owned());
-        let when = call.when(&call.content);
+    fn first_unable<'a>(
+        &self,
+        selected: &'a Selected,
+        when: &WhenInput<'_>,
+        content: &impl Fn() -> Content,
+    ) -> Option<(usize, &'a LinkedEntry, Failure)> {
         selected.chain.entries.iter().zip(&selected.filter_admits).enumerate().find_map(
             |(place, (entry, filter_admits))| {
                 if !(*filter_admits && entry.must_run()) {

@@ -4,17 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
 
+use super::entry_traces::{EntryTraces, count_skipped};
+use super::question_traces::QuestionTraces;
 use super::spans;
 use crate::domain::method::Method;
-use crate::domain::plugin::{Mode, Role};
-use crate::domain::reason::Reason;
-use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace, Skip};
-use crate::domain::verdict::skip;
+use crate::domain::plugin::Mode;
+use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace};
 use crate::engine::Engine;
-use crate::engine::plan::link::{LinkedChain, LinkedEntry};
-use crate::engine::plan::snapshot::{LinkedItem, Selected};
 use crate::engine::request::CallRequest;
 
 /// Records a call while it runs. If the recorder is dropped before the end of the call, the call is recorded as
@@ -24,6 +21,8 @@ pub(crate) struct CallRecorder {
     gateway: String,
     record: CallRecord,
     pub(crate) traces: EntryTraces,
+    /// The traces of chains over questions of the server, until [`Self::gather`] adds them to `traces`.
+    pub(crate) questions: Arc<QuestionTraces>,
     ended: bool,
     /// Whether the record was handed over to a task that waits for the entries in the background.
     handed_over: bool,
@@ -54,12 +53,18 @@ impl CallRecorder {
             gateway,
             record,
             traces,
+            questions: Arc::default(),
             ended: false,
             handed_over: false,
             started,
             asked: None,
             known: false,
         }
+    }
+
+    /// Adds the traces of chains over questions to those of the call.
+    pub(crate) fn gather(&mut self) {
+        self.traces.append(self.questions.take());
     }
 
     pub(crate) fn record(&mut self) -> &mut CallRecord {
@@ -92,6 +97,7 @@ impl CallRecorder {
     }
 
     pub(crate) fn end(&mut self, outcome: CallOutcome, reason: Option<String>) {
+        self.gather();
         let took = self.engine.clock.monotonic().saturating_sub(self.started);
         let plugin_ms = millis(self.traces.on_path);
         self.answered();
@@ -118,6 +124,7 @@ impl CallRecorder {
             gateway: std::mem::take(&mut self.gateway),
             record: std::mem::replace(&mut self.record, blank()),
             traces: std::mem::take(&mut self.traces),
+            questions: Arc::default(),
             ended: true,
             handed_over: true,
             started: self.started,
@@ -140,12 +147,7 @@ impl Drop for CallRecorder {
         self.traces.give_up();
         let mut record = std::mem::replace(&mut self.record, blank());
         record.entries = std::mem::take(&mut self.traces.entries);
-        for entry in &record.entries {
-            if let EntryOutcome::Skipped(skip) = entry.outcome {
-                let (phase, mode) = (entry.phase.wire(), entry.mode.as_label());
-                self.engine.metrics.entry(&entry.plugin, &entry.chain, phase, mode, "skipped", skip.as_str());
-            }
-        }
+        count_skipped(&self.engine.metrics, &record.entries);
         tracing::info!(
             request_id = record.request_id,
             upstream = record.upstream,
@@ -208,114 +210,19 @@ fn blank() -> CallRecord {
     }
 }
 
-/// The traces of the chain entries on one call.
-#[derive(Default)]
-pub(crate) struct EntryTraces {
-    pub(crate) entries: Vec<EntryTrace>,
-    /// The entries that are still running in the background, each with its index in `entries`.
-    pending: Vec<(usize, JoinHandle<EntryTrace>)>,
-    /// The total time of the executions that the call waited for.
-    pub(crate) on_path: Duration,
-    /// The index of the next entry in `entries`.
-    next: usize,
-}
-
-impl EntryTraces {
-    /// Adds a trace with the outcome `Skipped` for every entry of every chain that selects the tool, so that the record
-    /// is complete however the call ends.
-    pub(crate) fn begin(&mut self, tool: &LinkedItem) {
-        for Selected { chain, filter_admits } in tool.request.iter().chain(&tool.response) {
-            for (entry, filter_admits) in chain.entries.iter().zip(filter_admits) {
-                let why = skip(entry.enabled, *filter_admits, true, Role::Transform).unwrap_or(Skip::Stopped);
-                self.entries.push(trace(chain, entry, EntryOutcome::Skipped(why)));
-            }
-        }
-    }
-
-    /// Returns the index of the current entry, and advances to the next one.
-    pub(crate) fn advance(&mut self) -> usize {
-        self.next += 1;
-        self.next - 1
-    }
-
-    /// Sets the outcome of the entry at index `place`.
-    pub(crate) fn set(&mut self, place: usize, outcome: EntryOutcome) {
-        if let Some(entry) = self.entries.get_mut(place) {
-            entry.outcome = outcome;
-        }
-    }
-
-    /// Records that the entry at index `place` ran while the call waited for it.
-    pub(crate) fn ran(&mut self, place: usize, trace: EntryTrace) {
-        self.on_path += Duration::from_secs_f64(trace.duration_ms / 1e3);
-        if let Some(entry) = self.entries.get_mut(place) {
-            *entry = trace;
-        }
-    }
-
-    /// Records that the entry at index `place` runs in the background. Its outcome is `ran` until `task` returns the
-    /// real one.
-    pub(crate) fn runs_beside(&mut self, place: usize, task: JoinHandle<EntryTrace>) {
-        self.pending.push((place, task));
-        self.set(place, EntryOutcome::Ran);
-    }
-
-    pub(crate) fn unsettled(&self) -> bool {
-        !self.pending.is_empty()
-    }
-
-    /// Stops waiting for entries in the background. They count as failed, because nothing proves that they ran.
-    fn give_up(&mut self) {
-        for (place, _) in std::mem::take(&mut self.pending) {
-            self.set(place, EntryOutcome::Failed(Reason::Crashed));
-        }
-    }
-
-    /// Waits for the entries in the background. If this future is dropped, the entries that have not ended stay
-    /// pending.
-    pub(crate) async fn settle(&mut self) {
-        while let Some((place, task)) = self.pending.last_mut() {
-            let (place, done) = (*place, task.await);
-            self.pending.pop();
-            match (self.entries.get_mut(place), done) {
-                (Some(entry), Ok(done)) => *entry = done,
-                // The task panicked: nothing proves that the entry ran.
-                (Some(entry), Err(_)) => entry.outcome = EntryOutcome::Failed(Reason::Crashed),
-                (None, _) => {}
-            }
-        }
-    }
-}
-
-pub(crate) fn trace(chain: &LinkedChain, entry: &LinkedEntry, outcome: EntryOutcome) -> EntryTrace {
-    EntryTrace {
-        chain: chain.name.clone(),
-        plugin: entry.name.clone(),
-        revision: entry
-            .plugin
-            .as_ref()
-            .map_or_else(|_| String::new(), |plugin| plugin.plan.digest.chars().take(12).collect()),
-        phase: chain.plan.phase,
-        outcome,
-        mode: entry.plan.mode,
-        changed: false,
-        stops: false,
-        duration_ms: 0.0,
-        metadata: None,
-        metadata_omitted: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::plugin::Phase;
+    use crate::domain::reason::Reason;
+    use crate::domain::record::Skip;
 
     fn entry(plugin: &str, outcome: EntryOutcome, mode: Mode) -> EntryTrace {
         EntryTrace {
             chain: "c".into(),
             plugin: plugin.into(),
             revision: String::new(),
+            method: Method::CallTool,
             phase: Phase::Request,
             outcome,
             mode,

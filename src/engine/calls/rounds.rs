@@ -5,13 +5,12 @@
 use futures_util::future::join_all;
 use serde_json::value::RawValue;
 
-use super::outcome::{CallEnd, Denial};
-use super::progress::hides_questions;
+use super::asked_client::AskedClient;
+use super::outcome::CallEnd;
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::tool_result::ResultFacts;
 use crate::domain::method::Method;
-use crate::domain::ports::ToClient;
 use crate::domain::question::Question;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::upstream::{Answer, InputRound, OutMembers, UpstreamError};
@@ -29,14 +28,11 @@ impl Engine {
     pub(super) async fn send_in_rounds(
         &self,
         call: &Routed<'_>,
-        client: &dyn ToClient,
+        client: &AskedClient<'_>,
         members: OutMembers,
         recorder: &mut CallRecorder,
     ) -> Result<(Answer, ResultFacts), CallEnd> {
-        let mut round = call.request.round.clone();
-        if !round.is_empty() && hides_questions(call.item) {
-            return Err(self.refused(call.request.kind, Denial::past_guard()));
-        }
+        let mut round = client.answers(call.request.round.clone()).await?;
         for _ in 0..MAX_ROUNDS {
             let sent = self.send(call, client, members.clone(), round, recorder).await;
             let answer = sent.map_err(|error| self.upstream_failed(call, &error))?;
@@ -45,15 +41,14 @@ impl Engine {
             if !facts.asks_back {
                 return Ok((answer, facts));
             }
-            if hides_questions(call.item) {
-                return Err(self.refused(call.request.kind, Denial::past_guard()));
+            let client_is_asked = call.request.caller.era == Era::Modern && call.request.within.is_none();
+            let is_modern = self.is_modern(call);
+            if client_is_asked && (is_modern || call.item.watches_questions()) {
+                return Ok((answer, facts));
             }
-            if !self.is_modern(call) {
+            if !is_modern {
                 // To a server of the legacy era the member means nothing: it has executed the call.
                 return Ok((answer, ResultFacts { asks_back: false, ..facts }));
-            }
-            if call.request.caller.era == Era::Modern && call.request.within.is_none() {
-                return Ok((answer, facts));
             }
             round = match InputQuestions::read(result) {
                 Ok(questions) => questions.ask(client).await?,
@@ -66,14 +61,14 @@ impl Engine {
 }
 
 /// What a result asks the client.
-struct InputQuestions {
-    questions: Vec<(String, Question)>,
-    state: Option<Box<RawValue>>,
+pub(super) struct InputQuestions {
+    pub(super) questions: Vec<(String, Question)>,
+    pub(super) state: Option<Box<RawValue>>,
 }
 
 impl InputQuestions {
     /// Reads a result whose type is `input_required`. The error says what is wrong with it.
-    fn read(result: &RawValue) -> Result<Self, &'static str> {
+    pub(super) fn read(result: &RawValue) -> Result<Self, &'static str> {
         const MISSHAPEN: &str = "its result asks for input in no form that the protocol has";
         let object = |raw: &RawValue| RawObject::parse(raw.get()).map_err(|_| MISSHAPEN);
         let result = object(result)?;
@@ -96,14 +91,14 @@ impl InputQuestions {
     }
 
     /// Asks the client everything at once, and returns what is sent with the call next.
-    async fn ask(self, client: &dyn ToClient) -> Result<InputRound, CallEnd> {
+    async fn ask(self, client: &AskedClient<'_>) -> Result<InputRound, CallEnd> {
         let asked = self.questions.into_iter().map(|(key, question)| async {
             let method = question.method;
-            (key, method, client.ask(question).await)
+            (key, method, client.put(question).await)
         });
         let mut responses = RawObject::default();
         for (key, method, answer) in join_all(asked).await {
-            match answer {
+            match answer.map_err(|end| client.ended(end))? {
                 Answer::Result(result) => responses.set(&key, result),
                 Answer::Error(error) => return Err(CallEnd::not_given(method, &error)),
             }

@@ -8,14 +8,18 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use super::meta::CallMeta;
-use crate::domain::item::ItemKind;
+use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::item::{Item, ItemKind};
+use crate::domain::method::Method;
 use crate::domain::plan::{Refusal, ToolOverride, UpstreamPlan};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::record::CallRecord;
 use crate::domain::route::Route;
-use crate::domain::upstream::ClientKey;
+use crate::domain::upstream::{ClientKey, UpstreamTarget};
+use crate::domain::version::{Era, MODERN_VERSION};
 use crate::engine::plan::link::LinkedUpstream;
-use crate::engine::plan::snapshot::{Found, LinkedItem, Snapshot};
+use crate::engine::plan::linked_item::LinkedItem;
+use crate::engine::plan::snapshot::{Found, Snapshot};
 use crate::engine::request::{CallRequest, Caller};
 
 /// Members of `params` that are no content: what the gateway reads and writes itself.
@@ -73,6 +77,11 @@ impl<'a> Routed<'a> {
         }
         let Caller { capabilities, session, .. } = self.request.caller;
         ClientKey { capabilities: capabilities.clone(), session: session.clone() }
+    }
+
+    /// Whether the client answers questions of this method.
+    pub(super) fn client_answers(&self, method: Method) -> bool {
+        self.client_key().capabilities.answers(method)
     }
 
     pub(crate) fn plan(&self) -> &'a UpstreamPlan {
@@ -148,6 +157,35 @@ impl CallFacts {
             depth: request.depth(),
             user_query: meta.user_query.clone(),
             max_tokens: meta.max_tokens,
+        }
+    }
+}
+
+impl CallFacts {
+    /// Returns the facts of the filtering of an item's definition, which no client asked for.
+    pub(crate) fn of_definition(target: &UpstreamTarget, item: &Item, unix_millis: u64) -> Self {
+        let upstream = &*target.plan.key.name;
+        let caller = Caller {
+            era: Era::Modern,
+            version: MODERN_VERSION,
+            principal: String::new(),
+            session: String::new(),
+            capabilities: ClientCapabilities::default(),
+            tracker: Arc::default(),
+            by_address: false,
+        };
+        Self {
+            request_id: uuid::Uuid::now_v7().to_string(),
+            timestamp: timestamp(unix_millis),
+            kind: item.kind,
+            tool_name: format!("{upstream}/{}", item.name),
+            upstream: upstream.to_owned(),
+            tool: item.name.clone(),
+            shown: target.mask().masked(item.kind.shown(&item.name)).into_owned(),
+            caller,
+            depth: 0,
+            user_query: None,
+            max_tokens: None,
         }
     }
 }

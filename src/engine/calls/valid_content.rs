@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::domain::item::ItemKind;
+use crate::domain::definition::for_clients;
+use crate::domain::item::{Item, ItemKind};
+use crate::domain::method::Method;
 use crate::domain::plugin::Failure;
 use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
@@ -25,27 +27,93 @@ impl ContentBlock<'_> {
     }
 }
 
-/// Validates the content of a request that was `before`. That of other requests than tool calls must still name the same
-/// item, because chains and conditions were chosen by it.
-pub(super) fn valid_arguments(kind: ItemKind, before: &str, text: &str) -> Result<(), Failure> {
+/// Validates the content of a request or a question that was `before`. That of other requests than tool calls must still
+/// name the same item, because chains and conditions were chosen by it.
+pub(super) fn valid_params(method: Method, before: &str, text: &str) -> Result<(), Failure> {
     let object = RawObject::parse(text).map_err(|_| invalid("the arguments must stay a JSON object"))?;
-    let name = kind.name_member();
-    let named = |text: &str| RawObject::parse(text).ok().and_then(|object| object.get_str(name));
-    if kind != ItemKind::Tool && object.get_str(name) != named(before) {
-        return Err(invalid(&format!("the parameters must keep `{name}` as it is")));
+    match method {
+        Method::GetPrompt | Method::ReadResource => {
+            let name = if method == Method::GetPrompt { "name" } else { "uri" };
+            let named = RawObject::parse(before).ok().and_then(|object| object.get_str(name));
+            let fault = || invalid(&format!("the parameters must keep `{name}` as it is"));
+            if object.get_str(name) == named { Ok(()) } else { Err(fault()) }
+        }
+        Method::CreateMessage => valid_sampling(&object),
+        Method::Elicit => valid_elicitation(&object),
+        _ => Ok(()),
+    }
+}
+
+/// Validates the result of a request, or a client's answer to a question.
+pub(super) fn valid_result(method: Method, text: &str) -> Result<Box<RawValue>, Failure> {
+    let object = RawObject::parse(text).map_err(|_| invalid("the result must stay a JSON object"))?;
+    match method {
+        Method::GetPrompt => valid_messages(&object)?,
+        Method::ReadResource => valid_contents(&object)?,
+        Method::CreateMessage => valid_sample(&object)?,
+        Method::Elicit => valid_input(&object)?,
+        _ => valid_tool_result(&object)?,
+    }
+    raw(text)
+}
+
+/// Validates the definition of an item that was `before`: clients must be able to read it, and it must be of the same item.
+pub(super) fn valid_definition(kind: ItemKind, before: &RawValue, text: &str) -> Result<Box<RawValue>, Failure> {
+    let changed = raw(text)?;
+    let item = Item::parse(kind, &changed).map_err(|fault| invalid(&fault))?;
+    if Item::parse(kind, before).is_ok_and(|before| before.name != item.name) {
+        return Err(invalid(&format!("the definition must keep `{}` as it is", kind.name_member())));
+    }
+    for_clients(kind, &changed).map_err(|fault| invalid(&fault))
+}
+
+/// Validates the parameters of `sampling/createMessage` (MCP, CreateMessageRequest).
+fn valid_sampling(object: &RawObject) -> Result<(), Failure> {
+    #[derive(Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow)]
+        role: Cow<'a, str>,
+        #[serde(borrow, rename = "content")]
+        _content: &'a RawValue,
+    }
+    let messages = object.get("messages").ok_or_else(|| invalid("the question has no `messages`"))?;
+    let messages: Vec<Message<'_>> = serde_json::from_str(messages.get())
+        .map_err(|_| invalid("`messages` must be a list of objects with a `role` and a `content`"))?;
+    if messages.iter().any(|message| !matches!(&*message.role, "user" | "assistant")) {
+        return Err(invalid("the `role` of a message must be user or assistant"));
     }
     Ok(())
 }
 
-/// Validates the result of a request that uses an item of this kind.
-pub(super) fn valid_result(kind: ItemKind, text: &str) -> Result<Box<RawValue>, Failure> {
-    let object = RawObject::parse(text).map_err(|_| invalid("the result must stay a JSON object"))?;
-    match kind {
-        ItemKind::Tool => valid_tool_result(&object)?,
-        ItemKind::Prompt => valid_messages(&object)?,
-        ItemKind::Resource | ItemKind::Template => valid_contents(&object)?,
+/// Validates the parameters of `elicitation/create` (MCP, ElicitRequest).
+fn valid_elicitation(object: &RawObject) -> Result<(), Failure> {
+    object.get_str("message").ok_or_else(|| invalid("the question has no `message`, a string"))?;
+    if object.get("requestedSchema").is_some_and(|schema| !schema.get().starts_with('{')) {
+        return Err(invalid("`requestedSchema` must be an object"));
     }
-    raw(text)
+    Ok(())
+}
+
+/// Validates an answer to `sampling/createMessage` (MCP, CreateMessageResult).
+fn valid_sample(object: &RawObject) -> Result<(), Failure> {
+    if !matches!(object.get_str("role").as_deref(), Some("user" | "assistant")) {
+        return Err(invalid("the `role` of the answer must be user or assistant"));
+    }
+    if object.get("content").is_none() || object.get_str("model").is_none() {
+        return Err(invalid("the answer must have a `content`, and a `model`, a string"));
+    }
+    Ok(())
+}
+
+/// Validates an answer to `elicitation/create` (MCP, ElicitResult).
+fn valid_input(object: &RawObject) -> Result<(), Failure> {
+    if !matches!(object.get_str("action").as_deref(), Some("accept" | "decline" | "cancel")) {
+        return Err(invalid("the `action` of the answer must be accept, decline or cancel"));
+    }
+    if object.get("content").is_some_and(|content| !content.get().starts_with('{')) {
+        return Err(invalid("the `content` of the answer must be an object"));
+    }
+    Ok(())
 }
 
 /// Validates a result of `prompts/get` (MCP, GetPromptResult).

@@ -1,36 +1,44 @@
-//! Evaluates an entry's `when` for a call.
+//! Evaluates an entry's `when` for the content of a call, of a question of its server, or of a list.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
 use super::content::Content;
-use super::routed_call::Routed;
+use super::routed_call::{CallFacts, Routed};
 use crate::config::variables::{self, Variables};
-use crate::domain::item::ItemKind;
+use crate::domain::item::{Item, ItemKind};
+use crate::domain::method::Method;
+use crate::domain::plan::UpstreamPlan;
 use crate::domain::plugin::ContentType;
 use crate::engine::plan::link::LinkedEntry;
 
-/// The input of a `when` expression: a call, and its current content in the request phase.
+/// The input of a `when` expression: an item, the call that uses it, and the current content of the request phase.
 pub(crate) struct WhenInput<'a> {
-    call: &'a Routed<'a>,
+    pub(crate) facts: &'a CallFacts,
+    pub(crate) item: &'a Item,
+    pub(crate) upstream: &'a UpstreamPlan,
+    /// The method of the content.
+    pub(crate) method: Method,
     /// The name of the item on the endpoint for all upstreams, whichever endpoint the client uses, so that a condition
     /// holds for the same calls on each. A tool or prompt that has no name there gets the one with its upstream's prefix.
     /// Of a resource, its URI.
-    name: Cow<'a, str>,
-    content: &'a str,
+    pub(crate) name: Cow<'a, str>,
+    /// The content of the call's request phase; of a list, `{}`.
+    pub(crate) request: &'a str,
 }
 
 impl Routed<'_> {
     /// Returns the input of `when` expressions for this call with this content of the request phase.
-    pub(crate) fn when<'a>(&'a self, content: &'a str) -> WhenInput<'a> {
+    pub(crate) fn when<'a>(&'a self, request: &'a str) -> WhenInput<'a> {
         let prefixed = || format!("{}__{}", self.plan().key.name, self.route.own);
         let name = match self.route.public.as_deref() {
             Some(public) => Cow::Borrowed(public),
             None if self.request.kind.has_name() => Cow::Owned(prefixed()),
             None => Cow::Borrowed(&*self.route.own),
         };
-        WhenInput { call: self, name, content }
+        let (item, upstream, method) = (&self.route.item, self.plan(), self.request.kind.used_by());
+        WhenInput { facts: &self.facts, item, upstream, method, name, request }
     }
 }
 
@@ -40,7 +48,7 @@ impl WhenInput<'_> {
     pub(crate) fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool {
         let Some(when) = &entry.when else { return true };
         let uses = when.uses();
-        let seen = uses.content.then(|| content.shown(self.call.request.kind, entry.plan.view, entry.rules.role));
+        let seen = uses.content.then(|| content.shown(self.method, entry.plan.view, entry.rules.role));
         let variables = Variables {
             call: uses.call.then(|| self.call(uses.arguments)),
             tool: uses.tool.then(|| self.tool()),
@@ -56,50 +64,49 @@ impl WhenInput<'_> {
     }
 
     fn call(&self, with_arguments: bool) -> variables::CallVariable<'_> {
-        let (request, meta) = (self.call.request, self.call.meta);
         variables::CallVariable {
-            method: self.call.request.kind.used_by().as_str(),
+            method: self.method.as_str(),
             name: &self.name,
             arguments: if with_arguments { self.read_arguments() } else { Value::Null },
-            user_query: meta.user_query.as_deref().unwrap_or_default(),
-            max_tokens: meta.max_tokens.map_or(0, i64::from),
-            session: &request.caller.session,
+            user_query: self.facts.user_query.as_deref().unwrap_or_default(),
+            max_tokens: self.facts.max_tokens.map_or(0, i64::from),
+            session: &self.facts.caller.session,
         }
     }
 
-    /// Parses the arguments. Of a prompt, they are a part of the content; a resource has none.
+    /// Parses the arguments of the call. Of a prompt, they are a part of the content; a resource has none.
     fn read_arguments(&self) -> Value {
-        let content = read(self.content);
-        match self.call.request.kind {
+        let content = read(self.request);
+        match self.facts.kind {
             ItemKind::Tool => content,
             _ => content.get("arguments").cloned().unwrap_or_else(|| Value::Object(Map::new())),
         }
     }
 
     fn tool(&self) -> variables::ToolVariable<'_> {
-        let tool = &self.call.route.item;
+        let Item { name, hints, meta, .. } = self.item;
         variables::ToolVariable {
             name: &self.name,
-            upstream_name: &tool.name,
+            upstream_name: name,
             annotations: variables::AnnotationsVariable {
-                read_only_hint: tool.hints.read_only,
-                destructive_hint: tool.hints.destructive,
-                idempotent_hint: tool.hints.idempotent,
-                open_world_hint: tool.hints.open_world,
+                read_only_hint: hints.read_only,
+                destructive_hint: hints.destructive,
+                idempotent_hint: hints.idempotent,
+                open_world_hint: hints.open_world,
             },
-            meta: tool.meta.as_deref().map_or(Value::Null, |meta| read(meta.get())),
+            meta: meta.as_deref().map_or(Value::Null, |meta| read(meta.get())),
         }
     }
 
     fn upstream(&self) -> variables::UpstreamVariable<'_> {
-        let plan = self.call.plan();
+        let plan = self.upstream;
         variables::UpstreamVariable { name: &plan.key.name, namespace: &plan.key.namespace, labels: &plan.labels }
     }
 
     fn identity(&self) -> variables::IdentityVariable<'_> {
         variables::IdentityVariable {
             method: "anonymous",
-            subject: &self.call.request.caller.principal,
+            subject: &self.facts.caller.principal,
             groups: &[],
             claims: Value::Object(Map::new()),
             scopes: &[],

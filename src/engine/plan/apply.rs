@@ -159,6 +159,7 @@ impl Engine {
         let next = build(&previous);
         let changed = next.list_revisions != previous.list_revisions;
         self.snapshot.store(Arc::new(next));
+        self.published.notify_waiters();
         if changed {
             self.lists.send_replace(());
         }

@@ -8,8 +8,9 @@ use serde_json::value::RawValue;
 
 use crate::config::expr::Expression;
 use crate::domain::item::ItemKind;
+use crate::domain::method::Method;
 use crate::domain::plan::{ChainPlan, EntryPlan, UpstreamPlan};
-use crate::domain::plugin::{Failure, FailurePolicy, Mode};
+use crate::domain::plugin::{Failure, FailurePolicy, Mode, Role};
 use crate::domain::ports::LinkedPlugin;
 use crate::domain::verdict::EntryRules;
 
@@ -79,11 +80,12 @@ impl LinkedChain {
         in_reach && (scope.all || self.upstream_names.names(&upstream.key.name) || labelled())
     }
 
-    /// Whether the chain selects requests that use this item of this upstream. Its globs over the names of tools say
-    /// nothing of other items.
-    pub(crate) fn selects(&self, upstream: &UpstreamPlan, kind: ItemKind, name: &str) -> bool {
+    /// Whether the chain selects this method of this item of this upstream: requests that use the item, questions that
+    /// the server asks during these, or the item's definition. Its globs over the names of tools say nothing of other
+    /// items.
+    pub(crate) fn selects(&self, upstream: &UpstreamPlan, method: Method, kind: ItemKind, name: &str) -> bool {
         let admits = || kind != ItemKind::Tool || self.include.admits(name) && !self.exclude.names(name);
-        self.covers(upstream) && self.plan.methods.contains(&kind.used_by()) && admits()
+        self.covers(upstream) && self.plan.methods.contains(&method) && admits()
     }
 }
 
@@ -97,6 +99,11 @@ impl LinkedEntry {
     /// Whether the entry affects calls: it is enabled and not a shadow.
     pub(crate) fn enforces(&self) -> bool {
         self.enabled && self.plan.mode == Mode::Enforce
+    }
+
+    /// Whether the entry decides over what passes: it is a Guard, or must run.
+    pub(crate) fn checks(&self) -> bool {
+        self.enforces() && (self.rules.role == Role::Guard || self.rules.policy == FailurePolicy::Fail)
     }
 
     /// Whether the entry must run: a call on which it acts fails if the entry fails or cannot run.

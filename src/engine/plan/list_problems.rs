@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use super::changed_tools::unknown_overrides;
-use super::link::{Linked, LinkedUpstream};
+use super::link::{Linked, LinkedChain, LinkedUpstream};
+use super::list_filters::{Dropped, ListFilters};
 use super::templates::{MAX_EXPRESSIONS, MAX_LENGTH, MAX_OF_ONE_UPSTREAM, MAX_TEMPLATES, Templates};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::item::ItemKind;
 use crate::domain::plan::PrefixMode;
+use crate::domain::plugin::Role;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::Routes;
@@ -22,11 +24,14 @@ pub(super) fn list_problems(
     linked: &Linked,
     lists: &[Option<Arc<Catalogue>>],
     seen: &SeenNames,
+    filters: &ListFilters,
     routes: &Routes,
     templates: &Templates,
     state: &EngineState,
 ) -> Vec<Problem> {
     let mut problems = unnamed(linked, routes);
+    problems.extend(dropped(linked, filters));
+    problems.extend(passed_by(linked, lists));
     problems.extend(no_room_for_names(linked, lists, seen));
     problems.extend(unknown_overrides(linked, lists, seen));
     problems.extend(left_out(linked, lists, state));
@@ -86,6 +91,43 @@ fn left_out(linked: &Linked, lists: &[Option<Arc<Catalogue>>], state: &EngineSta
         problems
     };
     linked.upstreams.iter().zip(lists).flat_map(of_one).collect()
+}
+
+/// Warns about items that chains over lists keep from clients.
+fn dropped(linked: &Linked, filters: &ListFilters) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (upstream, Dropped { count, said }) in &filters.dropped {
+        let object = ObjectId::new(Kind::MCPUpstream, linked.upstreams[*upstream].target.plan.key.clone());
+        let problem = |message: &str| Problem::warning(Reason::DefinitionDropped, object.clone(), "", message);
+        problems.extend(said.iter().map(|said| problem(said)));
+        if *count > said.len() {
+            problems.push(problem(&format!("{} more items are not offered", count - said.len())));
+        }
+    }
+    problems
+}
+
+/// Warns about chains without `methods` that have a Guard: it sees no prompts and resources, which upstreams of the chain
+/// list.
+fn passed_by(linked: &Linked, lists: &[Option<Arc<Catalogue>>]) -> Vec<Problem> {
+    let lists_others = |list: &Option<Arc<Catalogue>>| {
+        list.iter().flat_map(|list| list.items()).any(|item| item.kind != ItemKind::Tool)
+    };
+    let listing: Vec<_> = linked.upstreams.iter().zip(lists).filter(|(_, list)| lists_others(list)).collect();
+    let guards =
+        |chain: &LinkedChain| chain.entries.iter().any(|entry| entry.enforces() && entry.rules.role == Role::Guard);
+    let chains = linked.chains.iter().filter(|chain| chain.plan.default_methods && guards(chain));
+    let warnings = chains.filter_map(|chain| {
+        let (upstream, _) = listing.iter().find(|(upstream, _)| chain.covers(&upstream.target.plan))?;
+        let message = format!(
+            "it has a Guard and sees tools/call alone, and upstream {} lists prompts or resources: name the methods that \
+             it is for, such as [tools/call, prompts/get, resources/read]",
+            upstream.target.plan.key.name
+        );
+        let object = ObjectId::new(Kind::PluginChain, chain.plan.key.clone());
+        Some(Problem::warning(Reason::MethodsNotNamed, object, "spec.methods", message))
+    });
+    warnings.collect()
 }
 
 /// Warns about upstreams with templates that are not matched.

@@ -3,9 +3,12 @@
 pub(crate) mod apply;
 mod changed_tools;
 pub(crate) mod entries;
+pub(crate) mod filtered;
 pub(crate) mod form;
 pub(crate) mod forms;
 pub(crate) mod link;
+pub(crate) mod linked_item;
+pub(crate) mod list_filters;
 mod list_problems;
 pub(crate) mod schema;
 pub(crate) mod snapshot;

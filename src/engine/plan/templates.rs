@@ -167,7 +167,13 @@ mod tests {
         let none = Default::default();
         let offers: Vec<_> = upstreams
             .iter()
-            .map(|items| Offer { upstream: "a", items: items.iter().collect(), overrides: &[], ever_seen: &none })
+            .map(|items| Offer {
+                upstream: "a",
+                items: items.iter().collect(),
+                overrides: &[],
+                filtered: std::collections::HashMap::new(),
+                ever_seen: &none,
+            })
             .collect();
         Templates::of(Routes::build(PrefixMode::Always, &offers).all(), previous)
     }

@@ -80,8 +80,26 @@ async fn a_server_that_asks_back_is_passed_on_unless_a_guard_would_not_see_it() 
             let mut inputs = bare();
             scripts(&mut inputs, "g", phase, &[(Role::Guard, "same")]);
             let text = through(&inputs, Era::Modern, answer).await;
-            assert!(text.contains("GuardedInput") && !text.contains("requestState"), "{text}");
+            let value: Value = serde_json::from_str(&text).unwrap();
+            let members: Vec<_> = value["result"].as_object().unwrap().keys().collect();
+            assert_eq!(members, ["requestState", "resultType"], "{text}");
+            assert!(
+                value["result"]["requestState"].as_str().unwrap().len() > 20,
+                "the server's state is sealed: {text}"
+            );
         }
+    }
+    let elicits = r#"{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"secret"}}}}"#;
+    // A Transform that must run on the response is passed by too.
+    for (phase, role) in
+        [(Phase::Request, Role::Guard), (Phase::Response, Role::Guard), (Phase::Response, Role::Transform)]
+    {
+        let mut inputs = bare();
+        let chain = scripts(&mut inputs, "g", phase, &[(role, "same")]);
+        chain.entries[0].failure_policy = Some(FailurePolicy::Fail);
+        let text = through(&inputs, Era::Modern, elicits).await;
+        assert!(text.contains("GuardedInput") && !text.contains("secret"), "{phase:?} {role:?}: {text}");
+        assert!(text.contains("name elicitation/create in spec.methods"), "{text}");
     }
     let asks = r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}"#;
     // A server of the legacy era has executed the call, which is not sent again.

@@ -3,6 +3,7 @@
 mod bytes;
 mod callbacks;
 mod doubled;
+mod filters;
 mod forms;
 mod items;
 mod limits;
@@ -43,7 +44,7 @@ use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::Runtime;
-use crate::domain::plugin::{Failure, Input, Output, Phase, Ran, Role};
+use crate::domain::plugin::{Failure, FailurePolicy, Input, Output, Phase, Ran, Role};
 use crate::domain::ports::{
     Clock, Host, LinkedPlugin, Loading, PluginLoad, PluginProgress, Records, RunPlugin, Secrets, ToClient, WorkerInfo,
 };

@@ -1,5 +1,6 @@
 //! The state of upstreams: probes of their health, and their lists.
 
+mod filtering;
 pub(crate) mod other_lists;
 pub(crate) mod pinning;
 pub(crate) mod probes;

@@ -14,6 +14,8 @@ use crate::domain::upstream::Target;
 pub(crate) struct Probes {
     running: Mutex<HashMap<ObjectKey, Probe>>,
     pub(crate) events: Mutex<Option<JoinHandle<()>>>,
+    /// The task that runs chains on the definitions of lists.
+    pub(crate) filters: Mutex<Option<JoinHandle<()>>>,
 }
 
 pub(crate) struct Probe {
@@ -53,7 +55,9 @@ impl Probes {
 
     pub(crate) fn stop(&self) {
         self.lock().clear();
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).take();
-        events.iter().for_each(JoinHandle::abort);
+        for task in [&self.events, &self.filters] {
+            let task = task.lock().unwrap_or_else(PoisonError::into_inner).take();
+            task.iter().for_each(JoinHandle::abort);
+        }
     }
 }

@@ -31,9 +31,10 @@ impl Engine {
         self.probes.lock().retain(|key, probe| wanted.get(key).is_some_and(|target| *target == probe.target));
     }
 
-    /// Starts to probe the upstreams of this plan. Call [`Self::end_old_probes`] first.
+    /// Starts to probe the upstreams of this plan, and to run chains on what they list. Call [`Self::end_old_probes`] first.
     pub(crate) fn probe_targets(self: &Arc<Self>, linked: &Linked) {
         self.listen();
+        self.filter_lists();
         let mut running = self.probes.lock();
         for (key, target) in probed(linked) {
             running.entry(key).or_insert_with(|| {

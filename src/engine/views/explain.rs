@@ -1,4 +1,4 @@
-//! Explains which chains and entries would run for a tool, and why the others would not.
+//! Explains which chains and entries would run for a tool or another item, and why the others would not.
 
 use std::sync::Arc;
 
@@ -13,21 +13,23 @@ use crate::domain::problem::Problem;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry, link};
 use crate::engine::{Endpoint, Engine};
 
-/// The chains of the gateway, and what each would do on calls of one tool.
+/// The chains of the gateway, and what each would do on content of one method of one item.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// The tool's public name; if it has none, its name on the endpoint of its upstream.
+    /// The item's public name; if it has none, its name on the endpoint of its upstream.
     pub tool: String,
     /// The name of the upstream.
     pub upstream: String,
-    /// The server's own name for the tool.
+    /// The server's own name for the item.
     pub upstream_tool: String,
+    /// The method of the content: that of a call, or of what the server asks during one.
+    pub method: Method,
     /// All chains of the gateway, in the order in which they run.
     pub chains: Vec<ChainExplanation>,
 }
 
-/// What one chain would do on calls of the tool.
+/// What one chain would do on that content.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainExplanation {
@@ -35,16 +37,16 @@ pub struct ChainExplanation {
     pub chain: String,
     /// The phase in which the chain runs.
     pub phase: Phase,
-    /// Whether the chain selects the tool.
+    /// Whether the chain selects the content.
     pub selected: bool,
-    /// Why the chain does not select the tool, or why it refuses calls; absent otherwise.
+    /// Why the chain does not select the content, or why it refuses it; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The entries in the order in which they run.
     pub entries: Vec<EntryExplanation>,
 }
 
-/// What one entry would do on calls of the tool.
+/// What one entry would do on that content.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryExplanation {
@@ -66,27 +68,53 @@ pub struct EntryExplanation {
 /// Returns why an entry cannot run, or `None` if it can.
 type Unable<'a> = &'a dyn Fn(&LinkedEntry) -> Option<Failure>;
 
-fn explain_tool(linked: &Linked, upstream: usize, tool: &str, public: &str, unable: Unable<'_>) -> Explanation {
+/// An item, and the method of the content that is explained.
+struct Asked<'a> {
+    method: Method,
+    kind: ItemKind,
+    /// The server's own name.
+    name: &'a str,
+}
+
+impl<'a> Asked<'a> {
+    /// Content of this method; of questions, during the calls of a tool.
+    fn new(method: Method, name: &'a str) -> Self {
+        Self { method, kind: kind_of(method), name }
+    }
+}
+
+/// Returns the kind of the items that a method is about.
+fn kind_of(method: Method) -> ItemKind {
+    ItemKind::used_with(method).or(ItemKind::listed_with(method)).unwrap_or(ItemKind::Tool)
+}
+
+fn explain_item(linked: &Linked, upstream: usize, asked: &Asked<'_>, public: &str, unable: Unable<'_>) -> Explanation {
     let plan = &linked.upstreams[upstream].target.plan;
     Explanation {
         tool: public.to_owned(),
         upstream: plan.key.name.clone(),
-        upstream_tool: tool.to_owned(),
-        chains: linked.chains.iter().map(|chain| explain_chain(chain, plan, tool, unable)).collect(),
+        upstream_tool: asked.name.to_owned(),
+        method: asked.method,
+        chains: linked.chains.iter().map(|chain| explain_chain(chain, plan, asked, unable)).collect(),
     }
 }
 
-fn explain_chain(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str, unable: Unable<'_>) -> ChainExplanation {
-    let selected = chain.selects(upstream, ItemKind::Tool, tool);
+fn explain_chain(
+    chain: &LinkedChain,
+    upstream: &UpstreamPlan,
+    asked: &Asked<'_>,
+    unable: Unable<'_>,
+) -> ChainExplanation {
+    let selected = chain.selects(upstream, asked.method, asked.kind, asked.name);
     let why = match &chain.plan.refusing {
         Some(refusal) if selected => Some(format!("refuses each call: {}", refusal.message)),
         _ if selected => None,
-        _ => Some(why_not(chain, upstream, tool)),
+        _ => Some(why_not(chain, upstream, asked)),
     };
     let entries = chain.entries.iter().filter(|_| selected);
     let entries = entries.map(|entry| EntryExplanation {
         plugin: entry.name.clone(),
-        outcome: outcome(entry, &upstream.key.name, tool, unable),
+        outcome: outcome(entry, &upstream.key.name, asked, unable),
         role: entry.rules.role,
         failure_policy: entry.rules.policy,
         mode: entry.plan.mode,
@@ -95,10 +123,10 @@ fn explain_chain(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str, unabl
     ChainExplanation { chain: chain.name.clone(), phase: chain.plan.phase, selected, why, entries: entries.collect() }
 }
 
-fn outcome(entry: &LinkedEntry, upstream: &str, tool: &str, unable: Unable<'_>) -> String {
+fn outcome(entry: &LinkedEntry, upstream: &str, asked: &Asked<'_>, unable: Unable<'_>) -> String {
     let outcome = match (unable(entry), &entry.plan.when) {
         _ if !entry.enabled => return "skipped(disabled)".to_owned(),
-        _ if !entry.admits(upstream, ItemKind::Tool, tool) => return "skipped(filter)".to_owned(),
+        _ if !entry.admits(upstream, asked.kind, asked.name) => return "skipped(filter)".to_owned(),
         (Some(failure), _) => format!("fails({}): {}", failure.reason, failure.message),
         (None, Some(when)) => format!("runs when {when}"),
         (None, None) => "runs".to_owned(),
@@ -109,48 +137,51 @@ fn outcome(entry: &LinkedEntry, upstream: &str, tool: &str, unable: Unable<'_>) 
     }
 }
 
-fn why_not(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> String {
+fn why_not(chain: &LinkedChain, upstream: &UpstreamPlan, asked: &Asked<'_>) -> String {
     let plan = &chain.plan;
     let scope = &plan.upstreams;
     if let Some(namespace) = scope.namespace.as_ref().filter(|n| **n != upstream.key.namespace) {
         return format!("reaches upstreams of namespace {namespace} only");
     }
-    if !plan.methods.contains(&Method::CallTool) {
+    if !plan.methods.contains(&asked.method) {
         let covered: Vec<_> = plan.methods.iter().map(|method| method.as_str()).collect();
         return format!("covers {} only (spec.methods)", covered.join(", "));
     }
     if !chain.covers(upstream) {
         return format!("does not cover upstream {} (spec.upstreams)", upstream.key.name);
     }
-    format!("leaves tool {tool} out (spec.tools)")
+    format!("leaves tool {} out (spec.tools)", asked.name)
 }
 
 impl Engine {
-    /// Explains a tool. `name` is its public name, or `upstream/tool` with the name on the upstream's own endpoint.
+    /// Explains content of this method of a tool, or of the other item that the method is about. `name` is the public
+    /// name, or `upstream/name` with the name on the upstream's own endpoint.
     ///
     /// # Errors
-    /// If there is no such tool. The message contains `name`.
-    pub async fn explain(&self, name: &str) -> Result<Explanation, String> {
-        self.wait_for_lists(&self.snapshot(), &Endpoint::All, ItemKind::Tool).await;
+    /// If there is no such item. The message contains `name`.
+    pub async fn explain(&self, name: &str, method: Method) -> Result<Explanation, String> {
+        let kind = kind_of(method);
+        self.wait_for_lists(&self.snapshot(), &Endpoint::All, kind).await;
         let snapshot = self.snapshot();
         let own = || {
-            let (upstream, tool) = name.split_once('/')?;
-            snapshot.routes.own(snapshot.upstream(upstream)?, ItemKind::Tool, tool)
+            let (upstream, own) = name.split_once('/')?;
+            snapshot.routes.own(snapshot.upstream(upstream)?, kind, own)
         };
-        let route = snapshot.routes.public(ItemKind::Tool, name).or_else(own);
-        let route = route.ok_or_else(|| format!("there is no tool {name:?}; `hawsepipe tools` lists them"))?;
+        let route = snapshot.routes.public(kind, name).or_else(own);
+        let hint = if kind == ItemKind::Tool { "; `hawsepipe tools` lists them" } else { "" };
+        let route = route.ok_or_else(|| format!("there is no {kind} {name:?}{hint}"))?;
         let public = route.public.as_deref().unwrap_or(&route.own);
         let unable = |entry: &LinkedEntry| self.unable(entry);
-        Ok(explain_tool(&snapshot.linked, route.upstream, &route.item.name, public, &unable))
+        Ok(explain_item(&snapshot.linked, route.upstream, &Asked::new(method, &route.item.name), public, &unable))
     }
 }
 
-/// Explains a tool of a plan that is not in force. `name` is `upstream/tool` or `upstream__tool`, with the server's own
-/// name of the tool. Does not check that the server has such a tool.
+/// Explains a tool, or the other item that `method` is about, of a plan that is not in force. `name` is `upstream/tool` or
+/// `upstream__tool`, with the server's own name. Does not check that the server has such an item.
 ///
 /// # Errors
 /// If there is no such upstream. The message contains its name.
-pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str) -> Result<Explanation, String> {
+pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str, method: Method) -> Result<Explanation, String> {
     let (linked, _) = link(plan, &[], secrets);
     let parts = name.split_once('/').or_else(|| name.split_once("__"));
     let (upstream, tool) = parts.ok_or_else(|| format!("{name:?} names no upstream: write UPSTREAM/TOOL"))?;
@@ -160,7 +191,8 @@ pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str) -> Result<Ex
         format!("there is no upstream {upstream:?}; there are: {}", names.join(", "))
     })?;
     let unable = |entry: &LinkedEntry| entry.plugin.as_ref().err().cloned();
-    Ok(explain_tool(&linked, index, tool, &format!("{upstream}__{tool}"), &unable))
+    let public = if kind_of(method).has_name() { format!("{upstream}__{tool}") } else { tool.to_owned() };
+    Ok(explain_item(&linked, index, &Asked::new(method, tool), &public, &unable))
 }
 
 /// Links a plan. Returns its enabled plugins, ready to be loaded, and the problems that linking found, such as missing

@@ -38,15 +38,23 @@ fn fixture_program() -> std::path::PathBuf {
     target.join("debug/hawsepipe-conformance")
 }
 
-/// Two plugins that change nothing, on both phases of every call.
+/// Two plugins that change nothing, on both phases of every method.
 fn pass_through() -> String {
     let mut manifests = String::new();
     for role in ["Guard", "Transform"] {
-        manifests += &plugin(&format!("passes-{}", role.to_lowercase()), ECHO_MODULE, &format!("role: {role}"));
+        manifests += &plugin(
+            &format!("passes-{}", role.to_lowercase()),
+            ECHO_MODULE,
+            &format!("protocol: Module, role: {role}"),
+        );
     }
     let entries = "entries: [{name: passes-guard}, {name: passes-transform}]";
     for phase in ["Request", "Response"] {
-        let spec = format!("phase: {phase}, upstreams: {{names: [{UPSTREAM}]}}, {entries}");
+        let lists = ", tools/list, prompts/list, resources/list, resources/templates/list";
+        let lists = if phase == "Response" { lists } else { "" };
+        let methods =
+            "tools/call, prompts/get, resources/read, sampling/createMessage, elicitation/create".to_owned() + lists;
+        let spec = format!("phase: {phase}, upstreams: {{names: [{UPSTREAM}]}}, methods: [{methods}], {entries}");
         manifests += &object("PluginChain", &format!("passes-{}", phase.to_lowercase()), &spec);
     }
     manifests

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway, SOON};
 use super::http::{Answer, Http, Session, call_headers};
-use super::parts::{ECHO_MODULE, SDKS, asking_http, chain, external, interview_http, plugin, tools_of};
+use super::parts::{ECHO_MODULE, SDKS, asking_http, chain, external, interview_http, object, plugin, tools_of};
 use crate::upstream::Running;
 
 const ANSWERS: &str = r#"{
@@ -81,11 +81,15 @@ async fn what_a_guard_must_see_is_not_asked_past_it() {
         for arguments in ["{}", r#"{"apart":true}"#] {
             let (text, is_error) = asking.sdk("sample", arguments, ANSWERS);
             assert!(is_error && text.contains("-32601") && text.contains("Guard"), "{phase} {arguments}: {text}");
+            assert!(text.contains("name sampling/createMessage in spec.methods"), "{phase} {arguments}: {text}");
         }
+        // A server asks for roots without content of its own.
+        let (text, is_error) = asking.sdk("roots", "{}", ANSWERS);
+        assert!(!is_error && text.contains("file:///work"), "{phase}: {text}");
     }
 }
 
-/// Reads events until one is the question of the server, and gives its id.
+/// Reads events until one is the question of the server, and gives it.
 async fn question(stream: &mut Response<Incoming>) -> Value {
     let read = async {
         let mut heard = String::new();
@@ -94,10 +98,12 @@ async fn question(stream: &mut Response<Incoming>) -> Value {
             heard.push_str(&String::from_utf8_lossy(frame.data_ref().unwrap()));
             let mut messages = heard.lines().filter_map(|line| line.strip_prefix("data: "));
             let asked = messages.find_map(|data| {
-                serde_json::from_str::<Value>(data).ok().filter(|message| message["method"] == "elicitation/create")
+                serde_json::from_str::<Value>(data)
+                    .ok()
+                    .filter(|message| !message["params"].is_null() && !message["id"].is_null())
             });
             if let Some(asked) = asked {
-                return asked["id"].clone();
+                return asked;
             }
         }
     };
@@ -121,7 +127,7 @@ async fn a_question_is_answered_by_its_own_session_alone() {
             "params": {"name": "asking__elicit", "arguments": {}}});
         let headers = session.headers();
         let mut stream = http.open(Method::POST, &url, &headers, Bytes::from(call.to_string())).await;
-        let id = question(&mut stream).await;
+        let id = question(&mut stream).await["id"].clone();
         calls.push((session.clone(), stream, id));
     }
     let [(first, first_stream, first_id), (second, second_stream, second_id)] = &mut calls[..] else { panic!() };
@@ -189,7 +195,7 @@ async fn call_with(http: &Http, url: &str, tool: &str, arguments: &Value, more: 
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "sampling": {}},
     });
     let mut params = json!({"name": tool, "arguments": arguments, "_meta": meta});
     params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -234,4 +240,160 @@ async fn a_parked_call_is_continued_once_and_by_the_same_call() {
     assert_eq!(done["result"]["resultType"], "complete", "{done}");
     let twice = send("asking__elicit", &json!({}), &round).await.json();
     assert_eq!(twice["error"]["code"], -32602, "{twice}");
+}
+
+/// A Guard that takes out what it knows, and denies what is forbidden.
+const MASK: &str = "export default ({ rawContent }) => rawContent.includes('forbidden')
+  ? { text: 'Not this.', continue: false, error: 'no' }
+  : { text: ['secret', 'Who are you', 'Ada', 'forty-two'].reduce((text, word) => text.replaceAll(word, '***'), rawContent), continue: true };";
+
+/// Guards on calls, which change nothing, on questions, which run this code, and on their answers.
+fn guarded(upstream: &str, code: &str) -> String {
+    let mut manifests = plugin("mask", MASK, "role: Guard") + &plugin("questions", code, "role: Guard");
+    manifests += &plugin("passes", ECHO_MODULE, "protocol: Module, role: Guard");
+    for (phase, plugin) in [("Request", "questions"), ("Response", "mask")] {
+        manifests += &chain(&format!("calls-{}", phase.to_lowercase()), phase, &[upstream], &["passes"]);
+        let methods = "methods: [sampling/createMessage, elicitation/create]";
+        let spec =
+            format!("phase: {phase}, upstreams: {{names: [{upstream}]}}, {methods}, entries: [{{name: {plugin}}}]");
+        manifests += &object("PluginChain", &format!("asks-{}", phase.to_lowercase()), &spec);
+    }
+    manifests
+}
+
+/// The entries of the last calls that ran on questions and answers, as `method phase outcome`.
+async fn ran_on_questions(gateway: &Gateway) -> Vec<String> {
+    let calls = Http::new().get(&format!("http://{}/api/v1/calls?limit=10", gateway.admin())).await.json();
+    let entries =
+        calls["items"].as_array().unwrap().iter().flat_map(|call| call["entries"].as_array().unwrap().clone());
+    let asked = entries.filter(|entry| entry["method"] != "tools/call");
+    let told = asked
+        .map(|entry| [&entry["method"], &entry["phase"], &entry["outcome"]].map(|v| v.as_str().unwrap().to_owned()));
+    told.map(|told| told.join(" ")).collect()
+}
+
+#[tokio::test]
+async fn a_guard_that_sees_questions_lets_them_pass_from_a_server_with_sessions() {
+    let asking = Asking::start(&guarded("asking", MASK)).await;
+    let url = asking.gateway.url();
+    for sdk in [SDKS[2], SDKS[3]] {
+        for tool in ["sample", "elicit"] {
+            let lines = sdk.run(&url, &["call", &format!("asking__{tool}"), "{}", "--answers", ANSWERS], "");
+            let text = lines[0]["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{lines:?}"));
+            let is_masked = text.contains("***") && !text.contains("forty-two") && !text.contains("Ada");
+            assert!(is_masked, "{sdk:?} {tool}: {text}");
+        }
+    }
+    let ran = ran_on_questions(&asking.gateway).await;
+    for expected in ["sampling/createMessage Request ran", "elicitation/create Response ran"] {
+        assert_eq!(ran.iter().filter(|entry| *entry == expected).count(), 2, "{ran:?}");
+    }
+    let metrics = Http::new().get(&format!("http://{}/metrics", asking.gateway.admin())).await.body;
+    let counted = r#"chain="default/asks-request",method="sampling/createMessage""#;
+    assert!(metrics.contains(counted), "{metrics}");
+}
+
+#[tokio::test]
+async fn clients_of_both_eras_see_questions_as_guards_left_them() {
+    let asking = Asking::start(&guarded("asking", MASK)).await;
+    let (http, url) = (Http::new(), asking.gateway.url());
+    let session = http.initialize_with(&url, &json!({"sampling": {}})).await;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "asking__sample", "arguments": {}}});
+    let mut stream = http.open(Method::POST, &url, &session.headers(), Bytes::from(call.to_string())).await;
+    let asked = question(&mut stream).await;
+    let seen = |params: &Value| params["messages"][0]["content"]["text"].clone();
+    assert_eq!(seen(&asked["params"]), "a *** question", "{asked}");
+    let asked = call_with(&http, &url, "asking__sample", &json!({}), &json!({})).await.json();
+    assert_eq!(seen(&asked["result"]["inputRequests"]["input-1"]["params"]), "a *** question", "{asked}");
+}
+
+#[tokio::test]
+async fn a_guard_that_sees_questions_lets_them_pass_from_a_server_that_asks_in_results() {
+    for result in interviewed(&guarded("up", MASK)).await {
+        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"));
+        let said: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
+        assert_eq!(said["who"], json!({"name": "***"}), "{said}");
+        assert_eq!(said["folders"]["roots"][0]["uri"], "file:///work", "{said}");
+        assert_eq!(said["sentence"]["content"]["text"], "***", "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_is_denied_or_whose_guard_fails_is_not_asked() {
+    const DENIES: &str = "export default () => ({ text: 'Not this.', continue: false, error: 'no' });";
+    const FAILS: &str = "export default () => { throw new Error('no'); };";
+    for (code, key, told) in [(DENIES, "denied", "denied it"), (FAILS, "failed", "guards it failed")] {
+        for result in interviewed(&guarded("up", code)).await {
+            let detail = &result["_meta"][format!("hawsepipe.dev/{key}")];
+            let end = (&result["isError"], &detail["chain"]);
+            assert_eq!(end, (&json!(true), &json!("default/asks-request")), "{result}");
+        }
+        let asking = Asking::start(&guarded("asking", code)).await;
+        let (text, is_error) = asking.sdk("elicit", "{}", ANSWERS);
+        assert!(is_error && text.contains("-32000") && text.contains(told), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn answers_are_taken_for_what_was_asked_and_of_the_same_call_alone() {
+    let (_server, up) = interview_http();
+    let gateway = Gateway::start(&Folder::with(&(external("up", &up) + &guarded("up", MASK))));
+    tools_of(&gateway, &["up"]).await;
+    let (http, url) = (Http::new(), gateway.url());
+    let send =
+        async |arguments: &Value, more: &Value| call_with(&http, &url, "up__interview", arguments, more).await.json();
+    let asked = send(&json!({}), &json!({})).await;
+    assert_eq!(asked["result"]["inputRequests"]["who"]["params"]["message"], "***?", "{asked}");
+    let state = &asked["result"]["requestState"];
+    assert!(!state.as_str().unwrap().contains("first"), "the server's state is sealed: {asked}");
+    let answer = json!({"action": "accept", "content": {"name": "Ada"}});
+    let forged = format!("{}A", state.as_str().unwrap());
+    for (arguments, round) in [
+        (json!({"asks": true}), json!({"requestState": state, "inputResponses": {"who": answer}})),
+        (json!({}), json!({"requestState": forged, "inputResponses": {"who": answer}})),
+        (json!({}), json!({"requestState": "first", "inputResponses": {"who": answer}})),
+        (json!({}), json!({"inputResponses": {"who": answer}})),
+        (json!({}), json!({"requestState": state, "inputResponses": {"other": answer}})),
+    ] {
+        let refused = send(&arguments, &round).await;
+        assert_eq!(refused["error"]["data"]["reason"], "ForeignInput", "{round}: {refused}");
+    }
+    let next = send(&json!({}), &json!({"requestState": state, "inputResponses": {"who": answer}})).await;
+    let asks: Vec<_> = next["result"]["inputRequests"].as_object().unwrap().keys().collect();
+    assert_eq!(asks, ["folders", "sentence"], "{next}");
+}
+
+#[tokio::test]
+async fn a_redactor_covers_every_form_that_a_call_brings() {
+    const REDACT: &str =
+        "export default ({ rawContent }) => ({ text: rawContent.replaceAll('s3cret', '***'), continue: true });";
+    let redact = plugin("redact", REDACT, "role: Guard") + &chain("answers", "Response", &["asking"], &["redact"]);
+    let methods = "methods: [elicitation/create], entries: [{name: redact}]";
+    let questions = object("PluginChain", "questions", &format!("phase: Request, {methods}"));
+    for (manifests, answered) in [(redact.clone(), false), (redact + &questions, true)] {
+        let asking = Asking::start(&manifests).await;
+        let (http, url) = (Http::new(), asking.gateway.url());
+        let session = http.initialize_with(&url, &json!({"elicitation": {}})).await;
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "asking__forms", "arguments": {}, "_meta": {"progressToken": 1}}});
+        let mut stream = http.open(Method::POST, &url, &session.headers(), Bytes::from(call.to_string())).await;
+        let mut heard = String::new();
+        if answered {
+            let asked = question(&mut stream).await;
+            heard.push_str(&asked.to_string());
+            let seen = (&asked["params"]["message"], &asked["params"]["_meta"]);
+            assert_eq!(seen, (&json!("***?"), &json!(null)), "{asked}");
+            assert_eq!(answer(&session, &asked["id"], "Ann").await, 202);
+        }
+        let rest = tokio::time::timeout(SOON, stream.body_mut().collect()).await.unwrap().unwrap().to_bytes();
+        heard.push_str(&String::from_utf8_lossy(&rest));
+        let said = if answered { "*** accept" } else { "name elicitation/create in spec.methods" };
+        assert!(heard.contains(said) && heard.contains("test:///***"), "{heard}");
+        assert!(!heard.contains("s3cret"), "{heard}");
+        assert_eq!(heard.matches("***").count() - usize::from(answered), 12, "{heard}");
+        // A client of the modern era.
+        let modern = call_with(&http, &url, "asking__forms", &json!({}), &json!({})).await.body;
+        assert!(!modern.contains("s3cret") && modern.contains("***"), "{modern}");
+    }
 }

@@ -15,6 +15,7 @@ mod egress;
 mod either;
 mod ending;
 mod extensions;
+mod filtered;
 pub mod harness;
 mod held;
 mod hostile;

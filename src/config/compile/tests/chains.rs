@@ -40,8 +40,7 @@ fn an_unreadable_chain_refuses_everything() {
     let plan = check(&inputs, None, &[]);
     let chain = the_chain(&plan, "checks");
     assert!(chain.refusing.is_some() && chain.upstreams.all && chain.include.is_empty());
-    let methods = [Method::CallTool, Method::GetPrompt, Method::ReadResource];
-    assert_eq!((chain.phase, &chain.methods[..]), (Phase::Request, &methods[..]));
+    assert_eq!((chain.phase, &chain.methods[..]), (Phase::Request, &Method::CHAINED[..]));
     // If its selection can be read, only the selected calls are refused.
     inputs.invalid[0].chain = Some(ChainInput { upstreams: names(&["up"]), ..chain_input() });
     let plan = check(&inputs, None, &[]);

@@ -193,6 +193,7 @@ pub(crate) fn chain(name: &str, plugins: &[&str]) -> ChainInput {
         include: Vec::new(),
         exclude: Vec::new(),
         methods: vec![Method::CallTool],
+        default_methods: true,
         notifications_pass: false,
         entries: plugins.iter().map(|plugin| entry(plugin)).collect(),
     }

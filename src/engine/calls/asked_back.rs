@@ -1,0 +1,111 @@
+//! Questions of a server of the modern era to a client of that era, which come in the result of a call, and the answers to
+//! them, which come with the call's repetition (MCP 2026-07-28, multi-round-trip requests). Both pass the chains that name
+//! their method.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::asked_client::AskedClient;
+use super::chain::ChainEnd;
+use super::input_state::InputState;
+use super::outcome::CallEnd;
+use super::rounds::InputQuestions;
+use super::tool_result::ResultFacts;
+use crate::domain::json::doubled_key;
+use crate::domain::method::Method;
+use crate::domain::question::Question;
+use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::skim::Skim;
+use crate::domain::upstream::{Answer, InputRound, UpstreamError};
+
+impl AskedClient<'_> {
+    /// Returns the end of a call whose result asks the client for input.
+    pub(super) async fn asks_back(&self, answer: Answer, facts: ResultFacts) -> CallEnd {
+        let Answer::Result(result) = &answer else { return CallEnd::asks_back(answer, facts) };
+        if !self.call.item.watches_questions() {
+            return CallEnd::asks_back(answer, facts);
+        }
+        if let Some(steps) = doubled_key(result.get()) {
+            return self.engine.withheld(self.call, &steps);
+        }
+        match self.checked_result(result).await {
+            Ok(result) => CallEnd::asks_back(Answer::Result(result), facts),
+            Err(end) => end,
+        }
+    }
+
+    /// Runs the request chains on each question of a result. Returns the result for the client.
+    async fn checked_result(&self, result: &RawValue) -> Result<Box<RawValue>, CallEnd> {
+        let asked = InputQuestions::read(result)
+            .map_err(|why| self.engine.upstream_failed(self.call, &UpstreamError::Protocol(why.to_owned())))?;
+        let (mut requests, mut methods) = (RawObject::default(), BTreeMap::new());
+        for (key, question) in asked.questions {
+            let method = question.method;
+            methods.insert(key.clone(), method);
+            requests.set(&key, request(self.checked(question).await.map_err(|end| self.ended(end))?));
+        }
+        let state = InputState::new(methods, asked.state).seal(self.engine, self.call);
+        let state = state.ok_or_else(|| CallEnd::internal("there are no random numbers"))?;
+        // If the call is checked, nothing passes that no plugin has seen.
+        let rest = if self.call.item.checks_questions() { None } else { RawObject::parse(result.get()).ok() };
+        let mut result = rest.unwrap_or_default();
+        result.set("resultType", to_raw(&"input_required"));
+        if !requests.is_empty() {
+            result.set("inputRequests", requests.to_raw());
+        }
+        result.set("requestState", to_raw(&state));
+        Ok(result.to_raw())
+    }
+
+    async fn checked(&self, question: Question) -> Result<Question, ChainEnd> {
+        let Some(chains) = self.call.item.questions(question.method) else { return Ok(question) };
+        let mut asking = self.begin(question.method, chains, chains.request.iter())?;
+        self.check(&mut asking, question).await
+    }
+
+    /// Returns what is sent to the server of the round that the client answers: its answers after the response chains, and
+    /// the server's own state.
+    pub(super) async fn answers(&self, round: InputRound) -> Result<InputRound, CallEnd> {
+        let is_watched = self.call.item.watches_questions();
+        let state = round.state.as_deref().and_then(|state| Skim::from(state).text());
+        let own = state.as_deref().filter(|state| InputState::is_own(state));
+        let opened = own.and_then(|state| InputState::open(self.engine, self.call, state));
+        let Some(InputState { questions, state, .. }) = opened else {
+            return match is_watched && !round.is_empty() {
+                true => Err(CallEnd::foreign_input(
+                    "`requestState` is not one that was given for such a call, or it is too old",
+                )),
+                false => Ok(round),
+            };
+        };
+        let Some(responses) = round.responses else { return Ok(InputRound { responses: None, state }) };
+        let given =
+            RawObject::parse(responses.get()).map_err(|_| CallEnd::foreign_input("`inputResponses` is no object"))?;
+        let mut answers = RawObject::default();
+        for (key, answer) in given.iter() {
+            let known = questions.get(key).filter(|_| answers.get(key).is_none());
+            let method = *known.ok_or_else(|| CallEnd::foreign_input("`inputResponses` answers what was not asked"))?;
+            answers.set(key, self.checked_answer(method, answer).await.map_err(|end| self.ended(end))?);
+        }
+        Ok(InputRound { responses: Some(answers.to_raw()), state })
+    }
+
+    async fn checked_answer(&self, method: Method, answer: &RawValue) -> Result<Box<RawValue>, ChainEnd> {
+        let Some(chains) = self.call.item.questions(method) else { return Ok(answer.to_owned()) };
+        let mut asking = self.begin(method, chains, chains.response.iter())?;
+        match self.check_answer(&mut asking, Answer::Result(answer.to_owned())).await? {
+            Answer::Result(answer) | Answer::Error(answer) => Ok(answer),
+        }
+    }
+}
+
+/// Returns the request in a result for a client.
+fn request(Question { method, params }: Question) -> Box<RawValue> {
+    let mut request = RawObject::default();
+    request.set("method", to_raw(&method));
+    if let Some(params) = params {
+        request.set("params", params);
+    }
+    request.to_raw()
+}

@@ -1,0 +1,223 @@
+//! The client of a call as the call's server can ask it: the chains whose `methods` name the question run on the question
+//! and on the client's answer.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::chain::{CallContext, ChainEnd};
+use super::content::Content;
+use super::outcome::{CallEnd, Denial, DenialKind};
+use super::progress::Progress;
+use super::question_traces::{OneQuestion, QuestionTraces};
+use super::recorder::CallRecorder;
+use super::routed_call::Routed;
+use super::when::WhenInput;
+use crate::domain::budget::{Category, Reservation};
+use crate::domain::method::Method;
+use crate::domain::ports::{Answering, ToClient};
+use crate::domain::question::Question;
+use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::rpc::{REFUSED, RpcError};
+use crate::domain::upstream::Answer;
+use crate::engine::Engine;
+use crate::engine::plan::linked_item::{MethodChains, Selected};
+
+/// The client of one call.
+pub(crate) struct AskedClient<'a> {
+    pub(super) engine: &'a Arc<Engine>,
+    pub(super) call: &'a Routed<'a>,
+    progress: Progress<'a>,
+    traces: Arc<QuestionTraces>,
+}
+
+/// The chains over one question, and what they have at hand.
+pub(super) struct Asking<'a> {
+    method: Method,
+    chains: &'a MethodChains,
+    run: OneQuestion<'a>,
+    /// Reserves memory for what chains make of the question and of the answer.
+    reservation: Reservation,
+}
+
+impl<'a> AskedClient<'a> {
+    pub(crate) fn new(engine: &'a Arc<Engine>, call: &'a Routed<'a>, recorder: &CallRecorder) -> Self {
+        let progress = Progress::of(call.request.client, call.item);
+        Self { engine, call, progress, traces: Arc::clone(&recorder.questions) }
+    }
+
+    /// Asks the client a question, unless a chain denies it. Returns the answer for the server.
+    pub(super) async fn put(&self, question: Question) -> Result<Answer, ChainEnd> {
+        let client = self.call.request.client;
+        let Some(chains) = self.call.item.questions(question.method) else { return Ok(client.ask(question).await) };
+        if !self.call.client_answers(question.method) {
+            return Ok(question.refused("this client offers no such method"));
+        }
+        let mut asking = self.begin(question.method, chains, chains.all())?;
+        let question = self.check(&mut asking, question).await?;
+        let answer = client.ask(question).await;
+        self.check_answer(&mut asking, answer).await
+    }
+
+    /// Begins with a question or an answer on which the chains `of_run` are going to run.
+    pub(super) fn begin<'s>(
+        &'s self,
+        method: Method,
+        chains: &'s MethodChains,
+        of_run: impl Iterator<Item = &'s Selected>,
+    ) -> Result<Asking<'s>, ChainEnd> {
+        let Some(run) = self.traces.begin(method, of_run) else {
+            let text = "The server has asked more during this call than its record has room for.";
+            return Err(refused("TooManyQuestions", text.to_owned()));
+        };
+        let item = self.call.item;
+        // What lets no question pass can have come into force since the question was asked.
+        if item.checks_questions() && !chains.request.iter().any(Selected::checks) {
+            return Err(ChainEnd::Denied(Denial::past_guard(method)));
+        }
+        Ok(Asking { method, chains, run, reservation: self.engine.budget().reservation(Category::Answer) })
+    }
+
+    /// Runs the request chains on a question. Returns the question for the client. If the call is checked, the parameters
+    /// have no `_meta`, because no plugin sees it.
+    pub(super) async fn check(&self, asking: &mut Asking<'_>, question: Question) -> Result<Question, ChainEnd> {
+        let is_checked = self.call.item.checks_questions();
+        if asking.chains.is_empty() && !is_checked {
+            return Ok(question);
+        }
+        let Question { method, params } = question;
+        let (text, meta) = without_meta(params.as_deref())?;
+        let content = Content::Arguments(text);
+        self.check_keys(asking, &content)?;
+        let unique_keys = asking.has_guards(self.call);
+        let when = WhenInput { method, ..self.call.when(&self.call.content) };
+        self.engine.wait_for_entries(asking.chains.all()).await;
+        let (chains, traces) = (asking.chains, &mut asking.run.traces);
+        if let Some(denial) = self.engine.cannot_guard(chains.all(), &when, || content.clone(), traces) {
+            return Err(ChainEnd::Denied(denial));
+        }
+        hold(&asking.reservation, &content)?;
+        let context = self.context(method, unique_keys, &asking.reservation);
+        let changed = self.engine.run_chains(context, &chains.request, &when, &content, traces).await?;
+        if is_checked && !asking.run.was_checked(&chains.request) {
+            return Err(ChainEnd::Denied(Denial::past_guard(method)));
+        }
+        let meta = meta.filter(|_| !is_checked);
+        let params = match (changed, meta) {
+            (None, meta) if meta.is_some() == has_meta(params.as_deref()) => params,
+            (changed, meta) => Some(with_meta(&changed.unwrap_or(content), meta)),
+        };
+        Ok(Question { method, params })
+    }
+
+    /// Runs the response chains on a client's answer. Returns the answer for the server.
+    pub(super) async fn check_answer(&self, asking: &mut Asking<'_>, answer: Answer) -> Result<Answer, ChainEnd> {
+        if asking.chains.response.is_empty() {
+            return Ok(answer);
+        }
+        let content = Content::Answer(answer);
+        self.check_keys(asking, &content)?;
+        hold(&asking.reservation, &content)?;
+        let when = WhenInput { method: asking.method, ..self.call.when(&self.call.content) };
+        let context = self.context(asking.method, asking.has_guards(self.call), &asking.reservation);
+        let (chains, traces) = (&asking.chains.response, &mut asking.run.traces);
+        let changed = self.engine.run_chains(context, chains, &when, &content, traces).await?;
+        match changed.unwrap_or(content) {
+            Content::Answer(answer) => Ok(answer),
+            _ => Err(refused("Internal", "A chain over an answer gave none.".to_owned())),
+        }
+    }
+
+    /// Returns the end of a call with a question that did not pass.
+    pub(super) fn ended(&self, end: ChainEnd) -> CallEnd {
+        let kind = self.call.request.kind;
+        match end {
+            ChainEnd::Denied(denial) if denial.kind == DenialKind::Refused => self.engine.refused(kind, denial),
+            end => end.of_call(kind),
+        }
+    }
+
+    fn context<'s>(&'s self, method: Method, unique_keys: bool, reservation: &'s Reservation) -> CallContext<'s> {
+        let (facts, client) = (&self.call.facts, &self.progress);
+        CallContext { facts, method, client, unique_keys, reservation: Some(reservation) }
+    }
+
+    /// Refuses what a Guard checks if it has a key twice in one object: the Guard might see another value than the
+    /// receiver.
+    fn check_keys(&self, asking: &Asking<'_>, content: &Content) -> Result<(), ChainEnd> {
+        if asking.has_guards(self.call) && content.doubled_key().is_some() {
+            let text = format!("A key stands twice in an object of {}, which a plugin guards.", asking.method);
+            return Err(refused("DuplicateKey", text));
+        }
+        Ok(())
+    }
+}
+
+impl Asking<'_> {
+    /// Whether a Guard is on the question, on its answer, or on the call.
+    fn has_guards(&self, call: &Routed<'_>) -> bool {
+        call.item.checks_questions() || self.chains.all().any(Selected::guards)
+    }
+}
+
+impl ToClient for AskedClient<'_> {
+    fn progress(&self, params: Box<RawValue>) {
+        self.progress.progress(params);
+    }
+
+    fn message(&self, params: Box<RawValue>) {
+        self.progress.message(params);
+    }
+
+    fn ask(&self, question: Question) -> Answering<'_> {
+        Box::pin(async move {
+            let method = question.method;
+            self.put(question).await.unwrap_or_else(|end| unanswered(method, end))
+        })
+    }
+}
+
+/// Returns the answer to a server whose question, or the answer to it, did not pass. A plugin's own text is for the client.
+fn unanswered(method: Method, end: ChainEnd) -> Answer {
+    let why = match end {
+        ChainEnd::NoRoom => "the gateway has no room for what its plugins made of it".to_owned(),
+        ChainEnd::Denied(denial) => match denial.kind {
+            DenialKind::Denied => "a plugin of the gateway denied it".to_owned(),
+            DenialKind::Failed => "a plugin of the gateway that guards it failed".to_owned(),
+            DenialKind::Refused => return Question { method, params: None }.refused(&denial.text),
+        },
+    };
+    Answer::Error(to_raw(&RpcError::new(REFUSED, format!("{method}: {why}"))))
+}
+
+fn refused(reason: &str, text: String) -> ChainEnd {
+    ChainEnd::Denied(Denial { kind: DenialKind::Refused, chain: None, plugin: None, reason: reason.to_owned(), text })
+}
+
+fn hold(reservation: &Reservation, content: &Content) -> Result<(), ChainEnd> {
+    reservation.resize(content.size()).map_err(|_| ChainEnd::NoRoom)
+}
+
+/// Returns the parameters of a question without their `_meta`, and the `_meta`.
+fn without_meta(params: Option<&RawValue>) -> Result<(String, Option<Box<RawValue>>), ChainEnd> {
+    let Some(params) = params else { return Ok(("{}".to_owned(), None)) };
+    let mut object = RawObject::parse(params.get())
+        .map_err(|_| refused("InvalidQuestion", "The parameters of the server's question are no object.".to_owned()))?;
+    let Some(meta) = object.get("_meta").map(RawValue::to_owned) else { return Ok((params.get().to_owned(), None)) };
+    object.remove("_meta");
+    Ok((object.to_raw().get().to_owned(), Some(meta)))
+}
+
+fn has_meta(params: Option<&RawValue>) -> bool {
+    params.and_then(|params| RawObject::parse(params.get()).ok()).is_some_and(|params| params.get("_meta").is_some())
+}
+
+/// Returns the parameters of a question with this `_meta`.
+fn with_meta(content: &Content, meta: Option<Box<RawValue>>) -> Box<RawValue> {
+    let text = if let Content::Arguments(text) = content { text } else { "{}" };
+    let mut params = RawObject::parse(text).unwrap_or_default();
+    if let Some(meta) = meta {
+        params.set("_meta", meta);
+    }
+    params.to_raw()
+}

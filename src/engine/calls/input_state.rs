@@ -1,0 +1,74 @@
+//! What a client brings back with the answers to questions of a server of the modern era, if chains run on these: the
+//! server's own `requestState`, and which question each answer is for. It is sealed, so that another replica can open it,
+//! and so that the server's state passes no Guard in the clear.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::routed_call::Routed;
+use crate::domain::digest::sha256_hex;
+use crate::domain::method::Method;
+use crate::engine::Engine;
+
+/// What the gateway's own values of `requestState` begin with.
+const PREFIX: &str = "hawsepipe.input.";
+/// The purpose of the seal and the version of what is sealed. Both are authenticated.
+const PURPOSE: &str = "hawsepipe input 1";
+/// How long a client has to answer, in milliseconds.
+const VALID_MS: u64 = 60 * 60 * 1000;
+
+/// What is sealed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct InputState {
+    /// The method of the question with each key.
+    #[serde(rename = "q")]
+    pub(super) questions: BTreeMap<String, Method>,
+    /// The server's `requestState`, as it came; `None` if it has none.
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<Box<RawValue>>,
+    /// Until when it can be opened, in Unix milliseconds.
+    #[serde(rename = "u")]
+    until: u64,
+}
+
+impl InputState {
+    pub(super) fn new(questions: BTreeMap<String, Method>, state: Option<Box<RawValue>>) -> Self {
+        Self { questions, state, until: 0 }
+    }
+
+    /// Whether `state` looks like one of the gateway's own.
+    pub(super) fn is_own(state: &str) -> bool {
+        state.starts_with(PREFIX)
+    }
+
+    /// Seals the state for a repetition of this call by the same principal; `None` only if the system provides no random
+    /// numbers.
+    pub(super) fn seal(mut self, engine: &Engine, call: &Routed<'_>) -> Option<String> {
+        self.until = engine.now().saturating_add(VALID_MS);
+        let sealed = engine.sessions().keys.seal(&scope(engine, call), serde_json::to_vec(&self).ok()?)?;
+        Some(format!("{PREFIX}{sealed}"))
+    }
+
+    /// Opens what was sealed for this call; `None` if it is anything else, or too old.
+    pub(super) fn open(engine: &Engine, call: &Routed<'_>, state: &str) -> Option<Self> {
+        let opened = engine.sessions().keys.open(&scope(engine, call), state.strip_prefix(PREFIX)?)?;
+        let state: Self = serde_json::from_slice(&opened).ok()?;
+        (engine.now() <= state.until).then_some(state)
+    }
+}
+
+/// Returns what a state belongs to: the gateway, the principal, the item and the content of the call.
+fn scope(engine: &Engine, call: &Routed<'_>) -> Vec<u8> {
+    let snapshot = engine.snapshot();
+    let gateway = &snapshot.plan().gateway.key;
+    let method = call.request.kind.used_by();
+    let content = sha256_hex(call.content.as_bytes());
+    let key = &call.plan().key;
+    let item = (&key.namespace, &key.name, method, &call.facts.tool);
+    json!([PURPOSE, gateway.namespace, gateway.name, call.facts.caller.principal, item, content])
+        .to_string()
+        .into_bytes()
+}

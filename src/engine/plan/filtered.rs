@@ -1,0 +1,109 @@
+//! What chains over lists have made of definitions, kept as long as the definitions are listed and the chains are the same.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::domain::item::Item;
+
+/// The maximum number of definitions of which it is kept what chains made of them.
+const MAX_KEPT: usize = 65_536;
+/// The maximum number of bytes of definitions that chains have changed.
+const MAX_BYTES: usize = 32 << 20;
+/// The pause after the first failure of a chain. Each further failure doubles it.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause after a failure.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// What chains have made of a definition.
+#[derive(Clone, Debug)]
+pub(crate) enum FilterOutcome {
+    /// They have left it as it was.
+    Same,
+    /// They have changed it. The item has the server's own name.
+    Changed(Item),
+    /// The item is not offered, for this reason.
+    Dropped(String),
+}
+
+/// An outcome, and whether the chains run again.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptOutcome {
+    pub(crate) outcome: FilterOutcome,
+    /// When the chains run again because an entry failed, by the monotonic clock; `None` if none did.
+    pub(crate) again: Option<Duration>,
+    /// How often in a row an entry failed.
+    failures: u32,
+}
+
+/// The outcomes, by the digest of the definition and of the chains.
+#[derive(Default)]
+pub(crate) struct FilteredDefinitions(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    by_key: HashMap<String, KeptOutcome>,
+    /// The bytes of the definitions that were changed.
+    bytes: usize,
+}
+
+impl FilteredDefinitions {
+    pub(super) fn get(&self, key: &str) -> Option<KeptOutcome> {
+        self.lock().by_key.get(key).cloned()
+    }
+
+    /// Keeps an outcome. If an entry failed, the chains run again after a pause. If there is no room, the item is dropped.
+    pub(crate) fn put(&self, key: String, outcome: FilterOutcome, has_failed: bool, now: Duration) {
+        let mut kept = self.lock();
+        let before = kept.by_key.remove(&key);
+        kept.bytes -= before.as_ref().map_or(0, |before| bytes(&before.outcome));
+        let is_full = kept.by_key.len() >= MAX_KEPT || kept.bytes + bytes(&outcome) > MAX_BYTES;
+        let (outcome, has_failed) = match outcome {
+            FilterOutcome::Changed(_) if is_full => {
+                let why = "there is no room for what its chains made of its definition";
+                (FilterOutcome::Dropped(why.to_owned()), true)
+            }
+            outcome => (outcome, has_failed),
+        };
+        let failures = if has_failed { before.map_or(0, |before| before.failures) + 1 } else { 0 };
+        let pause = FIRST_PAUSE.saturating_mul(1 << (failures.min(10)) >> 1).min(LONGEST_PAUSE);
+        let again = has_failed.then(|| now + pause);
+        kept.bytes += bytes(&outcome);
+        kept.by_key.insert(key, KeptOutcome { outcome, again, failures });
+    }
+
+    /// Forgets all outcomes but those under these keys.
+    pub(super) fn retain(&self, used: &HashSet<String>) {
+        let mut kept = self.lock();
+        kept.by_key.retain(|key, _| used.contains(key));
+        kept.bytes = kept.by_key.values().map(|known| bytes(&known.outcome)).sum();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn bytes(outcome: &FilterOutcome) -> usize {
+    if let FilterOutcome::Changed(item) = outcome { item.definition.get().len() } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_that_failed_run_again_after_pauses_that_grow() {
+        let known = FilteredDefinitions::default();
+        let mut pauses = Vec::new();
+        for _ in 0..12 {
+            known.put("k".into(), FilterOutcome::Same, true, Duration::ZERO);
+            pauses.push(known.get("k").unwrap().again.unwrap().as_secs());
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+        known.put("k".into(), FilterOutcome::Same, false, Duration::ZERO);
+        assert_eq!(known.get("k").unwrap().again, None);
+        known.retain(&HashSet::new());
+        assert!(known.get("k").is_none());
+    }
+}

@@ -1,0 +1,199 @@
+//! Which definitions of the lists of upstreams clients get where chains cover the lists: what these have made of each
+//! definition, and which definitions they have not seen yet.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::filtered::{FilterOutcome, FilteredDefinitions};
+use super::link::{Linked, LinkedChain};
+use super::linked_item::{Selected, selected};
+use crate::domain::changed_tool::changed;
+use crate::domain::digest::{revision, sha256_hex};
+use crate::domain::ids::ObjectKey;
+use crate::domain::item::{Item, ItemKind};
+use crate::domain::plan::UpstreamPlan;
+use crate::domain::plugin::Phase;
+use crate::domain::raw::to_raw;
+use crate::domain::upstream::Target;
+
+/// The maximum number of items of one upstream that are named as dropped.
+const MAX_NAMED: usize = 20;
+
+/// A definition on which chains are to run.
+#[derive(Clone)]
+pub(crate) struct FilterJob {
+    /// What [`FilteredDefinitions`] keeps the outcome under.
+    pub(crate) key: String,
+    pub(crate) target: Target,
+    /// The item as clients would get it, but with the server's own name.
+    pub(crate) item: Item,
+    /// The name of the item on the endpoint of its upstream.
+    pub(crate) own: String,
+    pub(crate) chains: Arc<[Selected]>,
+    /// When the chains run, by the monotonic clock: at once, or after a pause if they have failed.
+    pub(crate) not_before: Duration,
+    /// Whether the chains have never run on the definition.
+    pub(crate) is_new: bool,
+}
+
+/// Items of one upstream that chains keep from clients.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dropped {
+    pub(crate) count: usize,
+    /// Messages that name the first items and say why they are dropped.
+    pub(crate) said: Vec<String>,
+}
+
+/// What the chains over lists say of the lists of one moment.
+#[derive(Default)]
+pub(crate) struct ListFilters {
+    /// The definitions on which chains are to run.
+    pub(crate) jobs: Vec<FilterJob>,
+    /// What is dropped, by the index of the upstream in the plan.
+    pub(crate) dropped: BTreeMap<usize, Dropped>,
+    /// The URIs of resources that are not offered, by the index of the upstream.
+    hidden: HashSet<(usize, String)>,
+}
+
+impl ListFilters {
+    /// Whether chains have not seen a definition of this kind and upstream yet.
+    pub(crate) fn are_running(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
+        self.jobs.iter().any(|job| job.is_new && job.target.plan.key == *upstream && job.item.kind == kind)
+    }
+
+    /// Whether a resource that the upstream lists is kept from clients.
+    pub(crate) fn hides(&self, upstream: usize, uri: &str) -> bool {
+        !self.hidden.is_empty() && self.hidden.contains(&(upstream, uri.to_owned()))
+    }
+}
+
+/// Filters the lists of a plan.
+pub(super) struct ListFiltering<'a> {
+    linked: &'a Linked,
+    known: &'a FilteredDefinitions,
+    /// The chains over lists, each with a digest of all that decides what it makes of a definition.
+    chains: Vec<(&'a Arc<LinkedChain>, String)>,
+    used: HashSet<String>,
+    filters: ListFilters,
+}
+
+/// What clients get of a listed item.
+enum Passage {
+    /// The item as it is listed.
+    AsListed,
+    /// The item as chains have changed it, with the server's own name.
+    Changed(Item),
+    /// Nothing.
+    Withheld,
+}
+
+/// The items that clients get, and those of them that chains have changed, by kind and name.
+pub(super) type PassedItems<'i> = (Vec<&'i Item>, HashMap<(ItemKind, &'i str), Item>);
+
+impl<'a> ListFiltering<'a> {
+    pub(super) fn new(linked: &'a Linked, known: &'a FilteredDefinitions) -> Self {
+        let filtering = linked.chains.iter().filter(|chain| filters_lists(chain));
+        let chains = filtering.map(|chain| (chain, stamp(chain))).collect();
+        Self { linked, known, chains, used: HashSet::new(), filters: ListFilters::default() }
+    }
+
+    /// Returns which of the items that the upstream with this index lists and offers clients get, and those that chains
+    /// have changed.
+    pub(super) fn pass_all<'i>(&mut self, upstream: usize, listed: Vec<&'i Item>) -> PassedItems<'i> {
+        let (mut items, mut changed) = (listed, HashMap::new());
+        if !self.chains.is_empty() {
+            items.retain(|item| match self.pass(upstream, item) {
+                Passage::Withheld => false,
+                Passage::AsListed => true,
+                Passage::Changed(item_of_chains) => {
+                    changed.insert((item.kind, item.name.as_str()), item_of_chains);
+                    true
+                }
+            });
+        }
+        (items, changed)
+    }
+
+    /// Returns what clients get of an item that the upstream with this index lists and offers.
+    fn pass(&mut self, upstream: usize, item: &Item) -> Passage {
+        let target = &self.linked.upstreams[upstream].target;
+        let plan = &target.plan;
+        let covers = |chain: &LinkedChain| chain.selects(plan, item.kind.listed_by(), item.kind, &item.name);
+        let covering: Vec<_> = self.chains.iter().filter(|(chain, _)| covers(chain)).cloned().collect();
+        if covering.is_empty() {
+            return Passage::AsListed;
+        }
+        if let Some((chain, refusal)) =
+            covering.iter().find_map(|(chain, _)| Some((chain, chain.plan.refusing.as_ref()?)))
+        {
+            let why = format!("chain {} refuses what it selects: {}", chain.name, refusal.message);
+            return self.withhold(upstream, item, Some(why));
+        }
+        let stamps: Vec<_> = covering.iter().map(|(_, stamp)| stamp).collect();
+        let change = plan.overrides.iter().find(|change| item.kind == ItemKind::Tool && change.name == item.name);
+        let shown = change.map_or_else(|| item.clone(), |change| changed(item, change));
+        let own = change.and_then(|change| change.rename.clone()).unwrap_or_else(|| item.name.clone());
+        let key = key_of(plan, &stamps, &own, &shown);
+        let chains: Vec<_> = covering.iter().map(|(chain, _)| selected(chain, plan, item.kind, &item.name)).collect();
+        let outcome = self.known.get(&key);
+        let must_run = chains.iter().any(Selected::must_run);
+        let not_before = outcome.as_ref().map_or(Some(Duration::ZERO), |outcome| outcome.again);
+        if let Some(not_before) = not_before {
+            let (target, is_new) = (Arc::clone(target), outcome.is_none());
+            let (key, chains) = (key.clone(), chains.into());
+            self.filters.jobs.push(FilterJob { key, target, item: shown, own, chains, not_before, is_new });
+        }
+        self.used.insert(key);
+        match outcome.map(|known| known.outcome) {
+            None if must_run => self.withhold(upstream, item, None),
+            None | Some(FilterOutcome::Same) => Passage::AsListed,
+            Some(FilterOutcome::Changed(changed)) => Passage::Changed(changed),
+            Some(FilterOutcome::Dropped(why)) => self.withhold(upstream, item, Some(why)),
+        }
+    }
+
+    /// Keeps an item from clients; `why` is absent if its chains are about to run.
+    fn withhold(&mut self, upstream: usize, item: &Item, why: Option<String>) -> Passage {
+        if item.kind == ItemKind::Resource {
+            self.filters.hidden.insert((upstream, item.name.clone()));
+        }
+        if let Some(why) = why {
+            let dropped = self.filters.dropped.entry(upstream).or_default();
+            dropped.count += 1;
+            if dropped.said.len() < MAX_NAMED {
+                dropped.said.push(format!("{} {} is not offered: {why}", item.kind, item.kind.shown(&item.name)));
+            }
+        }
+        Passage::Withheld
+    }
+
+    /// Returns what the chains say of the lists, and forgets what they said of definitions that are not listed any more.
+    pub(super) fn finish(self) -> ListFilters {
+        self.known.retain(&self.used);
+        self.filters
+    }
+}
+
+/// Whether a chain covers lists. One that refuses does so in whichever phase: it may have been meant for lists.
+fn filters_lists(chain: &LinkedChain) -> bool {
+    let in_phase = chain.plan.phase == Phase::Response || chain.plan.refusing.is_some();
+    in_phase && chain.plan.methods.iter().any(|method| ItemKind::listed_with(*method).is_some())
+}
+
+/// Returns a digest of all of a chain that decides what it makes of a definition, with the forms of its plugins.
+fn stamp(chain: &LinkedChain) -> String {
+    let entries = chain.entries.iter().map(|entry| {
+        let plugin = entry.plugin.as_ref().map_or_else(|failure| failure.message.as_str(), |plugin| &plugin.identity);
+        let settings = (entry.plan.when.as_deref(), entry.config.as_deref(), entry.plan.max_tokens);
+        (plugin, settings, entry.rules.role, entry.plan.mode, entry.rules.policy, entry.enabled, entry.timeout)
+    });
+    revision(&(&chain.name, entries.collect::<Vec<_>>()))
+}
+
+/// Returns the whole digest of a definition and of what decides how it is filtered: servers must not be able to find two
+/// definitions with one key.
+fn key_of(plan: &UpstreamPlan, stamps: &[&String], own: &str, shown: &Item) -> String {
+    let hashed = to_raw(&((&plan.key, &plan.labels), stamps, shown.kind, own, &shown.name, &*shown.definition));
+    sha256_hex(hashed.get().as_bytes())
+}

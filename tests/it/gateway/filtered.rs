@@ -1,0 +1,92 @@
+//! Definitions of real servers that pass chains over lists.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::either::clients;
+use super::harness::{Folder, Gateway};
+use super::http::Http;
+use super::parts::{SDKS, object, plugin, process, until};
+use crate::fixtures::fixture;
+
+/// A Guard that takes out what speaks to the model, and denies what is forbidden.
+const CLEAN: &str = "export default ({ rawContent, toolName, metadata }) => {
+  const item = JSON.parse(rawContent);
+  if (item.description?.includes('forbidden')) return { text: '', continue: false, error: `${toolName} is forbidden` };
+  if (item.description) item.description = item.description.replace(/<IMPORTANT>.*<.IMPORTANT>/s, `[${metadata.method}]`);
+  return { text: JSON.stringify(item), continue: true };
+};";
+
+const LISTS: [(&str, &str, &str); 4] = [
+    ("tools/list", "tools", "name"),
+    ("prompts/list", "prompts", "name"),
+    ("resources/list", "resources", "uri"),
+    ("resources/templates/list", "resourceTemplates", "uriTemplate"),
+];
+
+fn poisoned() -> String {
+    let server = process("up", Path::new("node"), &[fixture("servers/poisoned.mjs").to_str().unwrap()]);
+    let methods = LISTS.map(|(method, ..)| method).join(", ");
+    let chain =
+        object("PluginChain", "lists", &format!("phase: Response, methods: [{methods}], entries: [{{name: clean}}]"));
+    server + &plugin("clean", CLEAN, "role: Guard") + &chain
+}
+
+/// Waits until the gateway offers as many items of each kind.
+async fn offered(gateway: &Gateway, count: usize) {
+    let [client, _] = clients(&gateway.url()).await;
+    until("the lists are there", async || {
+        for (method, list, _) in LISTS {
+            let listed = client.ask(method, json!({})).await;
+            if listed["result"][list].as_array().map(Vec::len) != Some(count) {
+                return false;
+            }
+        }
+        true
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_plugin_takes_out_of_definitions_no_client_gets() {
+    let folder = Folder::with(&poisoned());
+    let gateway = Gateway::start(&folder);
+    offered(&gateway, 2).await;
+    for client in clients(&gateway.url()).await {
+        for (method, list, _) in LISTS {
+            let listed = client.ask(method, json!({})).await;
+            let text = listed.to_string();
+            assert!(!text.contains("IMPORTANT") && !text.contains("A forbidden thing"), "{method}: {text}");
+            let items = listed["result"][list].as_array().unwrap();
+            assert_eq!(items[0]["description"], format!("Adds. [{method}]"), "{text}");
+            assert_eq!(items[1]["description"], "Does what it says.", "{text}");
+        }
+        let good = client.ask("tools/call", json!({"name": "up__add", "arguments": {}})).await;
+        assert_eq!(good["result"]["content"][0]["text"], "add", "{good}");
+        for (method, params) in [
+            ("tools/call", json!({"name": "up__bad", "arguments": {}})),
+            ("prompts/get", json!({"name": "up__bad"})),
+            ("resources/read", json!({"uri": "test:///bad"})),
+        ] {
+            let refused = client.ask(method, params).await;
+            assert!(refused["error"]["code"].is_number(), "{method}: {refused}");
+        }
+    }
+    for sdk in SDKS {
+        let lines = sdk.run(&gateway.url(), &["list"], "");
+        let text = Value::from(lines).to_string();
+        assert!(text.contains("[tools/list]") && !text.contains("IMPORTANT") && !text.contains("up__bad"), "{text}");
+    }
+    let status = Http::new().get(&format!("http://{}/api/v1/status", gateway.admin())).await.body;
+    assert!(status.contains("tool bad is not offered") && status.contains("up/bad is forbidden"), "{status}");
+}
+
+#[tokio::test]
+async fn an_edit_of_the_plugin_filters_anew() {
+    let folder = Folder::with(&poisoned());
+    let gateway = Gateway::start(&folder);
+    offered(&gateway, 2).await;
+    folder.write("manifests.yaml", &poisoned().replace("'forbidden'", "'nothing at all'"));
+    offered(&gateway, 3).await;
+}
