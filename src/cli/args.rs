@@ -3,6 +3,7 @@
 mod asks;
 mod source;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -117,6 +118,11 @@ pub struct RunArgs {
     /// The file is read again when it changes
     #[arg(long, value_name = "FILE")]
     pub seal_key_file: Option<PathBuf>,
+    /// The IP address at which other replicas of this gateway reach it. Replicas with one seal key forward to each other what is
+    /// about a call at another one, such as the answer to a question. Default: the address that the listener is bound to,
+    /// if that is one address
+    #[arg(long, value_name = "IP")]
+    pub advertise: Option<IpAddr>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -169,6 +175,11 @@ pub struct GatewayArgs {
     /// file is read again when it changes. Default: NAME-gateway-seal/key in --secrets-dir, if that file exists
     #[arg(long, value_name = "FILE", env = "HAWSEPIPE_GATEWAY_SEAL_KEY_FILE")]
     pub seal_key_file: Option<PathBuf>,
+    /// The IP address at which other replicas of this gateway reach it. Replicas with one seal key forward to each other what is
+    /// about a call at another one, such as the answer to a question. Default: the address that the listener is bound to,
+    /// if that is one address
+    #[arg(long, value_name = "IP", env = "HAWSEPIPE_GATEWAY_ADVERTISE")]
+    pub advertise: Option<IpAddr>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -124,7 +124,7 @@ impl Following {
             Some(address) => Some(address.listen(EVERYWHERE, MCP_PORT).await.context("--listen")?),
             None => None,
         };
-        servers.open(Bind { listen, ip: EVERYWHERE }, &received.plan.gateway).await?;
+        servers.open(Bind { listen, ip: EVERYWHERE, advertise: args.advertise }, &received.plan.gateway).await?;
         loop {
             self.woken(&mut received).await;
             self.put_in_force(&mut received).await;

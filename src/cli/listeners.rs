@@ -28,6 +28,8 @@ pub struct Bind {
     pub listen: Option<SocketAddr>,
     /// The IP address for the ports of the plan's listeners.
     pub ip: IpAddr,
+    /// The IP address at which other replicas reach this process. Default: the address that a listener is bound to.
+    pub advertise: Option<IpAddr>,
 }
 
 impl Bind {
@@ -44,6 +46,12 @@ impl Bind {
         }
     }
 
+    /// Returns the address at which other replicas reach a listener; `None` if it is not known.
+    fn advertised(&self, bound: SocketAddr) -> Option<SocketAddr> {
+        let ip = self.advertise.or(Some(bound.ip()).filter(|ip| !ip.is_unspecified()))?;
+        Some(SocketAddr::new(ip, bound.port()))
+    }
+
     /// Returns the settings for the router of a bound address.
     fn listener(&self, bound: SocketAddr) -> web::ServedListener {
         let default = ListenerPlan {
@@ -55,7 +63,8 @@ impl Bind {
             allowed_origins: Vec::new(),
             refusing: None,
         };
-        web::ServedListener { port: self.listen.is_none().then(|| bound.port()), default, bound, instance: instance() }
+        let port = self.listen.is_none().then(|| bound.port());
+        web::ServedListener { port, default, bound, advertised: self.advertised(bound), instance: instance() }
     }
 }
 

@@ -40,7 +40,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         first.located.iter().for_each(|located| say(&line(located)));
         bail!("{} cannot be read; put it right and start again", first.unreadable[0].display());
     }
-    let bind = Bind { listen, ip: HERE };
+    let bind = Bind { listen, ip: HERE, advertise: args.advertise };
     check_open(&first.plan.gateway, &bind, args.insecure_anonymous)?;
     // From here on, a signal must end the process gracefully.
     let mut signals = EndSignals::listen()?;

@@ -14,6 +14,8 @@ use crate::domain::mirror::Mirrored;
 use crate::domain::rpc::{HEADER_MISMATCH, RpcError, UNSUPPORTED_VERSION};
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSIONS, UNSPOKEN_VERSION};
 
+/// The header with which a client continues a stream.
+pub const LAST_EVENT_ID: &str = "last-event-id";
 /// The header that names a session of the legacy era.
 pub const SESSION_HEADER: &str = "mcp-session-id";
 /// The header that names the protocol version.

@@ -19,7 +19,10 @@ use crate::engine::access::session::Session;
 use crate::engine::exchange::{Exchange, OpenQuestion};
 
 /// How long a client has to answer a question.
-const LONGEST_QUESTION: Duration = Duration::from_secs(5 * 60);
+pub(super) const LONGEST_QUESTION: Duration = Duration::from_secs(5 * 60);
+/// How long a question waits while no connection of its call is open. Such a client may come back to the stream, but one
+/// that is gone must not hold its call.
+const LONGEST_UNATTENDED: Duration = Duration::from_secs(60);
 
 /// The notifications that a client wants before the answer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +41,8 @@ pub(super) struct ClientSender<'a> {
     pub(super) session: Option<&'a Arc<Session>>,
     /// What lets the call of a client without a session wait for input.
     pub(super) parking: Option<&'a Parking>,
+    /// Makes the id of a question to the client of a session, as raw JSON.
+    pub(super) new_question: &'a (dyn Fn(&Session) -> Option<String> + Sync),
     /// What the client answers.
     pub(super) capabilities: &'a ClientCapabilities,
     /// Cancelled when the gateway ends, so that no answer can arrive any more.
@@ -61,7 +66,7 @@ impl ClientSender<'_> {
         let Some(session) = self.session.filter(|_| self.exchange.is_read()) else {
             return question.refused(NO_METHOD);
         };
-        let Some(open) = session.questions.open() else {
+        let Some(open) = (self.new_question)(session).and_then(|id| session.questions.open(id)) else {
             return question.refused("this client has left too many questions unanswered");
         };
         let message = request(Some(open.id()), question.method.as_str(), question.params.as_deref());
@@ -75,6 +80,7 @@ impl ClientSender<'_> {
                 return answer.unwrap_or_else(|| question.refused("the session of this client has ended"));
             }
             () = session.ended.cancelled() => "the session of this client has ended",
+            () = self.exchange.unattended(LONGEST_UNATTENDED) => "the client is gone: no connection of its call is open",
             () = self.shutdown.cancelled() => "this gateway is about to end",
             () = tokio::time::sleep(LONGEST_QUESTION) => "the client did not answer in time",
         };
@@ -147,7 +153,15 @@ mod tests {
     fn plain<'a>(wanted: WantedNotices<'a>, exchange: &'a Exchange) -> ClientSender<'a> {
         static SHUTDOWN: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
         static NOTHING: LazyLock<ClientCapabilities> = LazyLock::new(ClientCapabilities::default);
-        ClientSender { wanted, exchange, session: None, parking: None, capabilities: &NOTHING, shutdown: &SHUTDOWN }
+        ClientSender {
+            wanted,
+            exchange,
+            session: None,
+            parking: None,
+            new_question: &|_| None,
+            capabilities: &NOTHING,
+            shutdown: &SHUTDOWN,
+        }
     }
 
     fn first(exchange: &Exchange) -> Option<String> {

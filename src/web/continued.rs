@@ -1,14 +1,22 @@
 //! Parks a call whose server asks the client for input, and continues it when the client sends it once more.
 
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::http::{HeaderMap, Method};
+use axum::response::Response;
+use bytes::Bytes;
+use memchr::memmem;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::envelope::{ClientMessage, text};
 use super::exchange::RunningMessage;
-use super::gate::Gate;
-use super::parked::{Binding, ParkedCall, ParkedCalls, Parking};
+use super::forward::{Forwarding, is_forwarded};
+use super::gate::{Gate, PathEndpoint};
+use super::parked::{Binding, PARKED_FOR, ParkedCall, Parking};
 use super::response::RpcResponse;
 use crate::domain::limits::RefusalReason;
 use crate::domain::question::Question;
@@ -16,7 +24,16 @@ use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError};
 use crate::domain::version::Era;
 use crate::engine::Reply;
-use crate::engine::exchange::Continued;
+use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
+use crate::engine::exchange::{AskedCall, Continued};
+use crate::transport::Accept;
+use crate::transport::mcp_headers::mean_modern_era;
+use crate::transport::sse::KEEP_ALIVE_EVERY;
+
+/// What the text of a message has that brings a `requestState`.
+const STATE_MEMBER: &[u8] = b"\"requestState\"";
+/// How long a replica may take until it answers or begins a stream.
+const FIRST_EVENT: Duration = KEEP_ALIVE_EVERY.saturating_mul(2);
 
 /// Runs a message to its end or until its server asks the client something. In that case the message goes on beside, and the
 /// response is the question.
@@ -27,24 +44,35 @@ pub(super) async fn run_or_park(gate: Arc<Gate>, mut running: RunningMessage, pa
         asks = parking.asked.goes_on() => asks,
     };
     let Some(ticket) = parking.ticket.get() else { return running.await };
-    let asked = Arc::clone(&parking.asked);
-    let finished = Arc::clone(&asked);
-    let task = tokio::spawn(async move { finished.finish(running.await.into_body()) });
-    let call = ParkedCall::new(asked, ticket.binding, AbortOnDropHandle::new(task));
+    let finisher = Finisher(Arc::clone(&parking.asked));
+    let task = tokio::spawn(async move { finisher.0.finish(running.await.into_answer()) });
+    let call = ParkedCall::new(&parking, ticket.binding, AbortOnDropHandle::new(task));
     RpcResponse::reply(&ticket.id, &reply(&gate, call, asks), Era::Modern)
 }
 
-/// Continues a parked call with the answers of its client. `None` if `state` is not one of the gateway's own.
+/// Ends the waits for a call whose task has ended, even by a panic.
+struct Finisher(Arc<AskedCall>);
+
+impl Drop for Finisher {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+/// Continues a parked call with the answers of its client. `None` if `state` is not one of the gateway's own: it may be the
+/// server's.
 pub(super) async fn go_on(
     gate: &Arc<Gate>,
     state: &str,
     binding: Binding,
     answers: Option<&RawValue>,
 ) -> Option<Reply> {
-    if !ParkedCalls::is_own(state) {
-        return None;
-    }
-    let Some(call) = gate.parked.take(state, binding) else {
+    let call = match gate.open_id(IdPurpose::CallState, "", state) {
+        Err(NotOpened::Foreign) => return None,
+        Err(NotOpened::Expired) => None,
+        Ok(id) => gate.parked.take(id.handle, binding).filter(|_| id.binding == binding.as_bytes()),
+    };
+    let Some(call) = call else {
         let message = "`requestState` is not that of a call like this one that waits for input: it may have waited for too \
                        long. Send the call without it";
         return Some(Reply::Error(RpcError::new(INVALID_PARAMS, message)));
@@ -55,13 +83,48 @@ pub(super) async fn go_on(
     Some(reply(gate, call, continued))
 }
 
+/// Forwards a call to the replica at which it waits for the input that it brings. `None` if it does not wait at another
+/// replica.
+pub(super) async fn forward_to_parked(
+    gate: &Gate,
+    endpoint: &PathEndpoint,
+    headers: &HeaderMap,
+    client: IpAddr,
+    body: &Bytes,
+) -> Option<Response> {
+    let may_wait = mean_modern_era(headers) && !is_forwarded(headers) && gate.engine.sessions().is_shared();
+    // Most calls bring no state: their messages are not parsed here.
+    if !may_wait || memmem::find(body, STATE_MEMBER).is_none() {
+        return None;
+    }
+    let Ok(ClientMessage::Request { id, params, .. }) = ClientMessage::parse(body) else { return None };
+    let state = params.request_state.and_then(text)?;
+    let to = gate.elsewhere(gate.open_id(IdPurpose::CallState, "", &state).ok()?.replica)?;
+    let events = Accept::read(headers).events;
+    // A client that takes events gets the head of a response before its call has ended.
+    let limit = if events { FIRST_EVENT } else { gate.longest_call() };
+    let forwarding = Forwarding::request(Method::POST, endpoint, headers, body.clone(), client);
+    let forwarded = gate.forward(to, forwarding, limit).await;
+    Some(forwarded.unwrap_or_else(|why| {
+        let message = format!("the call cannot be continued: {why}. Send the call without `requestState`");
+        let error = RpcError::new(REFUSED, message).with_data(json!({"reason": "ReplicaGone"}));
+        RpcResponse::modern_error(id, &error).into_response()
+    }))
+}
+
 /// Returns the reply for the client of a call that asks or has ended.
 fn reply(gate: &Arc<Gate>, call: ParkedCall, continued: Continued) -> Reply {
     let questions = match continued {
         Continued::Asks(questions) => questions,
-        Continued::Ended(message) => return ended(&message),
+        Continued::Ended(answer) => return ended(&answer.message),
+        Continued::Abandoned => return without_answer(),
     };
-    let Some(state) = gate.parked.park(&gate.shutdown, call) else {
+    let binding = call.binding.as_bytes().to_vec();
+    let state = gate
+        .parked
+        .park(&gate.shutdown, call)
+        .and_then(|handle| gate.seal_id(IdPurpose::CallState, "", handle, PARKED_FOR, binding));
+    let Some(state) = state else {
         let data = json!({"reason": RefusalReason::ConcurrentCalls.as_str(), "retryAfterMs": 1000});
         let message = "the server asks for input, and as many calls as may wait for the input of their clients";
         return Reply::Error(RpcError::new(REFUSED, message).with_data(data));
@@ -88,6 +151,10 @@ fn ended(message: &str) -> Reply {
     match (message.get("result"), message.get("error")) {
         (Some(result), _) => Reply::Result(result.to_owned()),
         (None, Some(error)) => Reply::UpstreamError(error.to_owned()),
-        (None, None) => Reply::Error(RpcError::new(REFUSED, "the call has ended without an answer")),
+        (None, None) => without_answer(),
     }
+}
+
+fn without_answer() -> Reply {
+    Reply::Error(RpcError::new(REFUSED, "the call has ended without an answer"))
 }

@@ -95,7 +95,7 @@ pub(super) struct Params<'a> {
     #[serde(borrow, default)]
     input_responses: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    request_state: Option<&'a RawValue>,
+    pub(super) request_state: Option<&'a RawValue>,
     /// All of `params`; `None` if the message has none.
     #[serde(skip)]
     pub(super) raw: Option<&'a RawValue>,

@@ -18,8 +18,9 @@ use super::gate::Gate;
 use super::response::RpcResponse;
 use crate::domain::version::{Era, has_primed_streams};
 use crate::engine::Engine;
+use crate::engine::access::sealed_id::IdPurpose;
 use crate::engine::access::session::Session;
-use crate::engine::exchange::{Exchange, Next};
+use crate::engine::exchange::{Exchange, KEPT_AFTER_END, Next};
 use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream, event_with_id, written};
 
 /// The future that handles one message.
@@ -90,21 +91,21 @@ pub(super) async fn respond(
     if !exchange.is_read() {
         return running.await.into_response();
     }
-    let reader = exchange.attach();
+    let attached = Attached::new(Arc::clone(&exchange));
     let mut answer = None;
     tokio::select! {
         biased;
         done = &mut running => answer = Some(done),
-        _ = exchange.wait(reader, 0) => {}
+        _ = attached.wait(0) => {}
         () = tokio::time::sleep(KEEP_ALIVE_EVERY) => {}
     }
-    if let Some(answer) = answer.take_if(|_| exchange.next(reader, 0) == Next::Pending) {
+    if let Some(answer) = answer.take_if(|_| attached.next(0) == Next::Pending) {
         return answer.into_response();
     }
     let kept = session.get().map(|session| Kept::new(gate, session, &exchange));
-    let id = kept.as_ref().map(|kept| kept.id.clone());
+    let id = kept.as_ref().zip(session.get()).and_then(|(kept, session)| kept.id(session));
     let primes = session.get().is_some_and(|session| has_primed_streams(&session.version));
-    let finisher = Finisher { exchange: Arc::clone(&exchange), kept };
+    let finisher = Finisher { exchange, kept };
     // From here on the call runs in its own task: a client that reads slowly or not at all must not delay the call,
     // which holds resources.
     let task = tokio::spawn(async move {
@@ -117,9 +118,35 @@ pub(super) async fn respond(
     });
     let task = (era == Era::Modern).then(|| AbortOnDropHandle::new(task));
     let open = OpenStream::new(&gate.engine, era);
-    let stream =
-        CallStream { exchange, reader, after: 0, id, primes, last: None, _task: task, _continued: None, _open: open };
+    let stream = CallStream { attached, after: 0, id, primes, last: None, _task: task, _continued: None, _open: open };
     stream.into_response()
+}
+
+/// A connection that is attached to an exchange until this value is dropped.
+struct Attached {
+    exchange: Arc<Exchange>,
+    reader: u64,
+}
+
+impl Attached {
+    fn new(exchange: Arc<Exchange>) -> Self {
+        let reader = exchange.attach();
+        Self { exchange, reader }
+    }
+
+    fn next(&self, after: u64) -> Next {
+        self.exchange.next(self.reader, after)
+    }
+
+    async fn wait(&self, after: u64) -> Next {
+        self.exchange.wait(self.reader, after).await
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.exchange.detach(self.reader);
+    }
 }
 
 /// Ends an exchange when the future of its message has ended, even by a panic.
@@ -138,78 +165,31 @@ impl Drop for Finisher {
 /// An exchange that the client of a session can come back to. Dropped when the exchange has ended.
 struct Kept {
     gate: Arc<Gate>,
-    id: String,
+    handle: u64,
 }
 
 impl Kept {
     fn new(gate: &Arc<Gate>, session: &Session, exchange: &Arc<Exchange>) -> Self {
-        let id = gate.engine.sessions().exchanges().add(&session.id, exchange);
-        Self { gate: Arc::clone(gate), id }
+        let handle = gate.engine.sessions().exchanges().add(&session.id, exchange);
+        Self { gate: Arc::clone(gate), handle }
+    }
+
+    /// Returns what the ids of the events begin with.
+    fn id(&self, session: &Session) -> Option<String> {
+        let lives = self.gate.longest_call() + KEPT_AFTER_END;
+        self.gate.seal_id(IdPurpose::Stream, &session.id, self.handle, lives, Vec::new())
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
         let engine = &self.gate.engine;
-        engine.sessions().exchanges().ended(std::mem::take(&mut self.id), engine.now());
-    }
-}
-
-/// The stream of a call that its client comes back to.
-pub(super) struct CutStream {
-    exchange: Arc<Exchange>,
-    id: String,
-    after: u64,
-}
-
-/// Why a stream is not continued.
-pub(super) enum NotContinued {
-    /// What comes next is not kept.
-    Gone,
-    /// The client has the answer, and nothing comes next.
-    Complete,
-}
-
-/// The maximum number of continued streams of one session at a time.
-const CONTINUED_PER_SESSION: u32 = 32;
-
-impl CutStream {
-    /// Finds the stream whose last event that arrived has the id `last`. Returns `None` if that is not the id of an event
-    /// of a call.
-    pub(super) fn find(gate: &Gate, session: &Session, last: &str) -> Result<Option<Self>, NotContinued> {
-        let Some((id, after)) = last.split_once('.').filter(|(id, _)| id.len() == 32) else { return Ok(None) };
-        let Ok(after) = after.parse() else { return Ok(None) };
-        let exchange = gate.engine.sessions().exchanges().find(&session.id, id).ok_or(NotContinued::Gone)?;
-        if exchange.is_complete_after(after) {
-            return Err(NotContinued::Complete);
-        }
-        Ok(Some(Self { exchange, id: id.to_owned(), after }))
-    }
-
-    /// Continues the stream over another connection. The stream over the one before ends. `None` if the session continues
-    /// too many streams.
-    pub(super) fn resume(self, gate: &Gate, session: &Arc<Session>) -> Option<Response> {
-        session.continued.enter(Some(CONTINUED_PER_SESSION), None).ok()?;
-        let continued = Some(Continued(Arc::clone(session)));
-        let Self { exchange, id, after } = self;
-        let (reader, open) = (exchange.attach(), OpenStream::new(&gate.engine, Era::Legacy));
-        let stream = CallStream {
-            exchange,
-            reader,
-            after,
-            id: Some(id),
-            primes: false,
-            last: None,
-            _task: None,
-            _continued: continued,
-            _open: open,
-        };
-        Some(stream.into_response())
+        engine.sessions().exchanges().ended(self.handle, engine.now());
     }
 }
 
 /// Counts a continued stream in its session until it is dropped.
-struct Continued(Arc<Session>);
+pub(super) struct Continued(pub(super) Arc<Session>);
 
 impl Drop for Continued {
     fn drop(&mut self) {
@@ -218,9 +198,8 @@ impl Drop for Continued {
 }
 
 /// The messages of a call and, at the end, its answer, from the message after `after` on.
-struct CallStream {
-    exchange: Arc<Exchange>,
-    reader: u64,
+pub(super) struct CallStream {
+    attached: Attached,
     after: u64,
     /// What the ids of events begin with; `None` if the stream cannot be continued.
     id: Option<String>,
@@ -234,7 +213,29 @@ struct CallStream {
 }
 
 impl CallStream {
-    fn into_response(self) -> Response {
+    /// The stream of an exchange whose client comes back for what comes after the message with the number `after`. `id` is
+    /// what the ids of events begin with.
+    pub(super) fn continued(
+        engine: &Arc<Engine>,
+        exchange: Arc<Exchange>,
+        id: String,
+        after: u64,
+        continued: Continued,
+    ) -> Self {
+        let (attached, open) = (Attached::new(exchange), OpenStream::new(engine, Era::Legacy));
+        Self {
+            attached,
+            after,
+            id: Some(id),
+            primes: false,
+            last: None,
+            _task: None,
+            _continued: Some(continued),
+            _open: open,
+        }
+    }
+
+    pub(super) fn into_response(self) -> Response {
         let events = stream::unfold(self, |mut call| async move {
             let event = call.next().await?;
             Some((Ok::<_, Infallible>(event), call))
@@ -251,7 +252,7 @@ impl CallStream {
         }
         tokio::select! {
             biased;
-            next = self.exchange.wait(self.reader, self.after) => match next {
+            next = self.attached.wait(self.after) => match next {
                 Next::Message(number, message) => Some(self.event(number, &message)),
                 Next::Answer(number, answer) => Some(self.answer(number, answer)),
                 Next::Pending | Next::End => None,
@@ -263,7 +264,7 @@ impl CallStream {
     /// Returns an event without data if there is nothing to send first. It tells the client the id to come back with (MCP
     /// 2025-11-25, Streamable HTTP).
     fn prime(&mut self) -> Option<Bytes> {
-        let primes = std::mem::take(&mut self.primes) && self.exchange.next(self.reader, self.after) == Next::Pending;
+        let primes = std::mem::take(&mut self.primes) && self.attached.next(self.after) == Next::Pending;
         let id = self.id.as_ref().filter(|_| primes)?;
         Some(event_with_id(&format!("{id}.0"), ""))
     }
@@ -278,7 +279,7 @@ impl CallStream {
 
     fn answer(&mut self, number: u64, answer: Bytes) -> Bytes {
         self.after = number;
-        let answer = written(answer, Some(Arc::clone(self.exchange.reservation())));
+        let answer = written(answer, Some(Arc::clone(self.attached.exchange.reservation())));
         match &self.id {
             Some(id) => {
                 self.last = Some(answer);

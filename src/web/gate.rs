@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::parked::ParkedCalls;
+use super::replicas::Replicas;
 use crate::domain::instance::Instance;
 use crate::domain::limits::Tracker;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
@@ -22,6 +23,8 @@ pub struct ServedListener {
     pub default: ListenerPlan,
     /// The address that the socket is bound to.
     pub bound: SocketAddr,
+    /// The address at which other replicas of the gateway reach this listener; `None` if they do not.
+    pub advertised: Option<SocketAddr>,
     /// The identity of this process, so that it can refuse requests that it sent itself.
     pub instance: Instance,
 }
@@ -54,6 +57,8 @@ pub(super) struct Gate {
     pub(super) listeners: Addresses<Tracker>,
     /// Calls that wait for input of their clients.
     pub(super) parked: Arc<ParkedCalls>,
+    /// The other replicas of the gateway.
+    pub(super) replicas: Replicas,
 }
 
 /// The endpoint that a request's path names.
@@ -72,9 +77,16 @@ impl PathEndpoint {
         if path == all {
             return Some(Self::All);
         }
-        let base = all.strip_suffix("/mcp").unwrap_or(all.trim_end_matches('/'));
-        let name = path.strip_prefix(base)?.strip_prefix('/')?.strip_suffix("/mcp")?;
+        let name = path.strip_prefix(base(all))?.strip_prefix('/')?.strip_suffix("/mcp")?;
         (!name.is_empty() && !name.contains('/')).then(|| Self::One(name.to_owned()))
+    }
+
+    /// Returns the path of the endpoint. `all` is the listener's path for all upstreams.
+    pub(super) fn path(&self, all: &str) -> String {
+        match self {
+            Self::All => all.to_owned(),
+            Self::One(name) => format!("{}/{name}/mcp", base(all)),
+        }
     }
 
     pub(super) fn as_engine(&self) -> Endpoint<'_> {
@@ -89,6 +101,25 @@ impl PathEndpoint {
         match self {
             Self::All => None,
             Self::One(upstream) => Some(upstream),
+        }
+    }
+}
+
+/// Returns what the paths of single upstreams begin with. `all` is the listener's path for all upstreams.
+fn base(all: &str) -> &str {
+    all.strip_suffix("/mcp").unwrap_or(all.trim_end_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_an_endpoint_leads_to_it() {
+        for all in ["/mcp", "/team/mcp", "/", "/api"] {
+            for endpoint in [PathEndpoint::All, PathEndpoint::One("up".into())] {
+                assert_eq!(PathEndpoint::of(&endpoint.path(all), all), Some(endpoint), "{all}");
+            }
         }
     }
 }

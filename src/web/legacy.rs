@@ -3,10 +3,11 @@
 //! does.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
@@ -14,39 +15,44 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::client::{ANONYMOUS, Client};
+use super::cut_stream::continue_stream;
 use super::dispatch::{ClientRequest, unknown_method};
 use super::envelope::{ClientMessage, Params, object, text};
-use super::exchange::{CutStream, NotContinued, OpenStream, SessionOfPost};
+use super::exchange::{OpenStream, SessionOfPost};
+use super::forward::{Forwarding, is_forwarded};
 use super::gate::{Gate, MAX_STREAMS, PathEndpoint};
 use super::listen::{RESOURCE_UPDATED, list_changed};
+use super::message_sender::MessageSender;
 use super::offer;
 use super::response::{RpcResponse, refuse};
+use super::session_replicas::UsedSession;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::item::ItemKind;
-use crate::domain::method::Method;
+use crate::domain::method::Method as McpMethod;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError, request};
 use crate::domain::version::{Era, LEGACY_VERSIONS, is_to_come};
-use crate::engine::access::seal::{SessionFacts, SessionScope};
 use crate::engine::access::session::Session;
+use crate::engine::access::session_id::{SessionFacts, SessionScope};
 use crate::engine::exchange::Exchange;
 use crate::engine::{ListChanges, Notice, Reply, Snapshot};
 use crate::transport::Accept;
-use crate::transport::mcp_headers::{Presence, SESSION_HEADER, VERSION_HEADER, check_routing};
+use crate::transport::mcp_headers::{LAST_EVENT_ID, Presence, SESSION_HEADER, VERSION_HEADER, check_routing};
 use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
 
 /// The maximum number of open GET streams of one session. Two are allowed, because the gateway may not yet have noticed
 /// that the client has lost the first one.
 const STREAMS_PER_SESSION: u32 = 2;
-/// The header with which a client continues a stream.
-const LAST_EVENT_ID: &str = "last-event-id";
 /// The maximum number of characters that are kept of a client's name and version together.
 const MAX_CLIENT: usize = 128;
+/// The error for a session that is not known.
+const NO_SESSION: &str = "Session not found: it ended, or was begun elsewhere; initialize again";
 
 pub(super) async fn answer(
     gate: &Arc<Gate>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
+    peer: IpAddr,
     incoming: ClientMessage<'_>,
     exchange: &Exchange,
     of_post: &SessionOfPost,
@@ -55,7 +61,7 @@ pub(super) async fn answer(
         return RpcResponse::error(StatusCode::BAD_REQUEST, id, &error);
     }
     let id = match &incoming {
-        ClientMessage::Request { id, method, params } if Method::parse(method) == Some(Method::Initialize) => {
+        ClientMessage::Request { id, method, params } if McpMethod::parse(method) == Some(McpMethod::Initialize) => {
             return initialize(gate, endpoint, id, params).await;
         }
         ClientMessage::Request { id, method, .. } if is_unknown_outside(headers, method) => {
@@ -64,21 +70,19 @@ pub(super) async fn answer(
         ClientMessage::Request { id, .. } => id,
         _ => "null",
     };
-    let session = match find_session(gate, endpoint, headers) {
+    let session = match find_session(gate, endpoint, headers).await {
         Ok(session) => session,
         Err((status, message)) => return RpcResponse::error(status, id, &RpcError::new(INVALID_REQUEST, message)),
     };
+    let used = UsedSession { gate, endpoint, headers, session: &session };
+    let sender = MessageSender { used, client: peer };
     match incoming {
         ClientMessage::Answer { id, answer } => {
-            // An answer that comes too late, or to another replica, is accepted too: there are clients that end their
-            // session when an answer of theirs is refused.
-            if !session.questions.answer(id, answer) {
-                tracing::debug!("an answer to no question that waits here was dropped");
-            }
+            sender.answered(id, answer).await;
             RpcResponse::accepted()
         }
         ClientMessage::Notification { method, params } => {
-            notified(&session, &method, &params);
+            sender.notified(&method, &params).await;
             RpcResponse::accepted()
         }
         ClientMessage::Request { id, method, params } => {
@@ -91,20 +95,10 @@ pub(super) async fn answer(
     }
 }
 
-/// Takes a notification of the client.
-fn notified(session: &Session, method: &str, params: &Params<'_>) {
-    if method == "notifications/initialized" {
-        session.set_ready();
-    }
-    if let Some(request) = params.request_id.filter(|_| method == "notifications/cancelled") {
-        session.cancel(request.get());
-    }
-}
-
 /// Whether a request outside of a session has a method that this era does not have. Clients that ask with
 /// `server/discover` first, and without the envelope of the modern era, continue with `initialize` after this error only.
 fn is_unknown_outside(headers: &HeaderMap, method: &str) -> bool {
-    let is_known = Method::parse(method).is_some_and(|method| method.is_of(Era::Legacy));
+    let is_known = McpMethod::parse(method).is_some_and(|method| method.is_of(Era::Legacy));
     !is_known && !headers.contains_key(SESSION_HEADER)
 }
 
@@ -137,6 +131,7 @@ async fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Par
         client: client_of(params),
         capabilities: ClientCapabilities::read(params.capabilities),
         created_at: now,
+        replica: gate.listener.advertised,
     };
     let Some(session) = gate.engine.sessions().open(facts, scope) else {
         let data = json!({"reason": "Sessions", "retryAfterMs": 1000});
@@ -168,7 +163,7 @@ fn client_of(params: &Params<'_>) -> String {
 }
 
 /// Finds the session that a request names. The request must arrive at the endpoint at which the session was opened.
-fn find_session(
+async fn find_session(
     gate: &Gate,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
@@ -184,11 +179,19 @@ fn find_session(
     let Some(id) = headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()) else {
         return Err((StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing: begin with initialize".to_owned()));
     };
-    let snapshot = gate.engine.snapshot();
-    let session = gate.engine.sessions().find(id, scope(&snapshot, endpoint), gate.engine.now());
-    session.ok_or_else(|| {
-        (StatusCode::NOT_FOUND, "Session not found: it ended, or was begun elsewhere; initialize again".to_owned())
-    })
+    let sessions = gate.engine.sessions();
+    let session = sessions.find(id, scope(&gate.engine.snapshot(), endpoint), gate.engine.now());
+    let Some(session) = session else {
+        let status =
+            if is_forwarded(headers) && sessions.was_deleted(id) { StatusCode::GONE } else { StatusCode::NOT_FOUND };
+        return Err((status, NO_SESSION.to_owned()));
+    };
+    let used = UsedSession { gate, endpoint, headers, session: &session };
+    if used.tell_home().await {
+        return Ok(session);
+    }
+    gate.engine.end_session(&session.id);
+    Err((StatusCode::NOT_FOUND, NO_SESSION.to_owned()))
 }
 
 /// Returns the scope of a request's session: the gateway, the principal and the endpoint.
@@ -196,11 +199,14 @@ fn scope<'a>(snapshot: &'a Snapshot, endpoint: &'a PathEndpoint) -> SessionScope
     SessionScope { gateway: &snapshot.plan().gateway.key, principal: ANONYMOUS, upstream: endpoint.upstream() }
 }
 
-/// DELETE: ends a session.
-pub(super) fn end_session(gate: &Gate, endpoint: &PathEndpoint, headers: &HeaderMap) -> Response {
-    match find_session(gate, endpoint, headers) {
+/// DELETE: ends a session, here and at the other replicas that use it.
+pub(super) async fn end_session(gate: &Gate, endpoint: &PathEndpoint, headers: &HeaderMap, client: IpAddr) -> Response {
+    match find_session(gate, endpoint, headers).await {
         Ok(session) => {
             gate.engine.end_session(&session.id);
+            let used = UsedSession { gate, endpoint, headers, session: &session };
+            let delete = || Forwarding::request(Method::DELETE, endpoint, headers, Bytes::new(), client);
+            used.pass_to_others(delete).await;
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;
             response
@@ -211,17 +217,25 @@ pub(super) fn end_session(gate: &Gate, endpoint: &PathEndpoint, headers: &Header
 
 /// GET: continues the stream of a call after the event that `Last-Event-ID` names, or opens a stream of notifications,
 /// whose events have no ids.
-pub(super) fn open_stream(gate: &Arc<Gate>, endpoint: &PathEndpoint, headers: &HeaderMap) -> Response {
+pub(super) async fn open_stream(
+    gate: &Arc<Gate>,
+    endpoint: &PathEndpoint,
+    headers: &HeaderMap,
+    client: IpAddr,
+) -> Response {
     if !Accept::read(headers).events {
         return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
     }
-    let session = match find_session(gate, endpoint, headers) {
+    let session = match find_session(gate, endpoint, headers).await {
         Ok(session) => session,
         Err((status, message)) => return refuse(status, message),
     };
     let last = headers.get(LAST_EVENT_ID).and_then(|last| last.to_str().ok());
-    if let Some(response) = last.and_then(|last| continue_stream(gate, &session, last)) {
-        return response;
+    if let Some(last) = last {
+        let forwarding = Forwarding::request(Method::GET, endpoint, headers, Bytes::new(), client);
+        if let Some(response) = continue_stream(gate, &session, last, headers, forwarding).await {
+            return response;
+        }
     }
     let Some(places) = StreamSlots::take(gate, &session) else {
         return refuse(
@@ -237,26 +251,6 @@ pub(super) fn open_stream(gate: &Arc<Gate>, endpoint: &PathEndpoint, headers: &H
         Some((Ok::<_, Infallible>(event), told))
     });
     event_stream(Body::from_stream(events))
-}
-
-/// Continues the stream of a call after the event with the id `last`. Returns `None` if that is not the id of such an event.
-fn continue_stream(gate: &Arc<Gate>, session: &Arc<Session>, last: &str) -> Option<Response> {
-    match CutStream::find(gate, session, last) {
-        Ok(None) => None,
-        Ok(Some(cut)) => {
-            let busy = || refuse(StatusCode::TOO_MANY_REQUESTS, "as many streams are continued as may be");
-            Some(cut.resume(gate, session).unwrap_or_else(busy))
-        }
-        Err(NotContinued::Complete) => {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            Some(response)
-        }
-        Err(NotContinued::Gone) => {
-            let message = "the events after Last-Event-ID are not kept any more, or another replica has them";
-            Some(refuse(StatusCode::BAD_REQUEST, message))
-        }
-    }
 }
 
 /// Returns the notification for a notice.

@@ -10,21 +10,31 @@ use axum::response::Response;
 use tokio_util::sync::CancellationToken;
 
 use super::gate::{Gate, PathEndpoint, ServedListener};
-use super::post::post;
+use super::post::{address_of, post};
+use super::replicas::Replicas;
 use super::response::{method_not_allowed, refuse};
-use super::{access, legacy};
+use super::{access, forward, legacy};
 use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
+use crate::domain::plan::ListenerPlan;
 use crate::domain::quoted::Quoted;
 use crate::engine::Engine;
 use crate::engine::access::addresses::Addresses;
+use crate::transport::Peer;
 use crate::transport::mcp_headers::{mean_modern_era, merge_versions};
 
 /// Returns a router that serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and
 /// each upstream at `/{upstream}/mcp` beside it. Cancelling `shutdown` closes the streams that clients hold open.
 pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: CancellationToken) -> Router {
-    let (streams, listeners) = (Tracker::default(), Addresses::default());
-    let gate = Arc::new(Gate { engine, listener, shutdown, streams, listeners, parked: Arc::default() });
+    let gate = Arc::new(Gate {
+        engine,
+        listener,
+        shutdown,
+        streams: Tracker::default(),
+        listeners: Addresses::default(),
+        parked: Arc::default(),
+        replicas: Replicas::default(),
+    });
     // Paths are matched for each request, because a new plan can change them.
     Router::new().fallback(handle).with_state(gate)
 }
@@ -46,9 +56,8 @@ async fn serve(gate: &Arc<Gate>, mut request: Request) -> Response {
     let Some(listener) = gate.listener.current(&plan.gateway) else {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "the plan in force has no such listener");
     };
-    let checked = access::check_host(request.headers(), &listener.hosts, &listener.default_hosts, gate.listener.bound);
-    let origin = match checked.and_then(|()| access::check_origin(request.headers(), listener)) {
-        Ok(origin) => origin.cloned(),
+    let origin = match check_sender(gate, listener, &mut request) {
+        Ok(origin) => origin,
         Err(why) => return refuse(StatusCode::FORBIDDEN, why),
     };
     let own = gate.listener.instance.as_str();
@@ -78,16 +87,37 @@ async fn serve(gate: &Arc<Gate>, mut request: Request) -> Response {
     }
 }
 
+/// Checks where a request comes from: by its token if another replica forwarded it, else by `Host` and `Origin`. Returns the
+/// origin of the web page that may read the answer, `None` if the request does not come from a page.
+fn check_sender(
+    gate: &Gate,
+    listener: &ListenerPlan,
+    request: &mut Request,
+) -> Result<Option<HeaderValue>, &'static str> {
+    let Some(token) = forward::authenticate(gate, request) else {
+        let headers = request.headers();
+        access::check_host(headers, &listener.hosts, &listener.default_hosts, gate.listener.bound)?;
+        return access::check_origin(headers, listener).map(|origin| origin.cloned());
+    };
+    let token = token?;
+    if let Some(peer) = request.extensions_mut().get_mut::<Peer>() {
+        peer.remote.set_ip(token.client);
+    }
+    request.extensions_mut().insert(token);
+    Ok(None)
+}
+
 async fn dispatch(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Request, limit: u64) -> Response {
     let is_modern = mean_modern_era(request.headers());
+    let client = address_of(request.extensions());
     match *request.method() {
         Method::POST => post(gate, endpoint, request, limit).await,
         Method::OPTIONS if access::is_preflight(request.method(), request.headers()) => {
             access::preflight(request.headers())
         }
         _ if is_modern => method_not_allowed("POST"),
-        Method::GET => legacy::open_stream(gate, &endpoint, request.headers()),
-        Method::DELETE => legacy::end_session(gate, &endpoint, request.headers()),
+        Method::GET => legacy::open_stream(gate, &endpoint, request.headers(), client).await,
+        Method::DELETE => legacy::end_session(gate, &endpoint, request.headers(), client).await,
         _ => method_not_allowed("GET, POST, DELETE"),
     }
 }

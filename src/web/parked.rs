@@ -1,28 +1,32 @@
 //! Calls that wait for the client to send them once more with the input that their server asked for.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::domain::budget::{Account, ByteBudget, Category};
 use crate::domain::item::ItemKind;
+use crate::engine::access::sealed_id::new_handle;
 use crate::engine::exchange::AskedCall;
 
 /// The maximum number of calls of one listener that are parked.
 const MAX_PARKED: usize = 256;
+/// While more than half of the places are taken, the maximum number of parked calls of one client address. Behind an
+/// ingress all clients can share one address.
+const MAX_PARKED_EACH: usize = MAX_PARKED / 4;
 /// How long a call is parked.
-const PARKED_FOR: Duration = Duration::from_secs(5 * 60);
-/// What the gateway's own values of `requestState` begin with. Those of servers pass as they are.
-const OWN_STATE: &str = "hawsepipe-";
+pub(super) const PARKED_FOR: Duration = Duration::from_secs(5 * 60);
 
 /// What one POST needs so that its call can be parked.
-#[derive(Default)]
 pub(super) struct Parking {
     pub(super) asked: Arc<AskedCall>,
+    /// The account of the client's address.
+    pub(super) account: Arc<Account>,
     /// The call, set before it is sent. Without it, nothing is parked.
     pub(super) ticket: OnceLock<Ticket>,
 }
@@ -35,12 +39,9 @@ pub(super) struct Ticket {
     pub(super) binding: Binding,
 }
 
-/// A keyed hash of the client, the endpoint, the item and the arguments of a call, of this process alone.
+/// A digest of the client, the endpoint, the item and the arguments of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Binding(u64);
-
-/// The key of [`Binding`]s.
-static BINDING_KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+pub(super) struct Binding([u8; 16]);
 
 impl Binding {
     /// Binds to a call of `principal` at the endpoint of `upstream`, or at that of all upstreams.
@@ -51,74 +52,117 @@ impl Binding {
         name: &str,
         arguments: Option<&RawValue>,
     ) -> Self {
-        let kind = std::mem::discriminant(&kind);
-        Self(BINDING_KEY.hash_one((principal, upstream, kind, name, arguments.map(RawValue::get))))
+        let (mut digest, kind) = (Sha256::new(), kind.to_string());
+        for part in [Some(principal), upstream, Some(kind.as_str()), Some(name), arguments.map(RawValue::get)] {
+            // Lengths keep the parts apart. No part is longer than a `u64` can say, so its largest value stands for none.
+            digest.update(part.map_or(u64::MAX, |part| part.len() as u64).to_be_bytes());
+            digest.update(part.unwrap_or_default());
+        }
+        let digest: [u8; 32] = digest.finalize().into();
+        Self(digest.first_chunk().copied().unwrap_or_default())
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
     }
 }
 
 impl Parking {
+    /// What a call of a client needs whose bytes are charged to `account`.
+    pub(super) fn new(budget: &Arc<ByteBudget>, account: &Arc<Account>) -> Self {
+        let asked = AskedCall::new(budget.reservation_for(Category::Progress, account));
+        Self { asked: Arc::new(asked), account: Arc::clone(account), ticket: OnceLock::new() }
+    }
+
     /// Lets the call of the request `id` be parked.
     pub(super) fn allow(&self, id: &str, binding: Binding) {
         self.ticket.get_or_init(|| Ticket { id: id.to_owned(), binding });
     }
 }
 
-/// The parked calls of one listener, by the `requestState` that their clients got.
+/// The parked calls of one listener, by the handle in the `requestState` that their clients got.
 #[derive(Default)]
 pub(super) struct ParkedCalls {
-    by_state: Mutex<HashMap<String, ParkedCall>>,
+    by_handle: Mutex<HashMap<u64, ParkedCall>>,
 }
 
 /// A parked call. Dropping it cancels the call.
 pub(super) struct ParkedCall {
     pub(super) asked: Arc<AskedCall>,
-    binding: Binding,
+    /// The account of the client's address, which identifies it.
+    account: Arc<Account>,
+    pub(super) binding: Binding,
     _running: AbortOnDropHandle<()>,
     expiry: Option<AbortOnDropHandle<()>>,
 }
 
 impl ParkedCall {
-    pub(super) fn new(asked: Arc<AskedCall>, binding: Binding, running: AbortOnDropHandle<()>) -> Self {
-        Self { asked, binding, _running: running, expiry: None }
+    pub(super) fn new(parking: &Parking, binding: Binding, running: AbortOnDropHandle<()>) -> Self {
+        let (asked, account) = (Arc::clone(&parking.asked), Arc::clone(&parking.account));
+        Self { asked, account, binding, _running: running, expiry: None }
     }
 }
 
+/// Whether one more call of the client with this account may be parked beside these.
+fn has_room(calls: &HashMap<u64, ParkedCall>, account: &Arc<Account>) -> bool {
+    let of_client = || calls.values().filter(|call| Arc::ptr_eq(&call.account, account)).count();
+    calls.len() < MAX_PARKED && (calls.len() < MAX_PARKED / 2 || of_client() < MAX_PARKED_EACH)
+}
+
 impl ParkedCalls {
-    /// Parks a call for a while, at most until `shutdown`. Returns what its client has to send back, or `None` if too many
-    /// calls are parked.
-    pub(super) fn park(self: &Arc<Self>, shutdown: &CancellationToken, mut call: ParkedCall) -> Option<String> {
-        let state = format!("{OWN_STATE}{}", uuid::Uuid::new_v4().simple());
-        let (parked, shutdown, key) = (Arc::downgrade(self), shutdown.clone(), state.clone());
+    /// Parks a call for a while, at most until `shutdown`. Returns its handle, or `None` if too many calls are parked, or too
+    /// many of its client.
+    pub(super) fn park(self: &Arc<Self>, shutdown: &CancellationToken, mut call: ParkedCall) -> Option<u64> {
+        let handle = new_handle();
+        let (parked, shutdown) = (Arc::downgrade(self), shutdown.clone());
         // Locked before the expiry is spawned, which must find the call even if the gateway is about to end.
         let mut calls = self.lock();
-        if calls.len() >= MAX_PARKED {
+        if !has_room(&calls, &call.account) {
             return None;
         }
         call.expiry = Some(AbortOnDropHandle::new(tokio::spawn(async move {
             let _ = tokio::time::timeout(PARKED_FOR, shutdown.cancelled()).await;
             if let Some(parked) = parked.upgrade() {
-                drop(parked.lock().remove(&key));
+                drop(parked.lock().remove(&handle));
             }
         })));
-        calls.insert(state.clone(), call);
-        Some(state)
+        calls.insert(handle, call);
+        Some(handle)
     }
 
-    /// Whether this is the state of a parked call, rather than one of a server.
-    pub(super) fn is_own(state: &str) -> bool {
-        state.starts_with(OWN_STATE)
-    }
-
-    /// Takes the call that was parked under this state and is continued by a call with this binding.
-    pub(super) fn take(&self, state: &str, binding: Binding) -> Option<ParkedCall> {
+    /// Takes the call that was parked under this handle and is continued by a call with this binding.
+    pub(super) fn take(&self, handle: u64, binding: Binding) -> Option<ParkedCall> {
         let mut parked = self.lock();
-        parked.get(state).filter(|call| call.binding == binding)?;
-        let mut call = parked.remove(state)?;
+        parked.get(&handle).filter(|call| call.binding == binding)?;
+        let mut call = parked.remove(&handle)?;
         call.expiry = None;
         Some(call)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, ParkedCall>> {
-        self.by_state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, ParkedCall>> {
+        self.by_handle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_address_leaves_places_to_others() {
+        let (parked, budget, shutdown) = (Arc::<ParkedCalls>::default(), Arc::default(), CancellationToken::new());
+        let [one, other] = [(); 2].map(|()| Arc::<Account>::default());
+        let binding = Binding::new("a", None, ItemKind::Tool, "t", None);
+        let park = |account: &Arc<Account>| {
+            let running = AbortOnDropHandle::new(tokio::spawn(std::future::pending()));
+            parked.park(&shutdown, ParkedCall::new(&Parking::new(&budget, account), binding, running))
+        };
+        let states: Vec<_> = (0..MAX_PARKED / 2).map_while(|_| park(&one)).collect();
+        assert_eq!(states.len(), MAX_PARKED / 2, "half of the places are for anybody");
+        assert_eq!(park(&one), None);
+        let others = (0..MAX_PARKED).map_while(|_| park(&other)).count();
+        assert_eq!(others, MAX_PARKED_EACH);
+        states.iter().take(MAX_PARKED / 4 + 1).for_each(|state| drop(parked.take(*state, binding).unwrap()));
+        assert!(park(&one).is_some(), "fewer than half of the places are taken");
     }
 }

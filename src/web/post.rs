@@ -5,14 +5,15 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::FutureExt;
 
-use super::continued::run_or_park;
+use super::continued::{forward_to_parked, run_or_park};
 use super::envelope::ClientMessage;
 use super::exchange::{RunningMessage, SessionOfPost, respond};
+use super::forward_token::Token;
 use super::gate::{Gate, PathEndpoint};
 use super::parked::Parking;
 use super::response::{RpcResponse, refuse};
@@ -40,7 +41,7 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
     }
     let declared = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let budget = gate.engine.budget();
-    let peer = head.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip());
+    let peer = address_of(&head.extensions);
     let account = gate.engine.sessions().accounts().of(peer);
     let reservation = budget.reservation_for(Category::Request, &account);
     let body = match read_body(body, declared, limit, &reservation).await {
@@ -48,6 +49,12 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
         Ok(_) | Err(BodyError::NoRoom(_)) => return RpcResponse::no_room("null").into_response(),
         Err(error) => return refuse(error.status(), refusal(error)),
     };
+    if head.extensions.get().is_some_and(|token: &Token| !token.is_for(&body)) {
+        return refuse(StatusCode::FORBIDDEN, "this is not the body that a replica of this gateway forwarded");
+    }
+    if let Some(response) = forward_to_parked(gate, &endpoint, &head.headers, peer, &body).await {
+        return response;
+    }
     let exchange = Arc::new(Exchange::new(budget, &account, accept.events));
     let session = Arc::<SessionOfPost>::default();
     let era = if mean_modern_era(&head.headers) { Era::Modern } else { Era::Legacy };
@@ -60,11 +67,16 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
         body,
         exchange: Arc::clone(&exchange),
         session: Arc::clone(&session),
-        parking: (era == Era::Modern).then(Arc::default),
+        parking: (era == Era::Modern).then(|| Arc::new(Parking::new(budget, &account))),
         era,
         _reservation: reservation,
     };
     respond(gate, post.running(cause), exchange, &session, era).await
+}
+
+/// Returns the address of the client that sent a request with these extensions.
+pub(super) fn address_of(extensions: &Extensions) -> IpAddr {
+    extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip())
 }
 
 /// One POST whose body was read completely.
@@ -117,7 +129,7 @@ impl Post {
         if modern::is_of(headers, &incoming) {
             modern::answer(gate, endpoint, headers, *peer, incoming, exchange, parking.as_deref()).await
         } else {
-            legacy::answer(gate, endpoint, headers, incoming, exchange, session).await
+            legacy::answer(gate, endpoint, headers, *peer, incoming, exchange, session).await
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::domain::rpc::{
     PARSE_ERROR, REFUSED, RpcError, UNSUPPORTED_VERSION, failure, success,
 };
 use crate::domain::version::Era;
+use crate::engine::exchange::HeldAnswer;
 use crate::engine::{Reply, dropped};
 use crate::transport::mcp_headers::SESSION_HEADER;
 use crate::transport::sse::written;
@@ -95,6 +96,11 @@ impl RpcResponse {
     /// Returns the response with the id of the session that the request began.
     pub(super) fn with_session(self, id: String) -> Self {
         Self { session: Some(id), ..self }
+    }
+
+    /// Returns the message with the memory that is reserved for it.
+    pub(super) fn into_answer(self) -> HeldAnswer {
+        HeldAnswer { message: self.body, reservation: self.reservation }
     }
 
     /// Returns the message as JSON, for the end of a stream.

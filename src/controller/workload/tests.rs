@@ -163,6 +163,9 @@ fn the_container_runs_the_gateway_for_its_operator() {
         "--seal-key-file=/run/secrets/hawsepipe/main-gateway-seal/key",
     ]);
     assert_eq!(container["args"], args);
+    let advertise =
+        json!([{"name": "HAWSEPIPE_GATEWAY_ADVERTISE", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]);
+    assert_eq!(container["env"], advertise);
     assert_eq!(container["image"], "registry.example.com/hawsepipe:1");
     assert_eq!(container["imagePullPolicy"], "IfNotPresent");
     assert_eq!(container["terminationMessagePolicy"], "File", "no line of its log is told in a status");

@@ -3,7 +3,9 @@
 pub(crate) mod addresses;
 pub(crate) mod admission;
 mod deleted;
-mod process_keys;
+mod replica;
 pub(crate) mod seal;
+pub(crate) mod sealed_id;
 pub(crate) mod session;
+pub(crate) mod session_id;
 pub(crate) mod sessions;

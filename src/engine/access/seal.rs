@@ -1,72 +1,32 @@
-//! Sealed session ids: they contain, encrypted, what a replica needs to take a session over. The replicas of a gateway
-//! share the key.
+//! Seals what the gateway gives to clients and gets back, such as session ids: only a process that has the key can make or
+//! read it. The replicas of a gateway share the key.
 
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, Nonce, RandomizedNonceKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use serde::{Deserialize, Serialize};
 
-use crate::domain::capabilities::ClientCapabilities;
-use crate::domain::ids::ObjectKey;
 use crate::domain::secret::SecretText;
-use crate::domain::version::LEGACY_VERSIONS;
 
-/// The maximum number of keys: the newest, and older ones with which ids of the last day were sealed.
+/// The maximum number of keys: the newest, and older ones with which texts of the last day were sealed.
 const MAX_KEYS: usize = 8;
 /// The size of a key in bytes.
 const KEY_BYTES: usize = 32;
 /// How to make a key.
 const HOW: &str = "make one with `openssl rand -base64 32`";
-/// The size in bytes of the nonce with which an id begins.
+/// The size in bytes of the nonce with which a sealed text begins.
 const NONCE_BYTES: usize = 12;
-/// The maximum length of an id that is read. The ids that this gateway makes are shorter: the extensions of a client are
-/// bounded.
-const MAX_ID: usize = 4096;
-/// The purpose of the seal and the version of the sealed data. Both are authenticated with each id.
-const PURPOSE: &str = "hawsepipe session 1";
+/// The maximum length of a sealed text. One can hold the state of a server, which clients bring back.
+const MAX_SEALED: usize = 1 << 20;
 
-/// Who may use a session, and on which endpoint. An id that was sealed for one scope cannot be opened in another.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionScope<'a> {
-    /// The gateway at which the session was begun.
-    pub gateway: &'a ObjectKey,
-    /// The client's principal.
-    pub principal: &'a str,
-    /// The upstream whose endpoint the session was begun on; `None` for the endpoint of all upstreams.
-    pub upstream: Option<&'a str>,
-}
-
-impl SessionScope<'_> {
-    /// Returns the data that is authenticated together with an id but is not part of the id.
-    fn to_aad(self) -> Vec<u8> {
-        let Self { gateway, principal, upstream } = self;
-        serde_json::json!([PURPOSE, gateway.namespace, gateway.name, principal, upstream]).to_string().into_bytes()
-    }
-}
-
-/// What a replica needs to know about a session that another replica began.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionFacts {
-    /// The negotiated protocol version.
-    #[serde(rename = "v")]
-    pub version: String,
-    /// Name and version of the client, as it reports them.
-    #[serde(rename = "c")]
-    pub client: String,
-    /// The questions of servers that the client answers, and its extensions.
-    #[serde(rename = "q", default, skip_serializing_if = "ClientCapabilities::is_empty")]
-    pub capabilities: ClientCapabilities,
-    /// When the session was opened, in Unix milliseconds.
-    #[serde(rename = "t")]
-    pub created_at: u64,
-}
-
-/// The keys with which session ids are sealed. The cipher is AES-256-GCM-SIV: replicas that share a key cannot agree on
+/// The keys with which texts are sealed. The cipher is AES-256-GCM-SIV: replicas that share a key cannot agree on
 /// nonces, and a nonce that is drawn twice must not reveal the key.
 pub struct SealKeys {
-    /// Seals new ids, and opens ids.
+    /// Seals and opens.
     newest: RandomizedNonceKey,
-    /// Keys that only open ids.
+    /// Keys that only open.
     older: Vec<RandomizedNonceKey>,
 }
 
@@ -92,43 +52,75 @@ impl SealKeys {
         Ok(Self { newest, older: keys.collect() })
     }
 
-    /// Creates a key that no other process has; `None` only if the system provides no random numbers.
-    pub(super) fn of_process() -> Option<Self> {
+    /// Makes a key that nobody else has; `None` if the system provides no random numbers.
+    fn random() -> Option<Self> {
         let mut bytes = [0; KEY_BYTES];
         aws_lc_rs::rand::fill(&mut bytes).ok()?;
-        let newest = RandomizedNonceKey::new(&AES_256_GCM_SIV, &bytes).ok()?;
-        Some(Self { newest, older: Vec::new() })
+        Some(Self { newest: RandomizedNonceKey::new(&AES_256_GCM_SIV, &bytes).ok()?, older: Vec::new() })
     }
 
-    /// Creates the id of a session; `None` only if the system provides no random numbers.
-    pub(super) fn seal(&self, scope: SessionScope<'_>, session: &SessionFacts) -> Option<String> {
-        self.seal_bytes(&scope.to_aad(), serde_json::to_vec(session).ok()?)
-    }
-
-    /// Opens an id that was sealed for this scope. Returns `None` for every other id, whatever is wrong with it.
-    pub(super) fn open(&self, scope: SessionScope<'_>, id: &str) -> Option<SessionFacts> {
-        let opened = self.open_bytes(&scope.to_aad(), Some(id).filter(|id| id.len() <= MAX_ID)?)?;
-        let session: SessionFacts = serde_json::from_slice(&opened).ok()?;
-        LEGACY_VERSIONS.contains(&&*session.version).then_some(session)
-    }
-
-    /// Encrypts a text; `scope` is authenticated with it. `None` only if the system provides no random numbers.
-    pub(super) fn seal_bytes(&self, scope: &[u8], mut text: Vec<u8>) -> Option<String> {
-        let nonce = self.newest.seal_in_place_append_tag(Aad::from(scope), &mut text).ok()?;
+    /// Seals bytes into a text of URL-safe base64. `context` is authenticated with them, but not contained: the text is
+    /// opened only where the same is given again. `None` if the text would be too long, or the system provides no random
+    /// numbers.
+    fn seal(&self, context: &str, mut bytes: Vec<u8>) -> Option<String> {
+        let nonce = self.newest.seal_in_place_append_tag(Aad::from(context), &mut bytes).ok()?;
         let mut sealed = nonce.as_ref().to_vec();
-        sealed.append(&mut text);
-        Some(URL_SAFE_NO_PAD.encode(sealed))
+        sealed.append(&mut bytes);
+        Some(URL_SAFE_NO_PAD.encode(sealed)).filter(|text| text.len() <= MAX_SEALED)
     }
 
-    /// Decrypts what was sealed for this scope. Returns `None` for everything else, whatever is wrong with it.
-    pub(super) fn open_bytes(&self, scope: &[u8], sealed: &str) -> Option<Vec<u8>> {
-        let bytes = URL_SAFE_NO_PAD.decode(sealed).ok()?;
+    /// Opens a text that was sealed in this context. Returns `None` for every other text, whatever is wrong with it.
+    fn open(&self, context: &str, text: &str) -> Option<Vec<u8>> {
+        let bytes =
+            Some(text).filter(|text| text.len() <= MAX_SEALED).and_then(|text| URL_SAFE_NO_PAD.decode(text).ok())?;
         let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES)?;
-        let mut keys = std::iter::once(&self.newest).chain(&self.older);
-        keys.find_map(|key| {
+        std::iter::once(&self.newest).chain(&self.older).find_map(|key| {
             let (nonce, mut sealed) = (Nonce::try_assume_unique_for_key(nonce).ok()?, sealed.to_vec());
-            Some(key.open_in_place(nonce, Aad::from(scope), &mut sealed).ok()?.to_vec())
+            Some(key.open_in_place(nonce, Aad::from(context), &mut sealed).ok()?.to_vec())
         })
+    }
+}
+
+/// The keys of this process: those that it shares with other replicas, if there are any, and one of its own.
+pub struct Seals {
+    own: Option<SealKeys>,
+    shared: ArcSwapOption<SealKeys>,
+}
+
+impl Default for Seals {
+    fn default() -> Self {
+        Self { own: SealKeys::random(), shared: ArcSwapOption::empty() }
+    }
+}
+
+impl Seals {
+    /// Sets the keys that this process shares with other replicas.
+    pub fn share(&self, keys: SealKeys) {
+        self.shared.store(Some(Arc::new(keys)));
+    }
+
+    /// Whether this process shares keys with other replicas.
+    pub fn is_shared(&self) -> bool {
+        self.shared.load().is_some()
+    }
+
+    /// Seals bytes with the newest key. `context` says what the text is for and by whom it may be used: it is opened only
+    /// where the same is given again. `None` if the text would be too long, or the system provides no random numbers.
+    pub fn seal(&self, context: &str, bytes: Vec<u8>) -> Option<String> {
+        match &*self.shared.load() {
+            Some(keys) => keys.seal(context, bytes),
+            None => self.own.as_ref()?.seal(context, bytes),
+        }
+    }
+
+    /// Opens a text that this process sealed in this context, or another replica did.
+    pub fn open(&self, context: &str, text: &str) -> Option<Vec<u8>> {
+        self.open_shared(context, text).or_else(|| self.own.as_ref()?.open(context, text))
+    }
+
+    /// Opens a text that was sealed in this context with keys that replicas share.
+    pub fn open_shared(&self, context: &str, text: &str) -> Option<Vec<u8>> {
+        self.shared.load().as_deref()?.open(context, text)
     }
 }
 
@@ -146,67 +138,52 @@ mod tests {
         SealKeys::parse(&SecretText::new(lines.join("\n"))).unwrap_or_else(|why| panic!("{why}"))
     }
 
-    fn session() -> SessionFacts {
-        let capabilities = ClientCapabilities::default();
-        SessionFacts { version: "2025-11-25".into(), client: "t 1".into(), capabilities, created_at: 7 }
-    }
-
-    fn scope(gateway: &ObjectKey) -> SessionScope<'_> {
-        SessionScope { gateway, principal: "anonymous", upstream: None }
+    fn sealed(keys: &SealKeys) -> String {
+        keys.seal("test", b"bytes".to_vec()).unwrap()
     }
 
     #[test]
-    fn an_id_is_opened_by_every_key_of_the_file_and_by_no_other() {
-        let gateway = ObjectKey::new("mcp", "main");
-        let id = keys(&[1]).seal(scope(&gateway), &session()).unwrap();
-        assert!(id.len() < 160 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)), "{id}");
+    fn a_text_is_opened_by_every_key_of_the_file_and_by_no_other() {
+        let text = sealed(&keys(&[1]));
+        assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)), "{text}");
         for (seeds, opens) in [(&[1][..], true), (&[2, 1], true), (&[1, 2], true), (&[2], false)] {
-            assert_eq!(keys(seeds).open(scope(&gateway), &id), opens.then(session), "{seeds:?}");
+            assert_eq!(keys(seeds).open("test", &text), opens.then(|| b"bytes".to_vec()), "{seeds:?}");
         }
-        assert_ne!(keys(&[1]).seal(scope(&gateway), &session()).unwrap(), id, "ids of equal sessions differ");
+        assert_eq!(keys(&[1]).open("other", &text), None, "what was sealed for something else");
+        assert_ne!(sealed(&keys(&[1])), text, "equal bytes are sealed differently");
     }
 
     #[test]
-    fn an_id_is_worth_nothing_elsewhere() {
-        let (gateway, other) = (ObjectKey::new("mcp", "main"), ObjectKey::new("mcp", "other"));
-        let (keys, own) = (keys(&[1]), scope(&gateway));
-        let id = keys.seal(own, &session()).unwrap();
-        for foreign in [
-            SessionScope { gateway: &other, ..own },
-            SessionScope { principal: "alice", ..own },
-            SessionScope { upstream: Some("up"), ..own },
-        ] {
-            assert_eq!(keys.open(foreign, &id), None, "{foreign:?}");
-        }
-        assert!(keys.open(own, &id).is_some());
-    }
-
-    #[test]
-    fn an_id_that_was_changed_in_any_way_is_not_opened() {
-        let gateway = ObjectKey::new("mcp", "main");
-        let (keys, own) = (keys(&[1]), scope(&gateway));
-        let id = keys.seal(own, &session()).unwrap();
-        for place in 0..id.len() {
+    fn a_text_that_was_changed_in_any_way_is_not_opened() {
+        let keys = keys(&[1]);
+        let text = sealed(&keys);
+        for place in 0..text.len() {
             for bit in 0..8 {
-                let mut changed = id.clone().into_bytes();
+                let mut changed = text.clone().into_bytes();
                 changed[place] ^= 1 << bit;
                 let Ok(changed) = String::from_utf8(changed) else { continue };
-                assert_eq!(keys.open(own, &changed), None, "bit {bit} at {place}");
+                assert_eq!(keys.open("test", &changed), None, "bit {bit} at {place}");
             }
-            assert_eq!(keys.open(own, &id[..place]), None, "cut at {place}");
-            assert_eq!(keys.open(own, &id[place + 1..]), None, "cut before {place}");
+            assert_eq!(keys.open("test", &text[..place]), None, "cut at {place}");
+            assert_eq!(keys.open("test", &text[place + 1..]), None, "cut before {place}");
         }
-        for forged in ["", "A", "AAAAAAAAAAAAAAAA", &format!("{id}A"), &format!("{id}="), &"A".repeat(8192)] {
-            assert_eq!(keys.open(own, forged), None, "{forged}");
+        for forged in ["", "A", "AAAAAAAAAAAAAAAA", &format!("{text}A"), &format!("{text}="), &"A".repeat(8192)] {
+            assert_eq!(keys.open("test", forged), None, "{forged}");
         }
     }
 
     #[test]
-    fn a_version_that_is_not_spoken_any_more_is_not_opened() {
-        let gateway = ObjectKey::new("mcp", "main");
-        let (keys, own) = (keys(&[1]), scope(&gateway));
-        let old = SessionFacts { version: "2024-11-05".into(), ..session() };
-        assert_eq!(keys.open(own, &keys.seal(own, &old).unwrap()), None);
+    fn what_a_process_sealed_before_it_got_keys_is_opened_by_it_alone() {
+        let (process, other) = (Seals::default(), Seals::default());
+        let early = process.seal("test", b"early".to_vec()).unwrap();
+        for seals in [&process, &other] {
+            assert!(!seals.is_shared());
+            seals.share(keys(&[1]));
+        }
+        let late = process.seal("test", b"late".to_vec()).unwrap();
+        assert_eq!((process.open("test", &early), other.open("test", &early)), (Some(b"early".to_vec()), None));
+        assert_eq!(process.open_shared("test", &early), None);
+        assert_eq!(other.open_shared("test", &late), Some(b"late".to_vec()));
     }
 
     #[test]

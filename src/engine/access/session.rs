@@ -1,6 +1,7 @@
 //! A session of the legacy era.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +9,7 @@ use dashmap::DashMap;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::seal::{SessionFacts, SessionScope};
+use super::session_id::{SessionFacts, SessionScope};
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
@@ -19,6 +20,8 @@ use crate::engine::{MAX_OF_CLIENT, Mailbox, Subscription};
 pub(super) const READY_WITHIN_MS: u64 = 30_000;
 /// The maximum number of requests of one session that are registered for cancellation at the same time.
 const MAX_CANCELLABLE: usize = 1024;
+/// The maximum number of other replicas that are known to use one session.
+const MAX_REPLICAS: usize = 32;
 
 /// A session of one client.
 pub struct Session {
@@ -37,6 +40,8 @@ pub struct Session {
     upstream: Option<String>,
     /// When the session was opened, in Unix milliseconds. Another replica may have opened it.
     pub created_at: u64,
+    /// The replica at which the session was opened; `None` if it cannot be reached, or the id is not sealed.
+    pub replica: Option<SocketAddr>,
     /// The time from which the session admits no more requests, in Unix milliseconds; `u64::MAX` if its id is not
     /// sealed.
     ends_at: u64,
@@ -48,6 +53,10 @@ pub struct Session {
     pub continued: Tracker,
     /// Cancelled when the session ends.
     pub ended: CancellationToken,
+    /// Other replicas that use the session, besides the one that began it.
+    others: Mutex<Vec<SocketAddr>>,
+    /// Whether the session was used in this process.
+    used: AtomicBool,
     ready: AtomicBool,
     last_used: AtomicU64,
     /// `None` if the client did not ask for a level.
@@ -85,7 +94,7 @@ pub struct SessionView {
 impl Session {
     /// Creates a session that is used for the first time in this process at `now`.
     pub(super) fn new(id: String, facts: SessionFacts, scope: SessionScope<'_>, ends_at: u64, now: u64) -> Self {
-        let SessionFacts { version, client, capabilities, created_at } = facts;
+        let SessionFacts { version, client, capabilities, created_at, replica } = facts;
         Self {
             id,
             version,
@@ -95,11 +104,14 @@ impl Session {
             principal: scope.principal.to_owned(),
             upstream: scope.upstream.map(ToOwned::to_owned),
             created_at,
+            replica,
             ends_at,
             tracker: Arc::default(),
             streams: Tracker::default(),
             continued: Tracker::default(),
             ended: CancellationToken::new(),
+            others: Mutex::default(),
+            used: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             last_used: AtomicU64::new(now),
             log_level: Mutex::default(),
@@ -117,6 +129,28 @@ impl Session {
     /// Whether other replicas can take the session over.
     pub(super) fn is_shared(&self) -> bool {
         self.ends_at != u64::MAX
+    }
+
+    /// Whether this is the first time that this is asked.
+    pub fn is_first_use(&self) -> bool {
+        !self.used.swap(true, Ordering::Relaxed)
+    }
+
+    /// Adds a replica that uses the session, unless it is known or too many are. Returns the others that are known, without
+    /// the one that began the session.
+    pub fn add_replica(&self, replica: SocketAddr) -> Vec<SocketAddr> {
+        let mut known = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let others: Vec<_> = known.iter().copied().filter(|other| *other != replica).collect();
+        if others.len() == known.len() && known.len() < MAX_REPLICAS {
+            known.push(replica);
+        }
+        others
+    }
+
+    /// Returns the replicas that use the session, as far as they are known: the one that began it first.
+    pub fn replicas(&self) -> Vec<SocketAddr> {
+        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        self.replica.iter().chain(&*others).copied().collect()
     }
 
     /// Restarts the idle time of the session.
@@ -216,11 +250,10 @@ impl Session {
         self.in_flight.remove(request);
     }
 
-    /// Cancels the request with this id, if it is registered as in flight.
-    pub fn cancel(&self, request: &str) {
-        if let Some(token) = self.in_flight.get(request) {
-            token.cancel();
-        }
+    /// Cancels the request with this id, if it is registered as in flight. Returns whether it is.
+    pub fn cancel(&self, request: &str) -> bool {
+        let token = self.in_flight.get(request);
+        token.as_ref().inspect(|token| token.cancel()).is_some()
     }
 
     pub(super) fn view(&self) -> SessionView {

@@ -1,5 +1,8 @@
 //! Sessions of the legacy era.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,9 +10,9 @@ use dashmap::DashMap;
 
 use super::addresses::Addresses;
 use super::deleted::DeletedIds;
-use super::process_keys::ProcessKeys;
-use super::seal::{SealKeys, SessionFacts, SessionScope};
+use super::seal::{SealKeys, Seals};
 use super::session::{Session, SessionView};
+use super::session_id::{self, SessionFacts, SessionScope};
 use crate::domain::budget::Account;
 use crate::domain::limits::Tracker;
 use crate::engine::exchange::KeptExchanges;
@@ -33,8 +36,9 @@ pub struct SessionTable {
     /// The sessions that were idle longest when all were compared, the longest first: when each was last used, and its
     /// id. A session that was used since then is not among those that are idle longest any more.
     idle: Mutex<VecDeque<(u64, String)>>,
-    /// Seals session ids and what else clients bring back.
-    pub(in crate::engine) keys: ProcessKeys,
+    /// The keys that seal ids. If this process shares keys, session ids are sealed too, so that other replicas can take
+    /// over sessions.
+    seals: Seals,
     /// Sealed ids of sessions that clients ended in this process.
     deleted: DeletedIds,
     /// The exchanges whose streams clients of sessions can continue.
@@ -52,10 +56,11 @@ impl SessionTable {
             return None;
         }
         let now = facts.created_at;
-        let (id, ends_at) = match self.keys.shared() {
-            Some(keys) => (keys.seal(scope, &facts)?, now.saturating_add(SEALED_MS)),
+        let (id, ends_at) = if self.is_shared() {
+            (session_id::seal(&self.seals, scope, &facts)?, now.saturating_add(SEALED_MS))
+        } else {
             // The id has 122 random bits from the operating system.
-            None => (uuid::Uuid::new_v4().simple().to_string(), u64::MAX),
+            (uuid::Uuid::new_v4().simple().to_string(), u64::MAX)
         };
         let session = Arc::new(Session::new(id.clone(), facts, scope, ends_at, now));
         self.by_id.insert(id.clone(), Arc::clone(&session));
@@ -70,12 +75,12 @@ impl SessionTable {
 
     /// Sets the keys that this process shares with other replicas. Sessions that are already open are not affected.
     pub fn share(&self, keys: SealKeys) {
-        self.keys.share(keys);
+        self.seals.share(keys);
     }
 
     /// Whether this process shares keys with other replicas.
     pub fn is_shared(&self) -> bool {
-        self.keys.shared().is_some()
+        self.seals.is_shared()
     }
 
     fn has_room(&self) -> bool {
@@ -149,7 +154,7 @@ impl SessionTable {
     }
 
     fn take_over(&self, id: &str, scope: SessionScope<'_>, now: u64) -> Option<Arc<Session>> {
-        let facts = self.keys.shared()?.open(scope, id).filter(|_| !self.deleted.contains(id))?;
+        let facts = session_id::open(&self.seals, scope, id).filter(|_| !self.deleted.contains(id))?;
         let ends_at = facts.created_at.saturating_add(SEALED_MS);
         if now >= ends_at || !self.has_room() {
             return None;
@@ -163,6 +168,11 @@ impl SessionTable {
             return None;
         }
         Some(session)
+    }
+
+    /// The keys that seal ids.
+    pub fn seals(&self) -> &Seals {
+        &self.seals
     }
 
     /// The exchanges whose streams clients of sessions can continue.
@@ -185,13 +195,17 @@ impl SessionTable {
         self.by_id.remove(id).map(|(_, session)| session.end()).is_some()
     }
 
-    /// Ends a session at the request of its client. This process does not take the session over again. Another replica
-    /// still does, unless the client ends the session there too.
+    /// Ends a session at the request of its client. This process does not take the session over again.
     pub fn delete(&self, id: &str) {
         if self.is_shared() {
             self.deleted.add(id);
         }
         self.end(id);
+    }
+
+    /// Whether the client of a session has ended it in this process.
+    pub fn was_deleted(&self, id: &str) -> bool {
+        self.deleted.contains(id)
     }
 
     /// Ends sessions that have been idle for at least `idle_ms` at time `now` (in Unix milliseconds), those whose client
@@ -234,166 +248,5 @@ impl SessionTable {
         let mut views: Vec<_> = self.by_id.iter().map(|session| session.view()).collect();
         views.sort_by_key(|view| view.created_at);
         views
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::LazyLock;
-
-    use super::super::session::READY_WITHIN_MS;
-    use super::*;
-    use crate::domain::capabilities::ClientCapabilities;
-    use crate::domain::ids::ObjectKey;
-    use crate::domain::secret::SecretText;
-
-    static GATEWAY: LazyLock<ObjectKey> = LazyLock::new(|| ObjectKey::new("mcp", "main"));
-
-    fn scope() -> SessionScope<'static> {
-        SessionScope { gateway: &GATEWAY, principal: "alice", upstream: None }
-    }
-
-    fn open(sessions: &SessionTable, now: u64) -> Option<Arc<Session>> {
-        let (version, client, capabilities) = ("2025-11-25".to_owned(), "t".to_owned(), ClientCapabilities::default());
-        sessions.open(SessionFacts { version, client, capabilities, created_at: now }, scope())
-    }
-
-    fn find(sessions: &SessionTable, id: &str, now: u64) -> Option<Arc<Session>> {
-        sessions.find(id, scope(), now)
-    }
-
-    /// Returns the sessions of a replica that has these keys.
-    fn replica(keys: &str) -> SessionTable {
-        let sessions = SessionTable::default();
-        sessions.share(SealKeys::parse(&SecretText::new(keys)).unwrap_or_else(|why| panic!("{why}")));
-        sessions
-    }
-
-    const KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
-    const NEWER: &str = "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=";
-
-    #[test]
-    fn a_session_goes_on_at_another_replica_within_its_scope_and_its_day() {
-        let (home, other) = (replica(KEY), replica(&format!("{NEWER}\n{KEY}")));
-        let begun = open(&home, 5).unwrap();
-        for foreign in [SessionScope { principal: "bob", ..scope() }, SessionScope { upstream: Some("up"), ..scope() }]
-        {
-            assert!(home.find(&begun.id, foreign, 6).is_none() && other.find(&begun.id, foreign, 6).is_none());
-        }
-        let taken = find(&other, &begun.id, 6).expect("it goes on");
-        assert_eq!((&*taken.version, &*taken.client, taken.created_at), ("2025-11-25", "t", 5));
-        assert!(
-            other.find(&begun.id, SessionScope { principal: "bob", ..scope() }, 7).is_none(),
-            "nor once it is known"
-        );
-        assert!(Arc::ptr_eq(&taken, &find(&other, &begun.id, 7).unwrap()));
-        other.expire(READY_WITHIN_MS + 5, u64::MAX);
-        assert_eq!(other.count(), 1, "its client is ready");
-        find(&home, &begun.id, 8).unwrap();
-        home.expire(READY_WITHIN_MS + 5, u64::MAX);
-        assert_eq!(home.count(), 1, "its client may have said so to the other replica");
-        // A replica cannot open ids that were sealed with a key which it does not have yet.
-        assert!(find(&home, &open(&other, 8).unwrap().id, 9).is_none());
-        for sessions in [&home, &other] {
-            assert!(find(sessions, &begun.id, SEALED_MS + 4).is_some());
-            assert!(find(sessions, &begun.id, SEALED_MS + 5).is_none());
-        }
-        other.expire(SEALED_MS + 5, u64::MAX);
-        assert!(taken.ended.is_cancelled());
-        assert!(find(&replica(KEY), &begun.id, SEALED_MS + 5).is_none());
-    }
-
-    #[test]
-    fn a_session_that_its_client_ended_is_not_taken_over_again() {
-        let (home, other) = (replica(KEY), replica(KEY));
-        let [ended, idle] = [(); 2].map(|()| open(&home, 0).unwrap().id.clone());
-        home.delete(&ended);
-        home.expire(1000, 1000);
-        assert_eq!(home.count(), 0);
-        assert!(find(&home, &ended, 1001).is_none() && find(&home, &idle, 1001).is_some());
-        assert!(find(&other, &ended, 1001).is_some());
-    }
-
-    #[test]
-    fn without_a_shared_key_an_id_is_worth_nothing_elsewhere() {
-        let sessions = SessionTable::default();
-        let id = open(&sessions, 0).unwrap().id.clone();
-        sessions.expire(1000, 1000);
-        assert!(!sessions.is_shared() && find(&sessions, &id, 1001).is_none() && find(&replica(KEY), &id, 1).is_none());
-        let sealed = open(&replica(KEY), 0).unwrap();
-        assert!(find(&sessions, &sealed.id, 1).is_none());
-    }
-
-    #[test]
-    fn a_session_whose_client_never_says_that_it_is_ready_is_short() {
-        let sessions = SessionTable::default();
-        let [silent, ready, busy] = [(); 3].map(|()| open(&sessions, 0).unwrap());
-        ready.set_ready();
-        busy.tracker.enter(None, None).unwrap();
-        sessions.expire(READY_WITHIN_MS - 1, u64::MAX);
-        assert_eq!(sessions.count(), 3);
-        sessions.expire(READY_WITHIN_MS, u64::MAX);
-        assert!(silent.ended.is_cancelled() && !ready.ended.is_cancelled() && !busy.ended.is_cancelled());
-    }
-
-    #[test]
-    fn a_flood_of_sessions_that_nobody_uses_shuts_no_client_out() {
-        let sessions = SessionTable::default();
-        let used = open(&sessions, 0).unwrap();
-        used.set_ready();
-        let flood: Vec<_> = (1..MAX_SESSIONS).map(|_| open(&sessions, 0).unwrap()).collect();
-        let client = open(&sessions, 1).expect("the oldest of the flood goes");
-        assert!(flood[0].ended.is_cancelled() && !flood[1].ended.is_cancelled() && !used.ended.is_cancelled());
-        assert_eq!(sessions.count(), MAX_SESSIONS);
-        sessions.end(&client.id);
-        (0..3 * MAX_SESSIONS).for_each(|_| drop(open(&sessions, 1)));
-        assert!(sessions.fresh().len() <= 2 * MAX_SESSIONS && sessions.count() == MAX_SESSIONS);
-    }
-
-    #[test]
-    fn a_flood_of_ready_sessions_shuts_no_client_out() {
-        let sessions = SessionTable::default();
-        let all: Vec<_> = (0..MAX_SESSIONS).map(|n| open(&sessions, n as u64).unwrap()).collect();
-        all.iter().for_each(|session| session.set_ready());
-        all[0].tracker.enter(None, None).unwrap();
-        all[1].streams.enter(None, None).unwrap();
-        find(&sessions, &all[2].id, u64::MAX - 1).unwrap();
-        open(&sessions, u64::MAX - 1).expect("the one that was idle longest goes");
-        let ended: Vec<_> = (0..5).filter(|n| all[*n].ended.is_cancelled()).collect();
-        assert_eq!((ended, sessions.count()), (vec![3], MAX_SESSIONS));
-        all.iter().for_each(|session| session.tracker.enter(None, None).unwrap());
-        assert!(open(&sessions, u64::MAX - 1).is_some_and(|last| last.tracker.enter(None, None).is_ok()));
-        assert!(open(&sessions, u64::MAX - 1).is_none(), "each of them has a call");
-    }
-
-    #[test]
-    fn a_full_table_compares_its_sessions_once_for_many_that_it_takes_over() {
-        let (sessions, home) = (replica(KEY), replica(KEY));
-        let all: Vec<_> = (0..MAX_SESSIONS).map(|n| open(&sessions, n as u64).unwrap()).collect();
-        all.iter().for_each(|session| session.set_ready());
-        let elsewhere: Vec<_> = (0..=IDLE_BATCH).map(|_| open(&home, 0).unwrap().id.clone()).collect();
-        let noted = || sessions.idle.lock().unwrap().len();
-        for (n, id) in elsewhere[..2].iter().enumerate() {
-            find(&sessions, id, MAX_SESSIONS as u64).expect("it is taken over");
-            assert!(all[n].ended.is_cancelled());
-            assert_eq!(noted(), IDLE_BATCH - 1 - n, "they are not compared again");
-        }
-        find(&sessions, &all[2].id, MAX_SESSIONS as u64 + 1).unwrap();
-        find(&sessions, &elsewhere[2], MAX_SESSIONS as u64 + 1).unwrap();
-        assert!(!all[2].ended.is_cancelled() && all[3].ended.is_cancelled(), "one that was used stays");
-        elsewhere[3..].iter().for_each(|id| drop(find(&sessions, id, MAX_SESSIONS as u64 + 2).unwrap()));
-        assert!((3..IDLE_BATCH + 2).all(|n| all[n].ended.is_cancelled()));
-        assert!(all[IDLE_BATCH + 2..].iter().all(|session| !session.ended.is_cancelled()));
-        assert_eq!(sessions.count(), MAX_SESSIONS);
-    }
-
-    #[test]
-    fn an_idle_session_ends_unless_a_call_is_in_flight() {
-        let sessions = SessionTable::default();
-        let [idle, busy] = [(); 2].map(|()| open(&sessions, 0).unwrap());
-        busy.tracker.enter(None, None).unwrap();
-        sessions.expire(100, 100);
-        assert!(find(&sessions, &idle.id, 101).is_none() && idle.ended.is_cancelled());
-        assert!(find(&sessions, &busy.id, 101).is_some());
     }
 }

@@ -217,6 +217,11 @@ impl Engine {
         self.state.upstream(&call.plan().key).facts.is_some_and(|facts| facts.era == Era::Modern)
     }
 
+    /// Whether the call's upstream uses the legacy era. False before the first handshake with the upstream.
+    pub(super) fn is_legacy(&self, call: &Routed<'_>) -> bool {
+        self.state.upstream(&call.plan().key).facts.is_some_and(|facts| facts.era == Era::Legacy)
+    }
+
     /// Runs the request chains on the content, and returns the members of `params` that are sent.
     async fn members_to_send(
         self: &Arc<Self>,

@@ -44,31 +44,29 @@ impl InputState {
         state.starts_with(PREFIX)
     }
 
-    /// Seals the state for a repetition of this call by the same principal; `None` only if the system provides no random
-    /// numbers.
+    /// Seals the state for a repetition of this call by the same principal; `None` if it is too large, or the
+    /// system provides no random numbers.
     pub(super) fn seal(mut self, engine: &Engine, call: &Routed<'_>) -> Option<String> {
         self.until = engine.now().saturating_add(VALID_MS);
-        let sealed = engine.sessions().keys.seal(&scope(engine, call), serde_json::to_vec(&self).ok()?)?;
+        let sealed = engine.sessions().seals().seal(&scope(engine, call), serde_json::to_vec(&self).ok()?)?;
         Some(format!("{PREFIX}{sealed}"))
     }
 
     /// Opens what was sealed for this call; `None` if it is anything else, or too old.
     pub(super) fn open(engine: &Engine, call: &Routed<'_>, state: &str) -> Option<Self> {
-        let opened = engine.sessions().keys.open(&scope(engine, call), state.strip_prefix(PREFIX)?)?;
+        let opened = engine.sessions().seals().open(&scope(engine, call), state.strip_prefix(PREFIX)?)?;
         let state: Self = serde_json::from_slice(&opened).ok()?;
         (engine.now() <= state.until).then_some(state)
     }
 }
 
 /// Returns what a state belongs to: the gateway, the principal, the item and the content of the call.
-fn scope(engine: &Engine, call: &Routed<'_>) -> Vec<u8> {
+fn scope(engine: &Engine, call: &Routed<'_>) -> String {
     let snapshot = engine.snapshot();
     let gateway = &snapshot.plan().gateway.key;
     let method = call.request.kind.used_by();
     let content = sha256_hex(call.content.as_bytes());
     let key = &call.plan().key;
     let item = (&key.namespace, &key.name, method, &call.facts.tool);
-    json!([PURPOSE, gateway.namespace, gateway.name, call.facts.caller.principal, item, content])
-        .to_string()
-        .into_bytes()
+    json!([PURPOSE, gateway.namespace, gateway.name, call.facts.caller.principal, item, content]).to_string()
 }

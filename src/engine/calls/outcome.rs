@@ -225,6 +225,18 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::Timeout, "CallCeiling".to_owned())
     }
 
+    /// The end of a call that repeats what its client was asked, where the server is of the legacy era: it never asked
+    /// that, and would execute the call as a new one.
+    pub(crate) fn never_asked(upstream: &str) -> Self {
+        const REASON: &str = "UnknownRequestState";
+        let message = format!(
+            "`requestState` and `inputResponses` are not known here: this gateway did not ask for input, and upstream \
+             {upstream} speaks a version without them. Send the call without them"
+        );
+        let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": REASON, "upstream": upstream}));
+        Self::new(Reply::Error(error), CallOutcome::RpcError, REASON.to_owned())
+    }
+
     /// The end of a call whose item no upstream lists. `era` is that of the client.
     pub(crate) fn unknown_item(kind: ItemKind, era: Era, name: &str, hint: &str) -> Self {
         let (reason, code) = match (kind, era) {

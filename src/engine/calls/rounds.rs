@@ -32,6 +32,9 @@ impl Engine {
         members: OutMembers,
         recorder: &mut CallRecorder,
     ) -> Result<(Answer, ResultFacts), CallEnd> {
+        if !call.request.round.is_empty() && self.is_legacy(call) {
+            return Err(CallEnd::never_asked(&call.plan().key.name));
+        }
         let mut round = client.answers(call.request.round.clone()).await?;
         for _ in 0..MAX_ROUNDS {
             let sent = self.send(call, client, members.clone(), round, recorder).await;

@@ -2,10 +2,11 @@
 //! questions as the result of its call, and answers them by sending the call once more (MCP 2026-07-28, multi-round-trip
 //! requests). Meanwhile the call goes on.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
 
+use crate::domain::budget::Reservation;
 use crate::domain::ports::Answering;
 use crate::domain::question::Question;
 use crate::domain::raw::RawObject;
@@ -15,20 +16,33 @@ use crate::domain::upstream::Answer;
 const MAX_OPEN: usize = 8;
 
 /// The questions of one call, and its answer once there is one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct AskedCall {
     state: Mutex<AskedState>,
     changed: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct AskedState {
     /// The number of questions so far.
     asked: u64,
     open: Vec<WaitingQuestion>,
+    /// Reserves the memory of the open questions.
+    reservation: Reservation,
     /// Whether the client was told of questions, and so does not listen to this request any more.
     left: bool,
-    answer: Option<String>,
+    answer: Option<HeldAnswer>,
+    /// Whether there will be no answer.
+    abandoned: bool,
+}
+
+/// The JSON-RPC message that ends a call, and the memory that is reserved for it.
+#[derive(Debug)]
+pub struct HeldAnswer {
+    /// The message.
+    pub message: String,
+    /// `None` if no memory was reserved.
+    pub reservation: Option<Arc<Reservation>>,
 }
 
 #[derive(Debug)]
@@ -38,28 +52,63 @@ struct WaitingQuestion {
     answer: oneshot::Sender<Answer>,
 }
 
+impl WaitingQuestion {
+    /// The number of bytes that the question holds.
+    fn size(&self) -> u64 {
+        (self.key.len() + self.question.params.as_ref().map_or(0, |params| params.get().len())) as u64
+    }
+}
+
+impl AskedState {
+    /// Removes the questions that the server has withdrawn.
+    fn forget_withdrawn(&mut self) {
+        self.open.retain(|open| !open.answer.is_closed());
+        self.shrink();
+    }
+
+    /// Releases the memory of questions that were removed.
+    fn shrink(&self) {
+        // Shrinking a reservation always succeeds.
+        let _ = self.reservation.resize(self.open.iter().map(WaitingQuestion::size).sum());
+    }
+}
+
 /// How a call goes on.
 #[derive(Debug)]
 pub enum Continued {
     /// The server asks these questions; each has a key.
     Asks(Vec<(String, Question)>),
-    /// The call has ended with this JSON-RPC message.
-    Ended(String),
+    /// The call has ended with this answer.
+    Ended(HeldAnswer),
+    /// The call has ended without an answer, because the gateway failed.
+    Abandoned,
 }
 
 impl AskedCall {
+    /// Creates a call without questions. `reservation` is for the memory of the questions.
+    pub fn new(reservation: Reservation) -> Self {
+        let (open, answer) = (Vec::new(), None);
+        let state = AskedState { asked: 0, open, reservation, left: false, answer, abandoned: false };
+        Self { state: Mutex::new(state), changed: Notify::new() }
+    }
+
     /// Puts a question to the client. Dropping the future withdraws the question.
     pub fn ask(&self, question: Question) -> Answering<'static> {
         let (sender, answer) = oneshot::channel();
         let refused = question.refused("too many questions wait for this client");
         let mut state = self.lock();
-        state.open.retain(|open| !open.answer.is_closed());
+        state.forget_withdrawn();
         if state.open.len() >= MAX_OPEN {
             return Box::pin(std::future::ready(refused));
         }
+        let key = format!("input-{}", state.asked + 1);
+        let waiting = WaitingQuestion { key, question, answer: sender };
+        let held: u64 = state.open.iter().chain([&waiting]).map(WaitingQuestion::size).sum();
+        if let Err(no_room) = state.reservation.resize(held) {
+            return Box::pin(std::future::ready(waiting.question.refused(&no_room.to_string())));
+        }
         state.asked += 1;
-        let key = format!("input-{}", state.asked);
-        state.open.push(WaitingQuestion { key, question, answer: sender });
+        state.open.push(waiting);
         drop(state);
         self.changed.notify_waiters();
         Box::pin(async move { answer.await.unwrap_or(refused) })
@@ -71,8 +120,14 @@ impl AskedCall {
     }
 
     /// Sets the answer of the call.
-    pub fn finish(&self, message: String) {
-        self.lock().answer = Some(message);
+    pub fn finish(&self, answer: HeldAnswer) {
+        self.lock().answer = Some(answer);
+        self.changed.notify_waiters();
+    }
+
+    /// Says that the call has ended. Unless it has an answer, there will be none.
+    pub fn abandon(&self) {
+        self.lock().abandoned = true;
         self.changed.notify_waiters();
     }
 
@@ -86,6 +141,7 @@ impl AskedCall {
                 None => state.open.push(waiting),
             }
         }
+        state.shrink();
     }
 
     /// Waits until the server asks something or the call has ended.
@@ -107,7 +163,10 @@ impl AskedCall {
         if let Some(answer) = state.answer.take() {
             return Some(Continued::Ended(answer));
         }
-        state.open.retain(|open| !open.answer.is_closed());
+        if state.abandoned {
+            return Some(Continued::Abandoned);
+        }
+        state.forget_withdrawn();
         if state.open.is_empty() {
             return None;
         }
@@ -122,11 +181,18 @@ impl AskedCall {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::value::RawValue;
+
     use super::*;
+    use crate::domain::budget::{ByteBudget, Category, FREE};
     use crate::domain::method::Method;
 
     fn question() -> Question {
         Question { method: Method::ListRoots, params: None }
+    }
+
+    fn asked_call() -> AskedCall {
+        AskedCall::new(Arc::new(ByteBudget::new(1 << 20)).reservation(Category::Progress))
     }
 
     fn keys(continued: Continued) -> Vec<String> {
@@ -136,7 +202,7 @@ mod tests {
 
     #[tokio::test]
     async fn answers_go_to_the_questions_with_their_keys() {
-        let call = AskedCall::default();
+        let call = asked_call();
         assert!(!call.is_left());
         let (first, second) = (call.ask(question()), call.ask(question()));
         assert_eq!(keys(call.goes_on().await), ["input-1", "input-2"]);
@@ -145,13 +211,41 @@ mod tests {
         let Answer::Result(answer) = second.await else { panic!("refused") };
         assert_eq!((answer.get(), keys(call.goes_on().await)), (r#"{"b":1}"#, vec!["input-1".to_owned()]));
         drop(first);
-        call.finish("answer".into());
-        assert!(matches!(call.goes_on().await, Continued::Ended(answer) if answer == "answer"));
+        call.finish(HeldAnswer { message: "answer".into(), reservation: None });
+        call.abandon();
+        assert!(matches!(call.goes_on().await, Continued::Ended(answer) if answer.message == "answer"));
+    }
+
+    #[tokio::test]
+    async fn a_wait_for_a_call_that_ends_without_an_answer_ends() {
+        let call = asked_call();
+        let (continued, ()) = tokio::join!(call.goes_on(), async { call.abandon() });
+        assert!(matches!(continued, Continued::Abandoned), "{continued:?}");
+    }
+
+    #[tokio::test]
+    async fn what_open_questions_hold_is_counted() {
+        let budget = Arc::new(ByteBudget::new(1 << 20));
+        let call = AskedCall::new(budget.reservation(Category::Progress));
+        let large = |bytes: usize| {
+            let params = RawValue::from_string(format!("\"{}\"", "x".repeat(bytes))).ok();
+            Question { method: Method::ListRoots, params }
+        };
+        let first = call.ask(large(100 << 10));
+        let held = budget.held(Category::Progress);
+        assert!(held > (100 << 10) - FREE, "{held}");
+        assert!(matches!(call.ask(large(100 << 10)).await, Answer::Error(_)), "an eighth of the budget is for these");
+        assert_eq!((budget.held(Category::Progress), budget.refused(Category::Progress)), (held, 1));
+        call.give(&RawObject::parse(r#"{"input-1":{}}"#).unwrap());
+        assert_eq!(budget.held(Category::Progress), 0);
+        assert!(matches!(first.await, Answer::Result(_)));
+        let _second = call.ask(large(100 << 10));
+        assert_eq!(keys(call.goes_on().await), ["input-2"], "what was refused has no number");
     }
 
     #[tokio::test]
     async fn a_wait_ends_with_the_next_question() {
-        let call = AskedCall::default();
+        let call = asked_call();
         let asked = async {
             let _ = tokio::time::timeout(std::time::Duration::from_millis(50), call.ask(question())).await;
         };
@@ -161,7 +255,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_number_of_questions_is_bounded_and_those_withdrawn_do_not_count() {
-        let call = AskedCall::default();
+        let call = asked_call();
         let open: Vec<_> = (0..MAX_OPEN).map(|_| call.ask(question())).collect();
         assert!(matches!(call.ask(question()).await, Answer::Error(_)));
         drop(open);

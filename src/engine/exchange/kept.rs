@@ -2,13 +2,17 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use dashmap::DashMap;
 
 use super::Exchange;
+use crate::engine::access::sealed_id::new_handle;
 
 /// How long an exchange is kept after it has ended, in milliseconds.
 const KEPT_MS: u64 = 60_000;
+/// The same as a duration.
+pub const KEPT_AFTER_END: Duration = Duration::from_millis(KEPT_MS);
 /// The maximum number of bytes of all ended exchanges that are kept. If there are more, the oldest are dropped.
 const MAX_BYTES: u64 = 8 << 20;
 /// The maximum number of bytes of one ended exchange that is kept, so that one does not displace all others.
@@ -16,10 +20,10 @@ const MAX_EACH: u64 = 1 << 20;
 /// The maximum number of ended exchanges that are kept.
 const MAX_ENDED: usize = 4096;
 
-/// Exchanges by the id that the ids of their events begin with.
+/// Exchanges by the handle in the sealed id that the ids of their events begin with.
 #[derive(Debug, Default)]
 pub struct KeptExchanges {
-    by_id: DashMap<String, Entry>,
+    by_handle: DashMap<u64, Entry>,
     ended: Mutex<Ended>,
 }
 
@@ -32,37 +36,37 @@ struct Entry {
 
 #[derive(Debug, Default)]
 struct Ended {
-    /// The ids, the oldest first, each with its end in Unix milliseconds and its number of bytes.
-    ids: VecDeque<(u64, u64, String)>,
+    /// The handles, the oldest first, each with the exchange's end in Unix milliseconds and its number of bytes.
+    handles: VecDeque<(u64, u64, u64)>,
     bytes: u64,
 }
 
 impl KeptExchanges {
-    /// Makes an exchange of a session findable and lets it keep what was sent. Returns its id, which cannot be guessed.
-    pub fn add(&self, session: &str, exchange: &Arc<Exchange>) -> String {
+    /// Makes an exchange of a session findable and lets it keep what was sent. Returns its handle.
+    pub fn add(&self, session: &str, exchange: &Arc<Exchange>) -> u64 {
         exchange.keep();
-        let id = uuid::Uuid::new_v4().simple().to_string();
+        let handle = new_handle();
         let entry = Entry { session: session.to_owned(), exchange: Arc::clone(exchange) };
-        self.by_id.insert(id.clone(), entry);
-        id
+        self.by_handle.insert(handle, entry);
+        handle
     }
 
-    /// Returns the exchange of this session with this id, unless it is gone.
-    pub fn find(&self, session: &str, id: &str) -> Option<Arc<Exchange>> {
-        self.by_id.get(id).filter(|entry| entry.session == session).map(|entry| Arc::clone(&entry.exchange))
+    /// Returns the exchange of this session with this handle, unless it is gone.
+    pub fn find(&self, session: &str, handle: u64) -> Option<Arc<Exchange>> {
+        self.by_handle.get(&handle).filter(|entry| entry.session == session).map(|entry| Arc::clone(&entry.exchange))
     }
 
     /// Says that an exchange has ended at `now`, in Unix milliseconds, so that it is kept for a limited time only.
-    pub fn ended(&self, id: String, now: u64) {
-        let Some(size) = self.by_id.get(&id).map(|entry| entry.exchange.size()) else { return };
+    pub fn ended(&self, handle: u64, now: u64) {
+        let Some(size) = self.by_handle.get(&handle).map(|entry| entry.exchange.size()) else { return };
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if size > MAX_EACH {
             drop(ended);
-            self.by_id.remove(&id);
+            self.by_handle.remove(&handle);
             return;
         }
         ended.bytes += size;
-        ended.ids.push_back((now, size, id));
+        ended.handles.push_back((now, size, handle));
         self.drop_old(&mut ended, now);
     }
 
@@ -72,12 +76,12 @@ impl KeptExchanges {
     }
 
     fn drop_old(&self, ended: &mut Ended, now: u64) {
-        while let Some((at, size, id)) = ended.ids.front()
-            && (ended.bytes > MAX_BYTES || ended.ids.len() > MAX_ENDED || now.saturating_sub(*at) >= KEPT_MS)
+        while let Some((at, size, handle)) = ended.handles.front()
+            && (ended.bytes > MAX_BYTES || ended.handles.len() > MAX_ENDED || now.saturating_sub(*at) >= KEPT_MS)
         {
-            self.by_id.remove(id);
+            self.by_handle.remove(handle);
             ended.bytes -= size;
-            ended.ids.pop_front();
+            ended.handles.pop_front();
         }
     }
 }
@@ -95,10 +99,10 @@ mod tests {
     fn an_exchange_is_found_by_its_own_session() {
         let (kept, exchange) = (KeptExchanges::default(), exchange());
         let id = kept.add("a", &exchange);
-        assert!(kept.find("a", &id).is_some_and(|found| Arc::ptr_eq(&found, &exchange)));
-        assert!(kept.find("b", &id).is_none() && kept.find("a", "x").is_none());
-        kept.ended("x".into(), 0);
-        assert_eq!(kept.ended.lock().unwrap().ids.len(), 0, "what is not kept does not end");
+        assert!(kept.find("a", id).is_some_and(|found| Arc::ptr_eq(&found, &exchange)));
+        assert!(kept.find("b", id).is_none() && kept.find("a", id + 1).is_none());
+        kept.ended(id + 1, 0);
+        assert_eq!(kept.ended.lock().unwrap().handles.len(), 0, "what is not kept does not end");
     }
 
     #[test]
@@ -106,11 +110,11 @@ mod tests {
         let (kept, exchange) = (KeptExchanges::default(), exchange());
         let id = kept.add("a", &exchange);
         exchange.finish("answer".into());
-        kept.ended(id.clone(), 7);
+        kept.ended(id, 7);
         kept.sweep(6 + KEPT_MS);
-        assert!(kept.find("a", &id).is_some());
+        assert!(kept.find("a", id).is_some());
         kept.sweep(7 + KEPT_MS);
-        assert!(kept.find("a", &id).is_none() && kept.by_id.is_empty());
+        assert!(kept.find("a", id).is_none() && kept.by_handle.is_empty());
     }
 
     #[test]
@@ -122,16 +126,16 @@ mod tests {
                 let exchange = exchange();
                 let id = kept.add("a", &exchange);
                 exchange.finish("x".repeat(each).into());
-                kept.ended(id.clone(), 7);
+                kept.ended(id, 7);
                 id
             })
             .collect();
-        let found: Vec<_> = ids.iter().map(|id| kept.find("a", id).is_some()).collect();
+        let found: Vec<_> = ids.iter().map(|id| kept.find("a", *id).is_some()).collect();
         assert!(!found[0] && found[1..].iter().all(|found| *found), "{found:?}");
         let huge = exchange();
         let id = kept.add("a", &huge);
         huge.finish("x".repeat(each + 1).into());
-        kept.ended(id.clone(), 7);
-        assert!(kept.find("a", &id).is_none(), "one that is too large is not kept");
+        kept.ended(id, 7);
+        assert!(kept.find("a", id).is_none(), "one that is too large is not kept");
     }
 }

@@ -8,6 +8,7 @@ mod questions;
 mod ring;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -15,8 +16,8 @@ use tokio::sync::Notify;
 use self::ring::Ring;
 use crate::domain::budget::{Account, ByteBudget, Category, NoRoom, Reservation};
 
-pub use self::asked_call::{AskedCall, Continued};
-pub use self::kept::KeptExchanges;
+pub use self::asked_call::{AskedCall, Continued, HeldAnswer};
+pub use self::kept::{KEPT_AFTER_END, KeptExchanges};
 pub use self::questions::{ClientQuestions, OpenQuestion};
 
 /// A request under way.
@@ -39,6 +40,8 @@ struct ExchangeState {
     keeps: bool,
     /// The number of the attachment that gets what is sent. Earlier ones get nothing more.
     reader: u64,
+    /// Whether that connection is open.
+    attached: bool,
 }
 
 /// What an attached connection sends next.
@@ -60,7 +63,7 @@ impl Exchange {
     pub fn new(budget: &Arc<ByteBudget>, account: &Arc<Account>, is_read: bool) -> Self {
         let ring = Ring::new(budget.reservation_for(Category::Progress, account));
         let reservation = Arc::new(budget.reservation_for(Category::Answer, account));
-        let state = ExchangeState { ring, answer: None, abandoned: false, keeps: false, reader: 0 };
+        let state = ExchangeState { ring, answer: None, abandoned: false, keeps: false, reader: 0, attached: false };
         Self { state: Mutex::new(state), changed: Notify::new(), is_read, reservation }
     }
 
@@ -136,10 +139,35 @@ impl Exchange {
     pub fn attach(&self) -> u64 {
         let mut state = self.lock();
         state.reader += 1;
+        state.attached = true;
         let reader = state.reader;
         drop(state);
         self.changed.notify_waiters();
         reader
+    }
+
+    /// Says that an attached connection has ended.
+    pub fn detach(&self, reader: u64) {
+        let mut state = self.lock();
+        if state.reader == reader {
+            state.attached = false;
+            drop(state);
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Waits until no connection was attached for `long`.
+    pub async fn unattended(&self, long: Duration) {
+        loop {
+            self.until_attached(false).await;
+            if tokio::time::timeout(long, self.until_attached(true)).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn until_attached(&self, attached: bool) {
+        self.until(|| (self.lock().attached == attached).then_some(())).await;
     }
 
     /// Returns what comes after the message with the number `after`, 0 for the first. `reader` is the attached
@@ -166,15 +194,20 @@ impl Exchange {
 
     /// Waits until [`Exchange::next`] returns something else than [`Next::Pending`], and returns that.
     pub async fn wait(&self, reader: u64, after: u64) -> Next {
+        self.until(|| Some(self.next(reader, after)).filter(|next| *next != Next::Pending)).await
+    }
+
+    /// Waits until `look` returns something.
+    async fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             // Registers before the look, so that no change between the look and the wait is missed.
             changed.as_mut().enable();
-            match self.next(reader, after) {
-                Next::Pending => changed.await,
-                next => return next,
+            if let Some(found) = look() {
+                return found;
             }
+            changed.await;
         }
     }
 
@@ -272,6 +305,22 @@ mod tests {
         assert_eq!(next, message(1, "a"));
         let (next, _) = tokio::join!(exchange.wait(reader, 1), async { exchange.attach() });
         assert_eq!(next, Next::End);
+    }
+
+    #[tokio::test]
+    async fn an_exchange_is_unattended_once_no_connection_came_back() {
+        let (exchange, long) = (exchange(), Duration::from_millis(20));
+        let stays =
+            async |exchange: &Exchange| tokio::time::timeout(3 * long, exchange.unattended(long)).await.is_err();
+        let first = exchange.attach();
+        assert!(stays(&exchange).await);
+        let second = exchange.attach();
+        exchange.detach(first);
+        assert!(stays(&exchange).await, "another connection took over");
+        exchange.detach(second);
+        exchange.unattended(long).await;
+        exchange.attach();
+        assert!(stays(&exchange).await);
     }
 
     #[test]

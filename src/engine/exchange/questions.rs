@@ -26,25 +26,25 @@ pub struct OpenQuestion {
 }
 
 impl ClientQuestions {
-    /// Registers a question under a new id. The id cannot be guessed, and differs from those of other replicas. Returns
-    /// `None` if too many questions wait.
-    pub fn open(self: &Arc<Self>) -> Option<OpenQuestion> {
+    /// Registers a question under a new id, which is raw JSON. Returns `None` if too many questions wait.
+    pub fn open(self: &Arc<Self>, id: String) -> Option<OpenQuestion> {
         let mut open = self.lock();
         if open.len() >= MAX_OPEN {
             return None;
         }
         let (sender, answer) = oneshot::channel();
-        let id = format!("\"{}\"", uuid::Uuid::new_v4().simple());
         open.insert(id.clone(), sender);
         drop(open);
         Some(OpenQuestion { questions: Arc::clone(self), id, answer })
     }
 
-    /// Delivers the client's answer to the question with this id, which is raw JSON. Returns false if no such question
+    /// Delivers the client's answer to the question with this id, which is raw JSON. Returns the answer if no such question
     /// waits.
-    pub fn answer(&self, id: &str, answer: Answer) -> bool {
-        let question = self.lock().remove(id);
-        question.is_some_and(|question| question.send(answer).is_ok())
+    pub fn answer(&self, id: &str, answer: Answer) -> Option<Answer> {
+        match self.lock().remove(id) {
+            Some(question) => question.send(answer).err(),
+            None => Some(answer),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Answer>>> {
@@ -83,22 +83,22 @@ mod tests {
     #[tokio::test]
     async fn an_answer_finds_its_question_once() {
         let questions = Arc::new(ClientQuestions::default());
-        let (mut first, second) = (questions.open().unwrap(), questions.open().unwrap());
-        assert!(!questions.answer("1", result()) && !questions.answer("\"x\"", result()));
+        let (mut first, second) = (questions.open("\"a\"".into()).unwrap(), questions.open("\"b\"".into()).unwrap());
+        assert!(questions.answer("1", result()).is_some() && questions.answer("\"x\"", result()).is_some());
         let id = first.id().to_owned();
-        assert!(questions.answer(&id, result()) && !questions.answer(&id, result()));
+        assert!(questions.answer(&id, result()).is_none() && questions.answer(&id, result()).is_some());
         assert!(first.answer().await.is_some());
         let id = second.id().to_owned();
         drop(second);
-        assert!(!questions.answer(&id, result()), "the question was withdrawn");
+        assert!(questions.answer(&id, result()).is_some(), "the question was withdrawn");
     }
 
     #[test]
     fn the_number_of_open_questions_is_bounded() {
         let questions = Arc::new(ClientQuestions::default());
-        let held: Vec<_> = (0..MAX_OPEN).filter_map(|_| questions.open()).collect();
-        assert!(held.len() == MAX_OPEN && questions.open().is_none());
+        let held: Vec<_> = (0..MAX_OPEN).filter_map(|n| questions.open(n.to_string())).collect();
+        assert!(held.len() == MAX_OPEN && questions.open("x".into()).is_none());
         drop(held);
-        assert!(questions.open().is_some());
+        assert!(questions.open("x".into()).is_some());
     }
 }

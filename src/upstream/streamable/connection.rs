@@ -134,16 +134,17 @@ impl Connection {
         self.endpoint.client.send(Method::POST, &self.uri, headers, text).await
     }
 
-    /// Sends a notification or an answer. The server's response to it is ignored; this fails only if there is no
-    /// response.
-    pub(super) async fn notify(&self, text: String) -> Result<(), UpstreamError> {
+    /// Sends a notification or an answer. Of the server's response only the status is returned; this fails only if there
+    /// is no response.
+    pub(super) async fn notify(&self, text: String) -> Result<StatusCode, UpstreamError> {
         let sent = self.endpoint.client.send(Method::POST, &self.uri, self.headers.clone(), text.into_bytes());
         let response = sent.await?;
+        let status = response.status();
         // The response is read to its end, so that the connection can be used again.
         let reservation = self.endpoint.reservation();
         let read = response_body::whole(response.into_body(), self.endpoint.target.max_response_size, &reservation);
         let _ = tokio::time::timeout(SMALL, read).await;
-        Ok(())
+        Ok(status)
     }
 
     /// Like [`Self::notify`], but runs in the background and ignores failures.
@@ -151,7 +152,7 @@ impl Connection {
         let connection = Arc::clone(self);
         self.endpoint.shared.notify_later(&self.endpoint.target.plan.key.name, async move {
             let sent = tokio::time::timeout(SMALL, connection.notify(text)).await;
-            if !matches!(sent, Ok(Ok(()))) {
+            if !matches!(sent, Ok(Ok(_))) {
                 tracing::debug!(upstream = %connection.endpoint.target.plan.key, "a message could not be sent");
             }
         });
@@ -168,11 +169,16 @@ impl Connection {
         self.endpoint.client.send(Method::GET, &self.uri, headers, Vec::new()).await
     }
 
-    /// Sends the answer to a question of the server.
-    pub(super) async fn answer(&self, text: String) {
-        if !matches!(tokio::time::timeout(SMALL, self.notify(text)).await, Ok(Ok(()))) {
-            tracing::debug!(upstream = %self.endpoint.target.plan.key, "the answer of a client could not be sent");
-        }
+    /// Sends the answer to a question of the server. Fails if the server does not take it, because it may then wait for
+    /// the answer for ever.
+    pub(super) async fn answer(&self, text: String) -> Result<(), UpstreamError> {
+        let why = match tokio::time::timeout(SMALL, self.notify(text)).await {
+            Ok(Ok(status)) if status.is_success() => return Ok(()),
+            Ok(Ok(status)) => format!("HTTP {}", status.as_u16()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("it did not take it within {SMALL:?}"),
+        };
+        Err(UpstreamError::Lost(format!("the client's answer to its question could not be delivered: {why}")))
     }
 
     pub(super) async fn delete(&self) {

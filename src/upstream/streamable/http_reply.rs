@@ -91,7 +91,7 @@ pub(super) async fn read<'a>(
     }
     match media {
         Media::Json => {
-            let text = asked.during(whole(response.into_body(), limit, &reservation)).await?;
+            let text = asked.during(whole(response.into_body(), limit, &reservation)).await??;
             // A whole response cannot wait for an answer to a question in it.
             let answer = take(connection, &text, id, to, &mut RequestQuestions::none())?;
             answer.ok_or_else(|| UpstreamError::Protocol("its response holds no answer".into()))
@@ -129,7 +129,7 @@ async fn read_events<'a>(
 ) -> Result<HttpReply, UpstreamError> {
     let mut cuts = 0;
     loop {
-        let failure = match asked.during(messages.next()).await {
+        let failure = match asked.during(messages.next()).await? {
             Ok(Some(text)) => {
                 if let Some(own) = take(connection, text.as_bytes(), id, to, asked)? {
                     messages.finish(&connection.endpoint.shared, SMALL);
@@ -142,7 +142,7 @@ async fn read_events<'a>(
             Err(error) => error,
         };
         cuts += 1;
-        messages = asked.during(go_on(connection, &messages, cuts)).await.ok_or(failure)?;
+        messages = asked.during(go_on(connection, &messages, cuts)).await?.ok_or(failure)?;
     }
 }
 

@@ -264,11 +264,12 @@ impl Connection {
         // Servers may send the head of the response only with its first event, after the answer to a question that they
         // sent elsewhere.
         let answered = async {
-            let response = asked.during(self.post(&request, id)).await?;
+            let response = asked.during(self.post(&request, id)).await??;
             http_reply::read(self, response, id, to, &mut asked).await
         };
         let answered = answered.await;
-        pending.cancels = false;
+        // A server that did not get an answer to its question may wait for it.
+        pending.cancels &= asked.has_undelivered();
         answered
     }
 }

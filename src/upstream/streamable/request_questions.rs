@@ -1,12 +1,14 @@
 //! The questions of a server during one request over HTTP: those in the response to the request, and those on the stream of
 //! the session that are put to this request.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::value::RawValue;
+use tokio::sync::Notify;
 
 use super::connection::Connection;
 use crate::domain::ports::ToClient;
+use crate::domain::upstream::UpstreamError;
 use crate::domain::version::Era;
 use crate::upstream::questions::{AboutQuestion, Askable, OpenQuestions, ServerQuestion};
 use crate::upstream::wire::{self, McpRequest};
@@ -19,6 +21,31 @@ struct Asking<'a> {
     open: OpenQuestions<'a>,
     /// `None` if only questions in the response to the request are for its client.
     put: Option<Askable<'a>>,
+    /// Why an answer could not be delivered.
+    undelivered: Arc<Undelivered>,
+}
+
+/// An answer that the server did not take. It may wait for the answer for ever, so the request has failed.
+#[derive(Default)]
+struct Undelivered {
+    why: OnceLock<UpstreamError>,
+    set: Notify,
+}
+
+impl Undelivered {
+    fn set(&self, why: UpstreamError) {
+        self.why.get_or_init(|| why);
+        self.set.notify_one();
+    }
+
+    async fn wait(&self) -> UpstreamError {
+        loop {
+            if let Some(why) = self.why.get() {
+                return why.clone();
+            }
+            self.set.notified().await;
+        }
+    }
 }
 
 impl<'a> RequestQuestions<'a> {
@@ -36,7 +63,7 @@ impl<'a> RequestQuestions<'a> {
             return Self::none();
         }
         let put = connection.askable.as_ref().map(|calls| calls.add(call.guarded));
-        Self(Some(Asking { connection, open: OpenQuestions::new(client), put }))
+        Self(Some(Asking { connection, open: OpenQuestions::new(client), put, undelivered: Arc::default() }))
     }
 
     /// Takes a request of the server that is in the response.
@@ -56,15 +83,31 @@ impl<'a> RequestQuestions<'a> {
     }
 
     /// Awaits `future`, and drives the open questions meanwhile.
-    pub(super) async fn during<T>(&mut self, future: impl Future<Output = T>) -> T {
-        tokio::pin!(future);
+    ///
+    /// # Errors
+    /// If the server does not take the answer to a question of its own.
+    pub(super) async fn during<T>(&mut self, future: impl Future<Output = T>) -> Result<T, UpstreamError> {
+        let undelivered = self.0.as_ref().map(|asking| Arc::clone(&asking.undelivered));
+        let undelivered = async {
+            match undelivered {
+                Some(undelivered) => undelivered.wait().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(future, undelivered);
         loop {
             tokio::select! {
                 biased;
-                done = &mut future => return done,
+                done = &mut future => return Ok(done),
+                why = &mut undelivered => return Err(why),
                 () = self.run() => {}
             }
         }
+    }
+
+    /// Whether the server did not take the answer to a question of its own.
+    pub(super) fn has_undelivered(&self) -> bool {
+        self.0.as_ref().is_some_and(|asking| asking.undelivered.why.get().is_some())
     }
 
     /// Drives the open questions. Completes when a question was put to the request from outside of its response, and
@@ -92,8 +135,9 @@ impl<'a> RequestQuestions<'a> {
 
 impl<'a> Asking<'a> {
     fn ask(&mut self, asked: ServerQuestion) {
-        let connection = self.connection;
-        if let Err(answer) = self.open.ask(asked, move |answer| connection.answer(answer)) {
+        let (connection, undelivered) = (self.connection, Arc::clone(&self.undelivered));
+        let send = async move |answer| connection.answer(answer).await.unwrap_or_else(|why| undelivered.set(why));
+        if let Err(answer) = self.open.ask(asked, send) {
             connection.notify_later(answer);
         }
     }

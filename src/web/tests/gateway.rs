@@ -308,7 +308,7 @@ impl Gateway {
         let default = ListenerPlan { hosts: Vec::new(), ..listener() };
         let mcp = mcp_router(
             Arc::clone(&engine),
-            ServedListener { port: None, default, bound, instance: Instance::new("this") },
+            ServedListener { port: None, default, bound, advertised: Some(bound), instance: Instance::new("this") },
             shutdown.clone(),
         );
         let admin = admin_router(Arc::clone(&engine), None);

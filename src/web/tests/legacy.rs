@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use serde_json::json;
 
 use super::gateway::{Gateway, call, initialize, next, plan, post_to, read, request};
-use crate::engine::access::seal::SessionScope;
+use crate::engine::access::session_id::SessionScope;
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 

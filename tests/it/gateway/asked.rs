@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway, SOON};
 use super::http::{Answer, Http, Session, call_headers};
-use super::parts::{ECHO_MODULE, SDKS, asking_http, chain, external, interview_http, object, plugin, tools_of};
+use super::parts::{
+    ECHO_MODULE, SDKS, asking_http, asking_with, chain, external, interview_http, object, plugin, tools_of,
+};
 use crate::upstream::Running;
 
-const ANSWERS: &str = r#"{
+pub(super) const ANSWERS: &str = r#"{
     "sampling": {"role": "assistant", "content": {"type": "text", "text": "forty-two"}, "model": "m"},
     "elicitation": {"action": "accept", "content": {"name": "Ada"}},
     "roots": {"roots": [{"uri": "file:///work", "name": "work"}]}
@@ -90,7 +92,7 @@ async fn what_a_guard_must_see_is_not_asked_past_it() {
 }
 
 /// Reads events until one is the question of the server, and gives it.
-async fn question(stream: &mut Response<Incoming>) -> Value {
+pub(super) async fn question(stream: &mut Response<Incoming>) -> Value {
     let read = async {
         let mut heard = String::new();
         loop {
@@ -110,7 +112,7 @@ async fn question(stream: &mut Response<Incoming>) -> Value {
     tokio::time::timeout(SOON, read).await.unwrap()
 }
 
-async fn answer(session: &Session, id: &Value, name: &str) -> u16 {
+pub(super) async fn answer(session: &Session, id: &Value, name: &str) -> u16 {
     let result = json!({"action": "accept", "content": {"name": name}});
     session.send(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()).await.status
 }
@@ -142,6 +144,25 @@ async fn a_question_is_answered_by_its_own_session_alone() {
         let body = String::from_utf8_lossy(&body);
         assert!(body.contains(name) && !body.contains("Eve"), "{body}");
     }
+}
+
+#[tokio::test]
+async fn a_call_ends_whose_server_does_not_take_the_answer_to_its_question() {
+    let folder = Folder::new();
+    let (_server, url) = asking_with(&folder.path().join("log"), &["--deaf"]);
+    folder.write("manifests.yaml", &external("asking", &url));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["asking"]).await;
+    let session = Http::new().initialize_with(&gateway.url(), &json!({"elicitation": {}})).await;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "asking__elicit"}});
+    let mut stream = session.http.open(Method::POST, &session.url, &session.headers(), call.to_string()).await;
+    let id = question(&mut stream).await["id"].clone();
+    assert_eq!(answer(&session, &id, "Ann").await, 202);
+    let rest = tokio::time::timeout(SOON, stream.body_mut().collect()).await.expect("it waits on").unwrap();
+    let rest = String::from_utf8(rest.to_bytes().to_vec()).unwrap();
+    assert!(rest.contains("ConnectFailed"), "{rest}");
+    let why = gateway.logged(|line| line.to_string().contains("could not be delivered"));
+    assert!(why.to_string().contains("HTTP 400"), "{why}");
 }
 
 /// A gateway on the server that asks in its results, and what the TypeScript SDKs of both eras get of it.
@@ -191,7 +212,7 @@ async fn a_client_without_a_session_answers_what_a_server_with_sessions_asks() {
 }
 
 /// A stateless `tools/call` of a client that can be asked for input, with more parameters.
-async fn call_with(http: &Http, url: &str, tool: &str, arguments: &Value, more: &Value) -> Answer {
+pub(super) async fn call_with(http: &Http, url: &str, tool: &str, arguments: &Value, more: &Value) -> Answer {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -218,7 +239,8 @@ async fn a_parked_call_is_continued_once_and_by_the_same_call() {
     let answer = json!({"action": "accept", "content": {"name": "Ann"}});
     let round = json!({"requestState": state, "inputResponses": {"input-1": answer}});
 
-    // Another call, another state: refused, and the parked call waits on.
+    // Another call, another state: refused, and the parked call waits on. A state that is not of this gateway would be the
+    // server's, which has none.
     for (tool, arguments, round) in [
         ("asking__roots", json!({}), &round),
         ("asking__elicit", json!({"apart": false}), &round),

@@ -41,6 +41,7 @@ mod resumed;
 mod server_log;
 mod servers;
 mod smoke;
+mod spread;
 mod starts;
 mod subscribed;
 mod traced;

@@ -79,8 +79,13 @@ pub fn notes_stdio(name: &str) -> String {
 
 /// The TypeScript SDK's server whose tools ask the client, and its URL.
 pub fn asking_http(log: &Path) -> (Running, String) {
+    asking_with(log, &[])
+}
+
+/// The same with more arguments.
+pub fn asking_with(log: &Path, more: &[&str]) -> (Running, String) {
     let mut command = Command::new("node");
-    command.arg(fixture("servers/asking.mjs")).arg("--log").arg(log);
+    command.arg(fixture("servers/asking.mjs")).arg("--log").arg(log).args(more);
     announced(command)
 }
 

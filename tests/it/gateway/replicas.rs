@@ -11,7 +11,7 @@ use super::http::{Answer, Http, Session};
 use super::manifests::{raw_server, yaml};
 use super::parts::until;
 
-const KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+pub(super) const KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
 const NEWER: &str = "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=";
 
 /// One gateway's manifests, and files of keys beside them.
@@ -40,7 +40,7 @@ impl Replicas {
 }
 
 /// The same session, as its client goes on with it at another process.
-fn at(session: &Session, gateway: &Gateway) -> Session {
+pub(super) fn at(session: &Session, gateway: &Gateway) -> Session {
     Session { url: gateway.url(), ..session.clone() }
 }
 

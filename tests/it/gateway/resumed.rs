@@ -11,10 +11,10 @@ use super::parts::{asking_http, external, tools_of};
 use crate::upstream::Running;
 
 /// An event: its id, and its message.
-type Event = (String, Value);
+pub(super) type Event = (String, Value);
 
 /// Reads at most `most` events of a stream, and whether it has ended by itself.
-async fn events(mut stream: Response<Incoming>, most: usize) -> (Vec<Event>, bool) {
+pub(super) async fn events(mut stream: Response<Incoming>, most: usize) -> (Vec<Event>, bool) {
     let (mut read, mut heard) = (Vec::new(), String::new());
     while read.len() < most {
         let Some(frame) = tokio::time::timeout(SOON, stream.body_mut().frame()).await.unwrap() else {
@@ -43,13 +43,13 @@ async fn started() -> (Gateway, (Folder, Running)) {
     (gateway, (folder, server))
 }
 
-async fn call(session: &Session, id: u64, count: u64) -> Response<Incoming> {
+pub(super) async fn call(session: &Session, id: u64, count: u64) -> Response<Incoming> {
     let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
         "name": "asking__steps", "arguments": {"count": count}, "_meta": {"progressToken": id}}});
     session.http.open(Method::POST, &session.url, &session.headers(), Bytes::from(call.to_string())).await
 }
 
-async fn go_on(session: &Session, last: &str) -> Response<Incoming> {
+pub(super) async fn go_on(session: &Session, last: &str) -> Response<Incoming> {
     let mut headers = session.headers().to_vec();
     headers.push(("last-event-id", last));
     session.http.open(Method::GET, &session.url, &headers, Bytes::new()).await
@@ -111,8 +111,8 @@ async fn a_stream_goes_on_for_its_own_session_while_it_is_kept() {
     let (again, ended) = events(go_on(&own, &all[1].0).await, 9).await;
     assert!(ended && again == all[2..], "{again:?}");
     assert_eq!(go_on(&own, &all[2].0).await.status(), 204, "nothing comes after the answer");
-    let gone = format!("{}.1", "0".repeat(32));
-    let refused = go_on(&own, &gone).await;
+    let forged = format!("{}.1", "A".repeat(72));
+    let refused = go_on(&own, &forged).await;
     assert_eq!(refused.status(), 400);
     // The id of something else begins a stream of notifications.
     let mut stream = go_on(&own, "7").await;

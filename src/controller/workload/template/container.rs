@@ -26,6 +26,8 @@ pub(super) fn container(input: &WorkloadInput<'_>, drain: u32, resources: Option
         "image": input.settings.pods.image,
         "imagePullPolicy": input.settings.pods.pull_policy.to_string(),
         "args": args(input, drain),
+        // Other pods of the gateway forward requests to this address.
+        "env": [{"name": "HAWSEPIPE_GATEWAY_ADVERTISE", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
         "ports": ports(input),
         "resources": resources.map_or_else(default_resources, written_resources),
         // A pod that waits for its first plan counts as started but not as ready, because a restart would not help.

@@ -1,0 +1,112 @@
+//! Continues the stream of a call over another connection, after the event that `Last-Event-ID` names (MCP 2025-11-25,
+//! resumability). If another replica has the call, the request goes there.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+
+use super::exchange::{CallStream, Continued};
+use super::forward::{Forwarding, is_forwarded};
+use super::gate::Gate;
+use super::response::refuse;
+use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
+use crate::engine::access::session::Session;
+use crate::engine::exchange::Exchange;
+
+/// The maximum number of continued streams of one session at a time.
+const CONTINUED_PER_SESSION: u32 = 32;
+/// How long a replica may take to begin a stream.
+const HEAD: Duration = Duration::from_secs(5);
+/// The length that a sealed id has at least.
+const SHORTEST_ID: usize = 40;
+
+/// The stream of a call that its client comes back to.
+struct CutStream {
+    exchange: Arc<Exchange>,
+    /// What the ids of its events begin with.
+    id: String,
+    after: u64,
+}
+
+/// Why a stream is not continued here.
+enum NotContinued {
+    /// Nobody sealed the id for this session.
+    Foreign,
+    /// What comes next is not kept.
+    Gone,
+    /// The client has the answer, and nothing comes next.
+    Complete,
+    /// This replica has the stream.
+    At(SocketAddr),
+}
+
+/// Continues the stream of a call after the event with the id `last`. `forwarding` is the client's request, which has these
+/// headers. Returns `None` if that is not the id of such an event.
+pub(super) async fn continue_stream(
+    gate: &Gate,
+    session: &Arc<Session>,
+    last: &str,
+    headers: &HeaderMap,
+    forwarding: Forwarding<'_>,
+) -> Option<Response> {
+    const GONE: &str = "the events after Last-Event-ID are not kept any more";
+    Some(match CutStream::find(gate, session, last)? {
+        Ok(cut) => {
+            let busy = || refuse(StatusCode::TOO_MANY_REQUESTS, "as many streams are continued as may be");
+            cut.resume(gate, session).unwrap_or_else(busy)
+        }
+        Err(NotContinued::Complete) => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            response
+        }
+        Err(NotContinued::At(_)) if is_forwarded(headers) => refuse(StatusCode::BAD_REQUEST, GONE),
+        Err(NotContinued::At(replica)) => {
+            let forwarded = gate.forward(replica, forwarding, HEAD).await;
+            forwarded
+                .unwrap_or_else(|why| refuse(StatusCode::BAD_GATEWAY, format!("the stream cannot be continued: {why}")))
+        }
+        Err(NotContinued::Gone) => refuse(StatusCode::BAD_REQUEST, GONE),
+        Err(NotContinued::Foreign) => {
+            refuse(StatusCode::BAD_REQUEST, "Last-Event-ID is not the id of an event of a stream of this session")
+        }
+    })
+}
+
+impl CutStream {
+    /// Finds the stream whose last event that arrived has the id `last`. Returns `None` if that does not look like the id of
+    /// an event of a call.
+    fn find(gate: &Gate, session: &Session, last: &str) -> Option<Result<Self, NotContinued>> {
+        let (id, after) = last.split_once('.')?;
+        let after = after.parse().ok()?;
+        let looks_sealed =
+            id.len() >= SHORTEST_ID && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+        looks_sealed.then(|| Self::open(gate, session, id, after))
+    }
+
+    fn open(gate: &Gate, session: &Session, id: &str, after: u64) -> Result<Self, NotContinued> {
+        let sealed = gate.open_id(IdPurpose::Stream, &session.id, id).map_err(|why| match why {
+            NotOpened::Foreign => NotContinued::Foreign,
+            NotOpened::Expired => NotContinued::Gone,
+        })?;
+        let Some(exchange) = gate.engine.sessions().exchanges().find(&session.id, sealed.handle) else {
+            return Err(gate.elsewhere(sealed.replica).map_or(NotContinued::Gone, NotContinued::At));
+        };
+        if exchange.is_complete_after(after) {
+            return Err(NotContinued::Complete);
+        }
+        Ok(Self { exchange, id: id.to_owned(), after })
+    }
+
+    /// Continues the stream over another connection. The stream over the one before ends. `None` if the session continues
+    /// too many streams.
+    fn resume(self, gate: &Gate, session: &Arc<Session>) -> Option<Response> {
+        session.continued.enter(Some(CONTINUED_PER_SESSION), None).ok()?;
+        let counted = Continued(Arc::clone(session));
+        Some(CallStream::continued(&gate.engine, self.exchange, self.id, self.after, counted).into_response())
+    }
+}
