@@ -40,6 +40,7 @@ pub mod report;
 pub mod route;
 pub mod rpc;
 pub mod sandbox;
+pub mod search;
 pub mod secret;
 pub mod seen;
 pub mod skim;

@@ -116,12 +116,12 @@ pub struct Routes {
 
 impl Routes {
     /// Builds the routes. `offers` are in plan order, and the items of each are in their server's order, so lists are
-    /// deterministic.
-    pub fn build(prefix: PrefixMode, offers: &[Offer<'_>]) -> Self {
+    /// deterministic. `reserved` are names that no tool gets.
+    pub fn build(prefix: PrefixMode, reserved: &[&str], offers: &[Offer<'_>]) -> Self {
         let mut routes = Self { by_own: offers.iter().map(|_| ByName::default()).collect(), ..Self::default() };
         for (upstream, offer) in offers.iter().enumerate() {
             for item in &offer.items {
-                let public = routes.public_name(prefix, offers, upstream, item);
+                let public = routes.public_name(prefix, reserved, offers, upstream, item);
                 routes.add(upstream, offer, item, public);
             }
         }
@@ -132,6 +132,7 @@ impl Routes {
     fn public_name(
         &self,
         prefix: PrefixMode,
+        reserved: &[&str],
         offers: &[Offer<'_>],
         upstream: usize,
         item: &Item,
@@ -139,11 +140,16 @@ impl Routes {
         let offer = &offers[upstream];
         let (kind, own) = (item.kind, own_name(offer, item));
         let prefixed = || format!("{}__{own}", offer.upstream);
+        let is_reserved = kind == ItemKind::Tool && reserved.contains(&own);
         let name = match prefix {
             // Servers and clients refer to resources by their URIs, also in content.
             _ if !kind.has_name() => apps::public_uri(offer.upstream, own).unwrap_or_else(|| own.to_owned()),
             PrefixMode::Always => prefixed(),
-            PrefixMode::OnConflict if !keeps_own_name(offers, upstream, item) => prefixed(),
+            PrefixMode::OnConflict if is_reserved || !keeps_own_name(offers, upstream, item) => prefixed(),
+            PrefixMode::Never if is_reserved => {
+                let advice = "rename the tool, or set upstreams.prefix: Always";
+                return Err(format!("{own} is the name of a tool of the gateway (toolDiscovery: Search): {advice}"));
+            }
             PrefixMode::OnConflict | PrefixMode::Never => own.to_owned(),
         };
         if kind.has_name() && name.len() > MAX_NAME {
@@ -280,7 +286,7 @@ mod tests {
             ever_seen: &seen,
         };
         let names = |prefix| {
-            let routes = Routes::build(prefix, &[offer("a"), offer("b")]);
+            let routes = Routes::build(prefix, &[], &[offer("a"), offer("b")]);
             let own = ItemKind::ALL.iter().filter(|kind| routes.own(1, **kind, "x").is_some()).count();
             let names: Vec<_> = routes.all().iter().map(|route| route.public.clone().unwrap_or_default()).collect();
             (names.join(" "), routes.unnamed.values().map(|unnamed| unnamed.count).sum::<usize>(), own)
@@ -300,7 +306,7 @@ mod tests {
             Offer { upstream: "a", items: a, overrides: &[], filtered: HashMap::new(), ever_seen: &seen },
             Offer { upstream: "b", items: vec![&read], overrides: &[], filtered: HashMap::new(), ever_seen: &seen },
         ];
-        Routes::build(prefix, &offers).all().iter().filter_map(|r| r.public.clone()).collect()
+        Routes::build(prefix, &[], &offers).all().iter().filter_map(|r| r.public.clone()).collect()
     }
 
     #[test]
@@ -308,6 +314,26 @@ mod tests {
         assert_eq!(names(PrefixMode::Always, false), ["a__read", "a__list", "b__read"]);
         assert_eq!(names(PrefixMode::OnConflict, false), ["read", "list", "b__read"]);
         assert_eq!(names(PrefixMode::Never, false), ["read", "list"]);
+    }
+
+    #[test]
+    fn a_reserved_name_is_that_of_no_tool() {
+        let (own, prompt, read) = (tool("call_tool"), item(ItemKind::Prompt, "call_tool"), tool("read"));
+        let renamed = ToolOverride { name: "read".into(), rename: Some("search_tools".into()), ..Default::default() };
+        let seen: BTreeSet<String> = ["call_tool", "prompt/call_tool", "read"].map(str::to_owned).into();
+        let offer = Offer { upstream: "a", items: vec![&own, &prompt, &read], overrides: &[renamed], ever_seen: &seen };
+        let names = |prefix| {
+            let routes = Routes::build(prefix, &["search_tools", "call_tool"], std::slice::from_ref(&offer));
+            let names: Vec<_> = routes.all().iter().map(|route| route.public.clone().unwrap_or_default()).collect();
+            let said: Vec<_> = routes.unnamed.into_values().flat_map(|unnamed| unnamed.said).collect();
+            (names.join(" "), said.join("\n"))
+        };
+        assert_eq!(names(PrefixMode::Always).0, "a__call_tool a__call_tool a__search_tools");
+        assert_eq!(names(PrefixMode::OnConflict).0, "a__call_tool call_tool a__search_tools");
+        let (names, said) = names(PrefixMode::Never);
+        assert_eq!(names, " call_tool ");
+        assert!(said.contains("tool call_tool: call_tool is the name of a tool of the gateway"), "{said}");
+        assert!(said.contains("tool read: search_tools is"), "{said}");
     }
 
     #[test]
@@ -327,7 +353,7 @@ mod tests {
             let (items, filtered) = (tools.iter().collect(), HashMap::new());
             offers.push(Offer { upstream, items, overrides, filtered, ever_seen });
         }
-        Routes::build(PrefixMode::OnConflict, &offers).all().iter().filter_map(|r| r.public.clone()).collect()
+        Routes::build(PrefixMode::OnConflict, &[], &offers).all().iter().filter_map(|r| r.public.clone()).collect()
     }
 
     #[test]
@@ -348,7 +374,7 @@ mod tests {
         let seen: BTreeSet<String> = ["list".to_owned()].into();
         let (items, filtered) = (vec![&read, &list], HashMap::new());
         let offers = [Offer { upstream: "a", items, overrides: &[], filtered, ever_seen: &seen }];
-        let routes = Routes::build(PrefixMode::OnConflict, &offers);
+        let routes = Routes::build(PrefixMode::OnConflict, &[], &offers);
         let names: Vec<_> = routes.all().iter().filter_map(|r| r.public.as_deref()).collect();
         assert_eq!(names, ["a__read", "list"]);
     }
@@ -359,7 +385,7 @@ mod tests {
         let seen = BTreeSet::new();
         let (items, filtered) = (vec![&long], HashMap::new());
         let offers = [Offer { upstream: "up", items, overrides: &[], filtered, ever_seen: &seen }];
-        let routes = Routes::build(PrefixMode::Always, &offers);
+        let routes = Routes::build(PrefixMode::Always, &[], &offers);
         assert_eq!(routes.unnamed.len(), 1);
         assert!(routes.own(0, ItemKind::Tool, &long.name).is_some());
     }

@@ -6,6 +6,13 @@ pub const MAX_NAME: usize = 128;
 /// What stands before the name of a prompt among the names that are remembered. No name of a tool begins like this.
 pub const SEEN_PROMPT: &str = "prompt/";
 
+/// The name of the gateway's own tool that finds tools.
+pub const SEARCH_TOOLS: &str = "search_tools";
+/// The name of the gateway's own tool that calls a tool that was found.
+pub const CALL_TOOL: &str = "call_tool";
+/// The names of the gateway's own tools, which clients see instead of the upstreams' (`toolDiscovery: Search`).
+pub const OWN_TOOLS: [&str; 2] = [SEARCH_TOOLS, CALL_TOOL];
+
 /// Whether `name` can be remembered: it is valid for a tool, or is such a name after [`SEEN_PROMPT`].
 pub fn is_seen_name(name: &str) -> bool {
     name.len() <= MAX_NAME && is_valid_name(name.strip_prefix(SEEN_PROMPT).unwrap_or(name))

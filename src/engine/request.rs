@@ -15,6 +15,7 @@ use crate::domain::ports::ToClient;
 use crate::domain::rpc::RpcError;
 use crate::domain::upstream::InputRound;
 use crate::domain::version::Era;
+use crate::engine::plan::own_tools::OwnTool;
 use crate::engine::plan::snapshot::{Found, Lookup, Snapshot};
 
 /// The identity of a caller.
@@ -138,6 +139,7 @@ impl Endpoint<'_> {
     pub(super) fn definitions<'s>(&self, snapshot: &'s Snapshot, kind: ItemKind) -> Vec<&'s RawValue> {
         let all = snapshot.routes.all().iter().filter(|route| route.item.kind == kind);
         match self {
+            Self::All if kind == ItemKind::Tool && snapshot.tool_index.is_some() => OwnTool::definitions().into(),
             Self::All => all.filter_map(|route| route.public_definition.as_deref()).collect(),
             Self::One(upstream) => {
                 let index = snapshot.upstream(upstream);

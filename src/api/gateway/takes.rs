@@ -20,6 +20,21 @@ pub struct TakesUpstreams {
     /// two tools have the same name, the later tool is left out. Upstreams are ordered by their creation in a cluster,
     /// otherwise as in the manifests. Default: Always.
     pub prefix: Option<Prefix>,
+    /// What the list of tools of the endpoint for all upstreams shows. `All`: every tool. `Search`: two tools of the
+    /// gateway, `search_tools`, which finds tools by words, and `call_tool`, which calls one. Tools can still be called
+    /// by their names, and the path of one upstream shows all its tools. Default: All.
+    pub tool_discovery: Option<ToolDiscovery>,
+}
+
+/// What the list of tools of the endpoint for all upstreams shows. `All`: every tool. `Search`: two tools of the gateway,
+/// `search_tools`, which finds tools by words, and `call_tool`, which calls one. Tools can still be called by their names,
+/// and the path of one upstream shows all its tools. Default: All.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ToolDiscovery {
+    /// Every tool.
+    All,
+    /// Two tools of the gateway: one finds tools, the other one calls them.
+    Search,
 }
 
 /// Names under which clients see tools. `Always`: `{upstream}__{tool}`. `OnConflict`: the tool's own name, or

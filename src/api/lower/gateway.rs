@@ -11,12 +11,14 @@ use crate::api::gateway::inbound::Listener;
 use crate::api::gateway::pods::workload;
 use crate::api::gateway::records::{AuditMode, History, LogLevel, Payloads, Tracing, TracingProtocol};
 use crate::api::gateway::runtime::{self as api, Discovery, GatewayLimits, GatewayPlugins};
-use crate::api::gateway::takes::Prefix;
+use crate::api::gateway::takes::{Prefix, ToolDiscovery};
 use crate::api::gateway::{MCPGateway, MCPGatewaySpec, StopMode};
 use crate::api::shared::{FromNamespaces, Selector};
 use crate::config::input::{GatewayInput, Takes};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
-use crate::domain::plan::{GatewayPlan, Limits, ListenerPlan, OtlpProtocol, PrefixMode, Refusal, Runtime, TracingPlan};
+use crate::domain::plan::{
+    self, GatewayPlan, Limits, ListenerPlan, OtlpProtocol, PrefixMode, Refusal, Runtime, TracingPlan,
+};
 use crate::domain::problem::Problem;
 use crate::domain::sandbox::SandboxMode;
 
@@ -48,6 +50,7 @@ pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Prob
         listeners: listeners(spec, &key, place, &mut findings),
         anonymous: spec.authentication.anonymous.is_some(),
         prefix: prefix(spec.upstreams.as_ref().and_then(|u| u.prefix)),
+        tool_discovery: tool_discovery(spec.upstreams.as_ref().and_then(|u| u.tool_discovery)),
         limits: spec.limits.as_ref().map(limits).unwrap_or_default(),
         runtime: runtime(spec.plugins.as_ref(), folder, plugin_dir, &mut findings),
         session_idle_seconds: spec.sessions.as_ref().and_then(|s| s.idle_seconds).unwrap_or(3600),
@@ -63,13 +66,8 @@ pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Prob
     note_later(spec, &mut findings);
     let upstreams = spec.upstreams.as_ref().map(|u| takes(u.namespaces.as_ref(), u.selector.as_ref()));
     let chains = spec.chains.as_ref().map(|c| takes(c.namespaces.as_ref(), c.selector.as_ref()));
-    let input = GatewayInput {
-        plan,
-        upstreams: upstreams.unwrap_or_default(),
-        chains: chains.unwrap_or_default(),
-        pinned: spec.pinned_revision.clone(),
-    };
-    (input, findings.finish())
+    let (upstreams, chains) = (upstreams.unwrap_or_default(), chains.unwrap_or_default());
+    (GatewayInput { plan, upstreams, chains, pinned: spec.pinned_revision.clone() }, findings.finish())
 }
 
 /// Reports every setting that protects the whole gateway and is not implemented. Returns the first one as the reason
@@ -139,6 +137,13 @@ fn prefix(prefix: Option<Prefix>) -> PrefixMode {
         None | Some(Prefix::Always) => PrefixMode::Always,
         Some(Prefix::OnConflict) => PrefixMode::OnConflict,
         Some(Prefix::Never) => PrefixMode::Never,
+    }
+}
+
+fn tool_discovery(written: Option<ToolDiscovery>) -> plan::ToolDiscovery {
+    match written {
+        None | Some(ToolDiscovery::All) => plan::ToolDiscovery::All,
+        Some(ToolDiscovery::Search) => plan::ToolDiscovery::Search,
     }
 }
 

@@ -12,7 +12,7 @@ use super::*;
 use crate::config::input::{InputValue, Namespaces, ProtocolSetting, SourceInput};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
-    EraSetting, Limits, OtlpProtocol, PluginLimits, PrefixMode, Runtime, TracingPlan, TransportPlan,
+    EraSetting, Limits, OtlpProtocol, PluginLimits, PrefixMode, Runtime, ToolDiscovery, TracingPlan, TransportPlan,
 };
 use crate::domain::plugin::{Encoding, FailurePolicy, Mode, Phase, Role, View};
 use crate::domain::problem::Problem;
@@ -93,7 +93,7 @@ fn a_gateway_has_what_is_written() {
     let (input, problems) = lower_gateway(json!({
         "stopped": true, "stopMode": "Cancel",
         "listeners": [{"name": "a", "port": 8080, "hosts": ["MCP.example.com:8080", "[::1]"]}],
-        "upstreams": {"prefix": "OnConflict", "namespaces": {"from": "Names", "names": ["a"]}},
+        "upstreams": {"prefix": "OnConflict", "toolDiscovery": "Search", "namespaces": {"from": "Names", "names": ["a"]}},
         "chains": {"required": [{"name": "c"}, {"name": "d", "namespace": "o"}], "selector": {"matchLabels": {"a": "b"}}},
         "limits": {"maxRequestSize": "1Mi", "perSession": {"concurrentCalls": -1, "totalCalls": 7}},
         "plugins": {"pluginDir": "code", "nodeExecutable": "./node", "poolSizePerPlugin": 0, "maxBytesInFlight": 5},
@@ -118,6 +118,7 @@ fn a_gateway_has_what_is_written() {
     assert_eq!((plan.session_idle_seconds, plan.history_per_plugin, plan.log_level.as_deref()), (5, 0, Some("debug")));
     let endpoint = "http://c:4318".to_owned();
     assert_eq!(plan.tracing, Some(TracingPlan { endpoint, protocol: OtlpProtocol::Http, sample_percent: 3 }));
+    assert_eq!(plan.tool_discovery, ToolDiscovery::Search);
     assert_eq!(input.upstreams.namespaces, Namespaces::Names(vec!["a".into()]));
     assert_eq!(input.chains.selector.match_labels["a"], "b");
 }

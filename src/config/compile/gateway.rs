@@ -4,7 +4,7 @@ use super::plugins::Plugins;
 use crate::config::input::Inputs;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{
-    ChainPlan, GatewayPlan, GatewayTakes, Limits, Namespaces, Plan, PrefixMode, Refusal, Runtime, Takes,
+    ChainPlan, GatewayPlan, GatewayTakes, Limits, Namespaces, Plan, PrefixMode, Refusal, Runtime, Takes, ToolDiscovery,
 };
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -64,6 +64,7 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
         listeners: Vec::new(),
         anonymous: false,
         prefix: PrefixMode::Always,
+        tool_discovery: ToolDiscovery::All,
         limits: Limits::default(),
         runtime: Runtime { plugin_dir: inputs.default_plugin_dir.clone(), ..Runtime::default() },
         session_idle_seconds: 3600,

@@ -25,6 +25,9 @@ pub struct GatewayPlan {
     pub anonymous: bool,
     /// How the tool names that clients see are formed.
     pub prefix: PrefixMode,
+    /// What the list of tools shows.
+    #[serde(default, skip_serializing_if = "ToolDiscovery::is_all")]
+    pub tool_discovery: ToolDiscovery,
     /// Limits on calls.
     pub limits: Limits,
     /// Settings for running plugins.
@@ -81,6 +84,23 @@ pub enum PrefixMode {
     /// The tool's own name. If two tools have the same name, the later one gets no public name. Because no tool has a
     /// prefix in this mode, a name that looks prefixed is allowed.
     Never,
+}
+
+/// What clients see in the list of tools of the endpoint for all upstreams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToolDiscovery {
+    /// All tools.
+    #[default]
+    All,
+    /// Two tools of the gateway: one finds tools, the other one calls them.
+    Search,
+}
+
+impl ToolDiscovery {
+    /// Whether the list shows all tools.
+    pub fn is_all(&self) -> bool {
+        *self == Self::All
+    }
 }
 
 /// Limits on calls, for each gateway process.

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use chain::{ChainPlan, EntryPlan, UpstreamScope};
-pub use gateway::{GatewayPlan, GatewayTakes, Limits, ListenerPlan, Namespaces, PrefixMode, Takes};
+pub use gateway::{GatewayPlan, GatewayTakes, Limits, ListenerPlan, Namespaces, PrefixMode, Takes, ToolDiscovery};
 pub use image::{ImagePlan, in_image};
 pub use label::{LabelExpression, LabelOperator, LabelSelector};
 pub use pinning::PinningPlan;

@@ -12,6 +12,7 @@ use super::chain::CallContext;
 use super::content::Content;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
+use super::own_tool::{NamedCall, own_tool};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::spans;
@@ -28,13 +29,17 @@ use crate::engine::request::{CallRequest, Reply};
 impl Engine {
     /// Runs a call and returns the reply. Dropping the future cancels the call.
     pub async fn call(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
-        let meta = CallMeta::read(request.meta);
+        let (meta, snapshot) = (CallMeta::read(request.meta), self.snapshot());
+        let named = NamedCall::of(&snapshot, &request);
+        let request = match &named {
+            Some(named) => named.request(request),
+            None => request,
+        };
         let span = spans::call(&request, &meta);
-        self.run_to_end(request, meta).instrument(span).await
+        self.run_to_end(snapshot, request, meta).instrument(span).await
     }
 
-    async fn run_to_end(self: &Arc<Self>, request: CallRequest<'_>, meta: CallMeta) -> Reply {
-        let snapshot = self.snapshot();
+    async fn run_to_end(self: &Arc<Self>, snapshot: Arc<Snapshot>, request: CallRequest<'_>, meta: CallMeta) -> Reply {
         let gateway = snapshot.plan().gateway.key.to_string();
         let mut recorder = CallRecorder::begin(self, gateway, &request);
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
@@ -63,7 +68,10 @@ impl Engine {
         meta: &CallMeta,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
-        let end = self.run(snapshot, request, meta, recorder).await;
+        let end = match own_tool(snapshot, request) {
+            Some(tool) => self.run_own_tool(tool, snapshot, request, recorder).await,
+            None => self.run(snapshot, request, meta, recorder).await,
+        };
         if meta.trace {
             recorder.gather();
             recorder.traces.settle().await;

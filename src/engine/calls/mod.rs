@@ -13,6 +13,7 @@ pub(crate) mod host;
 mod input_state;
 pub(crate) mod meta;
 pub(crate) mod outcome;
+mod own_tool;
 pub(crate) mod progress;
 pub(crate) mod question_traces;
 pub(crate) mod ready;

@@ -10,6 +10,8 @@ pub(crate) mod link;
 pub(crate) mod linked_item;
 pub(crate) mod list_filters;
 mod list_problems;
+pub(crate) mod own_tools;
 pub(crate) mod schema;
 pub(crate) mod snapshot;
 mod templates;
+pub(crate) mod tool_index;

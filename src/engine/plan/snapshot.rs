@@ -9,14 +9,16 @@ use super::linked_item::LinkedItem;
 use super::list_filters::{ListFiltering, ListFilters};
 use super::list_problems::list_problems;
 use super::templates::{Fit, Templates};
+use super::tool_index::ToolIndex;
 use crate::config::compile::implicit;
 use crate::config::input::Inputs;
 use crate::domain::digest::revision;
 use crate::domain::item::{Item, ItemKind};
-use crate::domain::plan::{FORMAT_VERSION, Plan, Refusal};
+use crate::domain::plan::{FORMAT_VERSION, Plan, Refusal, ToolDiscovery};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::{Offer, Route, Routes};
+use crate::domain::tool_name::OWN_TOOLS;
 use crate::engine::state::EngineState;
 use crate::engine::upstreams::pinning::withheld;
 use crate::engine::upstreams::state::Catalogue;
@@ -31,6 +33,8 @@ pub struct Snapshot {
     pub(crate) templates: Templates,
     /// What chains over lists keep from clients, and what they have not seen yet.
     pub(crate) filters: ListFilters,
+    /// Finds tools; `None` if clients see all tools.
+    pub(crate) tool_index: Option<Arc<ToolIndex>>,
     /// Problems with the plan, with linking it, and with the tool lists.
     pub(crate) problems: Vec<Problem>,
     /// Digests of the items of each kind as clients see them. Cursors contain them.
@@ -82,6 +86,7 @@ impl Snapshot {
             items: Vec::new(),
             templates: Templates::default(),
             filters: ListFilters::default(),
+            tool_index: None,
             problems: Vec::new(),
             list_revisions: ListRevisions::default(),
             plan_problems: Vec::new(),
@@ -111,7 +116,7 @@ impl Snapshot {
                 Offer { upstream: &plan.key.name, items, overrides: &plan.overrides, filtered, ever_seen }
             })
             .collect();
-        let routes = Routes::build(linked.plan.gateway.prefix, &offers);
+        let routes = Routes::build(linked.plan.gateway.prefix, reserved_names(&linked), &offers);
         drop(offers);
         let filters = filtering.finish();
         let items = link_items(&linked, &routes, previous);
@@ -120,10 +125,13 @@ impl Snapshot {
             revision(&routes.map(|r| (&r.public, &r.own, r.own_definition.get())).collect::<Vec<_>>())
         }));
         let templates = Templates::of(routes.all(), &previous.templates);
+        let tools = list_revisions.of(ItemKind::Tool);
+        let tool_index = ToolIndex::of(&linked, &routes, tools, previous.tool_index.as_ref());
         let mut problems = plan_problems.clone();
         problems.extend(list_problems(&linked, &lists, &seen, &filters, &routes, &templates, state));
+        problems.extend(tool_index.iter().flat_map(|index| index.problems(&linked)));
         problems.extend(misfits(&linked, &routes, |route| items[route.index].sent.as_deref()));
-        Self { linked, routes, items, templates, filters, problems, list_revisions, plan_problems }
+        Self { linked, routes, items, templates, filters, tool_index, problems, list_revisions, plan_problems }
     }
 
     /// The digests of the lists.
@@ -200,6 +208,11 @@ fn offered<'a>(upstream: &LinkedUpstream, list: Option<&'a Catalogue>, state: &E
         plan.enabled && (item.kind != ItemKind::Tool || admitted() && !hidden() && !withheld.contains_key(name))
     };
     list.into_iter().flat_map(Catalogue::items).filter(is_offered).collect()
+}
+
+/// Returns the names that no tool of an upstream gets.
+fn reserved_names(linked: &Linked) -> &'static [&'static str] {
+    if linked.plan.gateway.tool_discovery == ToolDiscovery::Search { &OWN_TOOLS } else { &[] }
 }
 
 /// Links the item of each route. Chains select all prompts of an upstream or none, and all its resources, so what is linked

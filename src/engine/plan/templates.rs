@@ -175,7 +175,7 @@ mod tests {
                 ever_seen: &none,
             })
             .collect();
-        Templates::of(Routes::build(PrefixMode::Always, &offers).all(), previous)
+        Templates::of(Routes::build(PrefixMode::Always, &[], &offers).all(), previous)
     }
 
     #[test]

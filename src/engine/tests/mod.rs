@@ -2,6 +2,7 @@
 
 mod bytes;
 mod callbacks;
+mod discovery;
 mod doubled;
 mod filters;
 mod forms;

@@ -10,6 +10,7 @@ mod commands;
 mod completed;
 mod contract;
 mod curate;
+mod discovery;
 mod draining;
 mod egress;
 mod either;

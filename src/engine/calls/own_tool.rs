@@ -1,0 +1,152 @@
+//! Calls of the gateway's own tools (`toolDiscovery: Search`): a search of tools, and calls of tools that were found. The
+//! latter are calls like any other, of the tool that they name.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::outcome::CallEnd;
+use super::recorder::CallRecorder;
+use super::tool_result::ResultFacts;
+use crate::domain::item::ItemKind;
+use crate::domain::json::doubled_key;
+use crate::domain::raw::to_raw;
+use crate::domain::tool_name::{CALL_TOOL, OWN_TOOLS, SEARCH_TOOLS};
+use crate::domain::upstream::Answer;
+use crate::engine::Engine;
+use crate::engine::plan::own_tools::{CallArguments, OwnTool, SearchArguments};
+use crate::engine::plan::snapshot::Snapshot;
+use crate::engine::request::{CallRequest, Endpoint};
+
+/// The maximum number of bytes of the definitions in one answer. The best one is in it whatever its size.
+const MAX_ANSWER: usize = 1 << 20;
+
+/// The structured content of the answer of `search_tools`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Found<'a> {
+    tools: Vec<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<usize>,
+}
+
+/// The answer of `search_tools`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SearchResult<'a> {
+    content: [TextBlock<'a>; 1],
+    structured_content: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct TextBlock<'a> {
+    r#type: &'static str,
+    text: &'a str,
+}
+
+/// The arguments of a call of `call_tool`: the tool that is called, and with what.
+pub(super) struct NamedCall(CallArguments);
+
+impl NamedCall {
+    /// Returns which call the request stands for; `None` if it is no valid call of `call_tool`.
+    pub(super) fn of(snapshot: &Snapshot, request: &CallRequest<'_>) -> Option<Self> {
+        let tool = own_tool(snapshot, request).filter(|_| request.name == CALL_TOOL)?;
+        let arguments = request.input?.get();
+        tool.arguments.check(arguments).ok()?;
+        // The parser refuses members that stand twice.
+        let arguments: CallArguments = serde_json::from_str(arguments).ok()?;
+        (!OWN_TOOLS.contains(&&*arguments.name)).then_some(Self(arguments))
+    }
+
+    /// Returns the request for the tool itself. Its arguments are in no headers, because only the definitions of listed
+    /// tools say which are.
+    pub(super) fn request<'a>(&'a self, request: CallRequest<'a>) -> CallRequest<'a> {
+        let Self(CallArguments { name, arguments }) = self;
+        CallRequest { name, input: arguments.as_deref(), check_mirrored: None, ..request }
+    }
+}
+
+/// Returns the gateway's own tool that the request calls; `None` if it calls another one, or if there are none.
+pub(super) fn own_tool(snapshot: &Snapshot, request: &CallRequest<'_>) -> Option<&'static OwnTool> {
+    let is_listed = snapshot.tool_index.is_some();
+    let is_asked = matches!((&request.endpoint, request.kind), (Endpoint::All, ItemKind::Tool));
+    OwnTool::named(request.name).filter(|_| is_listed && is_asked)
+}
+
+impl Engine {
+    /// Runs a search, or says what is wrong with a call of the gateway's own tools.
+    pub(super) async fn run_own_tool(
+        &self,
+        tool: &OwnTool,
+        snapshot: &Snapshot,
+        request: &CallRequest<'_>,
+        recorder: &mut CallRecorder,
+    ) -> CallEnd {
+        let _admitted = match self.admit(snapshot, request) {
+            Ok(admitted) => admitted,
+            Err(error) => return self.not_admitted(&error),
+        };
+        recorder.routed("", request.name);
+        let arguments = request.input.map_or("{}", RawValue::get);
+        if let Err(places) = tool.arguments.check(arguments) {
+            return CallEnd::invalid_arguments(request.name, &places);
+        }
+        if let Some(steps) = doubled_key(arguments) {
+            return CallEnd::doubled_argument(request.kind, &steps);
+        }
+        match serde_json::from_str::<SearchArguments>(arguments) {
+            Ok(wanted) if request.name == SEARCH_TOOLS => self.search_tools(&wanted).await,
+            _ => {
+                let places = format!("arguments/name: {} are called directly, by their names", OWN_TOOLS.join(" and "));
+                CallEnd::invalid_arguments(request.name, &places)
+            }
+        }
+    }
+
+    async fn search_tools(&self, wanted: &SearchArguments) -> CallEnd {
+        self.wait_for_lists(&self.snapshot(), &Endpoint::All, ItemKind::Tool).await;
+        let snapshot = self.snapshot();
+        let index = snapshot.tool_index.as_ref();
+        let found =
+            index.map(|index| index.search(&snapshot.routes, &wanted.query, wanted.limit())).unwrap_or_default();
+        let definitions = found.iter().filter_map(|route| route.public_definition.as_deref());
+        CallEnd::answered(Answer::Result(search_result(definitions)), ResultFacts::default())
+    }
+}
+
+/// Returns the answer with these definitions, as structured content and as text.
+fn search_result<'a>(definitions: impl Iterator<Item = &'a RawValue>) -> Box<RawValue> {
+    let (mut tools, mut bytes, mut left_out) = (Vec::new(), 0, 0);
+    for definition in definitions {
+        bytes += definition.get().len();
+        if tools.is_empty() || bytes <= MAX_ANSWER {
+            tools.push(definition);
+        } else {
+            left_out += 1;
+        }
+    }
+    let found = to_raw(&Found { tools, left_out: Some(left_out).filter(|left_out| *left_out > 0) });
+    to_raw(&SearchResult { content: [TextBlock { r#type: "text", text: found.get() }], structured_content: &found })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_bounded_and_has_the_best_tool() {
+        let definition = |bytes: usize| to_raw(&serde_json::json!({"name": "x".repeat(bytes)}));
+        let (small, half, whole) = (definition(1), definition(600 << 10), definition(2 << 20));
+        let counts = |definitions: &[&RawValue]| {
+            let result = search_result(definitions.iter().copied());
+            let result: serde_json::Value = serde_json::from_str(result.get()).unwrap();
+            let content = &result["structuredContent"];
+            let text: serde_json::Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+            assert_eq!(text, *content);
+            (content["tools"].as_array().unwrap().len(), content.get("leftOut").and_then(|left| left.as_u64()))
+        };
+        assert_eq!(counts(&[]), (0, None));
+        assert_eq!(counts(&[&small, &half, &small]), (3, None));
+        assert_eq!(counts(&[&half, &half, &small]), (1, Some(2)));
+        assert_eq!(counts(&[&whole, &small]), (1, Some(1)));
+    }
+}
