@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::caching::Caching;
 use super::method::Method;
 use super::raw::{RawObject, to_raw};
 use super::secret::Mask;
@@ -153,6 +154,8 @@ pub struct Listed {
     pub items: Vec<Item>,
     /// Messages that name items which are not offered to clients, and say why; see [`Listed::leave_out`].
     pub left_out: Vec<String>,
+    /// What the server says about the caching of the list. A legacy server says nothing.
+    pub caching: Caching,
 }
 
 /// Maximum number of items that the messages about a list of a server name.

@@ -6,6 +6,7 @@
 pub mod announcement;
 pub mod apps;
 pub mod budget;
+pub mod caching;
 pub mod capabilities;
 pub mod causes;
 pub mod changed_tool;

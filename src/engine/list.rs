@@ -1,27 +1,28 @@
 //! Pages of the lists of tools, prompts, resources and templates that the upstreams offer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
 
 use super::Engine;
 use super::request::Endpoint;
+use crate::domain::caching::Caching;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{PrefixMode, UpstreamPlan};
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::upstreams::probing::first_try;
 
-/// The maximum number of items on a page.
-const PAGE: usize = 200;
-
 /// One page of a list.
 #[derive(Debug)]
 pub struct Page {
     /// The definitions as one JSON array.
-    pub items: Box<RawValue>,
+    pub items: Arc<RawValue>,
     /// The cursor of the next page; `None` on the last page.
     pub next_cursor: Option<String>,
+    /// What the servers whose items are in the list say about its caching.
+    pub caching: Caching,
 }
 
 impl Engine {
@@ -33,24 +34,31 @@ impl Engine {
     pub async fn list(&self, endpoint: Endpoint<'_>, kind: ItemKind, cursor: Option<&str>) -> Result<Page, RpcError> {
         self.wait_for_lists(&self.snapshot(), &endpoint, kind).await;
         let snapshot = self.snapshot();
-        let definitions = endpoint.definitions(&snapshot, kind);
+        let upstream = endpoint.upstream(&snapshot);
+        let definitions = || endpoint.definitions(&snapshot, kind);
+        let pages = snapshot.serialized.pages(upstream, kind, &self.budget, definitions);
         let revision = snapshot.list_revisions.of(kind);
-        let from = cursor.map_or(Ok(0), |cursor| offset(cursor, revision, definitions.len()))?;
-        let page = &definitions[from..definitions.len().min(from + PAGE)];
-        let mut items = String::with_capacity(page.iter().map(|d| d.get().len() + 1).sum::<usize>() + 2);
-        items.push('[');
-        for (index, definition) in page.iter().enumerate() {
-            if index > 0 {
-                items.push(',');
-            }
-            items.push_str(definition.get());
+        let number = cursor.map_or(Some(0), |cursor| page_number(cursor, revision));
+        let (number, items) = number.and_then(|number| Some((number, pages.page(number)?))).ok_or_else(|| {
+            let message = "the cursor is not of this list, which may have changed: list from the start";
+            RpcError::new(INVALID_PARAMS, message)
+        })?;
+        let next_cursor = pages.page(number + 1).map(|_| format!("{revision}.{}", number + 1));
+        Ok(Page { items: Arc::clone(items), next_cursor, caching: self.caching(&snapshot, endpoint, kind) })
+    }
+
+    /// Returns what the servers whose items are in a list say about its caching. What the gateway lists itself changes only
+    /// with the plan.
+    fn caching(&self, snapshot: &Snapshot, endpoint: Endpoint<'_>, kind: ItemKind) -> Caching {
+        if endpoint.lists_own_tools(snapshot, kind) {
+            return Caching::default();
         }
-        items.push(']');
-        let next = from + page.len();
-        let next_cursor = (next < definitions.len()).then(|| format!("{revision}.{next}"));
-        let items = RawValue::from_string(items)
-            .map_err(|e| RpcError::new(crate::domain::rpc::INTERNAL_ERROR, format!("an item's definition: {e}")))?;
-        Ok(Page { items, next_cursor })
+        let only = endpoint.upstream(snapshot);
+        let upstreams = snapshot.linked.upstreams.iter().enumerate();
+        let plans =
+            upstreams.filter(|(index, _)| only.is_none_or(|only| only == *index)).map(|(_, up)| &up.target.plan);
+        let said = plans.filter(|plan| plan.enabled).filter_map(|plan| self.state.caching(&plan.key, kind));
+        said.fold(Caching::default(), Caching::and)
     }
 
     /// Waits until the list of this kind of each upstream of this endpoint has been tried once, for at most the list
@@ -129,10 +137,7 @@ fn list_timeout(snapshot: &Snapshot) -> Duration {
     Duration::from_millis(u64::from(snapshot.plan().gateway.limits.list_timeout_ms))
 }
 
-fn offset(cursor: &str, list_revision: &str, length: usize) -> Result<usize, RpcError> {
-    let offset =
-        cursor.strip_prefix(list_revision).and_then(|rest| rest.strip_prefix('.')).and_then(|n| n.parse().ok());
-    offset.filter(|offset| *offset < length).ok_or_else(|| {
-        RpcError::new(INVALID_PARAMS, "the cursor is not of this list, which may have changed: list from the start")
-    })
+/// Returns the number of the page that a cursor leads to; `None` if it is not of a list with this revision.
+fn page_number(cursor: &str, list_revision: &str) -> Option<usize> {
+    cursor.strip_prefix(list_revision)?.strip_prefix('.')?.parse().ok()
 }

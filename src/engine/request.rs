@@ -135,16 +135,27 @@ impl Endpoint<'_> {
         }
     }
 
+    /// Returns the index of the endpoint's upstream; `None` for all of them. An upstream that the plan does not have has the
+    /// index after the last one.
+    pub(super) fn upstream(&self, snapshot: &Snapshot) -> Option<usize> {
+        match self {
+            Self::All => None,
+            Self::One(name) => Some(snapshot.upstream(name).unwrap_or(snapshot.linked.upstreams.len())),
+        }
+    }
+
+    /// Whether the list of this kind has the gateway's own tools instead of those of the upstreams.
+    pub(super) fn lists_own_tools(&self, snapshot: &Snapshot, kind: ItemKind) -> bool {
+        matches!((self, kind), (Self::All, ItemKind::Tool)) && snapshot.tool_index.is_some()
+    }
+
     /// Returns the definitions of the items of this kind, as clients see them.
     pub(super) fn definitions<'s>(&self, snapshot: &'s Snapshot, kind: ItemKind) -> Vec<&'s RawValue> {
         let all = snapshot.routes.all().iter().filter(|route| route.item.kind == kind);
-        match self {
-            Self::All if kind == ItemKind::Tool && snapshot.tool_index.is_some() => OwnTool::definitions().into(),
-            Self::All => all.filter_map(|route| route.public_definition.as_deref()).collect(),
-            Self::One(upstream) => {
-                let index = snapshot.upstream(upstream);
-                all.filter(|route| Some(route.upstream) == index).map(|route| &*route.own_definition).collect()
-            }
+        match self.upstream(snapshot) {
+            None if self.lists_own_tools(snapshot, kind) => OwnTool::definitions().into(),
+            None => all.filter_map(|route| route.public_definition.as_deref()).collect(),
+            Some(index) => all.filter(|route| route.upstream == index).map(|route| &*route.own_definition).collect(),
         }
     }
 }

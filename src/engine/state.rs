@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::readings::Readings;
 use super::subscriptions::Subscribers;
 use crate::domain::budget::{NoRoom, Reservation};
+use crate::domain::caching::Caching;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::limits::Tracker;
@@ -65,6 +66,13 @@ impl EngineState {
     /// Returns the last valid lists of an upstream.
     pub(super) fn catalogue(&self, upstream: &ObjectKey) -> Option<Arc<Catalogue>> {
         self.upstreams.get(upstream)?.catalogue.clone()
+    }
+
+    /// Returns what an upstream says about the caching of its list of this kind; `None` if the list was never read.
+    pub(super) fn caching(&self, upstream: &ObjectKey, kind: ItemKind) -> Option<Caching> {
+        let state = self.upstreams.get(upstream)?;
+        let is_read = state.catalogue.as_ref().is_some_and(|known| known.list(kind).is_some());
+        is_read.then_some(state.caching[kind as usize])
     }
 
     /// Returns a copy of an upstream's state, or the default state if the upstream is not known.
@@ -133,6 +141,7 @@ impl EngineState {
         if !self.knows(upstream) {
             return Ok(false);
         }
+        self.update(upstream, |state| state.caching[kind as usize] = listed.caching);
         // Names are stored before the list, because an item whose name is not stored is treated as if there had been
         // no room for its name.
         let names: Vec<_> = listed.items.iter().filter_map(Item::seen_name).map(Cow::into_owned).collect();

@@ -6,12 +6,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::request_failure::refused;
+use crate::domain::caching::Caching;
 use crate::domain::definition::for_clients;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::quoted::Quoted;
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::too_deep;
 use crate::domain::upstream::{Answer, UpstreamError};
+use crate::domain::version::Era;
 
 /// The maximum number of pages of one list.
 const PAGES: usize = 50;
@@ -33,6 +35,10 @@ struct Page<'a> {
     #[serde(borrow)]
     resource_templates: Option<&'a RawValue>,
     next_cursor: Option<String>,
+    #[serde(borrow)]
+    ttl_ms: Option<&'a RawValue>,
+    #[serde(borrow)]
+    cache_scope: Option<&'a RawValue>,
 }
 
 impl<'a> Page<'a> {
@@ -52,6 +58,8 @@ impl<'a> Page<'a> {
 #[derive(Debug)]
 pub(super) struct ListReader {
     kind: ItemKind,
+    /// The era of the server. In the legacy era pages say nothing about caching.
+    era: Era,
     listed: Listed,
     names: HashSet<String>,
     pages: usize,
@@ -62,10 +70,10 @@ pub(super) struct ListReader {
 }
 
 impl ListReader {
-    /// Creates the reader of a list of items of this kind.
-    pub(super) fn new(kind: ItemKind) -> Self {
+    /// Creates the reader of a list of items of this kind, of a server of this era.
+    pub(super) fn new(kind: ItemKind, era: Era) -> Self {
         let (listed, names) = (Listed::default(), HashSet::new());
-        Self { kind, listed, names, pages: 0, cursor: None, seen: 0, bytes: 0 }
+        Self { kind, era, listed, names, pages: 0, cursor: None, seen: 0, bytes: 0 }
     }
 
     /// Adds a page. Returns the cursor of the next one, if there is one.
@@ -77,9 +85,15 @@ impl ListReader {
             Answer::Error(error) => return Err(refused(method, error)),
         };
         let page: Option<Page<'_>> = serde_json::from_str(result.get()).ok();
-        let (items, next) = page
-            .and_then(|page| Some((page.items(kind)?, page.next_cursor)))
+        let (items, next, caching) = page
+            .and_then(|page| {
+                let caching = Caching::read(page.ttl_ms, page.cache_scope);
+                Some((page.items(kind)?, page.next_cursor, caching))
+            })
             .ok_or_else(|| protocol(format!("its answer to {method} cannot be read")))?;
+        if self.era == Era::Modern {
+            self.listed.caching = self.listed.caching.and(caching);
+        }
         (self.pages, self.seen) = (self.pages + 1, self.seen + items.len());
         if self.seen > ITEMS {
             return Err(protocol(format!("it lists more than {ITEMS} items")));
@@ -136,7 +150,7 @@ mod tests {
 
     #[test]
     fn good_tools_stay_when_others_are_bad() {
-        let mut list = ListReader::new(ItemKind::Tool);
+        let mut list = ListReader::new(ItemKind::Tool, Era::Legacy);
         let tool = |name: &str| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
         let deep = format!(r#"{{"name":"deep","inputSchema":{}{}}}"#, "[".repeat(200), "]".repeat(200));
         let bare = r#"{"name":"bare"}"#;
@@ -161,8 +175,22 @@ mod tests {
     }
 
     #[test]
+    fn of_several_pages_the_least_ttl_counts_and_legacy_servers_say_nothing() {
+        let pages =
+            [r#"{"tools":[],"ttlMs":9000,"cacheScope":"public","nextCursor":"n"}"#, r#"{"tools":[],"ttlMs":7}"#];
+        let read = |era, count: usize| {
+            let mut list = ListReader::new(ItemKind::Tool, era);
+            pages[..count].iter().for_each(|text| drop(list.add(&page(text)).unwrap()));
+            list.finish().caching
+        };
+        assert_eq!(read(Era::Modern, 1), Caching { ttl_ms: Some(9000), is_private: false });
+        assert_eq!(read(Era::Modern, 2), Caching { ttl_ms: Some(7), is_private: true });
+        assert_eq!(read(Era::Legacy, 2), Caching::default());
+    }
+
+    #[test]
     fn long_names_of_tools_are_cut_in_messages() {
-        let mut list = ListReader::new(ItemKind::Tool);
+        let mut list = ListReader::new(ItemKind::Tool, Era::Legacy);
         let long = "x".repeat(10_000);
         list.add(&page(&format!(r#"{{"tools":[{{"name":"{long}","inputSchema":{{"type":"object"}}}}]}}"#))).unwrap();
         let left_out = list.finish().left_out;
@@ -171,14 +199,14 @@ mod tests {
 
     #[test]
     fn lists_are_bounded() {
-        let mut list = ListReader::new(ItemKind::Tool);
+        let mut list = ListReader::new(ItemKind::Tool, Era::Legacy);
         let endless = |n: usize| page(&format!(r#"{{"tools":[],"nextCursor":"{n}"}}"#));
         let outcome = (0..PAGES).map(|n| list.add(&endless(n))).find(Result::is_err);
         assert!(outcome.unwrap().unwrap_err().to_string().contains("50 pages"));
-        let mut list = ListReader::new(ItemKind::Tool);
+        let mut list = ListReader::new(ItemKind::Tool, Era::Legacy);
         let many = format!(r#"{{"tools":[{}0]}}"#, "0,".repeat(ITEMS));
         assert!(list.add(&page(&many)).is_err());
-        let mut list = ListReader::new(ItemKind::Tool);
+        let mut list = ListReader::new(ItemKind::Tool, Era::Legacy);
         let large = |n: usize| page(&format!(r#"{{"tools":[{{"name":"t{n}","x":"{}"}}]}}"#, "x".repeat(1 << 20)));
         let outcomes: Vec<_> = (0..4).map(|n| list.add(&large(n)).is_ok()).collect();
         assert_eq!(outcomes, [true, true, true, false], "of a mebibyte each");

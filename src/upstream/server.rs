@@ -156,7 +156,7 @@ impl Server {
         if !lease.facts().has(kind) {
             return Ok(Listed::default());
         }
-        match self.read_list(kind, limit).await {
+        match self.read_list(kind, lease.facts().era, limit).await {
             Err(UpstreamError::Refused { code: Some(METHOD_NOT_FOUND), .. }) if kind != ItemKind::Tool => {
                 Ok(Listed::default())
             }
@@ -165,8 +165,8 @@ impl Server {
     }
 
     /// Reads all pages of one list.
-    async fn read_list(&self, kind: ItemKind, limit: Duration) -> Result<Listed, UpstreamError> {
-        let (mut list, mut cursor) = (ListReader::new(kind), None);
+    async fn read_list(&self, kind: ItemKind, era: Era, limit: Duration) -> Result<Listed, UpstreamError> {
+        let (mut list, mut cursor) = (ListReader::new(kind, era), None);
         loop {
             let request = McpRequest::List(kind, cursor.as_deref());
             let (answer, lease) = self.ask(request, Purpose::Care, None, limit).await?;

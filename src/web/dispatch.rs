@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -13,6 +14,7 @@ use super::envelope::{Params, object, text};
 use super::gate::{Gate, PathEndpoint};
 use super::offer;
 use super::parked::Binding;
+use crate::domain::caching::{CacheHints, Caching};
 use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
@@ -42,16 +44,32 @@ pub(super) struct ClientRequest<'a> {
     pub(super) exchange: &'a Exchange,
 }
 
-/// How a modern result may be cached (MCP 2026-07-28, caching).
-#[derive(Clone, Copy, Debug)]
-struct CacheHints {
-    result_type: &'static str,
-    ttl_ms: u32,
-    cache_scope: &'static str,
+/// The result of a list. In the modern era, it also says for how long and by whom it may be cached.
+struct ListResult {
+    kind: ItemKind,
+    page: Page,
+    era: Era,
 }
 
-/// Allows anyone to cache a complete result for five seconds, because lists do not depend on the client.
-const KEPT: CacheHints = CacheHints { result_type: "complete", ttl_ms: 5000, cache_scope: "public" };
+impl Serialize for ListResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut members = serializer.serialize_map(None)?;
+        members.serialize_entry(self.kind.list_member(), &*self.page.items)?;
+        if let Some(cursor) = &self.page.next_cursor {
+            members.serialize_entry("nextCursor", cursor)?;
+        }
+        if self.era == Era::Modern {
+            let CacheHints { ttl_ms, cache_scope } = self.page.caching.hints();
+            members.serialize_entry("resultType", COMPLETE)?;
+            members.serialize_entry("ttlMs", &ttl_ms)?;
+            members.serialize_entry("cacheScope", cache_scope)?;
+        }
+        members.end()
+    }
+}
+
+/// The `resultType` of modern results that ask for nothing.
+const COMPLETE: &str = "complete";
 
 impl ClientRequest<'_> {
     /// Answers the request. A method that its era does not have is unknown to it.
@@ -84,7 +102,10 @@ impl ClientRequest<'_> {
     async fn discover(&self) -> Reply {
         let said = self.gate.engine.announcement(self.endpoint.as_engine()).await;
         let mut result = RawObject::default();
-        set_kept(&mut result, KEPT);
+        let CacheHints { ttl_ms, cache_scope } = Caching::default().hints();
+        result.set("resultType", to_raw(&COMPLETE));
+        result.set("ttlMs", to_raw(&ttl_ms));
+        result.set("cacheScope", to_raw(&cache_scope));
         result.set("supportedVersions", to_raw(&MODERN_VERSIONS));
         result.set("capabilities", offer::capabilities(&said));
         if let Some(instructions) = &said.instructions {
@@ -101,9 +122,8 @@ impl ClientRequest<'_> {
             Some(None) => return invalid("`cursor` must be a string"),
             cursor => cursor.flatten(),
         };
-        let kept = (self.client.era() == Era::Modern).then_some(KEPT);
         match self.gate.engine.list(self.endpoint.as_engine(), kind, cursor.as_deref()).await {
-            Ok(page) => Reply::Result(list_result(kind, page, kept)),
+            Ok(page) => Reply::Result(to_raw(&ListResult { kind, page, era: self.client.era() })),
             Err(error) => Reply::Error(error),
         }
     }
@@ -237,25 +257,6 @@ impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.session.finish(self.id);
     }
-}
-
-/// Returns the result of a list. In the modern era, the result also says for how long and by whom it may be cached.
-fn list_result(kind: ItemKind, page: Page, kept: Option<CacheHints>) -> Box<RawValue> {
-    let mut result = RawObject::default();
-    result.set(kind.list_member(), page.items);
-    if let Some(cursor) = page.next_cursor {
-        result.set("nextCursor", to_raw(&cursor));
-    }
-    if let Some(kept) = kept {
-        set_kept(&mut result, kept);
-    }
-    result.to_raw()
-}
-
-fn set_kept(result: &mut RawObject, CacheHints { result_type, ttl_ms, cache_scope }: CacheHints) {
-    result.set("resultType", to_raw(&result_type));
-    result.set("ttlMs", to_raw(&ttl_ms));
-    result.set("cacheScope", to_raw(&cache_scope));
 }
 
 /// Whether an object has more members than the parameters of any method need. Members are held one by one, which takes

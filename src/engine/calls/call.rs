@@ -16,7 +16,8 @@ use super::own_tool::{NamedCall, own_tool};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::spans;
-use super::tool_result::{ResultFacts, text_result};
+use super::tool_result::{ResultFacts, text_result, without_caching};
+use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, InputRound, OutCall, OutMembers, UpstreamError};
@@ -181,6 +182,8 @@ impl Engine {
             let error = UpstreamError::Protocol("the resultType of its result is not a string".into());
             return self.upstream_failed(call, &error);
         }
+        let hides_caching = call.request.kind == ItemKind::Resource && call.request.caller.era == Era::Legacy;
+        let answer = if hides_caching && self.is_modern(call) { without_caching(answer) } else { answer };
         self.answer_to_give(call, context, answer, facts, &sent_text, recorder).await
     }
 

@@ -63,6 +63,20 @@ pub(crate) fn says_caching(result: &RawValue) -> bool {
     (ttl, scope) == (1, 1)
 }
 
+/// Returns an answer without what it says about caching, which clients of the legacy era do not know.
+pub(crate) fn without_caching(answer: Answer) -> Answer {
+    let Answer::Result(result) = answer else { return answer };
+    let says = |name: &str| matches!(name, "ttlMs" | "cacheScope");
+    let mut members = Skim::from(&*result).members().into_iter().flatten();
+    if !members.any(|(name, _)| name.as_deref().is_some_and(says)) {
+        return Answer::Result(result);
+    }
+    let Ok(mut object) = RawObject::parse(result.get()) else { return Answer::Result(result) };
+    object.remove("ttlMs");
+    object.remove("cacheScope");
+    Answer::Result(object.to_raw())
+}
+
 /// Sets members of a result to these values, which are JSON. Everything else keeps its bytes, and is not parsed, because
 /// results can be large. If the result has a member twice, both get the value. A result that is not an object stays as it
 /// is.
@@ -159,6 +173,22 @@ mod tests {
             let mut changed = RawValue::from_string(result.trim().into()).unwrap();
             set_members(&mut changed, &[("ttlMs", "0"), ("cacheScope", r#""private""#)]);
             assert_eq!(changed.get(), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_said_about_caching_is_removed_and_nothing_else() {
+        for (result, expected) in [
+            (r#"{"contents": [{"ttlMs":1}]}"#, r#"{"contents": [{"ttlMs":1}]}"#),
+            (
+                r#"{"n":1.0,"ttlMs":1,"contents":[ ],"cache\u0053cope":"public","ttlMs":2}"#,
+                r#"{"n":1.0,"contents":[ ]}"#,
+            ),
+            ("[1]", "[1]"),
+        ] {
+            let answer = Answer::Result(RawValue::from_string(result.into()).unwrap());
+            let Answer::Result(without) = without_caching(answer) else { panic!("{result}") };
+            assert_eq!(without.get(), expected);
         }
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod linked_item;
 pub(crate) mod list_filters;
 mod list_problems;
 pub(crate) mod own_tools;
+pub(crate) mod pages;
 pub(crate) mod schema;
 pub(crate) mod snapshot;
 mod templates;

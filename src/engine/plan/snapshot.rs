@@ -8,6 +8,7 @@ use super::link::{Linked, LinkedUpstream};
 use super::linked_item::LinkedItem;
 use super::list_filters::{ListFiltering, ListFilters};
 use super::list_problems::list_problems;
+use super::pages::SerializedLists;
 use super::templates::{Fit, Templates};
 use super::tool_index::ToolIndex;
 use crate::config::compile::implicit;
@@ -37,6 +38,8 @@ pub struct Snapshot {
     pub(crate) tool_index: Option<Arc<ToolIndex>>,
     /// Problems with the plan, with linking it, and with the tool lists.
     pub(crate) problems: Vec<Problem>,
+    /// The lists that were asked for, as clients get them.
+    pub(crate) serialized: SerializedLists,
     /// Digests of the items of each kind as clients see them. Cursors contain them.
     pub(crate) list_revisions: ListRevisions,
     /// Problems with the plan and with linking it, kept for building the next snapshot.
@@ -88,6 +91,7 @@ impl Snapshot {
             filters: ListFilters::default(),
             tool_index: None,
             problems: Vec::new(),
+            serialized: SerializedLists::default(),
             list_revisions: ListRevisions::default(),
             plan_problems: Vec::new(),
         }
@@ -131,7 +135,8 @@ impl Snapshot {
         problems.extend(list_problems(&linked, &lists, &seen, &filters, &routes, &templates, state));
         problems.extend(tool_index.iter().flat_map(|index| index.problems(&linked)));
         problems.extend(misfits(&linked, &routes, |route| items[route.index].sent.as_deref()));
-        Self { linked, routes, items, templates, filters, tool_index, problems, list_revisions, plan_problems }
+        let serialized = SerializedLists::default();
+        Self { linked, routes, items, templates, filters, tool_index, problems, serialized, list_revisions, plan_problems }
     }
 
     /// The digests of the lists.

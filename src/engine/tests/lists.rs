@@ -6,17 +6,17 @@ use super::*;
 use crate::config::compile::tests::upstream;
 use crate::domain::health::ConnectionState;
 
-async fn listed(engine: &Gateway, kind: ItemKind) -> Vec<String> {
+pub(super) async fn listed(engine: &Gateway, kind: ItemKind) -> Vec<String> {
     let page = engine.list(Endpoint::All, kind, None).await.unwrap();
     let items: Vec<Value> = serde_json::from_str(page.items.get()).unwrap();
     items.iter().map(|item| item[kind.name_member()].as_str().unwrap().to_owned()).collect()
 }
 
-fn asked(engine: &Gateway, kind: ItemKind) -> usize {
+pub(super) fn asked(engine: &Gateway, kind: ItemKind) -> usize {
     engine.server.listed.lock().unwrap().iter().filter(|listed| **listed == kind).count()
 }
 
-fn announce(engine: &Gateway, kind: ItemKind) {
+pub(super) fn announce(engine: &Gateway, kind: ItemKind) {
     *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ListChanged(ObjectKey::new("default", "up"), kind));
     engine.server.told.notify_one();
 }

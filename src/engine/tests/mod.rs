@@ -1,6 +1,7 @@
 //! Tests of the engine, by topic. This file contains the helpers and fakes that they share.
 
 mod bytes;
+mod caching;
 mod callbacks;
 mod discovery;
 mod doubled;

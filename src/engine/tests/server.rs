@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use crate::config::compile::tests::raw;
+use crate::domain::caching::Caching;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::raw::RawObject;
@@ -21,6 +22,10 @@ pub(super) struct Server {
     pub(super) tools: Mutex<String>,
     /// The items of some upstreams, by name. All others have `tools`.
     pub(super) own: Mutex<HashMap<String, String>>,
+    /// What some upstreams say about the caching of their lists, by name.
+    pub(super) caching: Mutex<HashMap<String, Caching>>,
+    /// The era of every upstream.
+    pub(super) era: Mutex<Era>,
     /// Kinds whose lists cannot be read, with the error; `None` if they take forever.
     pub(super) unlisted: Mutex<HashMap<ItemKind, Option<UpstreamError>>>,
     /// The kinds of the lists that were asked for.
@@ -51,6 +56,8 @@ impl Default for Server {
         Self {
             tools: Mutex::new(tools.into()),
             own: Mutex::default(),
+            caching: Mutex::default(),
+            era: Mutex::new(Era::Legacy),
             unlisted: Mutex::default(),
             listed: Mutex::default(),
             answers: Mutex::new(Ok(Answer::Result(raw(r#"{"content":[{"type":"text","text":"hello"}]}"#)))),
@@ -103,7 +110,7 @@ impl CallUpstream for Server {
             has_tools: true,
             has_prompts: true,
             has_resources: true,
-            ..ServerFacts::new(Era::Legacy, "2025-11-25")
+            ..ServerFacts::new(*self.era.lock().unwrap(), "2025-11-25")
         };
         Ok(Probed::Up(facts))
     }
@@ -120,7 +127,9 @@ impl CallUpstream for Server {
         let all = own.unwrap_or_else(|| self.tools.lock().unwrap().clone());
         let all: Vec<Box<RawValue>> = serde_json::from_str(&all).unwrap();
         let of_kind = all.iter().filter(|item| kind(item) == wanted);
-        Ok(Listed { items: of_kind.map(|item| Item::parse(wanted, item).unwrap()).collect(), ..Listed::default() })
+        let caching = self.caching.lock().unwrap().get(&target.plan.key.name).copied().unwrap_or_default();
+        let items = of_kind.map(|item| Item::parse(wanted, item).unwrap()).collect();
+        Ok(Listed { items, caching, ..Listed::default() })
     }
 
     async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {

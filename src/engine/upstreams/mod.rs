@@ -1,6 +1,7 @@
 //! The state of upstreams: probes of their health, and their lists.
 
 mod filtering;
+mod freshness;
 pub(crate) mod other_lists;
 pub(crate) mod pinning;
 pub(crate) mod probes;

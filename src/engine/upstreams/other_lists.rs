@@ -31,6 +31,8 @@ struct OtherList {
     fault: Option<String>,
     /// When the list is read again at the earliest.
     not_before: Duration,
+    /// When the list is no longer fresh, and is read again; `None` if the server does not say so.
+    fresh_until: Option<Duration>,
 }
 
 impl OtherLists {
@@ -46,21 +48,38 @@ impl OtherLists {
         self.0.iter_mut().for_each(|list| list.is_due = true);
     }
 
-    /// Returns the due list that is read first, and how long to wait before; `None` if none is due.
+    /// Makes the lists due of which the server does not say how long they are fresh. The others become due by themselves.
+    pub(crate) fn ask_untimed(&mut self) {
+        self.0.iter_mut().for_each(|list| list.is_due |= list.fresh_until.is_none());
+    }
+
+    /// Returns the list that is read first, and how long to wait before; `None` if none is due or will be.
     pub(crate) fn next(&self, now: Duration) -> Option<(ItemKind, Duration)> {
-        let due = ItemKind::OTHERS.into_iter().zip(&self.0).filter(|(_, list)| list.is_due);
-        due.map(|(kind, list)| (kind, list.not_before.saturating_sub(now))).min_by_key(|(_, wait)| *wait)
+        let due = ItemKind::OTHERS.into_iter().zip(&self.0).filter_map(|(kind, list)| {
+            let at = if list.is_due { list.not_before } else { list.fresh_until?.max(list.not_before) };
+            Some((kind, at.saturating_sub(now)))
+        });
+        due.min_by_key(|(_, wait)| *wait)
     }
 
     /// Records that the list is being read. What the server announces from now on makes it due again.
     pub(crate) fn begin(&mut self, kind: ItemKind) {
-        self.of(kind).is_due = false;
+        let list = self.of(kind);
+        (list.is_due, list.fresh_until) = (false, None);
     }
 
-    /// Records that the list was read in the time `took`. Returns whether it could not be read before.
-    pub(crate) fn succeed(&mut self, kind: ItemKind, now: Duration, took: Duration) -> bool {
+    /// Records that the list was read in the time `took`, and for how long it is fresh; `None` if the server does not say
+    /// so. Returns whether it could not be read before.
+    pub(crate) fn succeed(
+        &mut self,
+        kind: ItemKind,
+        now: Duration,
+        took: Duration,
+        fresh_for: Option<Duration>,
+    ) -> bool {
         let list = self.of(kind);
         (list.tried, list.failures) = (true, 0);
+        list.fresh_until = fresh_for.map(|fresh_for| now + fresh_for);
         list.not_before = now + (took * REST).max(SHORTEST_PAUSE);
         list.fault.take().is_some()
     }
@@ -125,7 +144,7 @@ mod tests {
         assert_eq!(pauses[..8], [30, 60, 120, 240, 480, 960, 1920, 3600]);
         assert_eq!(pauses[39], 3600);
         assert_eq!(lists.faults().collect::<Vec<_>>(), [(Prompt, "late")]);
-        assert!(lists.succeed(Prompt, NOW, Duration::ZERO));
+        assert!(lists.succeed(Prompt, NOW, Duration::ZERO, None));
         assert_eq!(lists.faults().count(), 0);
     }
 
@@ -134,15 +153,33 @@ mod tests {
         let mut lists = OtherLists::default();
         lists.ask(Resource);
         lists.begin(Resource);
-        lists.succeed(Resource, NOW, Duration::from_secs(2));
+        lists.succeed(Resource, NOW, Duration::from_secs(2), None);
         assert_eq!(lists.next(NOW), Some((Template, Duration::ZERO)));
         lists.begin(Template);
-        lists.succeed(Template, NOW, Duration::ZERO);
+        lists.succeed(Template, NOW, Duration::ZERO, None);
         assert_eq!(lists.next(NOW), None);
         lists.ask(Resource);
         assert_eq!(lists.next(NOW), Some((Template, Duration::from_secs(1))));
         lists.begin(Template);
         assert_eq!(lists.next(NOW), Some((Resource, Duration::from_secs(18))));
+    }
+
+    #[test]
+    fn a_list_that_is_fresh_is_read_when_it_expires_or_has_changed() {
+        let mut lists = OtherLists::default();
+        lists.begin(Prompt);
+        lists.succeed(Prompt, NOW, Duration::ZERO, Some(Duration::from_secs(60)));
+        assert_eq!(lists.next(NOW), Some((Prompt, Duration::from_secs(60))));
+        lists.ask_untimed();
+        let due: Vec<_> = ItemKind::OTHERS.iter().filter(|kind| lists.of(**kind).is_due).collect();
+        assert_eq!(due, [&Resource, &Template]);
+        lists.begin(Resource);
+        lists.begin(Template);
+        assert_eq!(lists.next(NOW + Duration::from_secs(61)), Some((Prompt, Duration::ZERO)));
+        lists.ask(Prompt);
+        assert_eq!(lists.next(NOW), Some((Prompt, Duration::from_secs(1))), "it has changed");
+        lists.begin(Prompt);
+        assert_eq!(lists.next(NOW + Duration::from_secs(61)), None, "it is being read");
     }
 
     #[test]
@@ -152,7 +189,7 @@ mod tests {
         assert!(lists.fail(Resource, NOW, "a".into()) && !lists.fail(Resource, NOW, "a".into()));
         assert!(lists.fail(Resource, NOW, "b".into()));
         assert!(!lists.tried(Resource), "a template may fit");
-        lists.succeed(Template, NOW, Duration::ZERO);
+        lists.succeed(Template, NOW, Duration::ZERO, None);
         assert!(lists.tried(Resource) && !lists.tried(Prompt));
         lists.give_up();
         assert!(lists.tried(Prompt));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::freshness::fresh_for;
 use super::probes::Probe;
 use crate::domain::budget::{Category, NoRoom};
 use crate::domain::health::ConnectionState;
@@ -138,7 +139,8 @@ impl Engine {
             Ok(Probed::Up(facts)) => {
                 self.metrics.ping(&plan.key.name, took);
                 self.note_success(target, &facts, took);
-                let due = !connected || facts.era == Era::Modern;
+                let is_fresh = known.fresh_until.is_some_and(|until| self.clock.monotonic() < until);
+                let due = !connected || (facts.era == Era::Modern && !is_fresh);
                 self.refresh_tools(target, due, connected).await
             }
             Ok(Probed::Resting) => {
@@ -180,7 +182,7 @@ impl Engine {
         let (plan, to_client) = (&target.plan, error.to_client());
         let error = format!("{asked}{}: {error}", error.reason());
         self.metrics.upstream_failed(&plan.key.name);
-        let jitter = f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 255.0;
+        let jitter = jitter();
         let (now, today) = (self.clock.monotonic(), self.clock.unix_millis());
         let (wait, failures, out) = self.state.update(&plan.key, |state| {
             let wait = state.health.failed(&plan.health, now, error.clone(), jitter);
@@ -198,15 +200,15 @@ impl Engine {
 
     /// Called after a probe that succeeded: reads the tool list if it is due, and returns how long to wait before the
     /// next probe. The list is due at the start, after a reconnection, after the server has reported a change, and at
-    /// each probe of a modern server, because such servers do not report changes to the gateway. Once it was read, the
-    /// other lists are due too.
+    /// each probe of a modern server that does not say how long the list is fresh; if it does, when that time is over. Once
+    /// the list was read, the other lists are due too.
     async fn refresh_tools(&self, target: &Target, due: bool, was_connected: bool) -> Option<Duration> {
         let plan = &target.plan;
         let known = self.state.upstream(&plan.key);
         if due || known.catalogue.is_none() || known.stale {
-            let is_announced = self.take_announced(&plan.key, ItemKind::Tool);
+            let (began, is_announced) = (self.clock.monotonic(), self.take_announced(&plan.key, ItemKind::Tool));
             match self.ask_for_tools(target, known.facts.is_none_or(|facts| facts.has_tools)).await {
-                Ok(listed) => self.announcing(ItemKind::Tool, is_announced, || self.take_tools(target, listed)),
+                Ok(listed) => self.announcing(ItemKind::Tool, is_announced, || self.take_tools(target, listed, began)),
                 Err(UpstreamError::NoRoom) => self.keep_list(&plan.key, NoRoom),
                 Err(error) => {
                     self.state.update(&plan.key, |state| state.announced[ItemKind::Tool as usize] |= is_announced);
@@ -215,9 +217,13 @@ impl Engine {
             }
         }
         if due {
-            self.state.update(&plan.key, |state| state.others.ask_all());
+            self.state.update(&plan.key, |state| {
+                if was_connected { state.others.ask_untimed() } else { state.others.ask_all() }
+            });
         }
-        Some(self.note_reachable(target, was_connected))
+        let (wait, now) = (self.note_reachable(target, was_connected), self.clock.monotonic());
+        let expires = self.state.upstream(&plan.key).fresh_until.filter(|until| *until > now);
+        Some(expires.map_or(wait, |until| wait.min(until - now)))
     }
 
     /// Records that the upstream is connected. Returns how long to wait before the next probe.
@@ -234,8 +240,10 @@ impl Engine {
         wait
     }
 
-    fn take_tools(&self, target: &Target, listed: Listed) {
-        let key = &target.plan.key;
+    fn take_tools(&self, target: &Target, listed: Listed, began: Duration) {
+        let (key, now) = (&target.plan.key, self.clock.monotonic());
+        let fresh_for = self.fresh_for(&listed, now.saturating_sub(began));
+        self.state.update(key, |state| state.fresh_until = fresh_for.map(|fresh_for| now + fresh_for));
         let reservation = self.budget.reservation(Category::List);
         match self.state.set_list(key, ItemKind::Tool, listed.masked(&target.mask()), reservation) {
             Ok(true) => self.relist(),
@@ -261,11 +269,21 @@ impl Engine {
         listed
     }
 
+    /// Returns for how long a list that was read in the time `took` is fresh; `None` if the server does not say so.
+    pub(super) fn fresh_for(&self, listed: &Listed, took: Duration) -> Option<Duration> {
+        fresh_for(listed.caching.ttl_ms, took, jitter())
+    }
+
     /// Keeps the last list until there is room for the new one. The upstream is not to blame, so calls to it continue.
     fn keep_list(&self, key: &ObjectKey, no_room: NoRoom) {
         self.state.update(key, |state| state.stale = true);
         tracing::warn!(upstream = key.name, "its tool list was not taken: {no_room}");
     }
+}
+
+/// Returns a random number from 0 to 1.
+fn jitter() -> f64 {
+    f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 255.0
 }
 
 /// Returns the upstreams of a plan that are probed: those that are enabled, have a usable transport and do not refuse

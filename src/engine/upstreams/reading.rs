@@ -50,6 +50,8 @@ impl Engine {
         let limit = LONGEST.max(Duration::from_millis(u64::from(list_timeout)));
         let read = self.upstreams.list(target, kind, limit).await;
         let now = self.clock.monotonic();
+        let took = now.saturating_sub(began);
+        let fresh_for = read.as_ref().ok().and_then(|listed| self.fresh_for(listed, took));
         let fault = match read {
             Ok(listed) => {
                 let reservation = self.budget.reservation(Category::OtherList);
@@ -60,8 +62,7 @@ impl Engine {
         };
         let is_news = match fault {
             Ok(has_changed) => {
-                let took = now.saturating_sub(began);
-                self.state.update(key, |state| state.others.succeed(kind, now, took)) || has_changed
+                self.state.update(key, |state| state.others.succeed(kind, now, took, fresh_for)) || has_changed
             }
             Err(fault) => {
                 let is_news = self.state.update(key, |state| state.others.fail(kind, now, fault.clone()));

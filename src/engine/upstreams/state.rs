@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::budget::{NoRoom, Reservation};
+use crate::domain::caching::Caching;
 use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::health::Health;
 use crate::domain::item::{Item, ItemKind, Listed};
@@ -41,6 +42,10 @@ pub struct UpstreamState {
     pub announced: [bool; ItemKind::ALL.len()],
     /// Counts what clients are told of announcements.
     pub(crate) announcements: Announcements,
+    /// Until when the list of tools is fresh, by the monotonic clock; `None` if the server does not say so.
+    pub fresh_until: Option<Duration>,
+    /// What the server says about the caching of its lists, by kind in the order of [`ItemKind::ALL`].
+    pub caching: [Caching; ItemKind::ALL.len()],
     /// Whether the first try to connect and to read the list of tools has ended, successfully or not.
     pub tried: bool,
     /// Duration of the last successful probe in milliseconds.
@@ -105,7 +110,7 @@ pub struct ItemList {
 }
 
 impl ItemList {
-    pub(crate) fn new(Listed { items, left_out }: Listed, reservation: Reservation) -> Self {
+    pub(crate) fn new(Listed { items, left_out, .. }: Listed, reservation: Reservation) -> Self {
         let digests: Vec<_> = items.iter().map(|item| sha256_hex(item.definition.get().as_bytes())).collect();
         let named: BTreeSet<_> = items.iter().zip(&digests).map(|(item, digest)| (&item.name, digest)).collect();
         let revision = revision(&named);
