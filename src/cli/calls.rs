@@ -11,7 +11,7 @@ use super::args::CallsArgs;
 use super::formats::ListFormat;
 use super::known::{check_tool, check_upstream};
 use super::output::{Column, column, is_read, outcome_text, print_list, rows, text, time, wide};
-
+use crate::domain::method::Method;
 /// With `--follow`: the pause between two polls.
 const EVERY: Duration = Duration::from_millis(300);
 /// The number of calls that every gateway keeps, at least. If more calls end between two polls, some are not printed.
@@ -24,7 +24,10 @@ pub async fn calls(args: CallsArgs) -> anyhow::Result<ExitCode> {
     let limit = args.limit as usize;
     let mut items = newest(&args, if args.follow { limit.max(KEPT) } else { limit }).await?;
     check_upstream(&args.admin, args.upstream.as_deref(), &items).await?;
-    check_tool(&args.admin, args.tool.as_deref(), &items).await?;
+    // Other items than tools are not listed by the admin API.
+    let is_tool = args.method.as_deref().is_none_or(|method| method == Method::CallTool.as_str());
+    let tool = args.tool.as_deref().filter(|name| is_tool && !name.contains(':'));
+    check_tool(&args.admin, tool, &items).await?;
     if !args.follow {
         print_list(args.output, &json!({"items": items}), &items, &columns())?;
         return Ok(ExitCode::SUCCESS);
@@ -50,7 +53,8 @@ fn id(call: &Value) -> String {
 }
 
 async fn newest(args: &CallsArgs, limit: usize) -> anyhow::Result<Vec<Value>> {
-    let query = [("upstream", args.upstream.as_deref()), ("tool", args.tool.as_deref())];
+    let query =
+        [("upstream", args.upstream.as_deref()), ("tool", args.tool.as_deref()), ("method", args.method.as_deref())];
     list(&args.admin, "/api/v1/calls", &query, limit).await
 }
 
@@ -104,7 +108,8 @@ fn print_more(format: ListFormat, items: &[Value], heading: bool) -> anyhow::Res
 fn columns() -> Vec<Column> {
     vec![
         column("STARTED", |c| time(&c["startedAt"])),
-        column("TOOL", tool),
+        column("METHOD", |c| text(&c["method"])),
+        column("NAME", tool),
         column("OUTCOME", |c| text(&c["outcome"])),
         column("MS", |c| milliseconds(&c["durationMs"])),
         column("RAN", ran),
@@ -118,7 +123,7 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-/// Returns the upstream and the tool that was called, or a dash if neither is known.
+/// Returns the upstream and the tool, prompt or resource that was asked for, or a dash if neither is known.
 fn tool(call: &Value) -> String {
     match (text(&call["upstream"]), text(&call["tool"])) {
         (upstream, tool) if upstream.is_empty() && tool.is_empty() => "-".to_owned(),

@@ -38,8 +38,10 @@ struct ListQuery {
     plugin: Option<String>,
     /// Only items of this upstream, by name (executions, calls, tools).
     upstream: Option<String>,
-    /// Only items of this tool, by the upstream's own name for it (executions, calls).
+    /// Only items of this tool, prompt or resource, by the upstream's own name for it or its URI (executions, calls).
     tool: Option<String>,
+    /// Only items of this method (calls).
+    method: Option<String>,
     /// Only items of the call with this id (executions, calls).
     request: Option<String>,
 }
@@ -47,7 +49,13 @@ struct ListQuery {
 impl ListQuery {
     fn admits(&self, upstream: &str, tool: &str, request: &str) -> bool {
         let fits = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
-        fits(&self.upstream, upstream) && fits(&self.tool, tool) && fits(&self.request, request)
+        // Records have URIs without what can be a secret.
+        let fits_tool = fits(&self.tool, tool)
+            || self
+                .tool
+                .as_deref()
+                .is_some_and(|wanted| wanted.contains(':') && ItemKind::Resource.shown(wanted) == tool);
+        fits(&self.upstream, upstream) && fits_tool && fits(&self.request, request)
     }
 }
 
@@ -122,7 +130,8 @@ async fn executions(
 
 async fn calls(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
     let mut rows = engine.records().recent_calls(MAX_ROWS);
-    rows.retain(|row| wanted.admits(&row.upstream, &row.tool, &row.request_id));
+    let is_of_method = |method: Method| wanted.method.as_deref().is_none_or(|wanted| wanted == method.as_str());
+    rows.retain(|row| wanted.admits(&row.upstream, &row.tool, &row.request_id) && is_of_method(row.method));
     page(rows, &wanted, |row| &row.request_id)
 }
 

@@ -17,6 +17,9 @@ fn chained_method(text: &str) -> Result<Method, String> {
     known.ok_or_else(|| format!("chains cover {}", Method::CHAINED.map(Method::as_str).join(", ")))
 }
 
+/// The methods of requests that chains can see.
+const METHODS: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
+
 /// How to reach the admin API of a running gateway.
 #[derive(Clone, Debug, clap::Args)]
 pub struct AdminArgs {
@@ -164,7 +167,8 @@ Examples:
   hawsepipe explain files/read_text_file -f manifests/    of manifests, nothing running
   hawsepipe explain files__read_text_file --method elicitation/create")]
 pub struct ExplainArgs {
-    /// The name under which clients see the tool, or UPSTREAM/TOOL with the server's own name for the tool
+    /// The name under which clients see the tool, or UPSTREAM/TOOL with the server's own name for the tool. With --method,
+    /// the same of a prompt, or the URI of a resource
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::tools))]
     pub tool: String,
     /// The method whose chains are explained; of a method that is about prompts or resources, TOOL is the name of a prompt
@@ -232,9 +236,13 @@ pub struct CallsArgs {
     /// Only calls to this upstream
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::upstreams))]
     pub upstream: Option<String>,
-    /// Only calls of this tool, given by the server's own name for the tool
+    /// Only calls of this tool, given by the server's own name for the tool; also requests of this prompt, or of the
+    /// resource with this URI
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub tool: Option<String>,
+    /// Only requests of this method
+    #[arg(long, value_name = "METHOD", value_parser = METHODS)]
+    pub method: Option<String>,
     /// Print at most this many calls; with --follow, the limit applies only to calls that have already ended
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,

@@ -11,6 +11,7 @@ use crate::domain::plugin::{Failure, FailurePolicy, Mode, Phase, Role};
 use crate::domain::ports::{LinkedPlugin, Secrets};
 use crate::domain::problem::Problem;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry, link};
+use crate::engine::plan::snapshot::Lookup;
 use crate::engine::{Endpoint, Engine};
 
 /// The chains of the gateway, and what each would do on content of one method of one item.
@@ -163,12 +164,13 @@ impl Engine {
         let kind = kind_of(method);
         self.wait_for_lists(&self.snapshot(), &Endpoint::All, kind).await;
         let snapshot = self.snapshot();
-        let own = || {
-            let (upstream, own) = name.split_once('/')?;
-            snapshot.routes.own(snapshot.upstream(upstream)?, kind, own)
+        let found = |endpoint: Endpoint<'_>, name: &str| match endpoint.find(&snapshot, kind, name) {
+            Lookup::Found(found) => Some(found.route),
+            Lookup::Ambiguous(..) | Lookup::Unknown => None,
         };
-        let route = snapshot.routes.public(kind, name).or_else(own);
+        let own = || name.split_once('/').and_then(|(upstream, name)| found(Endpoint::One(upstream), name));
         let hint = if kind == ItemKind::Tool { "; `hawsepipe tools` lists them" } else { "" };
+        let route = found(Endpoint::All, name).or_else(own);
         let route = route.ok_or_else(|| format!("there is no {kind} {name:?}{hint}"))?;
         let public = route.public.as_deref().unwrap_or(&route.own);
         let unable = |entry: &LinkedEntry| self.unable(entry);

@@ -40,6 +40,12 @@ pub struct UpstreamView {
     pub server: Option<crate::domain::upstream::ServerFacts>,
     /// Number of the upstream's tools that the gateway offers.
     pub tools: usize,
+    /// Number of its prompts.
+    pub prompts: usize,
+    /// Number of its resources.
+    pub resources: usize,
+    /// Number of its templates of resources.
+    pub templates: usize,
     /// Whether the tool list may be outdated.
     pub stale: bool,
     /// When a probe last succeeded, in Unix milliseconds.
@@ -174,6 +180,8 @@ impl Engine {
         let views = snapshot.linked.upstreams.iter().enumerate().map(|(index, upstream)| {
             let plan = &upstream.target.plan;
             let state = self.state.upstream(&plan.key);
+            let own = || snapshot.routes.all().iter().filter(|route| route.upstream == index);
+            let count = |kind: ItemKind| own().filter(|route| route.item.kind == kind).count();
             UpstreamView {
                 upstream: plan.key.to_string(),
                 name: plan.key.name.clone(),
@@ -184,7 +192,10 @@ impl Engine {
                 auto_disabled: !state.health.in_routing(),
                 error: upstream.refusing.as_ref().map(|r| r.message.clone()).or(state.health.last_error),
                 server: state.facts,
-                tools: snapshot.routes.tools().filter(|r| r.upstream == index).count(),
+                tools: count(ItemKind::Tool),
+                prompts: count(ItemKind::Prompt),
+                resources: count(ItemKind::Resource),
+                templates: count(ItemKind::Template),
                 stale: state.stale,
                 last_ping_at: state.last_ping_at,
                 ping_latency: state.ping_ms,

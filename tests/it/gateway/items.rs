@@ -5,9 +5,9 @@ use std::path::Path;
 use serde_json::json;
 
 use super::either::clients;
-use super::harness::{Folder, Gateway};
+use super::harness::{Folder, Gateway, run};
 use super::http::Http;
-use super::parts::{everything, external, modern_http, modern_stdio, object, plugin, process, tools_of};
+use super::parts::{ECHO_MODULE, everything, external, modern_http, modern_stdio, object, plugin, process, tools_of};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prompts_and_resources_of_both_eras_reach_clients_of_both() {
@@ -104,4 +104,45 @@ async fn a_guard_covers_the_methods_that_its_chain_names() {
         let prompt = client.ask("prompts/get", json!({"name": "up__greet", "arguments": {"name": "ann@x"}})).await;
         assert_eq!(prompt["result"]["messages"][0]["content"]["text"], "Greet ann@x.", "{prompt}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_tell_prompts_and_resources_from_tools() {
+    let chain = object("PluginChain", "c", "phase: Response, methods: [resources/read], entries: [{name: echo}]");
+    let folder = Folder::with(&[modern_stdio("up"), plugin("echo", ECHO_MODULE, ""), chain].concat());
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["up"]).await;
+    let [legacy, modern] = clients(&gateway.url()).await;
+    legacy.ask("prompts/get", json!({"name": "up__greet", "arguments": {"name": "Ann"}})).await;
+    modern.ask("resources/read", json!({"uri": "text://rows/users?key=1"})).await;
+    modern.ask("tools/call", json!({"name": "up__structured", "arguments": {"city": "Oslo"}})).await;
+    let admin = gateway.admin();
+    let run = |arguments: &[&str]| {
+        let output = run(&[arguments, &["--admin", &admin]].concat());
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        (output.status.code(), text)
+    };
+    let listed = |arguments: &[&str]| {
+        let (_, text) = run(&[&["calls", "-o", "json"], arguments].concat());
+        let items: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+        let items = items["items"].as_array().unwrap().iter().map(|call| call["tool"].as_str().unwrap().to_owned());
+        items.collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&["--method", "prompts/get"]), ["greet"]);
+    assert_eq!(listed(&["--method", "resources/read"]), ["text://rows/users"]);
+    assert_eq!(listed(&["--tool", "text://rows/users?key=1"]), ["text://rows/users"]);
+    assert_eq!(listed(&["--tool", "structured"]), ["structured"]);
+    assert!(listed(&["--tool", "text://none"]).is_empty());
+    let (_, table) = run(&["calls"]);
+    assert!(table.starts_with("STARTED") && table.contains("resources/read") && table.contains("NAME"), "{table}");
+    let (_, explained) = run(&["explain", "--method", "resources/read", "text://rows/users"]);
+    assert!(explained.starts_with("text://rows/users (upstream up)") && explained.contains("runs"), "{explained}");
+    let (_, explained) = run(&["explain", "--method", "prompts/get", "up/greet"]);
+    assert!(explained.contains("covers resources/read only (spec.methods)"), "{explained}");
+    let (code, unknown) = run(&["explain", "--method", "prompts/get", "up__structured"]);
+    assert!(code != Some(0) && unknown.contains("there is no prompt \"up__structured\""), "{unknown}");
+    let (code, bad) = run(&["explain", "--method", "ping", "up__structured"]);
+    assert!(code != Some(0) && bad.contains("resources/read"), "{bad}");
+    let (_, status) = run(&["status"]);
+    assert!(status.contains("PROMPTS") && status.contains("RESOURCES"), "{status}");
 }
