@@ -8,6 +8,22 @@ use crate::load::Load;
 use crate::matrix::Cell;
 use crate::systems::System;
 
+/// A figure and its aim, which is an upper bound, or a lower one if `at_least` is set.
+#[derive(Serialize)]
+pub struct Aim {
+    pub what: String,
+    pub found: f64,
+    pub aim: f64,
+    pub at_least: bool,
+}
+
+impl Aim {
+    /// Whether the aim is met.
+    pub fn is_met(&self) -> bool {
+        if self.at_least { self.found >= self.aim } else { self.found <= self.aim }
+    }
+}
+
 /// A figure compared with a yardstick from the same run.
 #[derive(Serialize)]
 pub struct Ratio {

@@ -86,6 +86,12 @@ impl Client {
         self.headers.insert(name, value);
     }
 
+    /// Sends a request with this body, which is JSON, and returns the body of its answer.
+    pub async fn send_body(&mut self, method: &str, body: Bytes) -> Result<&[u8]> {
+        self.post(method, None, body).await?;
+        Ok(&self.answer)
+    }
+
     /// Returns the name under which the endpoint lists the upstream's tool `tool`.
     pub async fn find_tool(&mut self, tool: &str) -> Result<Option<String>> {
         let list = self.request("tools/list", json!({})).await?;
@@ -93,7 +99,8 @@ impl Client {
         Ok(names.find(|name| name.ends_with(tool)).map(str::to_owned))
     }
 
-    async fn request(&mut self, method: &str, mut params: Value) -> Result<Value> {
+    /// Sends a request and returns its result.
+    pub async fn request(&mut self, method: &str, mut params: Value) -> Result<Value> {
         if self.era == Era::Modern {
             params["_meta"] = modern_meta();
         }

@@ -15,7 +15,7 @@ pub const BINARY: &str = env!("CARGO_BIN_EXE_hawsepipe");
 
 /// The session limit is off, because it would refuse the load. The queue timeout is long enough for queued `Once`
 /// calls.
-const GATEWAY: &str = "
+pub const GATEWAY: &str = "
 apiVersion: hawsepipe.dev/v1alpha1
 kind: MCPGateway
 metadata: {name: bench}
@@ -31,7 +31,7 @@ spec:
 const UPSTREAM: &str = r#"
 apiVersion: hawsepipe.dev/v1alpha1
 kind: MCPUpstream
-metadata: {name: bench}
+metadata: {name: {{name}}}
 spec:
   external: {url: "{{url}}"}
   protocol: {era: {{era}}}
@@ -90,13 +90,18 @@ pub fn write_manifests(system: System, era: Era, upstream: &Uri, scratch: &Scrat
     scratch.write(&file, &manifests(system, era, upstream))
 }
 
-/// Returns the manifest of an upstream with this era.
+/// Returns the manifest of the upstream `bench` with this era.
 pub fn upstream_manifest(at: &Uri, era: Era) -> String {
+    named_upstream_manifest("bench", at, era)
+}
+
+/// Returns the manifest of an upstream with this name and era.
+pub fn named_upstream_manifest(name: &str, at: &Uri, era: Era) -> String {
     let era = match era {
         Era::Legacy => "Legacy",
         Era::Modern => "Modern",
     };
-    UPSTREAM.replace("{{url}}", &at.to_string()).replace("{{era}}", era)
+    UPSTREAM.replace("{{name}}", name).replace("{{url}}", &at.to_string()).replace("{{era}}", era)
 }
 
 fn manifests(system: System, era: Era, upstream: &Uri) -> String {

@@ -80,19 +80,33 @@ struct Tally {
     errors: BTreeMap<String, usize>,
 }
 
+/// A client that makes requests of one kind, one after another.
+pub trait Repeat: Sized + Send + 'static {
+    /// Makes one request, checks the answer, and returns the time until its last byte arrived.
+    fn once(&mut self) -> impl Future<Output = Result<Duration>> + Send;
+
+    /// Ends the client's session.
+    fn close(self) -> impl Future<Output = ()> + Send;
+}
+
 /// Calls the tool `echo` of a system with this load, and measures for `time`.
 pub async fn slice(system: &Running, load: Load, time: Duration) -> Result<Measured> {
     let open = (0..load.connections).map(|number| Caller::open(system, load, number));
     let callers = try_join_all(open).await.with_context(|| format!("{} gives no session", system.system.label()))?;
-    let progress = Arc::new(Progress::default());
-    let calling: Vec<_> = callers.into_iter().map(|caller| tokio::spawn(caller.run(Arc::clone(&progress)))).collect();
+    measure(callers, system.process.as_ref().map(|process| process.id()), time).await
+}
+
+/// Has all clients make their requests, and measures for `time`. `process` is the one between client and upstream.
+pub async fn measure<C: Repeat>(clients: Vec<C>, process: Option<u32>, time: Duration) -> Result<Measured> {
+    let (progress, connections) = (Arc::new(Progress::default()), clients.len());
+    let calling: Vec<_> =
+        clients.into_iter().map(|client| tokio::spawn(repeat(client, Arc::clone(&progress)))).collect();
 
     tokio::time::sleep(WARM_UP).await;
-    let process = system.process.as_ref().map(|process| process.id());
     let (cpu_before, began) = (cpu(process).await?, Instant::now());
     progress.enter(Progress::COUNTING);
     tokio::time::sleep(time).await;
-    while progress.ended() < 2 * usize::from(load.connections) && began.elapsed() < time * PATIENCE {
+    while progress.ended() < 2 * connections && began.elapsed() < time * PATIENCE {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     progress.enter(Progress::OVER);
@@ -149,33 +163,38 @@ impl Caller {
         let (tool, text) = (system.tool.clone(), text(load.size as usize));
         Ok(Self { client, tool, text, name: format!("caller{number}"), calls: 0 })
     }
+}
 
-    async fn run(mut self, progress: Arc<Progress>) -> Tally {
-        let mut tally = Tally::default();
-        while !progress.is(Progress::OVER) {
-            let counts = progress.is(Progress::COUNTING);
-            match self.call().await {
-                Ok(took) => {
-                    if counts {
-                        tally.latencies.push(took.as_secs_f64() * 1e6);
-                    }
-                    let inside = usize::from(progress.is(Progress::COUNTING));
-                    progress.ended.fetch_add(inside, Ordering::Relaxed);
+/// Has one client make requests until the slice is over.
+async fn repeat(mut client: impl Repeat, progress: Arc<Progress>) -> Tally {
+    let mut tally = Tally::default();
+    while !progress.is(Progress::OVER) {
+        let counts = progress.is(Progress::COUNTING);
+        match client.once().await {
+            Ok(took) => {
+                if counts {
+                    tally.latencies.push(took.as_secs_f64() * 1e6);
                 }
-                Err(error) => {
-                    // Failures in the warm-up count too. A broken connection is not replaced, so its calls go on
-                    // failing.
-                    tally.failed(format!("{error:#}"), 1);
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
+                let inside = usize::from(progress.is(Progress::COUNTING));
+                progress.ended.fetch_add(inside, Ordering::Relaxed);
+            }
+            Err(error) => {
+                // Failures in the warm-up count too. A broken connection is not replaced, so its calls go on failing.
+                tally.failed(format!("{error:#}"), 1);
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
+    }
+    client.close().await;
+    tally
+}
+
+impl Repeat for Caller {
+    async fn close(self) {
         self.client.close().await;
-        tally
     }
 
-    /// Makes one call and returns the time until its last byte arrived.
-    async fn call(&mut self) -> Result<Duration> {
+    async fn once(&mut self) -> Result<Duration> {
         self.calls += 1;
         let nonce = format!("{}call{:08}", self.name, self.calls);
         let arguments = format!(r#"{{"text":"{}","nonce":"{nonce}"}}"#, self.text);

@@ -10,6 +10,9 @@ mod edits;
 mod floor;
 mod gateway;
 mod hop;
+mod hostile;
+mod hostile_upstream;
+mod lists;
 mod load;
 mod matrix;
 mod options;
@@ -26,7 +29,6 @@ use std::fs;
 use anyhow::{Context, Result};
 use clap::Parser;
 
-use edits::Outcome;
 use matrix::Results;
 use options::{Options, Part, Role};
 
@@ -34,7 +36,10 @@ fn main() -> Result<()> {
     let options = Options::parse();
     match options.role {
         None => bench(&options),
-        Some(Role::ServeUpstream { legacy_only }) => tokio_with(1)?.block_on(upstream::serve(legacy_only)),
+        Some(Role::ServeUpstream { legacy_only, tools }) => {
+            tokio_with(1)?.block_on(upstream::serve(legacy_only, tools))
+        }
+        Some(Role::ServeHostile) => tokio_with(1)?.block_on(hostile_upstream::serve()),
         // Like the gateway, the hop has one thread for each core.
         Some(Role::ServeHop { upstream }) => tokio_with(0)?.block_on(hop::serve(upstream)),
         Some(Role::EchoFrames) => floor::echo(),
@@ -57,8 +62,8 @@ fn bench(options: &Options) -> Result<()> {
         true => Some(tokio_with(0)?.block_on(until_signal(runtime::run(options)))?),
         false => None,
     };
-    let (results, edits) = tokio_with(1)?.block_on(until_signal(measure(options)))?;
-    let report = report::Report::new(results, edits, plugins);
+    let measured = tokio_with(1)?.block_on(until_signal(measure(options)))?;
+    let report = report::Report::new(measured, plugins);
     print!("{}", tables::render(&report));
     if let Some(file) = &options.json {
         let text = serde_json::to_string_pretty(&report)?;
@@ -78,15 +83,20 @@ async fn until_signal<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     }
 }
 
-/// Measures the requested parts that need a gateway. The edits come first, while nothing else runs.
-async fn measure(options: &Options) -> Result<(Results, Option<Outcome>)> {
-    let edits = match options.wants(Part::Edits) {
-        true => Some(edits::run(options).await?),
-        false => None,
-    };
-    let results = match options.wants_matrix() {
-        true => matrix::run(options).await?,
-        false => Results::default(),
-    };
-    Ok((results, edits))
+/// The results of the parts that need a gateway.
+struct Measurements {
+    results: Results,
+    edits: Option<edits::Outcome>,
+    lists: Option<lists::Outcome>,
+    hostile: Option<hostile::Outcome>,
+}
+
+/// Measures the requested parts that need a gateway, one after another. The edits come first.
+async fn measure(options: &Options) -> Result<Measurements> {
+    Ok(Measurements {
+        edits: if options.wants(Part::Edits) { Some(edits::run(options).await?) } else { None },
+        lists: if options.wants(Part::Lists) { Some(lists::run(options).await?) } else { None },
+        hostile: if options.wants(Part::Hostile) { Some(hostile::run(options).await?) } else { None },
+        results: if options.wants_matrix() { matrix::run(options).await? } else { Results::default() },
+    })
 }

@@ -58,11 +58,15 @@ pub enum Part {
     Edits,
     /// The plugin runtime, without a gateway.
     Plugins,
+    /// A long list of tools.
+    Lists,
+    /// A hostile upstream beside a good one.
+    Hostile,
 }
 
 static PARTS: LazyLock<Vec<Part>> = LazyLock::new(|| {
     let systems = System::value_variants().iter().map(|system| Part::System(*system));
-    systems.chain([Part::Edits, Part::Plugins]).collect()
+    systems.chain([Part::Edits, Part::Plugins, Part::Lists, Part::Hostile]).collect()
 });
 
 impl ValueEnum for Part {
@@ -76,6 +80,8 @@ impl ValueEnum for Part {
             Self::Plugins => {
                 Some(PossibleValue::new("plugins").help("The runtime of plugins, without the gateway around it"))
             }
+            Self::Lists => Some(PossibleValue::new("lists").help("A list of 1,000 tools of 20 upstreams")),
+            Self::Hostile => Some(PossibleValue::new("hostile").help("A hostile upstream beside a good one")),
             Self::Edits => Some(PossibleValue::new("edits").help("A plugin and its chain that are edited under load")),
         }
     }
@@ -90,7 +96,13 @@ pub enum Role {
         /// Do not support MCP 2026-07-28
         #[arg(long)]
         legacy_only: bool,
+        /// List this many other tools instead
+        #[arg(long, default_value_t = 0)]
+        tools: usize,
     },
+    /// Serve tools that hang, answer without end, slowly, or with 64 MiB
+    #[command(hide = true)]
+    ServeHostile,
     /// Forward calls to an upstream
     #[command(hide = true)]
     ServeHop {

@@ -10,9 +10,9 @@ use crate::cells::{Cells, median};
 use crate::client::Era;
 use crate::edits::Outcome;
 use crate::load::Load;
-use crate::matrix::{Cell, Results};
-use crate::runtime;
+use crate::matrix::Cell;
 use crate::systems::System;
+use crate::{Measurements, hostile, lists, runtime};
 
 /// All results of a run.
 #[derive(Serialize)]
@@ -28,6 +28,9 @@ pub struct Report {
     pub missing: Vec<(System, String)>,
     /// The results of edits under load, if they were requested.
     pub edits: Option<Outcome>,
+    /// The results of a long list and of a hostile upstream, if they were requested.
+    pub lists: Option<lists::Outcome>,
+    pub hostile: Option<hostile::Outcome>,
     /// The results of the plugin runtime, if they were requested.
     pub plugins: Option<runtime::Outcome>,
     /// The number of failed calls. Includes, if edits were measured, stale calls and edits that no call showed.
@@ -62,7 +65,8 @@ pub struct Row {
 
 impl Report {
     /// Computes the report from the measurements.
-    pub fn new(results: Results, edits: Option<Outcome>, plugins: Option<runtime::Outcome>) -> Self {
+    pub fn new(measured: Measurements, plugins: Option<runtime::Outcome>) -> Self {
+        let Measurements { results, edits, lists, hostile } = measured;
         let cells = Cells(&results.cells);
         let rows: Vec<Row> = results.cells.keys().map(|cell| Row::of(&cells, *cell)).collect();
         let floor_us: BTreeMap<u32, f64> =
@@ -76,8 +80,13 @@ impl Report {
             rounds: results.cells.values().map(Vec::len).max().unwrap_or_default(),
             slice_seconds: results.slice_seconds,
             ratios: ratios.collect(),
-            errors: rows.iter().map(|row| row.errors).sum::<usize>() + edits.as_ref().map_or(0, Outcome::errors),
+            errors: rows.iter().map(|row| row.errors).sum::<usize>()
+                + edits.as_ref().map_or(0, Outcome::errors)
+                + lists.as_ref().map_or(0, lists::Outcome::errors)
+                + hostile.as_ref().map_or(0, hostile::Outcome::errors),
             edits,
+            lists,
+            hostile,
             plugins,
             rows,
             floor_us,

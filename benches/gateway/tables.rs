@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::aims::Ratio;
+use crate::aims::{Aim, Ratio};
 use crate::cells::median;
 use crate::edits::{AIM_MS, Edited, Outcome};
 use crate::report::{Report, Row};
-use crate::runtime;
+use crate::{hostile, lists, runtime};
 
 /// Returns the whole report as text.
 pub fn render(report: &Report) -> String {
@@ -23,6 +23,8 @@ pub fn render(report: &Report) -> String {
     if let Some(edits) = &report.edits {
         text += &edits_text(edits);
     }
+    text += &report.lists.as_ref().map(lists_text).unwrap_or_default();
+    text += &report.hostile.as_ref().map(hostile_text).unwrap_or_default();
     if !report.rows.is_empty() {
         text += &matrix_text(report);
     }
@@ -38,14 +40,42 @@ fn plugins_text(plugins: &runtime::Outcome) -> String {
     for (workers, callers, rate) in &plugins.throughput {
         rates.add_row([workers.to_string(), callers.to_string(), whole(*rate)]);
     }
-    let mut aims = table(["", "found", "aim"]);
-    for aim in &plugins.aims {
-        let (sign, verdict) = signs(aim.at_least, aim.is_met());
-        aims.add_row([aim.what.clone(), figure(aim.found), format!("{sign} {} {verdict}", figure(aim.aim))]);
-    }
+    let aims = aims_table(&plugins.aims);
     format!(
         "\nPlugins through the pool, in the sandbox, one call at a time; times in microseconds\n{calls}\n{rates}\n{aims}\n"
     )
+}
+
+fn aims_table(aims: &[Aim]) -> Table {
+    let mut table = table(["", "found", "aim"]);
+    for aim in aims {
+        let (sign, verdict) = signs(aim.at_least, aim.is_met());
+        table.add_row([aim.what.clone(), figure(aim.found), format!("{sign} {} {verdict}", figure(aim.aim))]);
+    }
+    table
+}
+
+fn lists_text(lists: &lists::Outcome) -> String {
+    let mut rows = table(["", "connections", "p50", "p99", "pages/s", "CPU a page"]);
+    for row in &lists.rows {
+        let times = [row.p50_us, row.p99_us, row.pages_per_second, row.cpu_us_per_page].map(whole);
+        rows.add_row([row.system.to_owned(), row.connections.to_string()].into_iter().chain(times));
+    }
+    let aims = aims_table(&lists.aims);
+    format!(
+        "\nA list of 1,000 tools of 20 upstreams, {} KB in 5 pages; times in microseconds\n{rows}\n{aims}\n",
+        lists.bytes / 1000
+    )
+}
+
+fn hostile_text(hostile: &hostile::Outcome) -> String {
+    let mut rows = table(["calls of the good upstream", "p50", "p99", "calls/s"]);
+    for row in &hostile.rows {
+        let times = [row.p50_us, row.p99_us, row.calls_per_second].map(whole);
+        rows.add_row([row.what.to_owned()].into_iter().chain(times));
+    }
+    let aims = aims_table(&hostile.aims);
+    format!("\n16 connections, 1 KB, alone and beside a hostile upstream; times in microseconds\n{rows}\n{aims}\n")
 }
 
 fn edits_text(edits: &Outcome) -> String {

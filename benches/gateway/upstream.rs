@@ -21,6 +21,9 @@ use crate::client::{Era, LEGACY_VERSION, MODERN_VERSION};
 
 const TOOLS: &str = r#"[{"name":"echo","description":"Echo the text, then the nonce.","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"nonce":{"type":"string"}},"required":["text","nonce"]}},{"name":"blob","description":"Text of so many bytes, then the nonce.","inputSchema":{"type":"object","properties":{"size":{"type":"integer"},"nonce":{"type":"string"}},"required":["size","nonce"]}}]"#;
 
+/// The number of tools on a page, as many as on a page of the gateway's list.
+const PAGE: usize = 200;
+
 /// The largest text that `blob` returns, in bytes.
 const MAX_BLOB: usize = 16 << 20;
 
@@ -52,26 +55,39 @@ struct Arguments<'a> {
     size: Option<usize>,
 }
 
+#[derive(Deserialize)]
+struct List<'a> {
+    #[serde(borrow)]
+    cursor: Option<Cow<'a, str>>,
+}
+
 struct Server {
     legacy_only: bool,
+    /// The pages of the list of tools, each as a JSON array.
+    pages: Vec<String>,
     sessions: AtomicU64,
     blobs: Mutex<BTreeMap<usize, Arc<str>>>,
 }
 
 /// Starts the server in its own process.
 pub fn start(era: Era) -> Result<(Child, Uri)> {
-    let words: &[&str] = match era {
-        Era::Legacy => &["serve-upstream", "--legacy-only"],
-        Era::Modern => &["serve-upstream"],
-    };
-    let mut child = Child::start_role("the upstream", words)?;
+    start_with_tools(era, 0)
+}
+
+/// Like [`start`], with a list of this many other tools, if it is not 0.
+pub fn start_with_tools(era: Era, tools: usize) -> Result<(Child, Uri)> {
+    let tools = tools.to_string();
+    let mut words = vec!["serve-upstream", "--tools", &tools];
+    words.extend((era == Era::Legacy).then_some("--legacy-only"));
+    let mut child = Child::start_role("the upstream", &words)?;
     let endpoint = child::endpoint(child.port()?)?;
     Ok((child, endpoint))
 }
 
 /// Serves until the parent is gone.
-pub async fn serve(legacy_only: bool) -> Result<()> {
-    let server = Arc::new(Server { legacy_only, sessions: AtomicU64::new(1), blobs: Mutex::default() });
+pub async fn serve(legacy_only: bool, tools: usize) -> Result<()> {
+    let pages = if tools == 0 { vec![TOOLS.to_owned()] } else { pages(tools) };
+    let server = Arc::new(Server { legacy_only, pages, sessions: AtomicU64::new(1), blobs: Mutex::default() });
     let app = Router::new().route("/mcp", post(answer).delete(async || StatusCode::OK)).with_state(server);
     // Without TCP_NODELAY, the server only becomes slower.
     let listener = child::announce().await?.tap_io(|stream| drop(stream.set_nodelay(true)));
@@ -110,9 +126,7 @@ impl Server {
     fn result(&self, method: &str, params: &str) -> Result<String, RpcError> {
         match method {
             "tools/call" => self.call(params),
-            "tools/list" => {
-                Ok(format!(r#"{{"resultType":"complete","ttlMs":3600000,"cacheScope":"public","tools":{TOOLS}}}"#))
-            }
+            "tools/list" => self.list(params),
             "initialize" => Ok(format!(
                 r#"{{"protocolVersion":"{LEGACY_VERSION}","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"bench","version":"1"}}}}"#
             )),
@@ -122,6 +136,17 @@ impl Server {
             "ping" => Ok("{}".into()),
             _ => Err((-32601, "Method not found")),
         }
+    }
+
+    /// Returns a page of the list. Its cursor is the number of the page.
+    fn list(&self, params: &str) -> Result<String, RpcError> {
+        let params: List = serde_json::from_str(params).map_err(|_| (-32602, "Invalid params"))?;
+        let number = params.cursor.map_or(Ok(0), |cursor| cursor.parse::<usize>());
+        let number = number.map_err(|_| (-32602, "Invalid cursor"))?;
+        let page = self.pages.get(number).ok_or((-32602, "Invalid cursor"))?;
+        let is_last = number + 1 == self.pages.len();
+        let next = if is_last { String::new() } else { format!(r#","nextCursor":"{}""#, number + 1) };
+        Ok(format!(r#"{{"resultType":"complete","ttlMs":3600000,"cacheScope":"public","tools":{page}{next}}}"#))
     }
 
     fn call(&self, params: &str) -> Result<String, RpcError> {
@@ -142,6 +167,26 @@ impl Server {
         }
         Arc::clone(blobs.entry(size).or_insert_with(|| crate::load::text(size).into()))
     }
+}
+
+/// Returns the pages of a list of this many tools, which are as large as those of the gateway.
+fn pages(tools: usize) -> Vec<String> {
+    let numbers: Vec<usize> = (0..tools).collect();
+    let page = |numbers: &[usize]| {
+        let tools: Vec<String> = numbers.iter().map(|number| definition(*number)).collect();
+        format!("[{}]", tools.join(","))
+    };
+    numbers.chunks(PAGE).map(page).collect()
+}
+
+/// Returns the definition of a tool of about 500 bytes.
+fn definition(number: usize) -> String {
+    let description = crate::load::text(200);
+    let property = |name: &str| format!(r#""{name}":{{"type":"string","description":"{}"}}"#, crate::load::text(40));
+    let properties = ["first", "second"].map(property).join(",");
+    format!(
+        r#"{{"name":"tool_{number:04}","description":"{description}","inputSchema":{{"type":"object","properties":{{{properties}}},"required":["first"]}},"annotations":{{"readOnlyHint":true}}}}"#
+    )
 }
 
 /// Returns a JSON string without its quotes, but with its escapes.

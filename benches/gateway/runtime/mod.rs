@@ -12,6 +12,7 @@ use futures_util::future::try_join_all;
 use hawsepipe::node::find_node;
 use serde::Serialize;
 
+use crate::aims::Aim;
 use crate::floor::Floor;
 use crate::load::{quantile, text};
 use crate::options::Options;
@@ -46,22 +47,6 @@ pub struct Calls {
     pub bytes: usize,
     pub p50_us: f64,
     pub p99_us: f64,
-}
-
-/// A figure and its aim, which is an upper bound, or a lower one if `at_least` is set.
-#[derive(Serialize)]
-pub struct Aim {
-    pub what: String,
-    pub found: f64,
-    pub aim: f64,
-    pub at_least: bool,
-}
-
-impl Aim {
-    /// Whether the aim is met.
-    pub fn is_met(&self) -> bool {
-        if self.at_least { self.found >= self.aim } else { self.found <= self.aim }
-    }
 }
 
 /// How much to measure.
