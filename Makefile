@@ -21,7 +21,7 @@ PLUGIN_TESTS := plugins/*/*.test.mjs
 # Fuzzing needs what only a nightly compiler has.
 NIGHTLY ?= nightly-2026-05-20
 FUZZ_VERSION := 0.13.2
-FUZZ_TARGETS ?= frames answers expressions sources
+FUZZ_TARGETS ?= frames answers expressions sources envelopes headers events
 FUZZ_SECONDS ?= 300
 MUTANTS_VERSION := 27.1.0
 # The one in the Dockerfile.

@@ -28,4 +28,4 @@ pub mod transport;
 #[cfg(feature = "gateway")]
 pub mod upstream;
 #[cfg(feature = "gateway")]
-pub(crate) mod web;
+pub mod web;

@@ -2,6 +2,8 @@
 //! the input; a panic, an overflowing stack or an assertion that fails is a fault. The tests of the gateway include this
 //! file and replay the corpus with it.
 
+pub mod wire;
+
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -28,8 +30,15 @@ use tokio::time::Instant;
 pub type Target = fn(&[u8]) -> String;
 
 /// Every target by its name, which is also that of its folder in the corpus.
-pub const TARGETS: [(&str, Target); 4] =
-    [("frames", frames), ("answers", answers), ("expressions", expressions), ("sources", sources)];
+pub const TARGETS: [(&str, Target); 7] = [
+    ("frames", frames),
+    ("answers", answers),
+    ("expressions", expressions),
+    ("sources", sources),
+    ("envelopes", wire::envelopes),
+    ("headers", wire::headers),
+    ("events", wire::events),
+];
 
 /// Bytes of an input: fewer than a socket's buffer takes at once.
 pub const MAX_INPUT: usize = 16 << 10;

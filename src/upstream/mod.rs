@@ -18,7 +18,7 @@ mod server_connection;
 mod server_message;
 mod slot;
 mod stdio;
-mod streamable;
+pub mod streamable;
 mod under_way;
 mod watched;
 mod wire;

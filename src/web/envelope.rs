@@ -47,23 +47,30 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
+/// A message of a client.
 #[derive(Debug)]
-pub(super) enum ClientMessage<'a> {
+pub enum ClientMessage<'a> {
     /// A request.
     Request {
         /// A string or a number as raw JSON. The answer repeats it unchanged.
         id: &'a str,
+        /// The method.
         method: Cow<'a, str>,
+        /// The parameters; none if the message has none.
         params: Params<'a>,
     },
+    /// A notification, which gets no answer.
     Notification {
+        /// The method.
         method: Cow<'a, str>,
+        /// The parameters; none if the message has none.
         params: Params<'a>,
     },
     /// An answer to a question of a server.
     Answer {
         /// The id of the question as raw JSON; `null` if the answer has none.
         id: &'a str,
+        /// What the client answers.
         answer: Answer,
     },
 }
@@ -71,7 +78,7 @@ pub(super) enum ClientMessage<'a> {
 /// The members of `params` that the gateway reads, as raw JSON.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Params<'a> {
+pub struct Params<'a> {
     #[serde(borrow, default)]
     pub(super) name: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -98,12 +105,12 @@ pub(super) struct Params<'a> {
     pub(super) request_state: Option<&'a RawValue>,
     /// All of `params`; `None` if the message has none.
     #[serde(skip)]
-    pub(super) raw: Option<&'a RawValue>,
+    pub raw: Option<&'a RawValue>,
 }
 
 /// The members of `_meta` that the gateway reads, as raw JSON.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct EnvelopeMeta<'a> {
+pub struct EnvelopeMeta<'a> {
     #[serde(borrow, default, rename = "progressToken")]
     pub(super) progress_token: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
@@ -116,10 +123,11 @@ pub(super) struct EnvelopeMeta<'a> {
 
 /// What is wrong with a message that cannot be handled, and the id for the error response.
 #[derive(Debug)]
-pub(super) struct Unreadable<'a> {
+pub struct Unreadable<'a> {
     /// The id of the message as raw JSON; `null` if no id could be read.
-    pub(super) id: &'a str,
-    pub(super) error: RpcError,
+    pub id: &'a str,
+    /// The error for the client.
+    pub error: RpcError,
 }
 
 impl<'a> ClientMessage<'a> {
@@ -128,7 +136,7 @@ impl<'a> ClientMessage<'a> {
     /// # Errors
     /// `-32700` if the body is not JSON; `-32600` if it nests too deep or is not a single JSON-RPC message (batches are
     /// refused); `-32602` if `params` or `_meta` is not an object or has a duplicate key.
-    pub(super) fn parse(body: &'a [u8]) -> Result<Self, Unreadable<'a>> {
+    pub fn parse(body: &'a [u8]) -> Result<Self, Unreadable<'a>> {
         let unreadable = |id, code, message: &str| Unreadable { id, error: RpcError::new(code, message) };
         let invalid = |id, message: &str| unreadable(id, INVALID_REQUEST, message);
         if too_deep(body) {
@@ -193,7 +201,7 @@ impl<'a> Params<'a> {
     }
 
     /// Returns what the client answers to an earlier result that asked for input. The error says what is wrong with it.
-    pub(super) fn round(&self) -> Result<InputRound, &'static str> {
+    pub fn round(&self) -> Result<InputRound, &'static str> {
         if self.input_responses.is_some_and(|responses| object(responses).is_none()) {
             return Err("`inputResponses` must be an object");
         }
@@ -205,14 +213,14 @@ impl<'a> Params<'a> {
     }
 
     /// Returns the members of `_meta` that the gateway reads; `None` if there is no `_meta`.
-    pub(super) fn read_meta(&self) -> Option<EnvelopeMeta<'a>> {
+    pub fn read_meta(&self) -> Option<EnvelopeMeta<'a>> {
         serde_json::from_str(object(self.meta?)?).ok()
     }
 }
 
 impl<'a> EnvelopeMeta<'a> {
     /// Returns the token for progress notifications, if the request has a valid one.
-    pub(super) fn progress_token(&self) -> Option<&'a str> {
+    pub fn progress_token(&self) -> Option<&'a str> {
         self.progress_token.map(RawValue::get).filter(|token| is_id(token))
     }
 

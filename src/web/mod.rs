@@ -10,7 +10,7 @@ mod client_sender;
 mod continued;
 mod cut_stream;
 mod dispatch;
-mod envelope;
+pub mod envelope;
 mod exchange;
 mod forward;
 mod forward_token;

@@ -7,7 +7,7 @@ mod http_reply;
 mod listen;
 mod params;
 mod request_questions;
-mod response_body;
+pub mod response_body;
 mod stream;
 
 use std::sync::Arc;

@@ -66,12 +66,12 @@ async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, UpstreamError> 
 }
 
 /// A body that is read piece by piece.
-pub(super) trait Chunks: Body<Data = Bytes, Error: Error> + Unpin {}
+pub trait Chunks: Body<Data = Bytes, Error: Error> + Unpin {}
 
 impl<B: Body<Data = Bytes, Error: Error> + Unpin> Chunks for B {}
 
 /// The messages of an event stream. The size of each message is limited; that of the stream is not.
-pub(super) struct Messages<B: Chunks = Incoming> {
+pub struct Messages<B: Chunks = Incoming> {
     events: SseByteStream<CountedBody<B>>,
     since_last: Arc<SinceLast>,
     /// Limits the rate of messages that no request waits for.
@@ -94,7 +94,7 @@ struct SinceLast {
 impl<B: Chunks> Messages<B> {
     /// Creates a reader for events of at most `limit` plus [`ENVELOPE`] bytes each. `reservation` accounts for their
     /// memory.
-    pub(super) fn new(body: B, limit: u64, reservation: Reservation) -> Self {
+    pub fn new(body: B, limit: u64, reservation: Reservation) -> Self {
         let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), reservation });
         let counted = CountedBody { body, since_last: Arc::clone(&since_last), limit };
         Self { events: SseByteStream::new(counted), since_last, unasked: None, last_id: None, retry_ms: None }
@@ -118,7 +118,10 @@ impl<B: Chunks> Messages<B> {
     }
 
     /// Returns the data of the next event that is a message, or `None` at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<String>, UpstreamError> {
+    ///
+    /// # Errors
+    /// If the stream is cut or not valid, or an event too large.
+    pub async fn next(&mut self) -> Result<Option<String>, UpstreamError> {
         loop {
             // The previous message has been handled, so it no longer counts. Shrinking a reservation never fails.
             let _ = self.since_last.reservation.resize(self.since_last.bytes.load(Ordering::Relaxed));

@@ -38,6 +38,18 @@ impl Checks {
         Self { verdicts, not_scored: suite::not_scored(revision) }
     }
 
+    /// Runs a scenario of clients with `program`, and returns the checks of it that did not pass.
+    pub async fn of_client(revision: &str, scenario: &str, program: &Path, gateway: &Path) -> Vec<String> {
+        let results = Results::new();
+        suite::run_client(revision, scenario, program, gateway, &results.0).await;
+        let mut verdicts = BTreeMap::new();
+        for folder in std::fs::read_dir(&results.0).unwrap().map(|entry| entry.unwrap().path()) {
+            collect(scenario, &folder, &mut verdicts);
+        }
+        assert!(!verdicts.is_empty(), "{scenario} checked nothing");
+        verdicts.into_iter().filter(|(_, verdict)| *verdict > Verdict::Passed).map(|(check, _)| check).collect()
+    }
+
     /// Whether a check decides about conformance.
     pub fn is_scored(&self, check: &str) -> bool {
         !self.not_scored.iter().any(|scenario| check.split(':').next() == Some(scenario))
@@ -67,6 +79,10 @@ impl Checks {
 fn read(folder: &Path, verdicts: &mut BTreeMap<String, Verdict>) {
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap();
     let scenario = name.strip_prefix("server-").and_then(|name| name.get(..name.len() - STAMP)).unwrap();
+    collect(scenario, folder, verdicts);
+}
+
+fn collect(scenario: &str, folder: &Path, verdicts: &mut BTreeMap<String, Verdict>) {
     let text = std::fs::read_to_string(folder.join("checks.json")).unwrap();
     for check in serde_json::from_str::<Vec<Value>>(&text).unwrap() {
         let verdict = match check["status"].as_str().unwrap() {
@@ -75,7 +91,7 @@ fn read(folder: &Path, verdicts: &mut BTreeMap<String, Verdict>) {
             "WARNING" => Verdict::Warned,
             "SKIPPED" => Verdict::Skipped,
             "FAILURE" => Verdict::Failed,
-            other => panic!("{name} has a check of the status {other}"),
+            other => panic!("{scenario} has a check of the status {other}"),
         };
         let worst = verdicts.entry(format!("{scenario}:{}", check["id"].as_str().unwrap())).or_insert(verdict);
         *worst = verdict.max(*worst);

@@ -3,6 +3,7 @@
 
 mod baseline;
 mod checks;
+mod clients;
 mod suite;
 
 use std::process::Command;

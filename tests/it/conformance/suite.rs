@@ -36,9 +36,33 @@ pub async fn run(revision: &str, url: &str, results: &Path) {
     );
 }
 
+/// Runs one scenario of clients: the suite starts `program`, which starts `gateway` and speaks through it. What the
+/// scenario found is below `results`.
+pub async fn run_client(revision: &str, scenario: &str, program: &Path, gateway: &Path, results: &Path) {
+    let mut command = tokio::process::Command::new(node());
+    command.arg(package().join("dist/index.js")).args(["client", "--scenario", scenario, "--spec-version", revision]);
+    command.arg("--command").arg(format!("{} client", program.display()));
+    command.arg("--output-dir").arg(results).env("HAWSEPIPE_TEST_PROGRAM", gateway);
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
+    let output = tokio::time::timeout(AT_MOST, output).await.expect("the scenario ends in time").unwrap();
+    assert!(results.exists(), "{scenario} did not run:\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The scenarios of clients that a revision requires.
+pub fn of_clients(revision: &str) -> Vec<String> {
+    let text = requirements(revision);
+    let (_, clients) = text.split_once("\nclient:").expect("the requirements name scenarios of clients");
+    let (clients, _) = clients.split_once("\nnot_scored:").expect("the requirements say what is not scored");
+    clients.lines().filter_map(|line| line.trim().strip_prefix("- ")).map(str::to_owned).collect()
+}
+
+fn requirements(revision: &str) -> String {
+    std::fs::read_to_string(package().join(format!("requirements/{revision}.yaml"))).unwrap()
+}
+
 /// The scenarios of a revision that run without being scored.
 pub fn not_scored(revision: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(package().join(format!("requirements/{revision}.yaml"))).unwrap();
+    let text = requirements(revision);
     let (_, unscored) = text.split_once("\nnot_scored:").expect("the requirements say what is not scored");
     unscored.lines().filter_map(|line| line.trim().strip_prefix("- scenario: ")).map(str::to_owned).collect()
 }
