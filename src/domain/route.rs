@@ -321,7 +321,8 @@ mod tests {
         let (own, prompt, read) = (tool("call_tool"), item(ItemKind::Prompt, "call_tool"), tool("read"));
         let renamed = ToolOverride { name: "read".into(), rename: Some("search_tools".into()), ..Default::default() };
         let seen: BTreeSet<String> = ["call_tool", "prompt/call_tool", "read"].map(str::to_owned).into();
-        let offer = Offer { upstream: "a", items: vec![&own, &prompt, &read], overrides: &[renamed], ever_seen: &seen };
+        let (items, filtered) = (vec![&own, &prompt, &read], HashMap::new());
+        let offer = Offer { upstream: "a", items, overrides: &[renamed], filtered, ever_seen: &seen };
         let names = |prefix| {
             let routes = Routes::build(prefix, &["search_tools", "call_tool"], std::slice::from_ref(&offer));
             let names: Vec<_> = routes.all().iter().map(|route| route.public.clone().unwrap_or_default()).collect();

@@ -16,6 +16,7 @@ use super::admin_query::{AdminError, AdminQuery, AdminState};
 use super::guard::{CheckToken, Guard, guard};
 use super::status;
 use crate::domain::digest::sha256_hex;
+use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::engine::Engine;
 

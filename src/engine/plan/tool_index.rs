@@ -155,7 +155,7 @@ fn add_schema(schema: &Map<String, Value>, add: &mut impl FnMut(&str)) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeSet, HashMap};
 
     use super::*;
     use crate::domain::item::Item;
@@ -174,6 +174,7 @@ mod tests {
                 upstream,
                 items: items.iter().collect(),
                 overrides: &[],
+                filtered: HashMap::new(),
                 ever_seen: &seen,
             })
             .collect();
