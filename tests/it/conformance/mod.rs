@@ -6,7 +6,9 @@ mod checks;
 mod clients;
 mod suite;
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use crate::fixtures::checkout;
 use crate::gateway::harness::{Folder, Gateway, HEAVY};
@@ -25,18 +27,21 @@ fn fixture_server() -> (Running, String) {
     announced(command)
 }
 
-/// Builds the programs of `tests/conformance/rmcp`, beside the gateway's own.
-fn fixture_program() -> std::path::PathBuf {
-    let target = std::path::Path::new(env!("CARGO_BIN_EXE_hawsepipe")).ancestors().nth(2).unwrap().join("conformance");
-    let manifest = checkout().join("tests/conformance/rmcp/Cargo.toml");
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--locked", "--quiet", "--manifest-path"])
-        .arg(manifest)
-        .arg("--target-dir")
-        .arg(&target)
-        .status();
-    assert!(built.unwrap().success(), "the fixture's server cannot be built");
-    target.join("debug/hawsepipe-conformance")
+/// The programs of `tests/conformance/rmcp`, built beside the gateway's own.
+pub fn fixture_program() -> PathBuf {
+    static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let target = Path::new(env!("CARGO_BIN_EXE_hawsepipe")).ancestors().nth(2).unwrap().join("conformance");
+        let manifest = checkout().join("tests/conformance/rmcp/Cargo.toml");
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--locked", "--quiet", "--manifest-path"])
+            .arg(manifest)
+            .arg("--target-dir")
+            .arg(&target)
+            .status();
+        assert!(built.unwrap().success(), "the programs on the SDK for Rust cannot be built");
+        target.join("debug/hawsepipe-conformance")
+    });
+    BUILT.clone()
 }
 
 /// Two plugins that change nothing, on both phases of every method.

@@ -27,6 +27,7 @@ mod limits;
 mod listeners;
 mod loads;
 pub mod manifests;
+mod matrix;
 mod monitored;
 mod names;
 pub mod outcomes;

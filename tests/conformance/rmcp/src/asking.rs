@@ -3,6 +3,9 @@
 // Sampling and logging are on their way out of the protocol; the suite asks for both.
 #![allow(deprecated)]
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use rmcp::model::{
@@ -51,6 +54,25 @@ pub async fn progresses(context: &RequestContext<RoleServer>) -> Result<Value, E
         tokio::time::sleep(PAUSE).await;
     }
     Ok(text("All steps are done."))
+}
+
+/// Progress once, and no answer: a call that is cancelled is written down with its arguments.
+pub async fn waits(
+    arguments: &Value,
+    log: Option<&Path>,
+    context: &RequestContext<RoleServer>,
+) -> Result<Value, ErrorData> {
+    if let Some(token) = context.meta.get_progress_token() {
+        let step = typed(json!({"progressToken": token, "progress": 1}))?;
+        context.peer.notify_progress(step).await.map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
+    }
+    context.ct.cancelled().await;
+    if let Some(log) = log {
+        let file = OpenOptions::new().create(true).append(true).open(log);
+        let written = file.and_then(|mut file| writeln!(file, "{}", json!({ "cancelled": arguments })));
+        written.map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
+    }
+    Ok(text("Cancelled."))
 }
 
 /// What a tool asks its client, as a request; nothing if it asks nothing.

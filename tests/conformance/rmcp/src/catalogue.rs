@@ -1,6 +1,6 @@
 //! What the server has, as the suite wants it: `catalogue.json`.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use rmcp::ErrorData;
 use serde_json::{Map, Value, json};
@@ -10,10 +10,19 @@ const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z
 /// No sound at all.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA=";
 
+/// The scheme of the resources, where it is another than the catalogue's: a gateway tells servers apart by their URIs.
+pub static SCHEME: OnceLock<String> = OnceLock::new();
+
 static CATALOGUE: LazyLock<Value> = LazyLock::new(|| {
-    let text = include_str!("catalogue.json").replace("\"PNG\"", &format!("\"{PNG}\""));
+    let text = include_str!("catalogue.json").replace("test://", &uri(""));
+    let text = text.replace("\"PNG\"", &format!("\"{PNG}\""));
     serde_json::from_str(&text.replace("\"WAV\"", &format!("\"{WAV}\""))).expect("the catalogue is JSON")
 });
+
+/// The URI of a resource.
+pub fn uri(path: &str) -> String {
+    format!("{}://{path}", SCHEME.get().map_or("test", String::as_str))
+}
 
 /// One part of it.
 pub fn part(name: &str) -> &'static Value {
@@ -83,9 +92,9 @@ pub fn prompt(name: &str, arguments: &Value) -> Option<Value> {
 }
 
 /// What a resource holds, as a result.
-pub fn resource(uri: &str) -> Option<Value> {
-    let id = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"));
-    let mut content = match (id, part("contents")[uri].clone()) {
+pub fn resource(address: &str) -> Option<Value> {
+    let id = address.strip_prefix(&uri("template/")).and_then(|rest| rest.strip_suffix("/data"));
+    let mut content = match (id, part("contents")[address].clone()) {
         (Some(id), _) => {
             let text = json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")}).to_string();
             json!({"mimeType": "application/json", "text": text})
@@ -93,6 +102,6 @@ pub fn resource(uri: &str) -> Option<Value> {
         (None, Value::Null) => return None,
         (None, content) => content,
     };
-    content["uri"] = uri.into();
+    content["uri"] = address.into();
     Some(json!({ "contents": [content] }))
 }

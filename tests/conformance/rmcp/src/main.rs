@@ -1,25 +1,38 @@
-//! The server that the official conformance suite is run against, and the client that it runs: both on the SDK for
-//! Rust, so that what they say on the wire is not our own work.
+//! The server that the official conformance suite is run against, the client that it runs, and one for the gateway's own
+//! tests: all on the SDK for Rust, so that what they say on the wire is not our own work.
 
 mod asking;
 mod catalogue;
+mod changes;
 mod client;
+mod hearing;
 mod rounds;
+mod script;
 mod server;
 
 use std::io::Write as _;
+use std::path::PathBuf;
 
-#[tokio::main]
+// One thread: what arrives is handled in the order in which it came.
+#[tokio::main(flavor = "current_thread")]
 async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["server"] => server::serve(|url| {
-            println!("{}", serde_json::json!({ "url": url }));
-            let _ = std::io::stdout().flush();
-        })
-        .await
-        .expect("the server runs"),
+        ["server"] => serve(None).await,
+        ["server", scheme, log] => {
+            let _ = catalogue::SCHEME.set(scheme.to_owned());
+            serve(Some(log.into())).await;
+        }
         ["client", url] => client::run(url).await,
-        _ => panic!("usage: hawsepipe-conformance server | client URL"),
+        ["script", url, mode @ ("legacy" | "modern"), answers] => script::run(url, mode, answers).await,
+        _ => panic!("usage: hawsepipe-conformance server [SCHEME LOG] | client URL | script URL legacy|modern ANSWERS"),
     }
+}
+
+async fn serve(log: Option<PathBuf>) {
+    let said = |url: &str| {
+        println!("{}", serde_json::json!({ "url": url }));
+        let _ = std::io::stdout().flush();
+    };
+    server::serve(log, said).await.expect("the server runs");
 }

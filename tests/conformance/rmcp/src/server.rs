@@ -1,34 +1,38 @@
 //! The server: every feature that the suite looks at, in both eras.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::serve::ListenerExt as _;
 use rmcp::model::*;
-use rmcp::service::{RequestContext, SubscriptionContext};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
-use tokio::sync::broadcast;
 
 use crate::asking;
 use crate::catalogue::{self, part, result, text, typed};
+use crate::changes::{Changed, Changes, Watched};
 use crate::rounds::{self, Round};
-
-/// What can change.
-#[derive(Clone, Copy, Debug)]
-enum Changed {
-    Tools,
-    Prompts,
-}
 
 #[derive(Clone)]
 struct Fixture {
-    changes: broadcast::Sender<Changed>,
+    changes: Changes,
+    /// Of this session.
+    watched: Watched,
+    /// Where calls are written down that are cancelled.
+    log: Option<PathBuf>,
 }
 
 impl Fixture {
-    async fn call(&self, name: &str, context: &RequestContext<RoleServer>) -> Result<Value, ErrorData> {
+    async fn call(
+        &self,
+        name: &str,
+        arguments: &Value,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Value, ErrorData> {
         match name {
             "test_tool_with_logging" => asking::logs(context).await,
             "test_logging_tool" => asking::logs_if_wanted(context).await,
@@ -36,8 +40,10 @@ impl Fixture {
             "test_missing_capability" if context.client_capabilities().is_none_or(|can| can.sampling.is_none()) => {
                 Err(rounds::lacking("sampling"))
             }
-            "test_trigger_tool_change" => self.change(Changed::Tools, context).await,
-            "test_trigger_prompt_change" => self.change(Changed::Prompts, context).await,
+            "test_wait" => asking::waits(arguments, self.log.as_deref(), context).await,
+            "test_trigger_tool_change" => self.change(Changed::Tools),
+            "test_trigger_prompt_change" => self.change(Changed::Prompts),
+            "test_trigger_resource_change" => self.change(Changed::Resource),
             name if !part("results")[name].is_null() => Ok(part("results")[name].clone()),
             name if catalogue::tool(name).is_some() => Ok(text("Done.")),
             name => Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None)),
@@ -67,16 +73,8 @@ impl Fixture {
         }
     }
 
-    /// Tells those who listen, and a client of the older era in its session.
-    async fn change(&self, changed: Changed, context: &RequestContext<RoleServer>) -> Result<Value, ErrorData> {
-        let _ = self.changes.send(changed);
-        if !asking::is_modern(context) {
-            let told = match changed {
-                Changed::Tools => context.peer.notify_tool_list_changed().await,
-                Changed::Prompts => context.peer.notify_prompt_list_changed().await,
-            };
-            told.map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
-        }
+    fn change(&self, changed: Changed) -> Result<Value, ErrorData> {
+        self.changes.make(changed);
         Ok(text("All who listen were told."))
     }
 }
@@ -88,6 +86,10 @@ impl ServerHandler for Fixture {
         ServerConfig::new(capabilities).with_server_info(Implementation::new("conformance", "1.0.0"))
     }
 
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        tokio::spawn(self.changes.clone().tell(context.peer, self.watched.clone()));
+    }
+
     fn get_tool(&self, name: &str) -> Option<Tool> {
         typed(catalogue::tool(name)?).ok()
     }
@@ -97,7 +99,8 @@ impl ServerHandler for Fixture {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        result(json!({"tools": catalogue::tools()}))
+        let another = self.changes.tool().map(|tool| json!(tool));
+        result(json!({"tools": catalogue::tools().into_iter().chain(another).collect::<Vec<_>>()}))
     }
 
     async fn call_tool(
@@ -115,7 +118,7 @@ impl ServerHandler for Fixture {
                 if let Some(question) = asking::question(&request.name, &arguments) {
                     return asking::asks(question, request.input_responses.as_ref(), &context).await;
                 }
-                let answer = self.call(&request.name, &context).await?;
+                let answer = self.call(&request.name, &arguments, &context).await?;
                 Ok(result::<CallToolResult>(answer)?.into())
             }
         }
@@ -126,7 +129,9 @@ impl ServerHandler for Fixture {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        result(json!({"prompts": part("prompts")}))
+        let another = self.changes.prompt().map(|prompt| json!(prompt));
+        let prompts = part("prompts").as_array().into_iter().flatten().cloned();
+        result(json!({"prompts": prompts.chain(another).collect::<Vec<_>>()}))
     }
 
     async fn get_prompt(
@@ -174,11 +179,13 @@ impl ServerHandler for Fixture {
         Ok(result::<ReadResourceResult>(found)?.into())
     }
 
-    async fn subscribe(&self, _: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    async fn subscribe(&self, request: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.watched.set(Some(request.uri));
         Ok(())
     }
 
     async fn unsubscribe(&self, _: UnsubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.watched.set(None);
         Ok(())
     }
 
@@ -201,31 +208,28 @@ impl ServerHandler for Fixture {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut changes = self.changes.subscribe();
-        loop {
-            let sink = context.sink();
-            // What the client did not ask for is refused by the sink.
-            let _ = tokio::select! {
-                () = context.cancelled() => return Ok(()),
-                changed = changes.recv() => match changed {
-                    Ok(Changed::Tools) => sink.notify_tool_list_changed().await,
-                    Ok(Changed::Prompts) => sink.notify_prompt_list_changed().await,
-                    Err(_) => return Ok(()),
-                },
-            };
-        }
+        self.changes.stream(&context, &catalogue::uri("watched-resource")).await;
+        Ok(())
     }
 }
 
 /// Serves on a port of its own until the process ends.
-pub async fn serve(said: impl FnOnce(&str)) -> std::io::Result<()> {
-    let fixture = Fixture { changes: broadcast::channel(16).0 };
+pub async fn serve(log: Option<PathBuf>, said: impl FnOnce(&str)) -> std::io::Result<()> {
+    let fixture = Fixture { changes: Changes::new(), watched: Watched::default(), log };
     let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
     let port = listener.local_addr()?.port();
     let origins = [format!("http://localhost:{port}"), format!("http://127.0.0.1:{port}")];
     let config = StreamableHttpServerConfig::default().with_allowed_origins(origins);
     let sessions = Arc::new(LocalSessionManager::default());
-    let service = StreamableHttpService::new(move || Ok(fixture.clone()), sessions, config);
+    let service = StreamableHttpService::new(
+        move || Ok(Fixture { watched: Watched::default(), ..fixture.clone() }),
+        sessions,
+        config,
+    );
     said(&format!("http://localhost:{port}/mcp"));
+    // What is written piece by piece goes out at once.
+    let listener = listener.tap_io(|connection| {
+        let _ = connection.set_nodelay(true);
+    });
     axum::serve(listener, axum::Router::new().nest_service("/mcp", service)).await
 }
