@@ -2,6 +2,8 @@
 
 use super::items::{ask, items};
 use super::*;
+use crate::config::compile::tests::upstream;
+use crate::config::input::UpstreamsInput;
 use crate::domain::method::Method;
 
 const TOOLS: &str = r#"[{"name":"read","inputSchema":{"type":"object"},"description":"Reads."},
@@ -191,4 +193,20 @@ async fn a_guard_that_names_no_methods_is_a_warning_where_prompts_are_listed() {
     let engine = items(&inputs, "{}").await;
     assert_eq!(listed(&engine, ItemKind::Prompt).await.len(), 1);
     assert!(!problems(&engine).contains("MethodsNotNamed"), "{}", problems(&engine));
+}
+
+#[tokio::test]
+async fn an_upstream_whose_filters_hang_does_not_delay_another() {
+    let mut inputs = listing(Method::ListTools, Role::Guard, "wait");
+    let of = |name: &str| Some(UpstreamsInput { names: vec![name.into()], selector: None });
+    inputs.chains[0].upstreams = of("up");
+    scripts(&mut inputs, "g", Phase::Response, &[(Role::Guard, "same")]).methods = vec![Method::ListTools];
+    inputs.chains[1].upstreams = of("late");
+    inputs.gateway.as_mut().unwrap().plan.limits.list_timeout_ms = 50;
+    let engine = start_with(&inputs, with(TOOLS)).await;
+    until(|| engine.plugins.ran.lock().unwrap().iter().any(|ran| ran.starts_with("f0"))).await;
+    inputs.upstreams.push(upstream("late"));
+    apply(&engine, &inputs).await;
+    until(|| engine.snapshot().routes.tools().count() == 2).await;
+    assert!(engine.snapshot().routes.tools().all(|route| route.upstream == 1), "those of the other are withheld");
 }

@@ -1,7 +1,7 @@
 //! Runs chains on the definitions that upstreams list, beside calls: clients get what the chains have seen.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +38,45 @@ const PUBLISH: Duration = Duration::from_millis(250);
 /// The maximum number of characters of a plugin's message that a Problem has.
 const MAX_SAID: usize = 200;
 
+/// Definitions that wait to be filtered.
+#[derive(Default)]
+struct FilterQueue {
+    waiting: BTreeMap<ObjectKey, VecDeque<FilterJob>>,
+    /// The number of definitions of each upstream that are being filtered.
+    running: HashMap<ObjectKey, usize>,
+    /// The keys of the jobs that wait or run.
+    keys: HashSet<String>,
+}
+
+impl FilterQueue {
+    /// Adds jobs that neither wait nor run.
+    fn add(&mut self, jobs: Vec<FilterJob>) {
+        for job in jobs {
+            if self.keys.insert(job.key.clone()) {
+                self.waiting.entry(job.target.plan.key.clone()).or_default().push_back(job);
+            }
+        }
+    }
+
+    /// Takes a job of the upstream of which the fewest run; `None` if none may run.
+    fn next(&mut self) -> Option<FilterJob> {
+        let count = |upstream: &ObjectKey| self.running.get(upstream).copied().unwrap_or_default();
+        let open = self.waiting.iter().filter(|(upstream, jobs)| !jobs.is_empty() && count(upstream) < MAX_OF_ONE);
+        let upstream = open.map(|(upstream, _)| upstream).min_by_key(|upstream| count(upstream))?.clone();
+        let job = self.waiting.get_mut(&upstream)?.pop_front();
+        *self.running.entry(upstream).or_default() += 1;
+        job
+    }
+
+    /// Records that a job of this upstream has ended.
+    fn end(&mut self, upstream: &ObjectKey, key: &str) {
+        self.keys.remove(key);
+        if let Some(count) = self.running.get_mut(upstream) {
+            *count -= 1;
+        }
+    }
+}
+
 impl Engine {
     /// Starts the task that filters definitions, unless it runs.
     pub(crate) fn filter_lists(self: &Arc<Self>) {
@@ -58,59 +97,70 @@ impl Engine {
         tokio::pin!(published);
         // Registers before the look, so that no snapshot between the look and the wait is missed.
         published.as_mut().enable();
-        let (snapshot, now) = (self.snapshot(), self.clock.monotonic());
-        let (due, later): (Vec<_>, Vec<_>) =
-            snapshot.filters.jobs.iter().cloned().partition(|job| job.not_before <= now);
+        let due = self.due_jobs();
         if !due.is_empty() {
             return self.filter_all(due).await;
         }
-        let next = later.iter().map(|job| job.not_before.saturating_sub(now)).min();
-        drop(snapshot);
+        let now = self.clock.monotonic();
+        let next = self.snapshot().filters.jobs.iter().map(|job| job.not_before.saturating_sub(now)).min();
         match next {
             Some(wait) => drop(tokio::time::timeout(wait, published).await),
             None => published.await,
         }
     }
 
-    /// Filters these definitions, some of each upstream at a time, until all are filtered or another plan is in force.
-    async fn filter_all(self: &Arc<Self>, jobs: Vec<FilterJob>) {
+    fn due_jobs(&self) -> Vec<FilterJob> {
+        let (snapshot, now) = (self.snapshot(), self.clock.monotonic());
+        snapshot.filters.jobs.iter().filter(|job| job.not_before <= now).cloned().collect()
+    }
+
+    /// Filters these definitions and those that become due meanwhile, some of each upstream at a time, until all are
+    /// filtered or another plan is in force.
+    async fn filter_all(self: &Arc<Self>, due: Vec<FilterJob>) {
         let linked = Arc::clone(&self.snapshot().linked);
-        let mut waiting: BTreeMap<ObjectKey, VecDeque<FilterJob>> = BTreeMap::new();
-        for job in jobs {
-            waiting.entry(job.target.plan.key.clone()).or_default().push_back(job);
-        }
-        let (mut running, mut of_one) = (FuturesUnordered::new(), HashMap::<ObjectKey, usize>::new());
-        let mut published = Instant::now();
+        let (mut queue, mut running) = (FilterQueue::default(), FuturesUnordered::new());
+        queue.add(due);
+        let (mut published, mut has_news) = (Instant::now(), false);
         loop {
             let most = (self.plugins.load().permits / 2).clamp(1, MAX_OF_ALL) as usize;
-            for (upstream, jobs) in &mut waiting {
-                let count = of_one.entry(upstream.clone()).or_default();
-                while *count < MAX_OF_ONE
-                    && running.len() < most
-                    && let Some(job) = jobs.pop_front()
-                {
-                    *count += 1;
-                    running.push(self.filter(job));
-                }
+            while running.len() < most
+                && let Some(job) = queue.next()
+            {
+                running.push(self.filter(job));
             }
-            let Some(upstream) = running.next().await else { break };
-            of_one.entry(upstream).and_modify(|count| *count -= 1);
-            if published.elapsed() >= PUBLISH {
-                if !Arc::ptr_eq(&self.snapshot().linked, &linked) {
-                    break;
-                }
-                self.relist();
-                self.tried.send_replace(());
-                published = Instant::now();
+            if running.is_empty() {
+                break;
             }
+            tokio::select! {
+                Some((upstream, key)) = running.next() => {
+                    queue.end(&upstream, &key);
+                    has_news = true;
+                }
+                () = tokio::time::sleep_until(published + PUBLISH) => {}
+            }
+            if published.elapsed() < PUBLISH {
+                continue;
+            }
+            if !Arc::ptr_eq(&self.snapshot().linked, &linked) {
+                break;
+            }
+            if std::mem::take(&mut has_news) {
+                self.publish_filtered();
+            }
+            queue.add(self.due_jobs());
+            published = Instant::now();
         }
         drop(running);
+        self.publish_filtered();
+    }
+
+    fn publish_filtered(&self) {
         self.relist();
         self.tried.send_replace(());
     }
 
-    /// Runs the chains on one definition and keeps what they make of it. Returns the upstream.
-    async fn filter(self: &Arc<Self>, job: FilterJob) -> ObjectKey {
+    /// Runs the chains on one definition and keeps what they make of it. Returns the upstream and the key of the job.
+    async fn filter(self: &Arc<Self>, job: FilterJob) -> (ObjectKey, String) {
         self.let_calls_go_first().await;
         let mut traces = EntryTraces::default();
         let outcome = self.outcome_of(&job, &mut traces).await;
@@ -121,8 +171,8 @@ impl Engine {
             let (upstream, kind) = (&job.target.plan.key.name, job.item.kind);
             tracing::warn!(upstream, item = job.item.kind.shown(&job.item.name), "a {kind} is not offered: {why}");
         }
-        self.state.filtered.put(job.key, outcome, has_failed, self.clock.monotonic());
-        job.target.plan.key.clone()
+        self.state.filtered.put(job.key.clone(), outcome, has_failed, self.clock.monotonic());
+        (job.target.plan.key.clone(), job.key)
     }
 
     async fn outcome_of(self: &Arc<Self>, job: &FilterJob, traces: &mut EntryTraces) -> FilterOutcome {
