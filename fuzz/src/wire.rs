@@ -117,7 +117,13 @@ pub fn events(data: &[u8]) -> String {
         let members = MessageMembers::read(message.as_bytes());
         let is_json = serde_json::from_str::<IgnoredAny>(message).is_ok();
         assert!(is_json || !members.whole, "what is no JSON is a whole message");
-        format!("{} {} {} {}", members.whole, members.doubled, members.id.value.is_some(), members.method.value.is_some())
+        format!(
+            "{} {} {} {}",
+            members.whole,
+            members.doubled,
+            members.id.value.is_some(),
+            members.method.value.is_some()
+        )
     });
     format!("{} messages, {end}, {first:?}", messages.len().min(4))
 }

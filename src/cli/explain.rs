@@ -10,6 +10,7 @@ use super::formats::ListFormat;
 use super::output::{column, print_line, print_list, text, wide};
 use super::validate::directory;
 use crate::api::check::nearest;
+use crate::domain::method::Method;
 use crate::engine::views::explain::explain_plan;
 
 pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
@@ -48,7 +49,9 @@ fn policy(entry: &Value) -> String {
 
 /// If the error says that the gateway does not have the requested tool, adds the most similar tool name to the message.
 async fn with_hint(args: &ExplainArgs, error: anyhow::Error) -> anyhow::Error {
-    if error.downcast_ref::<ApiError>().is_none_or(|refused| refused.reason != "ToolNotFound") {
+    let is_unknown = error.downcast_ref::<ApiError>().is_some_and(|refused| refused.reason == "ToolNotFound");
+    // Only the names of tools can be asked for.
+    if !is_unknown || args.method != Method::CallTool {
         return error;
     }
     let tools = list(&args.admin, "/api/v1/tools", &[], usize::MAX).await.unwrap_or_default();

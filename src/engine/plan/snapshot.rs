@@ -136,7 +136,18 @@ impl Snapshot {
         problems.extend(tool_index.iter().flat_map(|index| index.problems(&linked)));
         problems.extend(misfits(&linked, &routes, |route| items[route.index].sent.as_deref()));
         let serialized = SerializedLists::default();
-        Self { linked, routes, items, templates, filters, tool_index, problems, serialized, list_revisions, plan_problems }
+        Self {
+            linked,
+            routes,
+            items,
+            templates,
+            filters,
+            tool_index,
+            problems,
+            serialized,
+            list_revisions,
+            plan_problems,
+        }
     }
 
     /// The digests of the lists.

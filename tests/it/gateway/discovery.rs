@@ -25,29 +25,9 @@ fn session(sdk: Sdk, url: &str, calls: &[(&str, Value)]) -> (Vec<String>, Vec<Va
     (tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect(), lines.to_vec())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn clients_of_both_eras_search_for_tools_and_call_what_they_found() {
-    let folder = Folder::new();
-    let (_modern, url) = modern_http(&folder.path().join("log"));
-    let deny = "export default ({ rawContent }) => JSON.parse(rawContent).message === 'secret'
-        ? { text: 'not that', continue: false, error: 'Forbidden' } : { text: rawContent, continue: true };";
-    let chain = object(
-        "PluginChain",
-        "c",
-        "phase: Request, tools: {include: [fail]}, entries: [{name: deny, when: \"tool.name == 'modern__fail'\"}]",
-    );
-    let manifests = [
-        object("MCPGateway", "g", SEARCH),
-        everything("everything"),
-        external("modern", &url),
-        modern_stdio("stdio"),
-        plugin("deny", deny, "role: Guard"),
-        chain,
-    ];
-    folder.write("manifests.yaml", &manifests.concat());
-    let gateway = Gateway::start(&folder);
-    tools_of(&gateway, &["everything", "modern", "stdio"]).await;
-    let calls = [
+/// What every client calls.
+fn calls() -> Vec<(&'static str, Value)> {
+    vec![
         ("search_tools", json!({"query": "structured content of a location"})),
         ("call_tool", json!({"name": "everything__get-structured-content", "arguments": {"location": "Chicago"}})),
         ("call_tool", json!({"name": "modern__structured", "arguments": {"city": "Oslo"}})),
@@ -60,32 +40,63 @@ async fn clients_of_both_eras_search_for_tools_and_call_what_they_found() {
         ("call_tool", json!({"arguments": {}})),
         ("call_tool", json!({"name": "call_tool", "arguments": {"name": "everything__echo"}})),
         ("call_tool", json!({"name": "nobody__echo"})),
-    ];
+    ]
+}
+
+/// Checks what a client got for [`calls`].
+fn check(sdk: Sdk, lines: &[Value]) {
+    let found = &lines[0]["result"]["structuredContent"]["tools"];
+    assert_eq!(found[0]["name"], "everything__get-structured-content", "{sdk:?}: {found}");
+    assert!(found[0]["inputSchema"]["properties"]["location"].is_object(), "{found}");
+    assert_eq!(serde_json::from_str::<Value>(text(&lines[0])).unwrap()["tools"], *found);
+    assert!(lines[1]["result"]["structuredContent"]["conditions"].is_string(), "{sdk:?}: {}", lines[1]);
+    assert_eq!(lines[2]["result"]["structuredContent"]["city"], "Oslo", "{sdk:?}: {}", lines[2]);
+    let steps = lines[3]["progress"].as_array().unwrap().iter().map(|step| step["progress"].as_f64());
+    assert!(steps.eq([Some(1.0), Some(2.0)]), "{sdk:?}: {}", lines[3]);
+    assert_eq!(text(&lines[4]), "not that");
+    assert_eq!(lines[4]["result"]["_meta"]["hawsepipe.dev/denied"]["plugin"], "default/deny", "{}", lines[4]);
+    assert_eq!((&lines[5]["result"]["isError"], text(&lines[5])), (&json!(true), "no paper"));
+    assert_eq!(text(&lines[6]), "Echo: ü");
+    for (line, said) in [(7, "schema of everything__echo"), (8, "arguments/limit"), (9, "name"), (10, "directly")] {
+        assert_eq!(lines[line]["result"]["isError"], true, "{sdk:?}: {}", lines[line]);
+        assert!(text(&lines[line]).contains(said), "{sdk:?}: {}", lines[line]);
+    }
+    assert_eq!(lines[11]["error"]["code"], -32602, "{sdk:?}: {}", lines[11]);
+}
+
+/// A gateway with `toolDiscovery: Search` and a Guard on the tool `fail`, in front of servers of both eras. `url` is that of
+/// one of them.
+fn manifests(url: &str) -> String {
+    let deny = "export default ({ rawContent }) => JSON.parse(rawContent).message === 'secret'
+        ? { text: 'not that', continue: false, error: 'Forbidden' } : { text: rawContent, continue: true };";
+    let spec =
+        "phase: Request, tools: {include: [fail]}, entries: [{name: deny, when: \"tool.name == 'modern__fail'\"}]";
+    [
+        object("MCPGateway", "g", SEARCH),
+        everything("everything"),
+        external("modern", url),
+        modern_stdio("stdio"),
+        plugin("deny", deny, "role: Guard"),
+        object("PluginChain", "c", spec),
+    ]
+    .concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_of_both_eras_search_for_tools_and_call_what_they_found() {
+    let folder = Folder::new();
+    let (_modern, url) = modern_http(&folder.path().join("log"));
+    folder.write("manifests.yaml", &manifests(&url));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["everything", "modern", "stdio"]).await;
     let clients = SDKS.map(|sdk| {
-        let (url, calls) = (gateway.url(), calls.clone());
-        tokio::task::spawn_blocking(move || (sdk, session(sdk, &url, &calls)))
+        let url = gateway.url();
+        tokio::task::spawn_blocking(move || (sdk, session(sdk, &url, &calls())))
     });
     for client in clients {
         let (sdk, (listed, lines)) = client.await.unwrap();
         assert_eq!(listed, ["search_tools", "call_tool"], "{sdk:?}");
-        let found = &lines[0]["result"]["structuredContent"]["tools"];
-        assert_eq!(found[0]["name"], "everything__get-structured-content", "{sdk:?}: {found}");
-        assert!(found[0]["inputSchema"]["properties"]["location"].is_object(), "{found}");
-        assert_eq!(serde_json::from_str::<Value>(text(&lines[0])).unwrap()["tools"], *found);
-        assert!(lines[1]["result"]["structuredContent"]["conditions"].is_string(), "{sdk:?}: {}", lines[1]);
-        assert_eq!(lines[2]["result"]["structuredContent"]["city"], "Oslo", "{sdk:?}: {}", lines[2]);
-        let steps: Vec<_> =
-            lines[3]["progress"].as_array().unwrap().iter().map(|step| step["progress"].as_f64()).collect();
-        assert_eq!(steps, [Some(1.0), Some(2.0)], "{sdk:?}: {}", lines[3]);
-        assert_eq!(text(&lines[4]), "not that");
-        assert_eq!(lines[4]["result"]["_meta"]["hawsepipe.dev/denied"]["plugin"], "default/deny", "{}", lines[4]);
-        assert_eq!((&lines[5]["result"]["isError"], text(&lines[5])), (&json!(true), "no paper"));
-        assert_eq!(text(&lines[6]), "Echo: ü");
-        for (line, said) in [(7, "schema of everything__echo"), (8, "arguments/limit"), (9, "name"), (10, "directly")] {
-            assert_eq!(lines[line]["result"]["isError"], true, "{sdk:?}: {}", lines[line]);
-            assert!(text(&lines[line]).contains(said), "{sdk:?}: {}", lines[line]);
-        }
-        assert_eq!(lines[11]["error"]["code"], -32602, "{sdk:?}: {}", lines[11]);
+        check(sdk, &lines);
     }
     let own = session(SDKS[2], &gateway.url_of("modern"), &[]).0;
     assert!(own.contains(&"structured".to_owned()) && !own.contains(&"search_tools".to_owned()), "{own:?}");
