@@ -124,18 +124,14 @@ impl Snapshot {
         drop(offers);
         let filters = filtering.finish();
         let items = link_items(&linked, &routes, previous);
-        let list_revisions = ListRevisions(ItemKind::ALL.map(|kind| {
-            let routes = routes.all().iter().filter(|route| route.item.kind == kind);
-            revision(&routes.map(|r| (&r.public, &r.own, r.own_definition.get())).collect::<Vec<_>>())
-        }));
+        let list_revisions = ListRevisions::new(&routes);
         let templates = Templates::of(routes.all(), &previous.templates);
-        let tools = list_revisions.of(ItemKind::Tool);
-        let tool_index = ToolIndex::of(&linked, &routes, tools, previous.tool_index.as_ref());
+        let old_index = previous.tool_index.as_ref();
+        let tool_index = ToolIndex::of(&linked, &routes, list_revisions.of(ItemKind::Tool), old_index);
         let mut problems = plan_problems.clone();
         problems.extend(list_problems(&linked, &lists, &seen, &filters, &routes, &templates, state));
         problems.extend(tool_index.iter().flat_map(|index| index.problems(&linked)));
         problems.extend(misfits(&linked, &routes, |route| items[route.index].sent.as_deref()));
-        let serialized = SerializedLists::default();
         Self {
             linked,
             routes,
@@ -144,7 +140,7 @@ impl Snapshot {
             filters,
             tool_index,
             problems,
-            serialized,
+            serialized: SerializedLists::default(),
             list_revisions,
             plan_problems,
         }
@@ -206,6 +202,13 @@ impl Snapshot {
 pub struct ListRevisions([String; ItemKind::ALL.len()]);
 
 impl ListRevisions {
+    fn new(routes: &Routes) -> Self {
+        Self(ItemKind::ALL.map(|kind| {
+            let routes = routes.all().iter().filter(|route| route.item.kind == kind);
+            revision(&routes.map(|r| (&r.public, &r.own, r.own_definition.get())).collect::<Vec<_>>())
+        }))
+    }
+
     /// Returns the digest of the list of this kind.
     pub(crate) fn of(&self, kind: ItemKind) -> &str {
         &self.0[kind as usize]
