@@ -8,7 +8,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::client::Client;
-use super::client_sender::{ClientSender, LONGEST_QUESTION, WantedNotices};
+use super::client_sender::{ClientSender, WantedNotices};
 use super::continued::go_on;
 use super::envelope::{Params, object, text};
 use super::gate::{Gate, PathEndpoint};
@@ -24,7 +24,6 @@ use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, Rp
 use crate::domain::skim::Skim;
 use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, MODERN_VERSIONS};
-use crate::engine::access::sealed_id::{IdPurpose, new_handle};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
 use crate::engine::{CallRequest, Caller, CompletionRequest, Page, Reply};
@@ -166,10 +165,7 @@ impl ClientRequest<'_> {
             Ok(round) => round,
             Err(reply) => return reply,
         };
-        let new_question = |session: &Session| {
-            let id = gate.seal_id(IdPurpose::Question, &session.id, new_handle(), LONGEST_QUESTION, Vec::new());
-            id.map(|id| format!("\"{id}\""))
-        };
+        let new_question = |session: &Session| gate.new_question(session);
         let check_mirrored = |marked: &[Mirrored]| client.check_mirrored(marked, params.arguments);
         let request = CallRequest {
             endpoint: self.endpoint.as_engine(),

@@ -31,14 +31,10 @@ const COPIES: u64 = 2;
 /// Reads a message of at most `limit` bytes and answers it.
 pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Request, limit: u64) -> Response {
     let (head, body) = request.into_parts();
-    if !is_json(&head.headers) {
-        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
-    }
-    let accept = Accept::read(&head.headers);
-    if !accept.json {
-        const TYPES: &str = "Accept must name application/json, and text/event-stream for progress";
-        return refuse(StatusCode::NOT_ACCEPTABLE, TYPES);
-    }
+    let accept = match check_media(&head.headers) {
+        Ok(accept) => accept,
+        Err((status, why)) => return refuse(status, why),
+    };
     let declared = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let budget = gate.engine.budget();
     let peer = address_of(&head.extensions);
@@ -72,6 +68,16 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
         _reservation: reservation,
     };
     respond(gate, post.running(cause), exchange, &session, era).await
+}
+
+/// Checks the media types that a request names, and returns those that its client accepts.
+fn check_media(headers: &HeaderMap) -> Result<Accept, (StatusCode, &'static str)> {
+    const TYPES: &str = "Accept must name application/json, and text/event-stream for progress";
+    if !is_json(headers) {
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json"));
+    }
+    let accept = Accept::read(headers);
+    if accept.json { Ok(accept) } else { Err((StatusCode::NOT_ACCEPTABLE, TYPES)) }
 }
 
 /// Returns the address of the client that sent a request with these extensions.

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::client_sender::LONGEST_QUESTION;
 use super::gate::Gate;
-use crate::engine::access::sealed_id::{IdPurpose, IdScope, NotOpened, SealedId};
+use crate::engine::access::sealed_id::{IdPurpose, IdScope, NotOpened, SealedId, new_handle};
+use crate::engine::access::session::Session;
 
 impl Gate {
     /// Seals an id that is valid for `lives`. `session` is the id of the session that it is for; empty if there is none.
@@ -33,6 +35,13 @@ impl Gate {
         let snapshot = self.engine.snapshot();
         let scope = IdScope { purpose, gateway: &snapshot.plan().gateway.key, session };
         SealedId::open(self.engine.sessions().seals(), scope, text, self.engine.now())
+    }
+
+    /// Makes the id of a question to the client of a session, as raw JSON. `None` only if the system provides no random
+    /// numbers.
+    pub(super) fn new_question(&self, session: &Session) -> Option<String> {
+        let id = self.seal_id(IdPurpose::Question, &session.id, new_handle(), LONGEST_QUESTION, Vec::new());
+        id.map(|id| format!("\"{id}\""))
     }
 
     /// The longest time that a call may take.

@@ -9,9 +9,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway, SOON};
 use super::http::{Answer, Http, Session, call_headers};
-use super::parts::{
-    ECHO_MODULE, SDKS, asking_http, asking_with, chain, external, interview_http, object, plugin, tools_of,
-};
+use super::parts::{ECHO_MODULE, SDKS, asking_http, chain, external, interview_http, object, plugin, tools_of};
 use crate::upstream::Running;
 
 pub(super) const ANSWERS: &str = r#"{
@@ -144,25 +142,6 @@ async fn a_question_is_answered_by_its_own_session_alone() {
         let body = String::from_utf8_lossy(&body);
         assert!(body.contains(name) && !body.contains("Eve"), "{body}");
     }
-}
-
-#[tokio::test]
-async fn a_call_ends_whose_server_does_not_take_the_answer_to_its_question() {
-    let folder = Folder::new();
-    let (_server, url) = asking_with(&folder.path().join("log"), &["--deaf"]);
-    folder.write("manifests.yaml", &external("asking", &url));
-    let gateway = Gateway::start(&folder);
-    tools_of(&gateway, &["asking"]).await;
-    let session = Http::new().initialize_with(&gateway.url(), &json!({"elicitation": {}})).await;
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "asking__elicit"}});
-    let mut stream = session.http.open(Method::POST, &session.url, &session.headers(), call.to_string()).await;
-    let id = question(&mut stream).await["id"].clone();
-    assert_eq!(answer(&session, &id, "Ann").await, 202);
-    let rest = tokio::time::timeout(SOON, stream.body_mut().collect()).await.expect("it waits on").unwrap();
-    let rest = String::from_utf8(rest.to_bytes().to_vec()).unwrap();
-    assert!(rest.contains("ConnectFailed"), "{rest}");
-    let why = gateway.logged(|line| line.to_string().contains("could not be delivered"));
-    assert!(why.to_string().contains("HTTP 400"), "{why}");
 }
 
 /// A gateway on the server that asks in its results, and what the TypeScript SDKs of both eras get of it.

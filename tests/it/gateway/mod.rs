@@ -47,6 +47,7 @@ mod spread;
 mod starts;
 mod subscribed;
 mod traced;
+mod undelivered;
 mod unread;
 mod validated;
 mod watching;
