@@ -162,6 +162,7 @@ impl ClientRequest {
         let name = match param {
             ItemParam::Name => "name",
             ItemParam::Uri => "uri",
+            ItemParam::TaskId => "taskId",
         };
         RawObject::parse(self.object.get("params")?.get()).ok()?.get_str(name)
     }

@@ -20,10 +20,40 @@ pub struct Announcement {
     pub extensions: Extensions,
     /// Its experimental capabilities.
     pub experimental: Extensions,
+    /// What a server of the legacy era does with tasks; `None` if it has none.
+    pub tasks: Option<LegacyTasks>,
     /// How to use the server, for the model of a client.
     pub instructions: Option<Arc<str>>,
     /// The description of the server (`serverInfo`), a JSON object.
     pub info: Option<Arc<str>>,
+}
+
+/// What a server does with tasks (MCP 2025-11-25, `capabilities.tasks`). It can run tool calls as tasks; that it can list
+/// tasks is left out, because clients share connections to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LegacyTasks {
+    /// Whether tasks can be cancelled.
+    pub cancel: bool,
+}
+
+impl LegacyTasks {
+    fn read(tasks: &RawValue) -> Option<Self> {
+        let member = |object: &RawValue, name: &str| {
+            RawObject::parse(object.get())
+                .ok()?
+                .get(name)
+                .filter(|value| value.get().starts_with('{'))
+                .map(RawValue::to_owned)
+        };
+        let (requests, cancel) = (member(tasks, "requests")?, member(tasks, "cancel"));
+        member(&member(&requests, "tools")?, "call")?;
+        Some(Self { cancel: cancel.is_some() })
+    }
+
+    /// Returns what two servers both do.
+    pub fn both(self, other: Self) -> Self {
+        Self { cancel: self.cancel && other.cancel }
+    }
 }
 
 /// The members of a server's answer to `initialize` or `server/discover` that make up an [`Announcement`], as raw JSON.
@@ -33,6 +63,8 @@ pub struct Announced<'a> {
     pub extensions: Option<&'a RawValue>,
     /// `capabilities.experimental`.
     pub experimental: Option<&'a RawValue>,
+    /// `capabilities.tasks`, which only the legacy era has.
+    pub tasks: Option<&'a RawValue>,
     /// `instructions`.
     pub instructions: Option<&'a RawValue>,
     /// `serverInfo`.
@@ -41,11 +73,12 @@ pub struct Announced<'a> {
 
 impl Announcement {
     /// Reads what a server answers. Leaves out what is not valid or too large.
-    pub fn read(Announced { extensions, experimental, instructions, info }: Announced<'_>) -> Self {
+    pub fn read(Announced { extensions, experimental, tasks, instructions, info }: Announced<'_>) -> Self {
         let instructions = instructions.and_then(|text| serde_json::from_str::<String>(text.get()).ok());
         Self {
             extensions: Extensions::read(extensions, MAX_OF_SERVER),
             experimental: Extensions::read(experimental, MAX_OF_SERVER),
+            tasks: tasks.and_then(LegacyTasks::read),
             instructions: instructions.map(|text| Arc::from(&text[..text.floor_char_boundary(MAX_INSTRUCTIONS)])),
             info: info.and_then(description).map(|info| Arc::from(info.get())),
         }
@@ -61,6 +94,7 @@ impl Announcement {
         Self {
             extensions: self.extensions.without_secrets(mask),
             experimental: self.experimental.without_secrets(mask),
+            tasks: self.tasks,
             instructions: self.instructions.as_ref().map(|text| Arc::from(&*mask.masked(&**text))),
             info: self.info.as_ref().and_then(object),
         }
@@ -99,6 +133,19 @@ mod tests {
         let masked = said.masked(&Mask::of([&SecretText::new("hunter22")]));
         assert!(masked.instructions.unwrap().starts_with("use [secret] ä"));
         assert!(masked.info.unwrap().contains(r#""title":"[secret]""#));
+    }
+
+    #[test]
+    fn tasks_of_the_legacy_era_are_those_of_tool_calls() {
+        for (tasks, read) in [
+            (r#"{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#, Some(LegacyTasks { cancel: true })),
+            (r#"{"requests":{"tools":{"call":{}}}}"#, Some(LegacyTasks { cancel: false })),
+            (r#"{"cancel":{},"requests":{"sampling":{"createMessage":{}}}}"#, None),
+            ("{}", None),
+            ("true", None),
+        ] {
+            assert_eq!(LegacyTasks::read(&raw(tasks)), read, "{tasks}");
+        }
     }
 
     #[test]

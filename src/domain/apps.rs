@@ -56,6 +56,8 @@ impl<'a> Found<'a> {
         for (name, value) in object.members().into_iter().flatten() {
             match name.as_deref() {
                 Some("_meta") => self.look_into_meta(value),
+                // Of a task that has ended.
+                Some("result") => self.look_into(value),
                 Some("content" | "contents") => self.look_into_blocks(value),
                 Some("messages") => value.elements().into_iter().flatten().for_each(|message| self.look_into(message)),
                 _ => {}

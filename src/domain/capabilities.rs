@@ -80,6 +80,17 @@ impl ClientCapabilities {
         self.questions & flag != 0
     }
 
+    /// Whether the client supports this extension.
+    pub fn has_extension(&self, name: &str) -> bool {
+        self.extensions.has(name)
+    }
+
+    /// Returns the capabilities without this extension.
+    #[must_use]
+    pub fn without_extension(&self, name: &str) -> Self {
+        Self { questions: self.questions, extensions: self.extensions.without(name) }
+    }
+
     /// Returns the capabilities as JSON, as a client declares them to a server.
     pub fn to_json(&self) -> String {
         if self.is_empty() {

@@ -12,13 +12,13 @@ use serde_json::value::RawValue;
 use super::raw::RawObject;
 use super::secret::Mask;
 
-/// The extension for tasks (SEP-2663).
+/// The extension for tasks (SEP-2663). It belongs to the modern era: the legacy era has tasks of another form.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 /// The extension for skills (SEP-2640).
 pub const SKILLS: &str = "io.modelcontextprotocol/skills";
 /// Extensions whose methods this gateway does not carry, so that it offers them to nobody and tells no server that a
 /// client has them.
-const NOT_CARRIED: [&str; 2] = [TASKS, SKILLS];
+const NOT_CARRIED: [&str; 1] = [SKILLS];
 
 /// Maximum number of extensions of one client or server.
 const MAX_EXTENSIONS: usize = 32;
@@ -85,6 +85,18 @@ impl Extensions {
             }
         }
         Self::of(&together.iter().map(|(name, settings)| (name.as_str(), &**settings)).collect())
+    }
+
+    /// Whether this extension is declared.
+    pub fn has(&self, name: &str) -> bool {
+        RawObject::parse(self.as_json()).is_ok_and(|declared| declared.get(name).is_some())
+    }
+
+    /// Returns the extensions without this one.
+    #[must_use]
+    pub fn without(&self, name: &str) -> Self {
+        let declared = RawObject::parse(self.as_json()).unwrap_or_default();
+        Self::of(&declared.iter().filter(|(declared, _)| *declared != name).collect())
     }
 
     /// Returns the extensions whose settings contain no secret value.
@@ -167,6 +179,8 @@ mod tests {
         let many = read(&format!("{{{}}}", many.join(",")));
         assert_eq!(RawObject::parse(many.as_json()).unwrap().iter().count(), MAX_EXTENSIONS);
         assert!(Extensions::read(None, MAX_OF_CLIENT).is_empty());
+        let two = read(r#"{"a/x":{},"a/y":{}}"#);
+        assert!(two.has("a/x") && !two.without("a/x").has("a/x") && two.without("a/x").has("a/y"));
     }
 
     #[test]

@@ -63,6 +63,14 @@ methods! {
     Listen = "subscriptions/listen",
     /// `completion/complete`: asks how the value of an argument may go on.
     Complete = "completion/complete",
+    /// `tasks/get`: asks for the state of a task; in the modern era also for its result.
+    GetTask = "tasks/get",
+    /// `tasks/result`: waits for the result of a task.
+    TaskResult = "tasks/result",
+    /// `tasks/update`: answers what a task asks for.
+    UpdateTask = "tasks/update",
+    /// `tasks/cancel`: cancels a task.
+    CancelTask = "tasks/cancel",
     /// `sampling/createMessage`: a server asks the client for an answer of its model.
     CreateMessage = "sampling/createMessage",
     /// `elicitation/create`: a server asks the user of the client for input.
@@ -71,13 +79,15 @@ methods! {
     ListRoots = "roots/list",
 }
 
-/// The member of `params` that names the item that a request is about.
+/// The member of `params` that names the item or the task that a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemParam {
     /// `name`: a tool or a prompt.
     Name,
     /// `uri`: a resource.
     Uri,
+    /// `taskId`: a task.
+    TaskId,
 }
 
 impl Method {
@@ -85,9 +95,10 @@ impl Method {
     /// in a result instead (MCP 2026-07-28, multi-round-trip requests).
     pub const fn is_of(self, era: Era) -> bool {
         match self {
-            Self::Initialize | Self::Ping | Self::SetLogLevel => matches!(era, Era::Legacy),
+            Self::Initialize | Self::Ping | Self::SetLogLevel | Self::TaskResult => matches!(era, Era::Legacy),
             Self::Subscribe | Self::Unsubscribe => matches!(era, Era::Legacy),
-            Self::Discover | Self::Listen => matches!(era, Era::Modern),
+            Self::Discover | Self::Listen | Self::UpdateTask => matches!(era, Era::Modern),
+            Self::GetTask | Self::CancelTask => true,
             Self::ListTools | Self::ListPrompts | Self::ListResources | Self::ListTemplates => true,
             Self::CallTool | Self::GetPrompt | Self::ReadResource | Self::Complete => true,
             Self::CreateMessage | Self::Elicit | Self::ListRoots => false,
@@ -112,11 +123,19 @@ impl Method {
         matches!(self, Self::CreateMessage | Self::Elicit | Self::ListRoots)
     }
 
-    /// Returns which parameter names the item of a request; `None` if a request is about no single item.
+    /// Whether the method is about a task that an earlier call began (SEP-2663; MCP 2025-11-25, tasks).
+    pub const fn is_of_task(self) -> bool {
+        matches!(self, Self::GetTask | Self::TaskResult | Self::UpdateTask | Self::CancelTask)
+    }
+
+    /// Returns which parameter names the item or the task of a request; `None` if a request is about none.
     pub const fn item(self) -> Option<ItemParam> {
         match self {
             Self::CallTool | Self::GetPrompt => Some(ItemParam::Name),
             Self::ReadResource | Self::Subscribe | Self::Unsubscribe => Some(ItemParam::Uri),
+            Self::GetTask | Self::UpdateTask | Self::CancelTask => Some(ItemParam::TaskId),
+            // The modern era, whose headers repeat this, does not have it.
+            Self::TaskResult => None,
             Self::Initialize | Self::Discover | Self::Ping | Self::SetLogLevel | Self::Complete | Self::Listen => None,
             Self::ListTools | Self::ListPrompts | Self::ListResources | Self::ListTemplates => None,
             Self::CreateMessage | Self::Elicit | Self::ListRoots => None,

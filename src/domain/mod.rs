@@ -45,6 +45,7 @@ pub mod search;
 pub mod secret;
 pub mod seen;
 pub mod skim;
+pub mod task;
 pub mod tool_name;
 pub mod upstream;
 pub mod verdict;

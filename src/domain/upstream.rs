@@ -13,6 +13,7 @@ use super::capabilities::ClientCapabilities;
 use super::ids::ObjectKey;
 use super::item::ItemKind;
 use super::log_level::LogLevel;
+use super::method::Method;
 use super::plan::UpstreamPlan;
 use super::plugin::cut;
 use super::secret::{Mask, SecretText};
@@ -152,6 +153,8 @@ pub struct OutCall {
     pub guarded: bool,
     /// What the client answers to an earlier result that asked for input.
     pub round: InputRound,
+    /// The task that the request is about; `None` for requests that use the item themselves.
+    pub task: Option<OutTask>,
     /// What becomes of log messages that do not come in the response to a call.
     pub log: LogWish,
 }
@@ -191,6 +194,15 @@ pub enum Subscribed {
     Refused(Box<RawValue>),
 }
 
+/// A task that an earlier call of an item began (SEP-2663; MCP 2025-11-25, tasks).
+#[derive(Clone, Debug)]
+pub struct OutTask {
+    /// The method of the request.
+    pub method: Method,
+    /// The server's own id of the task.
+    pub id: String,
+}
+
 /// What a client sends with a call that it repeats because the result asked for input (MCP 2026-07-28, multi-round-trip
 /// requests). Empty for other calls.
 #[derive(Clone, Debug, Default)]
@@ -218,6 +230,11 @@ pub struct ClientKey {
 }
 
 impl OutCall {
+    /// Returns the method of the request.
+    pub fn method(&self) -> Method {
+        self.task.as_ref().map_or_else(|| self.kind.used_by(), |task| task.method)
+    }
+
     /// Returns the arguments; `None` if there are none.
     pub fn arguments(&self) -> Option<&RawValue> {
         self.members.iter().find(|(name, _)| name == "arguments").map(|(_, arguments)| &**arguments)

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::request::Endpoint;
-use crate::domain::announcement::Announcement;
+use crate::domain::announcement::{Announcement, LegacyTasks};
 use crate::domain::extensions::Extensions;
 use crate::domain::item::ItemKind;
 
@@ -27,6 +27,7 @@ impl Engine {
         Announcement {
             extensions: Extensions::union(said.iter().map(|said| &said.extensions)),
             experimental: Extensions::union(said.iter().map(|said| &said.experimental)),
+            tasks: said.iter().filter_map(|said| said.tasks).reduce(LegacyTasks::both),
             ..Announcement::default()
         }
     }

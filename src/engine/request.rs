@@ -10,9 +10,11 @@ use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
+use crate::domain::method::Method;
 use crate::domain::mirror::Mirrored;
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::RpcError;
+use crate::domain::task::OpenTask;
 use crate::domain::upstream::InputRound;
 use crate::domain::version::Era;
 use crate::engine::plan::own_tools::OwnTool;
@@ -68,6 +70,20 @@ pub struct CallRequest<'a> {
     pub check_mirrored: Option<&'a CheckMirrored<'a>>,
     /// The call whose plugin makes this one; `None` if a client makes it.
     pub within: Option<Within<'a>>,
+    /// What the request has to do with tasks.
+    pub task: TaskUse<'a>,
+}
+
+/// What a request has to do with tasks, that is, with calls that go on after their answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum TaskUse<'a> {
+    /// Nothing, as far as the client says. A server of the modern era can still begin one.
+    #[default]
+    None,
+    /// The client wants the call to go on as a task: `params.task` (MCP 2025-11-25, tasks).
+    Begins(&'a RawValue),
+    /// The request is about a task that an earlier call of the tool began.
+    Of(&'a OpenTask),
 }
 
 /// Compares a tool's marked arguments with the headers that repeat them. Returns an error if they differ.
@@ -83,6 +99,16 @@ pub struct Within<'a> {
 }
 
 impl CallRequest<'_> {
+    /// Returns the method of the request.
+    pub(super) fn method(&self) -> Method {
+        self.open_task().map_or_else(|| self.kind.used_by(), |task| task.method)
+    }
+
+    /// Returns the task that the request is about; `None` if it is about none.
+    pub(super) fn open_task(&self) -> Option<&OpenTask> {
+        if let TaskUse::Of(task) = self.task { Some(task) } else { None }
+    }
+
     /// How many calls enclose this one; 0 for a call of a client.
     pub(super) fn depth(&self) -> u32 {
         self.within.map_or(0, |within| within.depth)

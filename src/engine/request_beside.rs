@@ -10,7 +10,7 @@ use super::calls::chain::Nobody;
 use super::calls::outcome::{CallEnd, Denial};
 use super::plan::link::LinkedUpstream;
 use super::plan::snapshot::{Found, Lookup, Snapshot};
-use super::request::{CallRequest, Caller, Endpoint, Reply};
+use super::request::{CallRequest, Caller, Endpoint, Reply, TaskUse};
 use crate::domain::budget::Reservation;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::UpstreamPlan;
@@ -82,6 +82,7 @@ impl Engine {
             reservation,
             check_mirrored: None,
             within: None,
+            task: TaskUse::None,
         };
         let snapshot = self.snapshot();
         let mut admitted = self.admit(&snapshot, &call).map_err(|error| self.not_admitted(&error))?;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::announcement::{Announced, Announcement};
+use crate::domain::extensions::TASKS;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::{EraSetting, UpstreamPlan};
@@ -194,6 +195,8 @@ struct Capabilities {
     #[serde(default)]
     experimental: Option<Box<RawValue>>,
     #[serde(default)]
+    tasks: Option<Box<RawValue>>,
+    #[serde(default)]
     completions: Option<Box<RawValue>>,
     #[serde(default)]
     logging: Option<Box<RawValue>>,
@@ -246,7 +249,11 @@ fn facts(
     info: Option<&RawValue>,
 ) -> ServerFacts {
     let (extensions, experimental) = (capabilities.extensions.as_deref(), capabilities.experimental.as_deref());
-    let announcement = Announcement::read(Announced { extensions, experimental, instructions, info });
+    let tasks = capabilities.tasks.as_deref().filter(|_| era == Era::Legacy);
+    let mut announcement = Announcement::read(Announced { extensions, experimental, tasks, instructions, info });
+    if era == Era::Legacy {
+        announcement.extensions = announcement.extensions.without(TASKS);
+    }
     // The name and the version of a server are only shown to users, so they are left out if they cannot be read.
     let info: Implementation = info.and_then(|i| serde_json::from_str(i.get()).ok()).unwrap_or_default();
     let cut = |text: String| text.chars().filter(|c| !c.is_control()).take(200).collect();

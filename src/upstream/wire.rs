@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use serde_json::value::RawValue;
 
 use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::extensions::TASKS;
 use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
@@ -28,7 +29,8 @@ static MODERN_META: LazyLock<String> = LazyLock::new(|| {
 /// Returns the parameters of `initialize`. They offer the newest legacy version, and the capabilities of the client that
 /// the connection is for.
 fn initialize_params(capabilities: &ClientCapabilities) -> String {
-    let (version, capabilities) = (LEGACY_VERSIONS[0], capabilities.to_json());
+    let capabilities = capabilities.without_extension(TASKS).to_json();
+    let version = LEGACY_VERSIONS[0];
     format!(r#""protocolVersion":"{version}","capabilities":{capabilities},"clientInfo":{CLIENT_INFO}"#)
 }
 
@@ -62,7 +64,7 @@ impl McpRequest<'_> {
             Self::Discover => Method::Discover,
             Self::Ping => Method::Ping,
             Self::List(kind, _) => kind.listed_by(),
-            Self::Use(call) => call.kind.used_by(),
+            Self::Use(call) => call.method(),
             Self::Complete(_) => Method::Complete,
             Self::Subscribe(_) => Method::Subscribe,
             Self::Unsubscribe(_) => Method::Unsubscribe,
@@ -216,9 +218,13 @@ fn push_string(text: &mut Vec<u8>, value: &str) {
 }
 
 fn push_call(text: &mut Vec<u8>, call: &OutCall) {
-    push_string(text, call.kind.name_member());
+    let (member, name) = match &call.task {
+        Some(task) => ("taskId", &task.id),
+        None => (call.kind.name_member(), &call.name),
+    };
+    push_string(text, member);
     text.push(b':');
-    push_string(text, &call.name);
+    push_string(text, name);
     push_members(text, &call.members);
 }
 
@@ -272,7 +278,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::domain::upstream::LogWish;
+    use crate::domain::upstream::{LogWish, OutTask};
 
     fn raw(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.into()).unwrap()
@@ -292,6 +298,7 @@ mod tests {
             guarded: false,
             round: InputRound::default(),
             log: LogWish::default(),
+            task: None,
         }
     }
 
@@ -341,6 +348,16 @@ mod tests {
         assert_eq!(
             text(McpRequest::Complete(&completion), Era::Legacy),
             r#"{"jsonrpc":"2.0","id":7,"method":"completion/complete","params":{"ref":{"a": 1.0},"argument":{"a": 1.0},"_meta":{"traceparent":"00-1"}}}"#
+        );
+    }
+
+    #[test]
+    fn a_request_about_a_task_names_the_task() {
+        let task = Some(OutTask { method: Method::GetTask, id: "t\"1".into() });
+        let call = OutCall { task, members: Vec::new(), meta: Vec::new(), wants_progress: false, ..call() };
+        assert_eq!(
+            text(McpRequest::Use(&call), Era::Legacy),
+            r#"{"jsonrpc":"2.0","id":7,"method":"tasks/get","params":{"taskId":"t\"1"}}"#
         );
     }
 

@@ -33,6 +33,9 @@ pub(super) struct WantedNotices<'a> {
     pub(super) log_level: Option<LogLevel>,
 }
 
+/// Makes the id of a question to the client of a session, as raw JSON.
+pub(super) type NewQuestion<'a> = dyn Fn(&Session) -> Option<String> + Sync + 'a;
+
 /// Sends messages to a client through the exchange of its request.
 pub(super) struct ClientSender<'a> {
     pub(super) wanted: WantedNotices<'a>,
@@ -42,7 +45,7 @@ pub(super) struct ClientSender<'a> {
     /// What lets the call of a client without a session wait for input.
     pub(super) parking: Option<&'a Parking>,
     /// Makes the id of a question to the client of a session, as raw JSON.
-    pub(super) new_question: &'a (dyn Fn(&Session) -> Option<String> + Sync),
+    pub(super) new_question: &'a NewQuestion<'a>,
     /// What the client answers.
     pub(super) capabilities: &'a ClientCapabilities,
     /// Cancelled when the gateway ends, so that no answer can arrive any more.

@@ -8,7 +8,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::client::Client;
-use super::client_sender::{ClientSender, WantedNotices};
+use super::client_sender::{ClientSender, NewQuestion, WantedNotices};
 use super::continued::go_on;
 use super::envelope::{Params, object, text};
 use super::gate::{Gate, PathEndpoint};
@@ -26,7 +26,7 @@ use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, MODERN_VERSIONS};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
-use crate::engine::{CallRequest, Caller, CompletionRequest, Page, Reply};
+use crate::engine::{CallRequest, Caller, CompletionRequest, Page, Reply, TaskUse};
 
 /// The maximum number of members of the parameters of `prompts/get` and `resources/read`.
 const MAX_MEMBERS: usize = 64;
@@ -83,6 +83,12 @@ impl ClientRequest<'_> {
                 Client::Modern { .. } => self.use_item(kind).await,
             };
         }
+        if let Some(method) = method.filter(|method| method.is_of_task()) {
+            return match self.client {
+                Client::Legacy(session) => self.until_cancelled(session, self.use_task(method)).await,
+                Client::Modern { .. } => self.use_task(method).await,
+            };
+        }
         match (method, self.client) {
             (Some(Method::SetLogLevel), Client::Legacy(session)) => self.set_log_level(session),
             (Some(Method::Ping), _) => Reply::Result(to_raw(&json!({}))),
@@ -106,7 +112,7 @@ impl ClientRequest<'_> {
         result.set("ttlMs", to_raw(&ttl_ms));
         result.set("cacheScope", to_raw(&cache_scope));
         result.set("supportedVersions", to_raw(&MODERN_VERSIONS));
-        result.set("capabilities", offer::capabilities(&said));
+        result.set("capabilities", offer::capabilities(Era::Modern, &said));
         if let Some(instructions) = &said.instructions {
             result.set("instructions", to_raw(&instructions.as_ref()));
         }
@@ -154,8 +160,7 @@ impl ClientRequest<'_> {
     }
 
     async fn use_item(&self, kind: ItemKind) -> Reply {
-        let Self { gate, params, exchange, client, .. } = self;
-        let wanted = if exchange.is_read() { client.wanted(params) } else { WantedNotices::default() };
+        let Self { gate, params, client, .. } = self;
         let name = match self.item_name(kind) {
             Ok(name) => name,
             Err(message) => return invalid(&message),
@@ -166,32 +171,58 @@ impl ClientRequest<'_> {
             Err(reply) => return reply,
         };
         let new_question = |session: &Session| gate.new_question(session);
+        let task = match params.task.filter(|_| kind == ItemKind::Tool && client.era() == Era::Legacy) {
+            Some(task) if object(task).is_none() => return invalid("`task` must be an object"),
+            Some(task) => TaskUse::Begins(task),
+            None => TaskUse::None,
+        };
         let check_mirrored = |marked: &[Mirrored]| client.check_mirrored(marked, params.arguments);
+        let sender = self.sender(&caller, &new_question);
         let request = CallRequest {
-            endpoint: self.endpoint.as_engine(),
-            caller: &caller,
-            rpc_id: Some(self.id),
             kind,
             name: &name,
             input: if kind == ItemKind::Tool { params.arguments } else { params.raw },
-            meta: params.meta,
             round,
-            wants_progress: wanted.progress.is_some(),
-            log_level: wanted.log_level,
-            client: &ClientSender {
-                wanted,
-                exchange,
-                session: client.session(),
-                parking: client.parking(),
-                new_question: &new_question,
-                capabilities: &caller.capabilities,
-                shutdown: &gate.shutdown,
-            },
-            reservation: exchange.reservation(),
             check_mirrored: Some(&check_mirrored),
-            within: None,
+            task,
+            ..self.request(&caller, &sender)
         };
         gate.engine.call(request).await
+    }
+
+    /// Returns the channel to the client during the request.
+    pub(super) fn sender<'a>(&'a self, caller: &'a Caller, new_question: &'a NewQuestion<'a>) -> ClientSender<'a> {
+        let Self { gate, params, exchange, client, .. } = self;
+        ClientSender {
+            wanted: if exchange.is_read() { client.wanted(params) } else { WantedNotices::default() },
+            exchange,
+            session: client.session(),
+            parking: client.parking(),
+            new_question,
+            capabilities: &caller.capabilities,
+            shutdown: &gate.shutdown,
+        }
+    }
+
+    /// Returns the request with what requests of all kinds have.
+    pub(super) fn request<'a>(&'a self, caller: &'a Caller, sender: &'a ClientSender<'a>) -> CallRequest<'a> {
+        CallRequest {
+            endpoint: self.endpoint.as_engine(),
+            caller,
+            rpc_id: Some(self.id),
+            kind: ItemKind::Tool,
+            name: "",
+            input: None,
+            meta: self.params.meta,
+            round: InputRound::default(),
+            wants_progress: sender.wanted.progress.is_some(),
+            log_level: sender.wanted.log_level,
+            client: sender,
+            reservation: self.exchange.reservation(),
+            check_mirrored: None,
+            within: None,
+            task: TaskUse::None,
+        }
     }
 }
 

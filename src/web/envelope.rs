@@ -86,6 +86,10 @@ pub struct Params<'a> {
     #[serde(borrow, default)]
     pub(super) arguments: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    pub(super) task_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) task: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub(super) level: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) cursor: Option<&'a RawValue>,
@@ -100,7 +104,7 @@ pub struct Params<'a> {
     #[serde(borrow, default)]
     pub(super) capabilities: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    input_responses: Option<&'a RawValue>,
+    pub(super) input_responses: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) request_state: Option<&'a RawValue>,
     /// All of `params`; `None` if the message has none.
@@ -196,6 +200,7 @@ impl<'a> Params<'a> {
         match param {
             ItemParam::Name => self.name,
             ItemParam::Uri => self.uri,
+            ItemParam::TaskId => self.task_id,
         }
         .and_then(text)
     }

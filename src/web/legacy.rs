@@ -27,6 +27,7 @@ use super::offer;
 use super::response::{RpcResponse, refuse};
 use super::session_replicas::UsedSession;
 use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::extensions::TASKS;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method as McpMethod;
 use crate::domain::raw::{RawObject, to_raw};
@@ -129,7 +130,7 @@ async fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Par
     let facts = SessionFacts {
         version: version.to_owned(),
         client: client_of(params),
-        capabilities: ClientCapabilities::read(params.capabilities),
+        capabilities: ClientCapabilities::read(params.capabilities).without_extension(TASKS),
         created_at: now,
         replica: gate.listener.advertised,
     };
@@ -141,7 +142,7 @@ async fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Par
     gate.engine.metrics().sessions(gate.engine.sessions().count());
     let mut result = RawObject::default();
     result.set("protocolVersion", to_raw(&version));
-    result.set("capabilities", offer::capabilities(&said));
+    result.set("capabilities", offer::capabilities(Era::Legacy, &said));
     result.set("serverInfo", offer::server_info(&said));
     if let Some(instructions) = &said.instructions {
         result.set("instructions", to_raw(&instructions.as_ref()));

@@ -31,6 +31,7 @@ mod sealed;
 mod session_replicas;
 mod status;
 mod subscribe;
+mod tasks;
 
 pub use admin::admin_router;
 pub use gate::ServedListener;

@@ -4,16 +4,18 @@
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::domain::announcement::Announcement;
+use crate::domain::announcement::{Announcement, LegacyTasks};
+use crate::domain::extensions::TASKS;
 use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::version::Era;
 
 /// The name that the gateway reports to clients.
 const NAME: &str = env!("CARGO_PKG_NAME");
 /// The version that the gateway reports to clients.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Returns the capabilities that the gateway offers to clients, with those that servers announce.
-pub(super) fn capabilities(said: &Announcement) -> Box<RawValue> {
+/// Returns the capabilities that the gateway offers to clients of this era, with those that servers announce.
+pub(super) fn capabilities(era: Era, said: &Announcement) -> Box<RawValue> {
     let mut offered = RawObject::default();
     for utility in ["completions", "logging"] {
         offered.set(utility, to_raw(&json!({})));
@@ -22,10 +24,18 @@ pub(super) fn capabilities(said: &Announcement) -> Box<RawValue> {
         offered.set(list, to_raw(&json!({"listChanged": true})));
     }
     offered.set("resources", to_raw(&json!({"listChanged": true, "subscribe": true})));
-    for (name, open) in [("experimental", &said.experimental), ("extensions", &said.extensions)] {
+    let extensions = if era == Era::Legacy { said.extensions.without(TASKS) } else { said.extensions.clone() };
+    for (name, open) in [("experimental", &said.experimental), ("extensions", &extensions)] {
         if !open.is_empty() {
             offered.set(name, to_raw(open));
         }
+    }
+    if let Some(LegacyTasks { cancel }) = said.tasks.filter(|_| era == Era::Legacy) {
+        let mut tasks = json!({"requests": {"tools": {"call": {}}}});
+        if cancel {
+            tasks["cancel"] = json!({});
+        }
+        offered.set("tasks", to_raw(&tasks));
     }
     offered.to_raw()
 }

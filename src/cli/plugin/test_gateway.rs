@@ -20,7 +20,7 @@ use crate::domain::ports::ToClient;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, LEGACY_VERSIONS};
-use crate::engine::{CallRequest, Caller, Endpoint, Engine, Ports, Reply};
+use crate::engine::{CallRequest, Caller, Endpoint, Engine, Ports, Reply, TaskUse};
 use crate::node::WorkerMetrics;
 use crate::source::{Folders, Located};
 
@@ -151,6 +151,7 @@ impl TestGateway {
             client,
             reservation: &self.engine.budget().reservation(Category::Answer),
             check_mirrored: None,
+            task: TaskUse::None,
         };
         Box::pin(self.engine.call(request)).await
     }

@@ -25,7 +25,7 @@ use crate::domain::version::Era;
 use crate::engine::Engine;
 use crate::engine::access::admission::gate;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
-use crate::engine::request::{CallRequest, Reply};
+use crate::engine::request::{CallRequest, Reply, TaskUse};
 
 impl Engine {
     /// Runs a call and returns the reply. Dropping the future cancels the call.
@@ -69,9 +69,10 @@ impl Engine {
         meta: &CallMeta,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
-        let end = match own_tool(snapshot, request) {
-            Some(tool) => self.run_own_tool(tool, snapshot, request, recorder).await,
-            None => self.run(snapshot, request, meta, recorder).await,
+        let end = match (request.task, own_tool(snapshot, request)) {
+            (TaskUse::Of(task), _) => self.run_task(snapshot, request, task, meta, recorder).await,
+            (_, Some(tool)) => self.run_own_tool(tool, snapshot, request, recorder).await,
+            (_, None) => self.run(snapshot, request, meta, recorder).await,
         };
         if meta.trace {
             recorder.gather();
@@ -175,6 +176,9 @@ impl Engine {
             Ok(answered) => answered,
             Err(end) => return end,
         };
+        if let Some(end) = self.task_begun(call, &answer, facts) {
+            return end;
+        }
         if facts.asks_back {
             return client.asks_back(answer, facts).await;
         }
@@ -188,7 +192,7 @@ impl Engine {
     }
 
     /// Runs the response chains on the upstream's answer. Their `when` expressions see the content that was `sent`.
-    async fn answer_to_give(
+    pub(super) async fn answer_to_give(
         self: &Arc<Self>,
         call: &Routed<'_>,
         context: CallContext<'_>,
@@ -257,12 +261,18 @@ impl Engine {
         &self,
         call: &Routed<'_>,
         client: &dyn ToClient,
-        members: OutMembers,
+        mut members: OutMembers,
         round: InputRound,
         recorder: &mut CallRecorder,
     ) -> Result<Answer, UpstreamError> {
-        if let Some(text) = call.fixed_answer() {
+        let task = call.request.open_task();
+        if let Some(text) = call.fixed_answer().filter(|_| task.is_none()) {
             return Ok(Answer::Result(text_result(text)));
+        }
+        if let TaskUse::Begins(task) = call.request.task
+            && !self.is_modern(call)
+        {
+            members.push(("task".into(), task.to_owned()));
         }
         let span = spans::upstream(call, || self.state.upstream(&call.plan().key).facts);
         let out = OutCall {
@@ -278,6 +288,7 @@ impl Engine {
             guarded: call.item.watches_questions(),
             round,
             log: self.log_wish(call),
+            task: task.map(|task| task.out()),
         };
         recorder.asked();
         let answer = self.send_until_answered(call, out, client, recorder).instrument(span.clone()).await;

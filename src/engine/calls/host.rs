@@ -17,7 +17,7 @@ use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError, too_deep};
 use crate::domain::upstream::{Answer, InputRound};
 use crate::engine::Engine;
 use crate::engine::access::admission::{AdmissionError, Counted};
-use crate::engine::request::{CallRequest, Endpoint, Reply, Within};
+use crate::engine::request::{CallRequest, Endpoint, Reply, TaskUse, Within};
 
 /// The maximum number of tool calls that one execution can have in flight.
 const MAX_CALLS: u32 = 8;
@@ -61,6 +61,7 @@ impl<'a> CallHost<'a> {
             reservation: &self.engine.budget().reservation(Category::Answer),
             check_mirrored: None,
             within: Some(Within { request_id: &facts.request_id, depth: facts.depth + 1 }),
+            task: TaskUse::None,
         };
         let answer = match self.engine.call(request).await {
             Reply::Result(result) => Answer::Result(result),
@@ -70,9 +71,8 @@ impl<'a> CallHost<'a> {
         let (Answer::Result(content) | Answer::Error(content)) = &answer;
         let max_input = self.plugin.plan.limits.max_input;
         if content.get().len() as u64 > max_input {
-            let data = json!({"reason": Reason::TooLarge.as_str()});
             let message = format!("the tool's answer is larger than the {max_input} bytes that the plugin takes");
-            return Err(RpcError::new(REFUSED, message).with_data(data));
+            return Err(RpcError::new(REFUSED, message).with_data(json!({"reason": Reason::TooLarge.as_str()})));
         }
         Ok(answer)
     }

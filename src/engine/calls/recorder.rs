@@ -40,7 +40,7 @@ impl CallRecorder {
             request_id: uuid::Uuid::now_v7().to_string(),
             started_at: engine.clock.unix_millis(),
             within: request.within.map(|within| within.request_id.to_owned()),
-            method: request.kind.used_by(),
+            method: request.method(),
             tool: request.kind.shown(request.name),
             era: request.caller.era.as_str(),
             principal: request.caller.principal.clone(),

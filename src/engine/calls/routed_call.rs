@@ -131,6 +131,8 @@ pub(crate) struct CallFacts {
     pub(crate) user_query: Option<String>,
     /// From the call's `_meta`. An entry's own setting takes precedence.
     pub(crate) max_tokens: Option<u32>,
+    /// Whether the request is about a task that an earlier call began.
+    pub(crate) of_task: bool,
 }
 
 impl CallFacts {
@@ -157,6 +159,7 @@ impl CallFacts {
             depth: request.depth(),
             user_query: meta.user_query.clone(),
             max_tokens: meta.max_tokens,
+            of_task: request.open_task().is_some(),
         }
     }
 }
@@ -186,6 +189,7 @@ impl CallFacts {
             depth: 0,
             user_query: None,
             max_tokens: None,
+            of_task: false,
         }
     }
 }

@@ -23,7 +23,7 @@ const MAX_NAME: usize = 128;
 /// The span of a call, from its arrival to its answer.
 pub(crate) fn call(request: &CallRequest<'_>, meta: &CallMeta) -> Span {
     let (name, kind) = (request.name, request.kind);
-    let method = kind.used_by();
+    let method = request.method();
     let span = debug_span!(
         target: TARGET, "call",
         otel.name = title(method, kind, name),
@@ -65,7 +65,7 @@ pub(crate) fn ended(request_id: &str, outcome: CallOutcome) {
 /// The span of the request to the server, which `facts` tells about.
 pub(crate) fn upstream(call: &Routed<'_>, facts: impl FnOnce() -> Option<ServerFacts>) -> Span {
     let (upstream, name, kind) = (&call.facts.upstream, &*call.facts.tool, call.facts.kind);
-    let method = kind.used_by();
+    let method = call.request.method();
     let span = debug_span!(
         target: TARGET, "upstream",
         otel.name = title(method, kind, name),

@@ -12,6 +12,8 @@ use crate::domain::upstream::Answer;
 pub(crate) struct ResultFacts {
     /// Whether the server asks for input during the call (`resultType: input_required`).
     pub(crate) asks_back: bool,
+    /// Whether the server goes on with the call as a task (`resultType: task`).
+    pub(crate) begins_task: bool,
     /// Whether the answer is a result with `isError: true`.
     pub(crate) is_error: bool,
     /// Whether the answer is a result that has a `resultType`, or to which none is added: it is not an object, has
@@ -42,6 +44,7 @@ impl ResultFacts {
         let kind = result_type.and_then(Skim::text);
         Self {
             asks_back: kind.as_deref() == Some("input_required"),
+            begins_task: kind.as_deref() == Some("task"),
             mistyped: result_type.is_some() && kind.is_none(),
             is_error: is_error.is_some_and(|flag| flag.get() == "true"),
             typed: result_type.is_some(),

@@ -48,6 +48,10 @@ impl WhenInput<'_> {
     pub(crate) fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool {
         let Some(when) = &entry.when else { return true };
         let uses = when.uses();
+        // The arguments of the call that began a task are not known when its result is fetched.
+        if uses.arguments && self.facts.of_task {
+            return true;
+        }
         let seen = uses.content.then(|| content.shown(self.method, entry.plan.view, entry.rules.role));
         let variables = Variables {
             call: uses.call.then(|| self.call(uses.arguments)),

@@ -191,6 +191,14 @@ impl Snapshot {
         Some(&self.items[known.index])
     }
 
+    /// Returns the tool with this name at the server of this upstream; `None` if it is not offered.
+    pub(crate) fn tool_of(&self, upstream: &str, tool: &str) -> Option<Found> {
+        let upstream = self.upstream(upstream)?;
+        let route = self.routes.tools().find(|route| route.upstream == upstream && route.item.name == tool)?;
+        let (route, item) = (Arc::clone(route), Arc::clone(&self.items[route.index]));
+        Some(Found { route, item, is_listed: true })
+    }
+
     /// Returns the index of the upstream with this name.
     pub(crate) fn upstream(&self, name: &str) -> Option<usize> {
         self.linked.upstreams.iter().position(|u| u.target.plan.key.name == name)

@@ -48,6 +48,7 @@ async fn call_at(engine: &Gateway, endpoint: Endpoint<'_>, caller: &Caller, name
         reservation: &engine.budget().reservation(Category::Answer),
         check_mirrored: None,
         within: None,
+        task: TaskUse::None,
     };
     match engine.call(request).await {
         Reply::Result(result) | Reply::UpstreamError(result) => serde_json::from_str(result.get()).unwrap(),

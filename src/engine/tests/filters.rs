@@ -72,6 +72,7 @@ async fn call_named(engine: &Gateway, name: &str) -> Value {
         reservation: &engine.budget().reservation(Category::Answer),
         check_mirrored: None,
         within: None,
+        task: TaskUse::None,
     };
     match engine.call(request).await {
         Reply::Result(result) => json!({"result": result}),

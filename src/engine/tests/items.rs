@@ -36,6 +36,7 @@ pub(super) async fn ask_at(engine: &Gateway, endpoint: Endpoint<'_>, era: Era, k
         reservation: &engine.budget().reservation(Category::Answer),
         check_mirrored: None,
         within: None,
+        task: TaskUse::None,
     };
     match engine.call(request).await {
         Reply::Result(result) => serde_json::from_str(result.get()).unwrap(),
@@ -68,6 +69,7 @@ async fn ask_for_trace(engine: &Gateway, kind: ItemKind, params: &str) -> Value 
         reservation: &engine.budget().reservation(Category::Answer),
         check_mirrored: None,
         within: None,
+        task: TaskUse::None,
     };
     let Reply::Error(error) = engine.call(request).await else { panic!("no error") };
     json!(error)

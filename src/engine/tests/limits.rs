@@ -178,6 +178,7 @@ async fn a_tool_that_is_not_there_is_invalid_params() {
             reservation: &engine.budget().reservation(Category::Answer),
             check_mirrored: None,
             within: None,
+            task: TaskUse::None,
         };
         let Reply::Error(error) = engine.call(request).await else { panic!("{name} is known") };
         assert_eq!(error.code, -32602);

@@ -37,7 +37,7 @@ use tokio::sync::{Notify, watch};
 
 use self::scripts::Scripts;
 use self::server::Server;
-use super::{CallRequest, Caller, Endpoint, Engine, Ports, Reply};
+use super::{CallRequest, Caller, Endpoint, Engine, Ports, Reply, TaskUse};
 use crate::config::compile::compile;
 use crate::config::compile::tests::{add_plugin, chain, folder, know, raw};
 use crate::config::input::{ChainInput, Inputs, PluginInput, SourceInput};
@@ -233,6 +233,7 @@ async fn call_as(engine: &Gateway, caller: &Caller, arguments: &str, meta: Optio
         reservation: &engine.budget().reservation(Category::Answer),
         check_mirrored: None,
         within: None,
+        task: TaskUse::None,
     };
     match engine.call(request).await {
         Reply::Result(result) => format!(r#"{{"result":{}}}"#, result.get()),

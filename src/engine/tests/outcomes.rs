@@ -36,6 +36,7 @@ async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_
             reservation: &reservation,
             check_mirrored: None,
             within: None,
+            task: TaskUse::None,
         };
         let reply = engine.call(request).await;
         drop(others);
@@ -243,6 +244,7 @@ async fn a_when_holds_for_the_same_tool_on_every_endpoint() {
             reservation: &engine.budget().reservation(Category::Answer),
             check_mirrored: None,
             within: None,
+            task: TaskUse::None,
         };
         let Reply::Result(result) = engine.call(request).await else { panic!("no result") };
         assert!(result.get().contains("hawsepipe.dev/denied"), "{name}: {result}");

@@ -111,12 +111,13 @@ impl Connection {
         }
         headers.insert(METHOD, HeaderValue::from_static(request.method().as_str()));
         if let McpRequest::Use(call) = request {
-            let name = HeaderValue::from_str(&encode(&call.name));
+            let name = call.task.as_ref().map_or(&call.name, |task| &task.id);
+            let name = HeaderValue::from_str(&encode(name));
             headers.insert(
                 NAME,
                 name.map_err(|_| UpstreamError::Protocol("the item's name is not a header value".into()))?,
             );
-            if call.kind == ItemKind::Tool {
+            if call.kind == ItemKind::Tool && call.task.is_none() {
                 self.endpoint.params.add(&mut headers, &call.name, call.arguments());
             }
         }

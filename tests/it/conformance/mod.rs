@@ -21,7 +21,7 @@ use checks::Checks;
 const UPSTREAM: &str = "fixture";
 
 /// The server of `tests/conformance/rmcp`, and its URL.
-fn fixture_server() -> (Running, String) {
+pub fn fixture_server() -> (Running, String) {
     let mut command = Command::new(fixture_program());
     command.arg("server");
     announced(command)

@@ -46,6 +46,7 @@ mod smoke;
 mod spread;
 mod starts;
 mod subscribed;
+mod tasks;
 mod traced;
 mod undelivered;
 mod unread;

@@ -166,6 +166,7 @@ fn out(tool: &str, arguments: &str) -> OutCall {
         guarded: false,
         round: InputRound::default(),
         log: LogWish::default(),
+        task: None,
     }
 }
 

@@ -9,6 +9,7 @@ mod hearing;
 mod rounds;
 mod script;
 mod server;
+mod tasks;
 
 use std::io::Write as _;
 use std::path::PathBuf;

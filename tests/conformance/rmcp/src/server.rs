@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::serve::ListenerExt as _;
 use rmcp::model::*;
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::task_manager::TaskManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -16,6 +17,7 @@ use crate::asking;
 use crate::catalogue::{self, part, result, text, typed};
 use crate::changes::{Changed, Changes, Watched};
 use crate::rounds::{self, Round};
+use crate::tasks;
 
 #[derive(Clone)]
 struct Fixture {
@@ -24,6 +26,7 @@ struct Fixture {
     watched: Watched,
     /// Where calls are written down that are cancelled.
     log: Option<PathBuf>,
+    tasks: TaskManager,
 }
 
 impl Fixture {
@@ -44,6 +47,7 @@ impl Fixture {
             "test_trigger_tool_change" => self.change(Changed::Tools),
             "test_trigger_prompt_change" => self.change(Changed::Prompts),
             "test_trigger_resource_change" => self.change(Changed::Resource),
+            "greet" => Ok(text(format!("Hello, {}!", arguments["name"].as_str().unwrap_or_default()))),
             name if !part("results")[name].is_null() => Ok(part("results")[name].clone()),
             name if catalogue::tool(name).is_some() => Ok(text("Done.")),
             name => Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None)),
@@ -108,12 +112,19 @@ impl ServerHandler for Fixture {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        match self.rounds(&request.name, request.input_responses.clone(), request.request_state, &context).await {
+        let (responses, state) = (request.input_responses.clone(), request.request_state.clone());
+        match self.rounds(&request.name, responses, state, &context).await {
             Some(round) => match round? {
                 Round::Asks(asked) => Ok(asked.into()),
-                Round::Done(said) => Ok(result::<CallToolResult>(text(said.to_string()))?.into()),
+                Round::Done(said) => match tasks::call(&self.tasks, &request, &context).await {
+                    Some(task) => task,
+                    None => Ok(result::<CallToolResult>(text(said.to_string()))?.into()),
+                },
             },
             None => {
+                if let Some(task) = tasks::call(&self.tasks, &request, &context).await {
+                    return task;
+                }
                 let arguments = json!(request.arguments);
                 if let Some(question) = asking::question(&request.name, &arguments) {
                     return asking::asks(question, request.input_responses.as_ref(), &context).await;
@@ -122,6 +133,18 @@ impl ServerHandler for Fixture {
                 Ok(result::<CallToolResult>(answer)?.into())
             }
         }
+    }
+
+    async fn get_task(&self, task: GetTaskParams, _: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
+        self.tasks.get_task(&task.task_id).map(GetTaskResult::new)
+    }
+
+    async fn update_task(&self, task: UpdateTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.tasks.update_task(&task.task_id, task.input_responses)
+    }
+
+    async fn cancel_task(&self, task: CancelTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.tasks.cancel_task(&task.task_id)
     }
 
     async fn list_prompts(
@@ -215,7 +238,7 @@ impl ServerHandler for Fixture {
 
 /// Serves on a port of its own until the process ends.
 pub async fn serve(log: Option<PathBuf>, said: impl FnOnce(&str)) -> std::io::Result<()> {
-    let fixture = Fixture { changes: Changes::new(), watched: Watched::default(), log };
+    let fixture = Fixture { changes: Changes::new(), watched: Watched::default(), log, tasks: TaskManager::new() };
     let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
     let port = listener.local_addr()?.port();
     let origins = [format!("http://localhost:{port}"), format!("http://127.0.0.1:{port}")];

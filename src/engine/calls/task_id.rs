@@ -1,0 +1,50 @@
+//! Ids of tasks as clients know them: sealed, so that any replica finds the server that runs the task, and no other client,
+//! endpoint or gateway can use them.
+
+use serde_json::json;
+
+use crate::domain::ids::ObjectKey;
+use crate::domain::task::TaskFacts;
+use crate::engine::Engine;
+use crate::engine::request::{Caller, Endpoint};
+
+/// The purpose of the seal and the version of what is sealed. Both are authenticated.
+const PURPOSE: &str = "hawsepipe task 1";
+/// Maximum length of a server's own id of a task, in bytes.
+const MAX_OWN: usize = 1024;
+/// Maximum length of an id that is read. The ids that this gateway makes are shorter.
+const MAX_SEALED: usize = 4096;
+
+impl Engine {
+    /// Returns the id of a task for this client. The error says what is wrong with the task.
+    pub(super) fn seal_task(
+        &self,
+        caller: &Caller,
+        endpoint: &Endpoint<'_>,
+        task: &TaskFacts,
+    ) -> Result<String, &'static str> {
+        if task.id.is_empty() || task.id.len() > MAX_OWN {
+            return Err("the id of its task is empty, or longer than 1024 bytes");
+        }
+        let (scope, text) = (self.task_scope(caller, endpoint), serde_json::to_vec(task).unwrap_or_default());
+        self.sessions().seals().seal(&scope, text).ok_or("the id of its task cannot be sealed")
+    }
+
+    /// Returns the task that this client knows by this id; `None` if it is not an id of this client at this endpoint.
+    pub fn open_task(&self, caller: &Caller, endpoint: &Endpoint<'_>, id: &str) -> Option<TaskFacts> {
+        let id = Some(id).filter(|id| id.len() <= MAX_SEALED)?;
+        let text = self.sessions().seals().open(&self.task_scope(caller, endpoint), id)?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    fn task_scope(&self, caller: &Caller, endpoint: &Endpoint<'_>) -> String {
+        let snapshot = self.snapshot();
+        let ObjectKey { namespace, name } = &snapshot.plan().gateway.key;
+        let upstream = match endpoint {
+            Endpoint::All => None,
+            Endpoint::One(upstream) => Some(upstream),
+        };
+        // Tasks of the two eras have different forms.
+        json!([PURPOSE, namespace, name, caller.principal, caller.era.as_str(), upstream]).to_string()
+    }
+}

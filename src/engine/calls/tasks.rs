@@ -1,0 +1,329 @@
+//! Tasks: calls of tools that go on after their answer. Requests about a task lead back to the server that runs it, and
+//! the chains that select the tool when the result is fetched run on it (SEP-2663; MCP 2025-11-25, tasks).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::asked_client::AskedClient;
+use super::chain::CallContext;
+use super::content::Content;
+use super::meta::CallMeta;
+use super::outcome::{CallEnd, Denial, DenialKind};
+use super::progress::is_guarded;
+use super::recorder::CallRecorder;
+use super::routed_call::Routed;
+use super::task_state::{id_of, legacy_id, plain, related_to, set_id, set_legacy_id, with_related, without_related};
+use super::tool_result::ResultFacts;
+use crate::domain::extensions::TASKS;
+use crate::domain::item::ItemKind;
+use crate::domain::json::doubled_key;
+use crate::domain::method::Method;
+use crate::domain::ports::{Answering, ToClient};
+use crate::domain::question::Question;
+use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::record::CallOutcome;
+use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError};
+use crate::domain::task::{OpenTask, TaskFacts};
+use crate::domain::upstream::{Answer, InputRound, OutMembers, UpstreamError};
+use crate::domain::version::Era;
+use crate::engine::Engine;
+use crate::engine::access::admission::gate;
+use crate::engine::plan::linked_item::Selected;
+use crate::engine::plan::snapshot::{Found, Snapshot};
+use crate::engine::request::{CallRequest, Endpoint, Reply, TaskUse};
+
+impl Engine {
+    /// Returns the end of a call whose server answers with a task; `None` if the answer is another one.
+    pub(super) fn task_begun(&self, call: &Routed<'_>, answer: &Answer, facts: ResultFacts) -> Option<CallEnd> {
+        let Answer::Result(result) = answer else { return None };
+        let begun = if self.is_modern(call) {
+            facts.begins_task.then(|| self.modern_task(call, result))?
+        } else {
+            let asked = matches!(call.request.task, TaskUse::Begins(_));
+            let id = legacy_id(result).filter(|_| asked)?;
+            self.sealed_task(call, id).and_then(|id| {
+                let mut result = shown_legacy(call, result)?;
+                set_legacy_id(&mut result, &id);
+                Ok(result)
+            })
+        };
+        if guards_response(call)
+            && let Some(steps) = doubled_key(result.get())
+        {
+            return Some(self.withheld(call, &steps));
+        }
+        Some(match begun {
+            Ok(result) => CallEnd::task_begun(result),
+            Err(why) => self.upstream_failed(call, &UpstreamError::Protocol(why.to_owned())),
+        })
+    }
+
+    fn modern_task(&self, call: &Routed<'_>, result: &RawValue) -> Result<Box<RawValue>, &'static str> {
+        let caller = call.request.caller;
+        let knows = caller.era == Era::Modern && caller.capabilities.has_extension(TASKS);
+        if !knows || call.request.within.is_some() {
+            return Err("it began a task for a client that did not say that it knows tasks");
+        }
+        let id = self.sealed_task(call, id_of(result).unwrap_or_default())?;
+        let mut result = shown(call, result)?;
+        set_id(&mut result, &id);
+        Ok(result)
+    }
+
+    fn sealed_task(&self, call: &Routed<'_>, id: String) -> Result<String, &'static str> {
+        let task = TaskFacts { upstream: call.facts.upstream.clone(), tool: call.facts.tool.clone(), id };
+        self.seal_task(call.request.caller, &call.request.endpoint, &task)
+    }
+
+    /// Runs a request about a task.
+    pub(super) async fn run_task(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        request: &CallRequest<'_>,
+        task: &OpenTask,
+        meta: &CallMeta,
+        recorder: &mut CallRecorder,
+    ) -> CallEnd {
+        let mut admitted = match self.admit(snapshot, request) {
+            Ok(admitted) => admitted,
+            Err(error) => return self.not_admitted(&error),
+        };
+        let (snapshot, found) = self.find_task_guarded(snapshot, &task.facts).await;
+        if let Err(error) = gate(&snapshot, request.depth()) {
+            return self.not_admitted(&error);
+        }
+        let Some(found) = found else { return CallEnd::task_gone(&task.facts.upstream, &task.facts.tool) };
+        let mut call = Routed::new(&snapshot, &found, request, meta, recorder.record());
+        recorder.routed(&call.facts.upstream, &call.facts.shown);
+        if let Err(error) = self.admit_upstream(&mut admitted, call.plan()) {
+            return self.not_admitted(&error);
+        }
+        if task.method == Method::TaskResult {
+            // The server answers once the task has ended. Only the ceiling of calls bounds that.
+            call.timeout = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
+        }
+        if let Some(denial) = self.denied_task(&call, task, recorder) {
+            return self.refused(ItemKind::Tool, denial).into_error();
+        }
+        let asked = AskedClient::new(self, &call, recorder);
+        let client = TaskClient { client: &asked, id: &task.id };
+        self.ask_about_task(&call, task, &client, recorder).await
+    }
+
+    /// Returns why a request about a task is not sent, if it may not be, and begins the traces of its entries.
+    fn denied_task(&self, call: &Routed<'_>, task: &OpenTask, recorder: &mut CallRecorder) -> Option<Denial> {
+        if let Some(refusal) = call.refusing() {
+            return Some(Denial::refused(None, refusal));
+        }
+        recorder.traces.begin(call.request.kind.used_by(), call.item.chains());
+        let (when, content) = (call.when(&call.content), || Content::Arguments(call.content.clone().into_owned()));
+        let denial = self.cannot_guard(call.item.chains(), &when, content, &mut recorder.traces);
+        // The entries of the request chains ran on the call that began the task.
+        for _ in call.item.request.iter().flat_map(|selected| &selected.chain.entries) {
+            recorder.traces.advance();
+        }
+        let answers = task.method == Method::UpdateTask && call.item.watches_questions();
+        denial.or_else(|| answers.then(past_chains))
+    }
+
+    /// Finds the tool of a task, after waiting for the plugins that guard it; see [`Self::waited_for_guards`].
+    async fn find_task_guarded(&self, snapshot: &Arc<Snapshot>, task: &TaskFacts) -> (Arc<Snapshot>, Option<Found>) {
+        let (mut snapshot, mut found) = (Arc::clone(snapshot), snapshot.tool_of(&task.upstream, &task.tool));
+        if found.is_none() {
+            self.wait_for_lists(&snapshot, &Endpoint::One(&task.upstream), ItemKind::Tool).await;
+            snapshot = self.snapshot();
+            found = snapshot.tool_of(&task.upstream, &task.tool);
+        }
+        while let Some(item) = &found
+            && self.waited_for_guards(&snapshot, item).await
+        {
+            snapshot = self.snapshot();
+            found = snapshot.tool_of(&task.upstream, &task.tool);
+        }
+        (snapshot, found)
+    }
+
+    async fn ask_about_task(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        task: &OpenTask,
+        client: &TaskClient<'_>,
+        recorder: &mut CallRecorder,
+    ) -> CallEnd {
+        let responses = task.responses.clone().filter(|_| task.method == Method::UpdateTask);
+        let members: OutMembers = responses.map(|responses| ("inputResponses".into(), responses)).into_iter().collect();
+        let answer = match self.send(call, client, members, InputRound::default(), recorder).await {
+            Ok(answer) => answer,
+            Err(error) => return self.upstream_failed(call, &error),
+        };
+        let method = call.request.kind.used_by();
+        let context = CallContext { facts: &call.facts, method, client, unique_keys: true, reservation: None };
+        if guards_response(call)
+            && let Answer::Result(text) | Answer::Error(text) = &answer
+            && let Some(steps) = doubled_key(text.get())
+        {
+            return self.withheld(call, &steps);
+        }
+        match (answer, task.method) {
+            (Answer::Error(error), method) => {
+                let end = self.task_content(call, context, Answer::Error(error), recorder).await;
+                if method == Method::TaskResult { end } else { end.into_error() }
+            }
+            (Answer::Result(result), Method::TaskResult) => {
+                let result = Answer::Result(without_related(&result));
+                let mut end = self.task_content(call, context, result, recorder).await;
+                if let Reply::Result(result) = &mut end.reply {
+                    *result = with_related(result, &task.id);
+                }
+                end
+            }
+            (Answer::Result(result), _) => self.task_state(call, context, &result, &task.id, recorder).await,
+        }
+    }
+
+    /// Runs the response chains on the result or the error of a task.
+    async fn task_content(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        context: CallContext<'_>,
+        content: Answer,
+        recorder: &mut CallRecorder,
+    ) -> CallEnd {
+        let facts = ResultFacts::of(&content);
+        self.answer_to_give(call, context, content, facts, "{}", recorder).await
+    }
+
+    /// Returns the end of a request that is answered with the state of a task. In the modern era the state has the result,
+    /// the error or the questions of the task in it.
+    async fn task_state(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        context: CallContext<'_>,
+        result: &RawValue,
+        id: &str,
+        recorder: &mut CallRecorder,
+    ) -> CallEnd {
+        let protocol = |why: &str| self.upstream_failed(call, &UpstreamError::Protocol(why.to_owned()));
+        let Ok(state) = RawObject::parse(result.get()) else { return protocol("its task is not a JSON object") };
+        if state.get("inputRequests").is_some() && call.item.watches_questions() {
+            return self.refused(ItemKind::Tool, past_chains()).into_error();
+        }
+        let mut shown = match shown(call, result) {
+            Ok(shown) => shown,
+            Err(why) => return protocol(why),
+        };
+        set_id(&mut shown, id);
+        let content = match (state.get("result"), state.get("error")) {
+            (Some(result), _) => Answer::Result(result.to_owned()),
+            (None, Some(error)) => Answer::Error(error.to_owned()),
+            (None, None) => return plainly(shown),
+        };
+        if call.item.response.is_empty() {
+            return plainly(shown);
+        }
+        with_content(&shown, self.task_content(call, context, content, recorder).await)
+    }
+}
+
+/// Returns the end of a request that is answered with the state of a task, whose content is that of `end`.
+fn with_content(state: &RawValue, end: CallEnd) -> CallEnd {
+    let (status, member, other, content) = match end.reply {
+        Reply::Result(result) => ("completed", "result", "error", result),
+        Reply::UpstreamError(error) => ("failed", "error", "result", error),
+        Reply::Error(error) => ("failed", "error", "result", to_raw(&error)),
+    };
+    let mut state = RawObject::parse(state.get()).unwrap_or_default();
+    state.remove(other);
+    state.set("status", to_raw(&status));
+    state.set(member, content);
+    CallEnd { typed: state.get("resultType").is_some(), reply: Reply::Result(state.to_raw()), ..end }
+}
+
+/// Whether a Guard is on the response of the tool.
+fn guards_response(call: &Routed<'_>) -> bool {
+    call.item.response.iter().any(Selected::guards)
+}
+
+/// The denial of a question of a task, or of its answer, because chains would see it if it were asked during a call.
+fn past_chains() -> Denial {
+    let text =
+        "The task asks for input, and chains that cover what is asked do not run on questions of tasks.".to_owned();
+    Denial { kind: DenialKind::Refused, chain: None, plugin: None, reason: "GuardedInput".to_owned(), text }
+}
+
+/// Returns a task as clients may see it beside its content: whole, unless a Guard is on the response.
+fn shown(call: &Routed<'_>, task: &RawValue) -> Result<Box<RawValue>, &'static str> {
+    if !guards_response(call) {
+        return Ok(task.to_owned());
+    }
+    Ok(plain(task, !is_guarded(call.item))?.to_raw())
+}
+
+/// The same of a result of the legacy era that begins a task.
+fn shown_legacy(call: &Routed<'_>, result: &RawValue) -> Result<Box<RawValue>, &'static str> {
+    if !guards_response(call) {
+        return Ok(result.to_owned());
+    }
+    let result = RawObject::parse(result.get()).unwrap_or_default();
+    let mut only = RawObject::default();
+    only.set("task", shown(call, result.get("task").unwrap_or(RawValue::NULL))?);
+    Ok(only.to_raw())
+}
+
+/// The end of a request whose answer is the state of a task.
+fn plainly(state: Box<RawValue>) -> CallEnd {
+    let answer = Answer::Result(state);
+    let facts = ResultFacts::of(&answer);
+    CallEnd::answered(answer, facts)
+}
+
+/// Passes on what a server sends while a client waits for the result of a task, with the id that the client knows.
+struct TaskClient<'a> {
+    client: &'a AskedClient<'a>,
+    id: &'a str,
+}
+
+impl ToClient for TaskClient<'_> {
+    fn progress(&self, params: Box<RawValue>) {
+        self.client.progress(related_to(params, self.id));
+    }
+
+    fn message(&self, params: Box<RawValue>) {
+        self.client.message(related_to(params, self.id));
+    }
+
+    fn ask(&self, question: Question) -> Answering<'_> {
+        let params = question.params.map(|params| related_to(params, self.id));
+        self.client.ask(Question { params, ..question })
+    }
+}
+
+impl CallEnd {
+    /// The end of a call whose server goes on with it as a task. `result` is the answer.
+    fn task_begun(result: Box<RawValue>) -> Self {
+        Self { reason: Some("TaskBegun".to_owned()), ..plainly(result) }
+    }
+
+    /// The end of a request about a task whose server or tool is not offered any more.
+    fn task_gone(upstream: &str, tool: &str) -> Self {
+        let message = format!(
+            "the task cannot be reached: upstream {upstream} is not there any more, or does not offer the tool {tool:.128}"
+        );
+        let reason = "TaskGone".to_owned();
+        let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": reason, "upstream": upstream}));
+        Self { reply: Reply::Error(error), outcome: CallOutcome::RpcError, reason: Some(reason), typed: false }
+    }
+
+    /// The end with an error in the place of a tool result that says why there is no other: the request was no tool call.
+    fn into_error(self) -> Self {
+        let Reply::Result(result) = &self.reply else { return self };
+        let result: serde_json::Value = serde_json::from_str(result.get()).unwrap_or_default();
+        let text = result["content"][0]["text"].as_str().unwrap_or("the request is refused").to_owned();
+        let error = RpcError::new(REFUSED, text);
+        let error = error.with_data(if result["_meta"].is_object() { result["_meta"].clone() } else { json!({}) });
+        Self { reply: Reply::Error(error), ..self }
+    }
+}
