@@ -10,6 +10,8 @@ use super::skim::Skim;
 const SCHEME: &str = "ui://";
 /// How they begin in JSON, in which each slash can have a backslash in front.
 const IN_JSON: &str = "ui:";
+/// How a character is written in JSON by its number. Any of the scheme can be.
+const ESCAPE: &str = r"\u";
 
 /// Returns the URI that an app of this upstream has on the endpoint of all upstreams; `None` if `uri` is not that of an app.
 pub fn public_uri(upstream: &str, uri: &str) -> Option<String> {
@@ -27,7 +29,7 @@ pub fn own_uri(public: &str) -> Option<(&str, String)> {
 /// else keeps its bytes. URIs are found where the protocol and the extension have them: in `_meta`, and in content blocks
 /// and contents of resources. Text is not searched.
 pub fn published(json: &RawValue, upstream: &str) -> Option<Box<RawValue>> {
-    if !json.get().contains(IN_JSON) {
+    if !json.get().contains(IN_JSON) && !json.get().contains(ESCAPE) {
         return None;
     }
     let mut found = Found { places: Vec::new(), upstream };
@@ -132,6 +134,7 @@ mod tests {
                 r#"{"content":[{"type":"text","text":"ui://a"},{"uri":"ui://a","n": 1e2},{"resource":{"uri":"ui://b"}}]}"#,
                 r#"{"content":[{"type":"text","text":"ui://a"},{"uri":"ui://up/a","n": 1e2},{"resource":{"uri":"ui://up/b"}}]}"#,
             ),
+            (r#"{"content":[{"uri":"\u0075i://a"}]}"#, r#"{"content":[{"uri":"ui://up/a"}]}"#),
             (
                 r#"{"contents":[{"uri":"ui://a","text":"<p>ui://a"},{"uri":"text://a"}]}"#,
                 r#"{"contents":[{"uri":"ui://up/a","text":"<p>ui://a"},{"uri":"text://a"}]}"#,

@@ -22,6 +22,8 @@ const NOT_CARRIED: [&str; 1] = [SKILLS];
 
 /// Maximum number of extensions of one client or server.
 const MAX_EXTENSIONS: usize = 32;
+/// Maximum number of elements of an array that are compared with those of another.
+const MAX_COMPARED: usize = 64;
 /// Maximum length of the name of an extension, in bytes.
 const MAX_NAME: usize = 128;
 /// Maximum size of what a client declares, in bytes of JSON. The id of a session can contain it.
@@ -123,7 +125,8 @@ fn agreed(one: &RawValue, other: &RawValue) -> Box<RawValue> {
     super::raw::to_raw(&both)
 }
 
-/// Returns what two values have in common: of objects the members, of arrays the elements. `None` if other values differ.
+/// Returns what two values have in common: of objects the members, of arrays the elements, of which the
+/// first [`MAX_COMPARED`] are looked at. `None` if other values differ.
 fn in_both(one: &Value, other: &Value) -> Option<Value> {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
@@ -132,7 +135,9 @@ fn in_both(one: &Value, other: &Value) -> Option<Value> {
             Some(Value::Object(members.collect()))
         }
         (Value::Array(one), Value::Array(other)) => {
-            Some(Value::Array(one.iter().filter(|element| other.contains(element)).cloned().collect()))
+            let other = &other[..other.len().min(MAX_COMPARED)];
+            let both = one.iter().take(MAX_COMPARED).filter(|element| other.contains(element));
+            Some(Value::Array(both.cloned().collect()))
         }
         (one, other) => (one == other).then(|| one.clone()),
     }
@@ -210,5 +215,14 @@ mod tests {
         let json = serde_json::to_string(&declared).unwrap();
         assert_eq!(json, r#"{"a/x":{"n": 1.0}}"#);
         assert_eq!(serde_json::from_str::<Extensions>(&json).unwrap(), declared);
+    }
+
+    #[test]
+    fn long_arrays_are_compared_in_part() {
+        let elements =
+            |from: usize| (from..from + 2 * MAX_COMPARED).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+        let [one, other] = [0, 1].map(|from| read(&format!(r#"{{"x/a":{{"all":[{}]}}}}"#, elements(from))));
+        let both: Value = serde_json::from_str(Extensions::union([&one, &other]).as_json()).unwrap();
+        assert_eq!(both["x/a"]["all"].as_array().unwrap().len(), MAX_COMPARED - 1);
     }
 }

@@ -22,6 +22,9 @@ use super::version::Era;
 /// The time limit of a process's first connection. It is long because `npx` may have to download the program.
 pub const FIRST_START: Duration = Duration::from_secs(60);
 
+/// The maximum number of resources of one upstream that can be subscribed to.
+pub const MAX_SUBSCRIBED: usize = 1024;
+
 /// An upstream with everything that is needed to connect to it: its plan, and the values of its secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamTarget {

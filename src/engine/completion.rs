@@ -1,5 +1,5 @@
 //! Completions of the arguments of prompts and of templates of resources (MCP, completion). They go to the server that has
-//! the prompt or the template. Chains do not see them.
+//! the prompt or the template. Chains do not see them, so that there are none for what a chain checks.
 
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -76,7 +76,8 @@ impl Reference {
 }
 
 impl Engine {
-    /// Asks the server that has the item for completions. A server that completes nothing has an empty completion.
+    /// Asks the server that has the item for completions. A server that completes nothing has an empty completion, and so
+    /// has an item on which something acts that checks what passes: it would see neither the arguments nor the answer.
     pub async fn complete(&self, request: CompletionRequest<'_>) -> Reply {
         let reference = match Reference::read(request.params) {
             Ok(reference) => reference,
@@ -94,14 +95,18 @@ impl Engine {
     async fn complete_argument(&self, request: &CompletionRequest<'_>, reference: Reference) -> Result<Reply, CallEnd> {
         let CompletionRequest { endpoint, caller, reservation, .. } = *request;
         let (kind, name) = (reference.kind, reference.name.clone());
-        let routed = self.route_beside(RequestBeside { endpoint, caller, kind, name: &name, reservation }).await?;
+        let routed =
+            self.route_beside(RequestBeside { endpoint, caller, kind, name: &name, counts: true, reservation }).await?;
         let params = reference.params_for(&routed.found.route.item.name);
         let completion = OutCompletion {
             members: params.iter().map(|(name, value)| (name.to_owned().into(), value.to_owned())).collect(),
             meta: CallMeta::read(request.meta).onward,
             timeout: routed.timeout(),
         };
-        let completed = self.upstreams.complete(&routed.upstream().target, &completion).await;
+        let completed = match routed.found.item.is_checked() {
+            true => Ok(None),
+            false => self.upstreams.complete(&routed.upstream().target, &completion).await,
+        };
         let answer = match completed.map_err(|error| self.request_failed(routed.plan(), &error))? {
             Some(answer) => answer,
             None => Answer::Result(to_raw(&json!({"completion": {"values": [], "total": 0, "hasMore": false}}))),

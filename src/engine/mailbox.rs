@@ -24,13 +24,15 @@ pub struct Mailbox {
 #[derive(Debug, Default)]
 struct MailboxState {
     waiting: VecDeque<Update>,
-    known: HashSet<Arc<str>>,
+    /// What waits: the URI that the client subscribed to, and that of what changed.
+    known: HashSet<(Arc<str>, Arc<str>)>,
     parts: usize,
     /// Parameters of log messages.
     logged: VecDeque<Arc<str>>,
     logged_bytes: usize,
-    /// The number of the reader that gets what waits. Earlier ones get nothing more.
-    reader: u64,
+    /// The numbers of the readers. The newest one gets what waits.
+    readers: Vec<u64>,
+    next_reader: u64,
 }
 
 /// What a client is told.
@@ -51,6 +53,12 @@ pub struct Update {
     pub changed: Arc<str>,
 }
 
+impl Update {
+    fn key(&self) -> (Arc<str>, Arc<str>) {
+        (Arc::clone(&self.subscribed), Arc::clone(&self.changed))
+    }
+}
+
 impl Mailbox {
     /// Adds a change, unless the same one waits. If too many changes of parts wait, the whole resource is said to have
     /// changed.
@@ -59,11 +67,11 @@ impl Mailbox {
         if update.subscribed != update.changed {
             if state.parts >= MAX_PARTS {
                 update.changed = Arc::clone(&update.subscribed);
-            } else if !state.known.contains(&update.changed) {
+            } else if !state.known.contains(&update.key()) {
                 state.parts += 1;
             }
         }
-        if !state.known.insert(Arc::clone(&update.changed)) {
+        if !state.known.insert(update.key()) {
             return;
         }
         state.waiting.push_back(update);
@@ -89,21 +97,30 @@ impl Mailbox {
         state.waiting.retain(|update| {
             let stays = &*update.subscribed != subscribed;
             if !stays {
-                known.remove(&update.changed);
+                known.remove(&update.key());
                 *parts -= usize::from(update.subscribed != update.changed);
             }
             stays
         });
     }
 
-    /// Attaches a reader. One that was attached before gets nothing more. Returns the number for [`Mailbox::next`].
+    /// Attaches a reader. One that was attached before gets nothing until this one is detached. Returns the number for
+    /// [`Mailbox::next`].
     pub fn attach(&self) -> u64 {
         let mut state = self.lock();
-        state.reader += 1;
-        state.reader
+        state.next_reader += 1;
+        let reader = state.next_reader;
+        state.readers.push(reader);
+        reader
     }
 
-    /// Waits for the next notice. Never completes for a reader after which another one was attached.
+    /// Detaches a reader. If it was the newest one, the one before it gets what waits.
+    pub fn detach(&self, reader: u64) {
+        self.lock().readers.retain(|known| *known != reader);
+        self.added.notify_waiters();
+    }
+
+    /// Waits for the next notice. Never completes while another reader is attached that is newer.
     pub async fn next(&self, reader: u64) -> Notice {
         loop {
             let added = self.added.notified();
@@ -119,7 +136,7 @@ impl Mailbox {
 
     fn take(&self, reader: u64) -> Option<Notice> {
         let mut state = self.lock();
-        if state.reader != reader {
+        if state.readers.last() != Some(&reader) {
             return None;
         }
         let Some(update) = state.waiting.pop_front() else {
@@ -127,7 +144,7 @@ impl Mailbox {
             state.logged_bytes -= params.len();
             return Some(Notice::Logged(params));
         };
-        state.known.remove(&update.changed);
+        state.known.remove(&update.key());
         state.parts -= usize::from(update.subscribed != update.changed);
         Some(Notice::Updated(update))
     }
@@ -172,6 +189,11 @@ mod tests {
         assert_eq!(mailbox.take(newer), Some(told("b", "b")));
         assert_eq!(mailbox.take(newer), Some(told("a", "a")));
         assert_eq!(mailbox.take(newer), None);
+        mailbox.add(update("a", "a/b"));
+        mailbox.add(update("a/b", "a/b"));
+        mailbox.detach(newer);
+        assert_eq!(mailbox.take(reader), Some(told("a", "a/b")), "it reads again");
+        assert_eq!(mailbox.take(reader), Some(told("a/b", "a/b")), "another subscription");
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(super) struct RequestBeside<'a> {
     pub(super) caller: &'a Caller,
     pub(super) kind: ItemKind,
     pub(super) name: &'a str,
+    /// Whether it counts against the limit of calls of its upstream.
+    pub(super) counts: bool,
     pub(super) reservation: &'a Reservation,
 }
 
@@ -66,7 +68,7 @@ impl Engine {
 
     /// Admits a request, and finds the server that it goes to.
     pub(super) async fn route_beside(&self, request: RequestBeside<'_>) -> Result<RoutedBeside, CallEnd> {
-        let RequestBeside { endpoint, caller, kind, name, reservation } = request;
+        let RequestBeside { endpoint, caller, kind, name, counts, reservation } = request;
         let call = CallRequest {
             endpoint,
             caller,
@@ -90,7 +92,9 @@ impl Engine {
         gate(&snapshot, 0).map_err(|error| self.not_admitted(&error))?;
         let Lookup::Found(found) = found else { return Err(self.not_found(&snapshot, &call, &found)) };
         let upstream = &snapshot.linked.upstreams[found.route.upstream];
-        self.admit_upstream(&mut admitted, &upstream.target.plan).map_err(|error| self.not_admitted(&error))?;
+        let plan = &upstream.target.plan;
+        let routed = if counts { self.admit_upstream(&mut admitted, plan) } else { self.check_routing(plan) };
+        routed.map_err(|error| self.not_admitted(&error))?;
         match &upstream.refusing {
             Some(refusal) => Err(self.refused(kind, Denial::refused(None, refusal))),
             None => Ok(RoutedBeside { snapshot, found, _admitted: admitted }),

@@ -1,12 +1,15 @@
-//! Log messages of servers with sessions that do not come in the response to a call. Whom they belong to is not always
-//! known, so that none passes while a Guard is on a response of the upstream, unless its chain lets notifications pass.
+//! What servers say outside of the responses to calls. Whom a log message of a server with sessions belongs to is not always
+//! known, so that none passes while a Guard is on a response of the upstream, unless its chain lets notifications pass, nor
+//! while calls are refused. Then also the URIs that a server chooses are withheld.
 
 use std::sync::Arc;
 
 use super::Engine;
+use super::access::admission::gate;
 use super::access::session::Session;
 use super::calls::routed_call::Routed;
-use super::plan::link::Linked;
+use super::plan::link::{Linked, LinkedUpstream};
+use super::plan::snapshot::Snapshot;
 use super::request::{Caller, Endpoint};
 use crate::domain::ids::ObjectKey;
 use crate::domain::log_level::LogLevel;
@@ -41,16 +44,13 @@ impl Engine {
             Era::Modern => request.log_level,
             Era::Legacy => self.state.sessions.known(session).and_then(|session| session.asked_log_level()),
         };
-        let hears = request.log_level.is_some() && !self.snapshot().linked.hides_log(call.plan());
+        let hears = request.log_level.is_some() && !self.snapshot().withholds(&call.plan().key);
         LogWish { hears, level }
     }
 
     /// Takes a message that belongs to no request, for the client of one session or for all of them.
     pub(super) fn take_log(&self, upstream: &ObjectKey, session: Option<&str>, params: String) {
-        let snapshot = self.snapshot();
-        let mut upstreams = snapshot.linked.upstreams.iter().map(|upstream| &upstream.target.plan);
-        let plan = upstreams.find(|plan| plan.key == *upstream);
-        if plan.is_none_or(|plan| snapshot.linked.hides_log(plan)) {
+        if self.snapshot().withholds(upstream) {
             return;
         }
         let level = RawObject::parse(&params).ok();
@@ -64,6 +64,23 @@ impl Engine {
         for session in sessions.iter().filter(hears).filter(|session| session.streams.in_flight() > 0) {
             session.mailbox.log(&message);
         }
+    }
+}
+
+impl Engine {
+    /// Takes a change of a resource. While texts of the upstream are withheld, clients are told which of the resources that
+    /// they subscribed to changed, and not which part of it, because the server chooses how that is called.
+    pub(super) fn take_update(&self, upstream: &ObjectKey, uri: &str) {
+        self.state.subscribers.tell(upstream, uri, !self.snapshot().withholds(upstream));
+    }
+}
+
+impl Snapshot {
+    /// Whether texts of this upstream that belong to no call are withheld: calls to it are refused, or guarded.
+    fn withholds(&self, upstream: &ObjectKey) -> bool {
+        let found = self.linked.upstreams.iter().find(|known| known.target.plan.key == *upstream);
+        let passes = |found: &LinkedUpstream| found.refusing.is_none() && !self.linked.hides_log(&found.target.plan);
+        gate(self, 0).is_err() || !found.is_some_and(passes)
     }
 }
 

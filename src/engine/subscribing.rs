@@ -43,8 +43,10 @@ impl Engine {
     async fn subscribe_admitted(&self, request: &SubscribeRequest<'_>) -> Result<Subscription, CallEnd> {
         let SubscribeRequest { endpoint, caller, uri, reservation, .. } = *request;
         let kind = ItemKind::Resource;
-        let routed = self.route_beside(RequestBeside { endpoint, caller, kind, name: uri, reservation }).await?;
-        if !self.state.subscribers.has_room(request.own) {
+        let routed =
+            self.route_beside(RequestBeside { endpoint, caller, kind, name: uri, counts: false, reservation }).await?;
+        let (key, item) = (&routed.plan().key, &routed.found.route.item.name);
+        if !self.state.subscribers.has_room(request.own, &caller.tracker, key, item) {
             let message = "this client, or this gateway, has as many subscriptions as it may";
             return Err(CallEnd::of_error(too_many(message)));
         }
@@ -53,7 +55,13 @@ impl Engine {
         let error = match self.upstreams.subscribe(&routed.upstream().target, own, timeout).await {
             Ok(Subscribed::Yes) => {
                 let (upstreams, subscribers) = (Arc::clone(&self.upstreams), Arc::clone(&self.state.subscribers));
-                return Ok(Subscription::new(upstreams, subscribers, &plan.key, (own, uri), request.mailbox));
+                return Ok(Subscription::new(
+                    upstreams,
+                    subscribers,
+                    &plan.key,
+                    (own, uri),
+                    (&caller.tracker, request.mailbox),
+                ));
             }
             Ok(Subscribed::Refused(error)) => return Err(CallEnd::refused_by_upstream(error)),
             Ok(Subscribed::Unsupported) => {

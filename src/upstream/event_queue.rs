@@ -8,8 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::watched::MAX_URIS;
-use crate::domain::upstream::UpstreamEvent;
+use crate::domain::upstream::{MAX_SUBSCRIBED, UpstreamEvent};
 
 /// The maximum number of log messages of one upstream that wait.
 const MAX_LOGGED: usize = 64;
@@ -48,7 +47,7 @@ fn has_room(waiting: &VecDeque<UpstreamEvent>, event: &UpstreamEvent) -> bool {
     let count = |is_like: &dyn Fn(&UpstreamEvent) -> bool| waiting.iter().filter(|other| is_like(other)).count();
     match event {
         UpstreamEvent::Updated(upstream, _) => {
-            count(&|other| matches!(other, UpstreamEvent::Updated(other, _) if other == upstream)) < MAX_URIS
+            count(&|other| matches!(other, UpstreamEvent::Updated(other, _) if other == upstream)) < MAX_SUBSCRIBED
         }
         UpstreamEvent::Logged(upstream, ..) => {
             count(&|other| matches!(other, UpstreamEvent::Logged(other, ..) if other == upstream)) < MAX_LOGGED
@@ -66,11 +65,11 @@ mod tests {
     #[tokio::test]
     async fn changes_of_resources_and_log_messages_are_bounded_for_each_upstream() {
         let (events, up) = (EventQueue::default(), |name: &str| ObjectKey::new("default", name));
-        (0..MAX_URIS + 5).for_each(|n| events.push(UpstreamEvent::Updated(up("a"), n.to_string())));
+        (0..MAX_SUBSCRIBED + 5).for_each(|n| events.push(UpstreamEvent::Updated(up("a"), n.to_string())));
         (0..MAX_LOGGED + 5).for_each(|_| events.push(UpstreamEvent::Logged(up("a"), None, "{}".into())));
         events.push(UpstreamEvent::Updated(up("b"), "0".into()));
         events.push(UpstreamEvent::Logged(up("b"), None, "{}".into()));
-        assert_eq!(events.waiting.lock().unwrap().len(), MAX_URIS + MAX_LOGGED + 2);
+        assert_eq!(events.waiting.lock().unwrap().len(), MAX_SUBSCRIBED + MAX_LOGGED + 2);
     }
 
     #[tokio::test]

@@ -13,7 +13,6 @@ use super::server_connection::{ListenStream, Listener};
 use super::watched::{Listening, Watched};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
-use crate::domain::rpc::METHOD_NOT_FOUND;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};
 
 /// The pause before the stream is first opened again. It doubles each time, up to the longest pause.
@@ -37,7 +36,7 @@ pub(super) struct Listened {
 }
 
 impl Listened {
-    /// Keeps the stream open until the connection ends, or until the server turns out to have no such streams.
+    /// Keeps the stream open until the connection ends. If it cannot be opened, it is tried again and again.
     pub(super) async fn keep_listening(self, listener: Listener) {
         let ended = listener.ended();
         tokio::select! {
@@ -49,7 +48,9 @@ impl Listened {
 
     async fn run(&self, listener: &Listener) {
         let mut changes = self.watched.changes();
-        let (mut stream, mut wait, mut was_lost) = (None, FIRST_WAIT, false);
+        // A process that was started again reported nothing in the meantime.
+        let (mut stream, mut wait, mut was_lost) = (None, FIRST_WAIT, self.watched.was_listening());
+        let mut opened = Instant::now();
         loop {
             changes.mark_unchanged();
             let uris = if self.has_subscriptions { self.watched.wanted() } else { BTreeSet::new() };
@@ -61,35 +62,83 @@ impl Listened {
                 }
                 continue;
             }
-            match self.replace(listener, &mut stream, &uris).await {
-                Ok(agreed) => {
-                    if std::mem::take(&mut was_lost) {
-                        self.tell_all(&agreed);
-                    }
-                    self.watched.listening().send_replace(Listening { asked: uris, agreed });
-                    let opened = Instant::now();
-                    if self.follow(&mut stream, &mut changes).await {
-                        tokio::time::sleep(GATHER).await;
-                        continue;
-                    }
-                    wait = if opened.elapsed() >= LONGEST_WAIT { FIRST_WAIT } else { wait };
+            let is_kept = stream.is_some() && self.watched.listening().borrow().asked == uris;
+            if is_kept || self.renew(listener, &mut stream, &uris, &mut was_lost).await {
+                opened = if is_kept { opened } else { Instant::now() };
+                if self.follow(&mut stream, &mut changes).await {
+                    tokio::time::sleep(GATHER).await;
+                    continue;
                 }
-                Err(error) => self.note_failure(&error, uris, stream.take().is_some()),
+                wait = if opened.elapsed() >= LONGEST_WAIT { FIRST_WAIT } else { wait };
             }
-            was_lost = true;
-            let _ = tokio::time::timeout(wait, changes.changed()).await;
+            self.pause(&mut stream, &mut changes, &uris, wait).await;
+            was_lost |= stream.is_none();
             wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
 
-    /// Records that no stream could be opened. `was_open` tells whether there was one.
-    fn note_failure(&self, error: &UpstreamError, uris: BTreeSet<String>, was_open: bool) {
+    /// Opens a stream for these resources in the place of the one before. Returns whether it is open.
+    async fn renew(
+        &self,
+        listener: &Listener,
+        stream: &mut Option<ListenStream>,
+        uris: &BTreeSet<String>,
+        was_lost: &mut bool,
+    ) -> bool {
+        let was_open = stream.is_some();
+        match self.replace(listener, stream, uris).await {
+            Ok(agreed) => {
+                if std::mem::take(was_lost) {
+                    self.tell_all(&agreed);
+                }
+                self.watched.listens(Listening { asked: uris.clone(), agreed });
+                true
+            }
+            Err(error) => {
+                self.note_failure(&error, uris, was_open, stream.is_some());
+                false
+            }
+        }
+    }
+
+    /// Waits before the next stream is opened, and reads the one that is still open meanwhile. The wait is shorter only if
+    /// other resources are wanted than those that were tried.
+    async fn pause(
+        &self,
+        stream: &mut Option<ListenStream>,
+        changes: &mut tokio::sync::watch::Receiver<()>,
+        tried: &BTreeSet<String>,
+        wait: Duration,
+    ) {
+        let others_are_wanted = async {
+            tokio::time::sleep(GATHER).await;
+            while changes.changed().await.is_ok() {
+                if self.has_subscriptions && self.watched.wanted() != *tried {
+                    return;
+                }
+            }
+            std::future::pending().await
+        };
+        let waiting = tokio::time::timeout(wait, others_are_wanted);
+        tokio::pin!(waiting);
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut waiting => return,
+                () = end_of(stream) => *stream = None,
+            }
+        }
+    }
+
+    /// Records that no stream could be opened. `was_open` tells whether there was one before, `is_open` whether it still is.
+    fn note_failure(&self, error: &UpstreamError, uris: &BTreeSet<String>, was_open: bool, is_open: bool) {
         tracing::debug!(upstream = %self.key, reason = error.reason(), "no stream of notifications could be opened");
         match error {
-            UpstreamError::Refused { code: Some(METHOD_NOT_FOUND), .. } => {
-                let nothing = Listening { asked: uris, agreed: BTreeSet::new() };
-                self.watched.listening().send_replace(nothing);
-            }
+            // What is refused to one client leaves the others what they have.
+            UpstreamError::Refused { .. } => self.watched.listening().send_modify(|now| {
+                now.asked.clone_from(uris);
+                now.agreed.retain(|uri| is_open && uris.contains(uri));
+            }),
             UpstreamError::Connect(_) if was_open => {
                 self.shared.events.push(UpstreamEvent::Disconnected(self.key.clone()));
             }

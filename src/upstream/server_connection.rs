@@ -16,6 +16,7 @@ use crate::domain::version::Era;
 use super::request_failure::RequestFailure;
 use super::stdio::{ProcessListenStream, ProcessListener, ServerProcess};
 use super::streamable::{HttpListenStream, HttpListener, HttpSession};
+use super::under_way::Hearing;
 use super::wire::McpRequest;
 
 /// A connection after its handshake.
@@ -118,13 +119,29 @@ impl ServerConnection {
         let is_told_apart = !self.is_process() && self.facts().era == Era::Modern;
         let session = request.session().filter(|_| !is_told_apart);
         let mut hearing = session.map(|session| under_way.begin(session, hears));
+        let number = hearing.as_ref().map(Hearing::number);
         let asked = async {
             match self {
-                Self::Process(process) => process.ask(request, to).await,
+                Self::Process(process) => process.ask(request, to, number).await,
                 Self::Http(session) => session.ask(request, to).await,
             }
         };
-        let (Some(hearing), Some(client)) = (&mut hearing, to) else { return asked.await };
+        let Some(hearing) = &mut hearing else { return asked.await };
+        let answer = Self::hear(hearing, asked, to).await;
+        // A process whose answer was not usable has answered. How an exchange over HTTP fails says nothing of the server.
+        if self.is_process() || !matches!(answer, Err(RequestFailure::Final(_))) {
+            hearing.answered();
+        }
+        answer
+    }
+
+    /// Waits for an answer, and passes the log messages on that come meanwhile.
+    async fn hear(
+        hearing: &mut Hearing<'_>,
+        asked: impl Future<Output = Result<Answer, RequestFailure>>,
+        to: Option<&dyn ToClient>,
+    ) -> Result<Answer, RequestFailure> {
+        let Some(client) = to else { return asked.await };
         tokio::pin!(asked);
         let answer = loop {
             tokio::select! {

@@ -9,6 +9,8 @@ use tokio::sync::mpsc;
 
 /// How many messages may wait for one request. Later ones are dropped meanwhile.
 const MAX_WAITING: usize = 32;
+/// How many requests that were given up are remembered. Beyond that, no message is given to anybody any more.
+const MAX_GIVEN_UP: usize = 256;
 
 /// The requests of clients that wait for their answers.
 #[derive(Debug, Default)]
@@ -17,8 +19,10 @@ pub(super) struct UnderWay(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    /// The oldest first.
+    /// The oldest first. Those that were given up stay until the server answers, because it may still work on them.
     requests: Vec<Request>,
+    /// Whether more requests were given up than are remembered.
+    is_lost: bool,
 }
 
 #[derive(Debug)]
@@ -26,6 +30,10 @@ struct Request {
     number: u64,
     /// The session of the client; empty if it has none.
     session: String,
+    /// Its id, if the answer can come after the request was given up.
+    id: Option<u64>,
+    is_answered: bool,
+    is_given_up: bool,
     /// `None` if no messages are for this request.
     messages: Option<mpsc::Sender<Box<RawValue>>>,
 }
@@ -45,21 +53,48 @@ impl UnderWay {
         let number = state.next;
         state.next += 1;
         let messages_to = hears.then_some(sender);
-        state.requests.push(Request { number, session: session.to_owned(), messages: messages_to });
+        let (session, id) = (session.to_owned(), None);
+        let (is_answered, is_given_up) = (false, false);
+        state.requests.push(Request { number, session, id, is_answered, is_given_up, messages: messages_to });
         Hearing { requests: self, number, messages }
     }
 
-    /// Gives a message to the newest request, if all that are under way are of one client; else it could hold what another
-    /// client sent, and is dropped. Returns whether it belongs to no request, because none is under way.
+    /// Gives a message to the newest request, if all that the server may work on are of one client; else it could hold what
+    /// another client sent, and is dropped. Returns whether it belongs to no request, because the server works on none.
     pub(super) fn say(&self, params: &RawValue) -> bool {
         let state = self.lock();
-        let Some(last) = state.requests.last() else { return true };
+        let Some(first) = state.requests.first() else { return !state.is_lost };
         let is_of_one = state.requests.len() == 1
-            || !last.session.is_empty() && state.requests.iter().all(|request| request.session == last.session);
-        if is_of_one && let Some(messages) = &last.messages {
+            || !first.session.is_empty() && state.requests.iter().all(|request| request.session == first.session);
+        let newest = state.requests.iter().rev().find(|request| !request.is_given_up);
+        if is_of_one
+            && !state.is_lost
+            && let Some(messages) = newest.and_then(|newest| newest.messages.as_ref())
+        {
             let _ = messages.try_send(params.to_owned());
         }
         false
+    }
+
+    /// Records that the server answered the request with this id, which may have been given up.
+    pub(super) fn answered(&self, id: u64) {
+        let mut state = self.lock();
+        state.requests.retain_mut(|request| {
+            let is_this = request.id == Some(id);
+            request.is_answered |= is_this;
+            !(is_this && request.is_given_up)
+        });
+    }
+
+    /// Records the id with which a request is sent, whose answer can come after the request was given up.
+    pub(super) fn sent_as(&self, number: u64, id: u64) {
+        self.change(number, |request| request.id = Some(id));
+    }
+
+    fn change(&self, number: u64, change: impl FnOnce(&mut Request)) {
+        if let Some(request) = self.lock().requests.iter_mut().find(|request| request.number == number) {
+            change(request);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -68,6 +103,16 @@ impl UnderWay {
 }
 
 impl Hearing<'_> {
+    /// The number of the request, for [`UnderWay::sent_as`].
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Records that the server works on the request no more.
+    pub(super) fn answered(&self) {
+        self.requests.change(self.number, |request| request.is_answered = true);
+    }
+
     /// The next message. Never completes if there will be none.
     pub(super) async fn next(&mut self) -> Box<RawValue> {
         match self.messages.recv().await {
@@ -84,7 +129,21 @@ impl Hearing<'_> {
 
 impl Drop for Hearing<'_> {
     fn drop(&mut self) {
-        self.requests.lock().requests.retain(|request| request.number != self.number);
+        let mut state = self.requests.lock();
+        state.requests.retain_mut(|request| {
+            let is_this = request.number == self.number;
+            if is_this {
+                (request.is_given_up, request.messages) = (true, None);
+            }
+            !(is_this && request.is_answered)
+        });
+        let given_up = state.requests.iter().filter(|request| request.is_given_up);
+        if given_up.clone().count() > MAX_GIVEN_UP
+            && let Some(oldest) = given_up.map(|request| request.number).next()
+        {
+            state.requests.retain(|request| request.number != oldest);
+            state.is_lost = true;
+        }
     }
 }
 
@@ -104,13 +163,42 @@ mod tests {
         let mut of_another = requests.begin("b", true);
         assert!(!requests.say(&message));
         assert!(newer.waiting().is_none() && of_another.waiting().is_none(), "it may be of either client");
+        [&one, &newer].map(Hearing::answered);
         drop((one, newer));
         assert!(!requests.say(&message) && of_another.waiting().is_some());
+        of_another.answered();
         drop(of_another);
         let mut nameless = [requests.begin("", true), requests.begin("", true)];
         assert!(!requests.say(&message) && nameless.iter_mut().all(|request| request.waiting().is_none()));
+        nameless.each_ref().map(Hearing::answered);
         drop(nameless);
         let mut deaf = requests.begin("a", false);
         assert!(!requests.say(&message) && deaf.waiting().is_none());
+    }
+
+    #[test]
+    fn what_belongs_to_a_request_that_was_given_up_is_for_nobody_until_the_server_answers() {
+        let requests = UnderWay::default();
+        let message = RawValue::from_string("{}".into()).unwrap();
+        let given_up = requests.begin("a", true);
+        requests.sent_as(given_up.number(), 7);
+        drop(given_up);
+        assert!(!requests.say(&message), "the server may still work on it");
+        let mut of_another = requests.begin("b", true);
+        assert!(!requests.say(&message) && of_another.waiting().is_none());
+        let mut newer = requests.begin("a", true);
+        of_another.answered();
+        drop(of_another);
+        assert!(!requests.say(&message) && newer.waiting().is_some(), "it is of the same client");
+        newer.answered();
+        drop(newer);
+        requests.answered(8);
+        assert!(!requests.say(&message), "another request was answered");
+        requests.answered(7);
+        assert!(requests.say(&message));
+        (0..=MAX_GIVEN_UP).for_each(|_| drop(requests.begin("a", true)));
+        assert_eq!(requests.lock().requests.len(), MAX_GIVEN_UP);
+        requests.lock().requests.clear();
+        assert!(!requests.say(&message), "one was forgotten");
     }
 }

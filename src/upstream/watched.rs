@@ -2,16 +2,15 @@
 //! the upstream, and the settings that it is reached by.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use crate::domain::item::is_part;
 use crate::domain::log_level::LogLevel;
+use crate::domain::upstream::MAX_SUBSCRIBED;
 use crate::transport::flow::Flow;
-
-/// The maximum number of resources of one upstream.
-pub(super) const MAX_URIS: usize = 1024;
 
 /// The maximum number of log messages of one upstream in a second that are for all clients.
 const LOGGED: u64 = 100;
@@ -19,9 +18,11 @@ const LOGGED: u64 = 100;
 #[derive(Debug)]
 pub(super) struct Watched {
     by_uri: Mutex<HashMap<String, Arc<WatchedUri>>>,
-    /// Notified whenever the set of resources changes.
+    /// Notified whenever the set of resources that somebody wants to hear of changes.
     changed: watch::Sender<()>,
     listening: watch::Sender<Listening>,
+    /// Whether a stream of the server was ever open.
+    was_listening: AtomicBool,
     /// The lowest level of log messages that a client asked for; `None` if none did.
     log_level: Mutex<Option<LogLevel>>,
     logged: Mutex<Flow>,
@@ -33,6 +34,7 @@ impl Default for Watched {
             by_uri: Mutex::default(),
             changed: watch::Sender::default(),
             listening: watch::Sender::default(),
+            was_listening: AtomicBool::new(false),
             log_level: Mutex::default(),
             logged: Mutex::new(Flow::new(LOGGED)),
         }
@@ -62,13 +64,19 @@ impl Watched {
     /// Counts one more client for the resource. `None` if there are as many resources as may be.
     pub(super) fn want(&self, uri: &str) -> Option<Arc<WatchedUri>> {
         let mut by_uri = self.lock();
-        if by_uri.len() >= MAX_URIS && !by_uri.contains_key(uri) {
+        if by_uri.len() >= MAX_SUBSCRIBED && !by_uri.contains_key(uri) {
             return None;
         }
         let entry = Arc::clone(by_uri.entry(uri.to_owned()).or_default());
-        *entry.count() += 1;
+        let wanted = {
+            let mut count = entry.count();
+            *count += 1;
+            *count
+        };
         drop(by_uri);
-        self.changed.send_replace(());
+        if wanted == 1 {
+            self.changed.send_replace(());
+        }
         Some(entry)
     }
 
@@ -82,8 +90,11 @@ impl Watched {
             *count
         };
         drop(by_uri);
+        if left > 0 {
+            return None;
+        }
         self.changed.send_replace(());
-        (left == 0).then_some(entry)
+        Some(entry)
     }
 
     /// Removes a resource that nobody wants to hear of.
@@ -126,6 +137,17 @@ impl Watched {
         &self.listening
     }
 
+    /// Whether a stream of the server was ever open, over this connection or one before.
+    pub(super) fn was_listening(&self) -> bool {
+        self.was_listening.load(Ordering::Relaxed)
+    }
+
+    /// Records what a stream reports that was opened.
+    pub(super) fn listens(&self, now: Listening) {
+        self.was_listening.store(true, Ordering::Relaxed);
+        self.listening.send_replace(now);
+    }
+
     /// The lowest level of log messages that a client asked for.
     pub(super) fn log_level(&self) -> Option<LogLevel> {
         *self.log_level.lock().unwrap_or_else(PoisonError::into_inner)
@@ -164,8 +186,11 @@ mod tests {
     fn a_resource_is_watched_until_the_last_client_goes() {
         let watched = Watched::default();
         let entry = watched.want("a").unwrap();
+        let mut changes = watched.changes();
+        changes.mark_unchanged();
         assert!(Arc::ptr_eq(&entry, &watched.want("a").unwrap()));
-        assert!(watched.unwant("a").is_none() && watched.wanted().len() == 1);
+        assert!(watched.unwant("a").is_none() && !changes.has_changed().unwrap(), "the server is not asked anew");
+        assert_eq!(watched.wanted().len(), 1);
         watched.forget("a", &entry);
         assert!(watched.covers("a"), "one client is left");
         assert!(watched.unwant("a").is_some() && watched.wanted().is_empty());
@@ -176,8 +201,8 @@ mod tests {
     #[test]
     fn resources_are_bounded() {
         let watched = Watched::default();
-        let full = (0..=MAX_URIS).find(|n| watched.want(&n.to_string()).is_none());
-        assert_eq!(full, Some(MAX_URIS));
+        let full = (0..=MAX_SUBSCRIBED).find(|n| watched.want(&n.to_string()).is_none());
+        assert_eq!(full, Some(MAX_SUBSCRIBED));
         assert!(watched.want("0").is_some(), "it is known");
     }
 }

@@ -238,6 +238,9 @@ pub(super) async fn open_stream(
             return response;
         }
     }
+    if let Err(error) = gate.engine.admit_stream() {
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, error.message);
+    }
     let Some(places) = StreamSlots::take(gate, &session) else {
         return refuse(
             StatusCode::TOO_MANY_REQUESTS,
@@ -299,6 +302,12 @@ struct ListenStream {
     session: Arc<Session>,
     places: StreamSlots,
     _open: OpenStream,
+}
+
+impl Drop for ListenStream {
+    fn drop(&mut self) {
+        self.session.mailbox.detach(self.reader);
+    }
 }
 
 impl ListenStream {

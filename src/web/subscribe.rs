@@ -7,6 +7,7 @@ use super::dispatch::{ClientRequest, invalid};
 use super::envelope::text;
 use crate::domain::item::MAX_URI;
 use crate::domain::raw::to_raw;
+use crate::domain::rpc::{REFUSED, RpcError};
 use crate::engine::access::session::Session;
 use crate::engine::{Reply, SubscribeRequest};
 
@@ -26,10 +27,13 @@ impl ClientRequest<'_> {
             reservation: self.exchange.reservation(),
         };
         match self.gate.engine.subscribe(request).await {
-            Ok(subscription) => {
-                session.subscribed(&uri, subscription);
-                done()
-            }
+            Ok(subscription) => match session.subscribed(&uri, subscription) {
+                true => done(),
+                false => {
+                    let message = "this session has ended, or has as many subscriptions as it may";
+                    Reply::Error(RpcError::new(REFUSED, message).with_data(json!({"reason": "Subscriptions"})))
+                }
+            },
             Err(reply) => reply,
         }
     }

@@ -145,12 +145,18 @@ impl Engine {
         })
     }
 
+    /// Returns an error if the upstream was taken out of routing.
+    pub(crate) fn check_routing(&self, plan: &UpstreamPlan) -> Result<(), AdmissionError> {
+        if self.state.in_routing(&plan.key) {
+            return Ok(());
+        }
+        let message = format!("upstream {} does not answer and was taken out of routing", plan.key.name);
+        Err(AdmissionError::new(RefusalReason::AutoDisabled, message))
+    }
+
     /// Counts an accepted call against the limit of its upstream, or returns why the call is refused.
     pub(crate) fn admit_upstream(&self, admitted: &mut Admitted, plan: &UpstreamPlan) -> Result<(), AdmissionError> {
-        if !self.state.in_routing(&plan.key) {
-            let message = format!("upstream {} does not answer and was taken out of routing", plan.key.name);
-            return Err(AdmissionError::new(RefusalReason::AutoDisabled, message));
-        }
+        self.check_routing(plan)?;
         let Some(limit) = plan.concurrent_calls else { return Ok(()) };
         let tracker = self.state.upstream_tracker(&plan.key);
         let counted = Counted::enter(&tracker, Some(limit), None).map_err(|_| {

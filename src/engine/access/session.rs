@@ -215,14 +215,16 @@ impl Session {
         (!subscriptions.contains_key(uri)).then_some(subscriptions.len())
     }
 
-    /// Keeps a subscription until the session ends.
-    pub fn subscribed(&self, uri: &str, subscription: Subscription) {
+    /// Keeps a subscription until the session ends. Returns false if the session has ended, or has as many as it may.
+    pub fn subscribed(&self, uri: &str, subscription: Subscription) -> bool {
         let mut subscriptions = self.subscriptions();
-        if self.ended.is_cancelled() || subscriptions.len() >= MAX_OF_CLIENT {
-            return;
+        let has_room = subscriptions.len() < MAX_OF_CLIENT || subscriptions.contains_key(uri);
+        if self.ended.is_cancelled() || !has_room {
+            return false;
         }
         // Of two requests at a time, the first one counts.
         subscriptions.entry(uri.to_owned()).or_insert(subscription);
+        true
     }
 
     /// Ends the subscription to a resource, if there is one.

@@ -88,6 +88,11 @@ impl LinkedItem {
         self.chains().any(Selected::guards)
     }
 
+    /// Whether a chain refuses the requests, or an entry that [checks](LinkedEntry::checks) acts on them or their responses.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.chains().any(|selected| selected.chain.plan.refusing.is_some() || selected.checks())
+    }
+
     /// The chains over requests that use the item, and over their responses.
     pub(crate) fn chains(&self) -> impl Iterator<Item = &Selected> {
         self.request.iter().chain(&self.response)

@@ -61,7 +61,7 @@ impl Engine {
                     UpstreamEvent::ListChanged(key, kind) => engine.read_anew(&key, kind, true),
                     UpstreamEvent::ListStale(key, kind) => engine.read_anew(&key, kind, false),
                     UpstreamEvent::Logged(key, session, params) => engine.take_log(&key, session.as_deref(), params),
-                    UpstreamEvent::Updated(key, uri) => engine.state.subscribers.tell(&key, &uri),
+                    UpstreamEvent::Updated(key, uri) => engine.take_update(&key, &uri),
                     UpstreamEvent::Disconnected(key) => {
                         engine.state.update(&key, |state| {
                             if state.health.state == ConnectionState::Connected {

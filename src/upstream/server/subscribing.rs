@@ -27,17 +27,20 @@ impl Server {
         uri: &str,
         limit: Duration,
     ) -> Result<Subscribed, UpstreamError> {
-        let facts = self.lease(&self.slot, None, Purpose::Call, false).await?.facts().clone();
+        let lease = self.lease(&self.slot, None, Purpose::Call, false).await?;
+        let facts = lease.facts();
         if !facts.has_subscriptions {
             return Ok(Subscribed::Unsupported);
         }
         let Some(mut wish) = Wish::new(self, uri) else { return Ok(Subscribed::TooMany) };
         let entry = Arc::clone(&wish.entry);
         let mut told = entry.told.lock().await;
-        if told.is_none() {
+        let is_told = told.is_some_and(|told| facts.era == Era::Modern || told == lease.number());
+        if !is_told {
+            let late = |_| UpstreamError::Timeout(limit);
             let asked = match facts.era {
                 Era::Legacy => self.ask_for_updates(uri, limit).await?,
-                Era::Modern => self.agreed_to(uri).await,
+                Era::Modern => tokio::time::timeout(limit, self.agreed_to(uri)).await.map_err(late)?,
             };
             match asked {
                 Ok(connection) => *told = Some(connection),
@@ -140,12 +143,16 @@ impl Connector {
                     }
                 }
                 Ok(Answer::Error(_)) => {
+                    *told = None;
                     tracing::warn!(upstream = %key, "it does not report changes of a resource any more");
                 }
                 Err(failure) => {
+                    *told = None;
                     let error = UpstreamError::from(failure);
                     tracing::debug!(upstream = %key, "resources/subscribe: {error}");
-                    return;
+                    if !matches!(error, UpstreamError::Timeout(_)) {
+                        return;
+                    }
                 }
             }
         }

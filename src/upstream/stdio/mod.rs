@@ -92,11 +92,11 @@ impl ServerProcess {
         loop {
             let outcome = match &step {
                 HandshakeStep::Discover => {
-                    let asked = wire.ask(McpRequest::Discover, Era::Modern, None);
+                    let asked = wire.ask(McpRequest::Discover, Era::Modern, None, None);
                     let limit = handshake.patience(DISCOVERY, limit);
                     tokio::time::timeout(limit, asked).await.unwrap_or(Err(UpstreamError::Timeout(limit).into()))
                 }
-                _ => wire.ask(McpRequest::Initialize(&ClientCapabilities::default()), Era::Legacy, None).await,
+                _ => wire.ask(McpRequest::Initialize(&ClientCapabilities::default()), Era::Legacy, None, None).await,
             };
             match handshake.next(outcome.map_err(UpstreamError::from)) {
                 HandshakeStep::Done(facts) => {
@@ -144,12 +144,14 @@ impl ServerProcess {
         self.wire.stop.clone()
     }
 
+    /// Sends a request and waits for its answer. `number` is that of the request among those that are under way.
     pub(super) async fn ask(
         &self,
         request: McpRequest<'_>,
         to: Option<&dyn ToClient>,
+        number: Option<u64>,
     ) -> Result<Answer, RequestFailure> {
-        self.wire.ask(request, self.facts.era, to).await
+        self.wire.ask(request, self.facts.era, to, number).await
     }
 }
 
@@ -173,8 +175,12 @@ impl ProcessPipes {
         request: McpRequest<'_>,
         era: Era,
         to: Option<&dyn ToClient>,
+        number: Option<u64>,
     ) -> Result<Answer, RequestFailure> {
         let OpenRequest { id, mut answer, doubt, mut progress } = self.calls.open().map_err(RequestFailure::Stale)?;
+        if let Some(number) = number {
+            self.under_way.sent_as(number, id);
+        }
         let strays = self.strays.load(Ordering::Relaxed);
         let mut pending = RequestGuard { wire: self, id, cancels: false, strays };
         self.send(request.render(era, id)).await?;

@@ -92,7 +92,7 @@ impl OpenRequests {
         Ok((id, listened))
     }
 
-    /// Delivers the acknowledgement of a stream of notifications. One that repeats is dropped.
+    /// Delivers the acknowledgement of a stream of notifications. One that comes before the last one is read is dropped.
     pub(super) fn acknowledge(&self, id: u64, uris: Vec<String>) {
         if let Some(stream) = self.lock().streams.get(&id).filter(|stream| stream.capacity() == stream.max_capacity()) {
             let _ = stream.try_send(ListenEvent::Acknowledged(uris));

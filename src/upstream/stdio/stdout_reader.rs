@@ -165,6 +165,11 @@ impl StdoutReader {
                     self.wire.calls.acknowledge(id, uris);
                 }
             }
+            ServerMessage::Notification { notice: Notice::Cancelled, params } => {
+                if let Some(id) = server_message::cancelled(params).and_then(|id| id.get().parse().ok()) {
+                    self.wire.calls.forget_stream(id);
+                }
+            }
             ServerMessage::Notification { .. } => {}
         }
         false
@@ -172,7 +177,11 @@ impl StdoutReader {
 
     fn handle_answer(&mut self, id: Option<&RawValue>, answer: Answer) -> bool {
         let calls = &self.wire.calls;
-        match id.and_then(|id| id.get().parse().ok()) {
+        let id_number = id.and_then(|id| id.get().parse().ok());
+        if let Some(id) = id_number {
+            self.wire.under_way.answered(id);
+        }
+        match id_number {
             Some(id) if calls.answer(id, answer) => return true,
             // The request was given up, or has already been answered.
             Some(id) if calls.was_opened(id) => return false,

@@ -59,7 +59,8 @@ impl HttpListenStream {
         loop {
             let text = self.messages.next().await.ok()??;
             for message in invalid_message::messages(text.as_bytes(), false) {
-                match server_message::read(message).ok()? {
+                let Ok(message) = server_message::read(message) else { continue };
+                match message {
                     ServerMessage::Notification { notice: Notice::Acknowledged, params } => {
                         return Some(server_message::acknowledged(params)?.1);
                     }
