@@ -163,14 +163,14 @@ mod tests {
         let mut of_another = requests.begin("b", true);
         assert!(!requests.say(&message));
         assert!(newer.waiting().is_none() && of_another.waiting().is_none(), "it may be of either client");
-        [&one, &newer].map(Hearing::answered);
+        [&one, &newer].into_iter().for_each(Hearing::answered);
         drop((one, newer));
         assert!(!requests.say(&message) && of_another.waiting().is_some());
         of_another.answered();
         drop(of_another);
         let mut nameless = [requests.begin("", true), requests.begin("", true)];
         assert!(!requests.say(&message) && nameless.iter_mut().all(|request| request.waiting().is_none()));
-        nameless.each_ref().map(Hearing::answered);
+        nameless.iter().for_each(Hearing::answered);
         drop(nameless);
         let mut deaf = requests.begin("a", false);
         assert!(!requests.say(&message) && deaf.waiting().is_none());

@@ -56,11 +56,11 @@ fn pass_through() -> String {
     }
     let entries = "entries: [{name: passes-guard}, {name: passes-transform}]";
     for phase in ["Request", "Response"] {
-        let lists = ", tools/list, prompts/list, resources/list, resources/templates/list";
-        let lists = if phase == "Response" { lists } else { "" };
-        let methods =
-            "tools/call, prompts/get, resources/read, sampling/createMessage, elicitation/create".to_owned() + lists;
-        let spec = format!("phase: {phase}, upstreams: {{names: [{UPSTREAM}]}}, methods: [{methods}], {entries}");
+        let lists =
+            "notifications: Pass, methods: [tools/list, prompts/list, resources/list, resources/templates/list, ";
+        let lists = if phase == "Response" { lists } else { "methods: [" };
+        let methods = "tools/call, prompts/get, resources/read, sampling/createMessage, elicitation/create]";
+        let spec = format!("phase: {phase}, upstreams: {{names: [{UPSTREAM}]}}, {lists}{methods}, {entries}");
         manifests += &object("PluginChain", &format!("passes-{}", phase.to_lowercase()), &spec);
     }
     manifests

@@ -83,7 +83,19 @@ pub async fn run(url: &str) {
         let answered = client.call_tool(CallToolRequestParams::new(name.clone()).with_arguments(arguments)).await;
         eprintln!("{name}: {answered:?}");
     }
+    use_other_items(&client).await;
     let _ = client.cancel().await;
+}
+
+/// Fetches each prompt and reads each resource.
+async fn use_other_items(client: &RunningService<RoleClient, Answers>) {
+    for prompt in client.list_all_prompts().await.unwrap_or_default() {
+        eprintln!("{}: {:?}", prompt.name, client.get_prompt(GetPromptRequestParams::new(prompt.name.clone())).await);
+    }
+    for resource in client.list_all_resources().await.unwrap_or_default() {
+        let Ok(params) = typed(json!({"uri": resource.uri})) else { continue };
+        eprintln!("{}: {:?}", resource.uri, client.read_resource(params).await);
+    }
 }
 
 /// The calls that the suite names, or else one of each tool.
