@@ -32,7 +32,7 @@ impl Engine {
         members: OutMembers,
         recorder: &mut CallRecorder,
     ) -> Result<(Answer, ResultFacts), CallEnd> {
-        if !call.request.round.is_empty() && self.is_legacy(call) {
+        if call.request.round.state.is_some() && self.is_legacy(call) {
             return Err(CallEnd::never_asked(&call.plan().key.name));
         }
         let mut round = client.answers(call.request.round.clone()).await?;
