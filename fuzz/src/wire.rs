@@ -9,6 +9,7 @@ use futures_util::stream;
 use hawsepipe::domain::budget::{ByteBudget, Category};
 use hawsepipe::domain::header_text::{decode, encode};
 use hawsepipe::domain::members::MessageMembers;
+use hawsepipe::domain::method::Method;
 use hawsepipe::domain::rpc::PARSE_ERROR;
 use hawsepipe::transport::mcp_headers::{Presence, VERSION_HEADER, check_routing, merge_versions};
 use hawsepipe::upstream::streamable::response_body::Messages;
@@ -93,7 +94,7 @@ pub fn headers(data: &[u8]) -> String {
     for checked in [required, optional] {
         came.push_str(checked.as_ref().map_or_else(|error| kind(&error.message), |()| ", fits"));
     }
-    format!("{came} {}", names.len())
+    format!("{came}, {} names, {}, {}", names.len(), written == name, Method::parse(method).is_some())
 }
 
 fn header(line: &[u8]) -> Option<(HeaderName, HeaderValue)> {

@@ -3,14 +3,19 @@
 //! messages).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// How many messages may wait for one request. Later ones are dropped meanwhile.
 const MAX_WAITING: usize = 32;
-/// How many requests that were given up are remembered. Beyond that, no message is given to anybody any more.
+/// How many requests that were given up are remembered. If there are more, no message is given to anybody meanwhile.
 const MAX_GIVEN_UP: usize = 256;
+/// How long a request that was given up is remembered. The server is told, and servers do not answer then (MCP,
+/// cancellation), so that it is unknown when one has stopped.
+const GIVEN_UP_FOR: Duration = Duration::from_secs(1);
 
 /// The requests of clients that wait for their answers.
 #[derive(Debug, Default)]
@@ -19,10 +24,18 @@ pub(super) struct UnderWay(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    /// The oldest first. Those that were given up stay until the server answers, because it may still work on them.
+    /// The oldest first. Those that were given up stay for a while, because the server may still work on them.
     requests: Vec<Request>,
-    /// Whether more requests were given up than are remembered.
-    is_lost: bool,
+    /// Until when more requests than are remembered count as given up.
+    lost_until: Option<Instant>,
+}
+
+impl State {
+    /// Forgets requests that were given up long enough ago.
+    fn forget(&mut self, now: Instant) {
+        self.requests.retain(|request| request.forgotten_at.is_none_or(|at| at > now));
+        self.lost_until = self.lost_until.filter(|until| *until > now);
+    }
 }
 
 #[derive(Debug)]
@@ -33,7 +46,8 @@ struct Request {
     /// Its id, if the answer can come after the request was given up.
     id: Option<u64>,
     is_answered: bool,
-    is_given_up: bool,
+    /// When a request that was given up is forgotten; `None` for one that waits for its answer.
+    forgotten_at: Option<Instant>,
     /// `None` if no messages are for this request.
     messages: Option<mpsc::Sender<Box<RawValue>>>,
 }
@@ -54,21 +68,23 @@ impl UnderWay {
         state.next += 1;
         let messages_to = hears.then_some(sender);
         let (session, id) = (session.to_owned(), None);
-        let (is_answered, is_given_up) = (false, false);
-        state.requests.push(Request { number, session, id, is_answered, is_given_up, messages: messages_to });
+        let (is_answered, forgotten_at) = (false, None);
+        state.requests.push(Request { number, session, id, is_answered, forgotten_at, messages: messages_to });
         Hearing { requests: self, number, messages }
     }
 
     /// Gives a message to the newest request, if all that the server may work on are of one client; else it could hold what
     /// another client sent, and is dropped. Returns whether it belongs to no request, because the server works on none.
     pub(super) fn say(&self, params: &RawValue) -> bool {
-        let state = self.lock();
-        let Some(first) = state.requests.first() else { return !state.is_lost };
+        let mut state = self.lock();
+        state.forget(Instant::now());
+        let is_lost = state.lost_until.is_some();
+        let Some(first) = state.requests.first() else { return !is_lost };
         let is_of_one = state.requests.len() == 1
             || !first.session.is_empty() && state.requests.iter().all(|request| request.session == first.session);
-        let newest = state.requests.iter().rev().find(|request| !request.is_given_up);
+        let newest = state.requests.iter().rev().find(|request| request.forgotten_at.is_none());
         if is_of_one
-            && !state.is_lost
+            && !is_lost
             && let Some(messages) = newest.and_then(|newest| newest.messages.as_ref())
         {
             let _ = messages.try_send(params.to_owned());
@@ -82,7 +98,7 @@ impl UnderWay {
         state.requests.retain_mut(|request| {
             let is_this = request.id == Some(id);
             request.is_answered |= is_this;
-            !(is_this && request.is_given_up)
+            !(is_this && request.forgotten_at.is_some())
         });
     }
 
@@ -129,20 +145,22 @@ impl Hearing<'_> {
 
 impl Drop for Hearing<'_> {
     fn drop(&mut self) {
-        let mut state = self.requests.lock();
+        let (mut state, now) = (self.requests.lock(), Instant::now());
+        let forgotten_at = Some(now + GIVEN_UP_FOR);
+        state.forget(now);
         state.requests.retain_mut(|request| {
             let is_this = request.number == self.number;
             if is_this {
-                (request.is_given_up, request.messages) = (true, None);
+                (request.forgotten_at, request.messages) = (forgotten_at, None);
             }
             !(is_this && request.is_answered)
         });
-        let given_up = state.requests.iter().filter(|request| request.is_given_up);
+        let given_up = state.requests.iter().filter(|request| request.forgotten_at.is_some());
         if given_up.clone().count() > MAX_GIVEN_UP
             && let Some(oldest) = given_up.map(|request| request.number).next()
         {
             state.requests.retain(|request| request.number != oldest);
-            state.is_lost = true;
+            state.lost_until = forgotten_at;
         }
     }
 }
@@ -177,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_a_request_that_was_given_up_is_for_nobody_until_the_server_answers() {
+    fn what_may_belong_to_a_request_that_was_given_up_is_for_nobody_for_a_while() {
         let requests = UnderWay::default();
         let message = RawValue::from_string("{}".into()).unwrap();
         let given_up = requests.begin("a", true);
@@ -200,5 +218,8 @@ mod tests {
         assert_eq!(requests.lock().requests.len(), MAX_GIVEN_UP);
         requests.lock().requests.clear();
         assert!(!requests.say(&message), "one was forgotten");
+        drop(requests.begin("a", true));
+        requests.lock().forget(Instant::now() + GIVEN_UP_FOR);
+        assert!(requests.say(&message));
     }
 }
