@@ -176,19 +176,35 @@ impl Engine {
             Ok(answered) => answered,
             Err(end) => return end,
         };
+        if let Some(end) = self.unclear(call, &answer, facts) {
+            return end;
+        }
         if let Some(end) = self.task_begun(call, &answer, facts) {
             return end;
         }
         if facts.asks_back {
             return client.asks_back(answer, facts).await;
         }
-        if facts.mistyped && self.is_modern(call) {
-            let error = UpstreamError::Protocol("the resultType of its result is not a string".into());
-            return self.upstream_failed(call, &error);
-        }
         let hides_caching = call.request.kind == ItemKind::Resource && call.request.caller.era == Era::Legacy;
         let answer = if hides_caching && self.is_modern(call) { without_caching(answer) } else { answer };
         self.answer_to_give(call, context, answer, facts, &sent_text, recorder).await
+    }
+
+    /// Returns the end of a call of whose result it is not clear what the server wants: it may ask the client for input that
+    /// chains must see. A key that stands twice is told elsewhere where a Guard is on the call.
+    fn unclear(&self, call: &Routed<'_>, answer: &Answer, facts: ResultFacts) -> Option<CallEnd> {
+        let is_told = || {
+            let Answer::Result(result) = answer else { return false };
+            call.item.is_guarded() && doubled_key(result.get()).is_some()
+        };
+        let why = if facts.mistyped && self.is_modern(call) {
+            "the resultType of its result is not a string"
+        } else if facts.unclear && call.item.watches_questions() && !is_told() {
+            "its result has a member twice, or one whose name cannot be decoded"
+        } else {
+            return None;
+        };
+        Some(self.upstream_failed(call, &UpstreamError::Protocol(why.into())))
     }
 
     /// Runs the response chains on the upstream's answer. Their `when` expressions see the content that was `sent`.

@@ -104,12 +104,18 @@ fn text(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
+/// The maximum number of bytes of a time. Annotations in brackets (RFC 9557) could be free text.
+const MAX_TIME: usize = 64;
+/// The maximum number of bytes of a number.
+const MAX_NUMBER: usize = 20;
+
 fn is_time(value: &RawValue) -> bool {
-    text(value).is_some_and(|time| time.len() <= 64 && time.parse::<Timestamp>().is_ok())
+    text(value).is_some_and(|time| time.len() <= MAX_TIME && !time.contains('[') && time.parse::<Timestamp>().is_ok())
 }
 
 fn is_number(value: &RawValue) -> bool {
-    value.get() == "null" || value.get().starts_with(|c: char| c == '-' || c.is_ascii_digit())
+    let text = value.get();
+    text == "null" || text.len() <= MAX_NUMBER && text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -146,7 +152,9 @@ mod tests {
         for wrong in [
             r#"{"status":"secret"}"#,
             r#"{"createdAt":"secret"}"#,
+            r#"{"createdAt":"2026-01-01T00:00:00Z[secret]"}"#,
             r#"{"ttlMs":"secret"}"#,
+            r#"{"ttlMs":411111111111111111111}"#,
             r#"{"pollInterval":["secret"]}"#,
             r#"{"resultType":"secret"}"#,
             "[]",

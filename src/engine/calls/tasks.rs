@@ -50,10 +50,13 @@ impl Engine {
                 Ok(result)
             })
         };
-        if guards_response(call)
+        if call.item.is_guarded()
             && let Some(steps) = doubled_key(result.get())
         {
             return Some(self.withheld(call, &steps));
+        }
+        if call.item.watches_questions() && asks(result) {
+            return Some(self.refused(call.request.kind, past_chains()));
         }
         Some(match begun {
             Ok(result) => CallEnd::task_begun(result),
@@ -66,6 +69,9 @@ impl Engine {
         let knows = caller.era == Era::Modern && caller.capabilities.has_extension(TASKS);
         if !knows || call.request.within.is_some() {
             return Err("it began a task for a client that did not say that it knows tasks");
+        }
+        if call.request.kind != ItemKind::Tool {
+            return Err("it began a task for a request that is no call of a tool");
         }
         let id = self.sealed_task(call, id_of(result).unwrap_or_default())?;
         let mut result = shown(call, result)?;
@@ -245,6 +251,11 @@ fn with_content(state: &RawValue, end: CallEnd) -> CallEnd {
 /// Whether a Guard is on the response of the tool.
 fn guards_response(call: &Routed<'_>) -> bool {
     call.item.response.iter().any(Selected::guards)
+}
+
+/// Whether a task asks the client for input. What cannot be read may ask.
+fn asks(task: &RawValue) -> bool {
+    RawObject::parse(task.get()).map_or(true, |task| task.get("inputRequests").is_some())
 }
 
 /// The denial of a question of a task, or of its answer, because chains would see it if it were asked during a call.

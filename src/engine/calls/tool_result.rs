@@ -21,12 +21,14 @@ pub(crate) struct ResultFacts {
     pub(crate) typed: bool,
     /// Whether the answer is a result whose `resultType` is not a string.
     pub(crate) mistyped: bool,
+    /// Whether another parser may see another `resultType` or `isError` than this one.
+    pub(crate) unclear: bool,
 }
 
 impl ResultFacts {
     pub(crate) fn of(answer: &Answer) -> Self {
         let Answer::Result(result) = answer else { return Self::default() };
-        let unclear = Self { typed: true, ..Self::default() };
+        let unclear = Self { typed: true, unclear: true, ..Self::default() };
         let Some(members) = Skim::from(&**result).members() else { return unclear };
         let (mut result_type, mut is_error) = (None, None);
         for (name, value) in members {
@@ -48,6 +50,7 @@ impl ResultFacts {
             mistyped: result_type.is_some() && kind.is_none(),
             is_error: is_error.is_some_and(|flag| flag.get() == "true"),
             typed: result_type.is_some(),
+            unclear: false,
         }
     }
 }

@@ -134,8 +134,10 @@ impl<'a> ListFiltering<'a> {
         let change = plan.overrides.iter().find(|change| item.kind == ItemKind::Tool && change.name == item.name);
         let shown = change.map_or_else(|| item.clone(), |change| changed(item, change));
         let own = change.and_then(|change| change.rename.clone()).unwrap_or_else(|| item.name.clone());
-        let key = key_of(plan, &stamps, &own, &shown);
         let chains: Vec<_> = covering.iter().map(|(chain, _)| selected(chain, plan, item.kind, &item.name)).collect();
+        // A plugin's own filter is no part of its stamp.
+        let admits: Vec<_> = chains.iter().map(|chain| &chain.filter_admits).collect();
+        let key = key_of(plan, (&stamps, &admits), &own, &shown);
         let outcome = self.known.get(&key);
         let must_run = chains.iter().any(Selected::must_run);
         let not_before = outcome.as_ref().map_or(Some(Duration::ZERO), |outcome| outcome.again);
@@ -193,7 +195,7 @@ fn stamp(chain: &LinkedChain) -> String {
 
 /// Returns the whole digest of a definition and of what decides how it is filtered: servers must not be able to find two
 /// definitions with one key.
-fn key_of(plan: &UpstreamPlan, stamps: &[&String], own: &str, shown: &Item) -> String {
-    let hashed = to_raw(&((&plan.key, &plan.labels), stamps, shown.kind, own, &shown.name, &*shown.definition));
+fn key_of(plan: &UpstreamPlan, how: (&[&String], &[&Vec<bool>]), own: &str, shown: &Item) -> String {
+    let hashed = to_raw(&((&plan.key, &plan.labels), how, shown.kind, own, &shown.name, &*shown.definition));
     sha256_hex(hashed.get().as_bytes())
 }

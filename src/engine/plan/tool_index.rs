@@ -95,13 +95,14 @@ impl ToolIndex {
 
     /// Warns about upstreams with tools that are not found.
     pub(super) fn problems(&self, linked: &Linked) -> Vec<Problem> {
-        let warnings = self.left_out.iter().map(|(upstream, count)| {
-            let key = linked.upstreams[*upstream].target.plan.key.clone();
+        let warnings = self.left_out.iter().filter_map(|(upstream, count)| {
+            // The index may be one of a plan with other upstreams.
+            let key = linked.upstreams.get(*upstream)?.target.plan.key.clone();
             let message = format!(
                 "{count} of its tools are not found by search_tools: their definitions, or those of the tools before them, have \
                  too many words. They can be called by their names. Leave out what nobody needs (spec.tools.exclude)"
             );
-            Problem::warning(Reason::InvalidTool, ObjectId::new(Kind::MCPUpstream, key), "spec.tools", message)
+            Some(Problem::warning(Reason::InvalidTool, ObjectId::new(Kind::MCPUpstream, key), "spec.tools", message))
         });
         warnings.collect()
     }

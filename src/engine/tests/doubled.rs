@@ -83,6 +83,16 @@ async fn a_guard_on_the_request_alone_is_not_passed_by_a_question_under_a_double
 }
 
 #[tokio::test]
+async fn a_guard_is_not_passed_by_a_question_that_another_parser_sees() {
+    let asks = r#"{"\ud800":1,"resultType":"input_required","requestState":"SECRET"}"#;
+    let mut inputs = bare();
+    scripts(&mut inputs, "q", Phase::Request, &[(Role::Guard, "same")]);
+    let engine = answering(&inputs, Answer::Result(raw(asks))).await;
+    let text = call_as(&engine, &caller(Era::Modern), "{}", None, &Heard::default()).await;
+    assert!(text.contains("cannot be decoded") && !text.contains("SECRET"), "{text}");
+}
+
+#[tokio::test]
 async fn an_answer_that_no_guard_is_on_stays_as_it_came() {
     let doubled = r#"{"content":[],"structuredContent":{"a":1,"a":2}}"#;
     let mut shaped = bare();
