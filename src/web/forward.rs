@@ -1,5 +1,5 @@
 //! Forwards a request to the replica that has what the request is about. The replica's address comes from an id that a
-//! replica sealed, never from a client. The request carries a sealed token, for this one request, by which the replica
+//! replica sealed, or from another replica, never from a client. That a replica is still at the address is not checked. The request carries a sealed token, for this one request, by which the replica
 //! knows that one of its own sent it. What was forwarded is not forwarded again.
 
 use std::net::{IpAddr, SocketAddr};

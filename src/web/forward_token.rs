@@ -84,10 +84,14 @@ mod tests {
     use crate::domain::secret::SecretText;
     use crate::engine::SealKeys;
 
-    fn seals() -> Seals {
-        let (seals, key) = (Seals::default(), SecretText::new("AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="));
+    fn seals_of(key: &str) -> Seals {
+        let (seals, key) = (Seals::default(), SecretText::new(key));
         seals.share(SealKeys::parse(&key).unwrap_or_else(|why| panic!("{why}")));
         seals
+    }
+
+    fn seals() -> Seals {
+        seals_of("AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=")
     }
 
     fn headers(session: &'static str, last: &'static str) -> HeaderMap {
@@ -121,7 +125,8 @@ mod tests {
         assert!(open(scope, end - 1).is_some() && open(scope, end).is_none());
         let early = Token::new(client, b"body", 1001 + VALID_MS).seal(&seals, scope).unwrap();
         assert!(Token::open(&seals, scope, &early, 1000).is_none(), "it is from too far in the future");
-        assert!(Token::open(&Seals::default(), scope, &text, 1000).is_none(), "the key is another");
+        let others = seals_of("AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=");
+        assert!(Token::open(&others, scope, &text, 1000).is_none(), "the key is another");
     }
 
     #[test]
