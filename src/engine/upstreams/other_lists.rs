@@ -23,7 +23,7 @@ pub struct OtherLists([OtherList; ItemKind::OTHERS.len()]);
 struct OtherList {
     /// Whether the list may be outdated and must be read again.
     is_due: bool,
-    /// Whether the first try to read the list has ended, successfully or not.
+    /// Whether the first try to read the list has ended, successfully or not, and clients see what it brought.
     tried: bool,
     /// How often in a row the list could not be read.
     failures: u32,
@@ -78,7 +78,7 @@ impl OtherLists {
         fresh_for: Option<Duration>,
     ) -> bool {
         let list = self.of(kind);
-        (list.tried, list.failures) = (true, 0);
+        list.failures = 0;
         list.fresh_until = fresh_for.map(|fresh_for| now + fresh_for);
         list.not_before = now + (took * REST).max(SHORTEST_PAUSE);
         list.fault.take().is_some()
@@ -87,11 +87,16 @@ impl OtherLists {
     /// Records why the list could not be read. Returns whether that is news.
     pub(crate) fn fail(&mut self, kind: ItemKind, now: Duration, fault: String) -> bool {
         let list = self.of(kind);
-        (list.tried, list.is_due) = (true, true);
+        list.is_due = true;
         let factor = 1_u32.checked_shl(list.failures).unwrap_or(u32::MAX);
         list.not_before = now + FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE);
         list.failures = list.failures.saturating_add(1);
         list.fault.replace(fault.clone()) != Some(fault)
+    }
+
+    /// Records that a try to read the list has ended and that clients see what it brought.
+    pub(crate) fn note_tried(&mut self, kind: ItemKind) {
+        self.of(kind).tried = true;
     }
 
     /// Records that nobody needs to wait for the first try to read the lists, because the upstream cannot be reached.
@@ -188,8 +193,11 @@ mod tests {
         assert!(!lists.tried(Prompt) && !lists.tried(Resource));
         assert!(lists.fail(Resource, NOW, "a".into()) && !lists.fail(Resource, NOW, "a".into()));
         assert!(lists.fail(Resource, NOW, "b".into()));
+        assert!(!lists.tried(Resource), "clients do not see it yet");
+        lists.note_tried(Resource);
         assert!(!lists.tried(Resource), "a template may fit");
         lists.succeed(Template, NOW, Duration::ZERO, None);
+        lists.note_tried(Template);
         assert!(lists.tried(Resource) && !lists.tried(Prompt));
         lists.give_up();
         assert!(lists.tried(Prompt));

@@ -78,6 +78,8 @@ impl Engine {
                 self.relist();
             }
         });
+        // Only now: who waits for the first try takes the newest snapshot.
+        self.state.update(key, |state| state.others.note_tried(kind));
         self.tried.send_replace(());
     }
 }
