@@ -12,6 +12,8 @@ pub const INVALID_REQUEST: i64 = -32600;
 pub const METHOD_NOT_FOUND: i64 = -32601;
 /// The parameters are not valid for the method.
 pub const INVALID_PARAMS: i64 = -32602;
+/// The client's user has to open URLs first, which `data` names (MCP 2025-11-25, elicitation).
+pub const URL_ELICITATION_REQUIRED: i64 = -32042;
 /// The gateway failed because of an internal error.
 pub const INTERNAL_ERROR: i64 = -32603;
 /// The gateway refuses the request. Usually `data` contains the reason.

@@ -151,9 +151,8 @@ pub struct OutCall {
     pub extend_on_progress: bool,
     /// The client that the server may ask during the call.
     pub client: ClientKey,
-    /// Whether a Guard checks the answer. A question that may belong to several calls is put to the client of one that is
-    /// guarded, if there is one.
-    pub guarded: bool,
+    /// How closely chains look at what the server asks during the call.
+    pub watch: QuestionWatch,
     /// What the client answers to an earlier result that asked for input.
     pub round: InputRound,
     /// The task that the request is about; `None` for requests that use the item themselves.
@@ -221,6 +220,19 @@ impl InputRound {
     pub fn is_empty(&self) -> bool {
         self.responses.is_none() && self.state.is_none()
     }
+}
+
+/// How closely chains look at what a server asks during a call. A question that may belong to several calls is put to the
+/// client of one of those at which they look most closely.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QuestionWatch {
+    /// No chain sees a question.
+    #[default]
+    None,
+    /// Chains see some of them.
+    Watched,
+    /// A question passes only if a plugin has run on it that checks it.
+    Checked,
 }
 
 /// What tells the connections to a server with sessions apart: what its client can do, and who that is.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::Engine;
 use super::calls::outcome::CallEnd;
@@ -13,7 +14,8 @@ use super::request_beside::RequestBeside;
 use super::subscriptions::Subscription;
 use crate::domain::budget::Reservation;
 use crate::domain::item::ItemKind;
-use crate::domain::rpc::{METHOD_NOT_FOUND, REFUSED, RpcError};
+use crate::domain::raw::RawObject;
+use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, REFUSED, RpcError};
 use crate::domain::upstream::Subscribed;
 
 /// A request to subscribe to a resource.
@@ -63,6 +65,10 @@ impl Engine {
                     (&caller.tracker, request.mailbox),
                 ));
             }
+            // What checks the resource would not see the server's words.
+            Ok(Subscribed::Refused(error)) if routed.found.item.is_checked() => {
+                RpcError::new(code(&error), format!("upstream {name} does not report changes of this resource"))
+            }
             Ok(Subscribed::Refused(error)) => return Err(CallEnd::refused_by_upstream(error)),
             Ok(Subscribed::Unsupported) => {
                 RpcError::new(METHOD_NOT_FOUND, format!("upstream {name} does not report changes of resources"))
@@ -74,6 +80,12 @@ impl Engine {
         };
         Err(CallEnd::of_error(error))
     }
+}
+
+/// Returns the code of a server's error.
+fn code(error: &RawValue) -> i64 {
+    let error = RawObject::parse(error.get()).ok();
+    error.and_then(|error| error.get("code")?.get().parse().ok()).unwrap_or(INTERNAL_ERROR)
 }
 
 fn too_many(message: &str) -> RpcError {

@@ -15,6 +15,7 @@ use super::wire;
 use crate::domain::method::Method;
 use crate::domain::ports::ToClient;
 use crate::domain::question::Question;
+use crate::domain::upstream::QuestionWatch;
 
 /// How many questions of one call may wait for their answers. More are refused.
 const MAX_OPEN: usize = 8;
@@ -146,7 +147,7 @@ struct AskableState {
 #[derive(Debug)]
 struct AskableCall {
     number: u64,
-    guarded: bool,
+    watch: QuestionWatch,
     questions: mpsc::Sender<AboutQuestion>,
 }
 
@@ -160,22 +161,22 @@ pub(super) struct Askable<'a> {
 }
 
 impl AskableCalls {
-    /// Registers a call. `guarded` tells whether a Guard checks its answer.
-    pub(super) fn add(&self, guarded: bool) -> Askable<'_> {
+    /// Registers a call. `watch` tells how closely chains look at what it is asked.
+    pub(super) fn add(&self, watch: QuestionWatch) -> Askable<'_> {
         let (sender, questions) = mpsc::channel(MAX_OPEN);
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
-        state.calls.push(AskableCall { number, guarded, questions: sender });
+        state.calls.push(AskableCall { number, watch, questions: sender });
         Askable { calls: self, number, questions }
     }
 
-    /// Puts a question to the newest of the calls that are guarded, or else to the newest of all: a Guard must see what
-    /// may belong to its call. If there is no call, or it takes no more questions, returns the answer to the server.
+    /// Puts a question to the newest of the calls at whose questions chains look most closely: they must see what may belong
+    /// to their call. If there is no call, or it takes no more questions, returns the answer to the server.
     pub(super) fn put(&self, asked: ServerQuestion) -> Result<(), String> {
         let state = self.lock();
-        let guarded = state.calls.iter().rev().find(|call| call.guarded);
-        let Some(call) = guarded.or(state.calls.last()) else {
+        // Of several, the last one is the newest.
+        let Some(call) = state.calls.iter().max_by_key(|call| call.watch) else {
             return Err(asked.refused("no call is under way during which a client could be asked"));
         };
         let asked = AboutQuestion::Asked(asked);
@@ -283,15 +284,20 @@ mod tests {
     }
 
     #[test]
-    fn a_question_goes_to_the_newest_call_that_is_guarded_or_else_to_the_newest() {
+    fn a_question_goes_to_the_newest_call_at_which_chains_look_most_closely() {
         let calls = AskableCalls::default();
         assert!(calls.put(asked(1)).unwrap_err().contains("no call is under way"));
-        let (mut first, mut second) = (calls.add(false), calls.add(false));
+        let (mut first, mut second) = (calls.add(QuestionWatch::None), calls.add(QuestionWatch::None));
         calls.put(asked(2)).unwrap();
         assert!(first.left().is_empty() && second.left().len() == 1);
         drop(second);
-        let (mut guarded, mut newest) = (calls.add(true), calls.add(false));
+        let [mut checked, mut watched, mut newest] =
+            [QuestionWatch::Checked, QuestionWatch::Watched, QuestionWatch::None].map(|watch| calls.add(watch));
         calls.put(asked(3)).unwrap();
-        assert!(newest.left().is_empty() && guarded.left().len() == 1);
+        assert!(newest.left().is_empty() && watched.left().is_empty() && checked.left().len() == 1);
+        drop(checked);
+        let mut watched = calls.add(QuestionWatch::Watched);
+        calls.put(asked(4)).unwrap();
+        assert!(newest.left().is_empty() && watched.left().len() == 1);
     }
 }

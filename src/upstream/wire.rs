@@ -278,7 +278,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::domain::upstream::{LogWish, OutTask};
+    use crate::domain::upstream::{LogWish, OutTask, QuestionWatch};
 
     fn raw(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.into()).unwrap()
@@ -295,7 +295,7 @@ mod tests {
             timeout: Duration::from_secs(1),
             extend_on_progress: true,
             client: ClientKey::default(),
-            guarded: false,
+            watch: QuestionWatch::None,
             round: InputRound::default(),
             log: LogWish::default(),
             task: None,

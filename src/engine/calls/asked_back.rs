@@ -8,10 +8,11 @@ use serde_json::value::RawValue;
 
 use super::asked_client::AskedClient;
 use super::chain::ChainEnd;
-use super::input_state::InputState;
+use super::input_state::{AskedInput, InputState};
 use super::outcome::CallEnd;
 use super::rounds::InputQuestions;
 use super::tool_result::ResultFacts;
+use crate::domain::budget::{Category, NoRoom};
 use crate::domain::json::doubled_key;
 use crate::domain::method::Method;
 use crate::domain::question::Question;
@@ -39,13 +40,21 @@ impl AskedClient<'_> {
     async fn checked_result(&self, result: &RawValue) -> Result<Box<RawValue>, CallEnd> {
         let asked = InputQuestions::read(result)
             .map_err(|why| self.engine.upstream_failed(self.call, &UpstreamError::Protocol(why.to_owned())))?;
-        let (mut requests, mut methods) = (RawObject::default(), BTreeMap::new());
-        for (key, question) in asked.questions {
+        let (mut requests, mut known) = (RawObject::default(), BTreeMap::new());
+        let held = self.engine.budget().reservation(Category::Answer);
+        let mut size = asked.size();
+        held.resize(size).map_err(|NoRoom| CallEnd::no_room())?;
+        for (number, (own_key, question)) in asked.questions.into_iter().enumerate() {
             let method = question.method;
-            methods.insert(key.clone(), method);
-            requests.set(&key, request(self.checked(question).await.map_err(|end| self.ended(end))?));
+            // No plugin sees the server's own key.
+            let key = format!("input-{}", number + 1);
+            known.insert(key.clone(), AskedInput { own_key, method });
+            let request = request(self.checked(question).await.map_err(|end| self.ended(end))?);
+            size += request.get().len() as u64;
+            held.resize(size).map_err(|NoRoom| CallEnd::no_room())?;
+            requests.set(&key, request);
         }
-        let state = InputState::new(methods, asked.state).seal(self.engine, self.call);
+        let state = InputState::new(known, asked.state).seal(self.engine, self.call);
         let state = state.ok_or_else(|| CallEnd::internal("there are no random numbers"))?;
         // If the call is checked, nothing passes that no plugin has seen.
         let rest = if self.call.item.checks_questions() { None } else { RawObject::parse(result.get()).ok() };
@@ -58,8 +67,8 @@ impl AskedClient<'_> {
         Ok(result.to_raw())
     }
 
-    async fn checked(&self, question: Question) -> Result<Question, ChainEnd> {
-        let Some(chains) = self.call.item.questions(question.method) else { return Ok(question) };
+    pub(super) async fn checked(&self, question: Question) -> Result<Question, ChainEnd> {
+        let Some(chains) = self.call.item.questions(question.method) else { return Ok(self.unseen(question)) };
         let mut asking = self.begin(question.method, chains, chains.request.iter())?;
         self.check(&mut asking, question).await
     }
@@ -84,9 +93,10 @@ impl AskedClient<'_> {
             RawObject::parse(responses.get()).map_err(|_| CallEnd::foreign_input("`inputResponses` is no object"))?;
         let mut answers = RawObject::default();
         for (key, answer) in given.iter() {
-            let known = questions.get(key).filter(|_| answers.get(key).is_none());
-            let method = *known.ok_or_else(|| CallEnd::foreign_input("`inputResponses` answers what was not asked"))?;
-            answers.set(key, self.checked_answer(method, answer).await.map_err(|end| self.ended(end))?);
+            let known = questions.get(key).filter(|asked| answers.get(&asked.own_key).is_none());
+            let AskedInput { own_key, method } =
+                known.ok_or_else(|| CallEnd::foreign_input("`inputResponses` answers what was not asked"))?;
+            answers.set(own_key, self.checked_answer(*method, answer).await.map_err(|end| self.ended(end))?);
         }
         Ok(InputRound { responses: Some(answers.to_raw()), state })
     }

@@ -12,6 +12,7 @@ use super::progress::Progress;
 use super::question_traces::{OneQuestion, QuestionTraces};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
+use super::task_state::task_note;
 use super::when::WhenInput;
 use crate::domain::budget::{Category, Reservation};
 use crate::domain::method::Method;
@@ -42,14 +43,16 @@ pub(super) struct Asking<'a> {
 
 impl<'a> AskedClient<'a> {
     pub(crate) fn new(engine: &'a Arc<Engine>, call: &'a Routed<'a>, recorder: &CallRecorder) -> Self {
-        let progress = Progress::of(call.request.client, call.item);
+        let progress = Progress::of(call.request.client, call.item, call.request.open_task());
         Self { engine, call, progress, traces: Arc::clone(&recorder.questions) }
     }
 
     /// Asks the client a question, unless a chain denies it. Returns the answer for the server.
     pub(super) async fn put(&self, question: Question) -> Result<Answer, ChainEnd> {
         let client = self.call.request.client;
-        let Some(chains) = self.call.item.questions(question.method) else { return Ok(client.ask(question).await) };
+        let Some(chains) = self.call.item.questions(question.method) else {
+            return Ok(client.ask(self.unseen(question)).await);
+        };
         if !self.call.client_answers(question.method) {
             return Ok(question.refused("this client offers no such method"));
         }
@@ -70,16 +73,29 @@ impl<'a> AskedClient<'a> {
             let text = "The server has asked more during this call than its record has room for.";
             return Err(refused("TooManyQuestions", text.to_owned()));
         };
-        let item = self.call.item;
-        // What lets no question pass can have come into force since the question was asked.
-        if item.checks_questions() && !chains.request.iter().any(Selected::checks) {
+        // Either can have come into force since the question was asked.
+        if let Some((chain, refusal)) = chains.refusing() {
+            return Err(ChainEnd::Denied(Denial::refused(Some(chain), refusal)));
+        }
+        if self.call.item.checks_questions() && !chains.request.iter().any(Selected::checks) {
             return Err(ChainEnd::Denied(Denial::past_guard(method)));
         }
         Ok(Asking { method, chains, run, reservation: self.engine.budget().reservation(Category::Answer) })
     }
 
-    /// Runs the request chains on a question. Returns the question for the client. If the call is checked, the parameters
-    /// have no `_meta`, because no plugin sees it.
+    /// Returns a question that no chain can see. While the call is checked, it has nothing that the server has written.
+    pub(super) fn unseen(&self, question: Question) -> Question {
+        if !self.call.item.checks_questions() {
+            return question;
+        }
+        let meta = question.params.as_deref().and_then(|params| without_meta(Some(params)).ok()?.1);
+        let note = meta.and_then(|meta| self.note(&meta));
+        let params = note.map(|note| with_meta(&Content::Arguments("{}".to_owned()), Some(note)));
+        Question { params, ..question }
+    }
+
+    /// Runs the request chains on a question. Returns the question for the client. If it or the call is checked, the
+    /// parameters have no `_meta` of the server, because no plugin sees it.
     pub(super) async fn check(&self, asking: &mut Asking<'_>, question: Question) -> Result<Question, ChainEnd> {
         let is_checked = self.call.item.checks_questions();
         if asking.chains.is_empty() && !is_checked {
@@ -89,7 +105,7 @@ impl<'a> AskedClient<'a> {
         let (text, meta) = without_meta(params.as_deref())?;
         let content = Content::Arguments(text);
         self.check_keys(asking, &content)?;
-        let unique_keys = asking.has_guards(self.call);
+        let hides_meta = asking.is_checked(self.call);
         let when = WhenInput { method, ..self.call.when(&self.call.content) };
         self.engine.wait_for_entries(asking.chains.all()).await;
         let (chains, traces) = (asking.chains, &mut asking.run.traces);
@@ -97,17 +113,21 @@ impl<'a> AskedClient<'a> {
             return Err(ChainEnd::Denied(denial));
         }
         hold(&asking.reservation, &content)?;
-        let context = self.context(method, unique_keys, &asking.reservation);
+        let context = self.context(method, hides_meta, &asking.reservation);
         let changed = self.engine.run_chains(context, &chains.request, &when, &content, traces).await?;
         if is_checked && !asking.run.was_checked(&chains.request) {
             return Err(ChainEnd::Denied(Denial::past_guard(method)));
         }
-        let meta = meta.filter(|_| !is_checked);
-        let params = match (changed, meta) {
-            (None, meta) if meta.is_some() == has_meta(params.as_deref()) => params,
-            (changed, meta) => Some(with_meta(&changed.unwrap_or(content), meta)),
-        };
-        Ok(Question { method, params })
+        if changed.is_none() && !(hides_meta && meta.is_some()) {
+            return Ok(Question { method, params });
+        }
+        let meta = if hides_meta { meta.and_then(|meta| self.note(&meta)) } else { meta };
+        Ok(Question { method, params: Some(with_meta(&changed.unwrap_or(content), meta)) })
+    }
+
+    /// The `_meta` of a question that the gateway answers for: the note to which task it belongs, if it has one.
+    fn note(&self, meta: &RawValue) -> Option<Box<RawValue>> {
+        self.call.request.open_task().and_then(|task| task_note(meta, &task.id))
     }
 
     /// Runs the response chains on a client's answer. Returns the answer for the server.
@@ -119,7 +139,7 @@ impl<'a> AskedClient<'a> {
         self.check_keys(asking, &content)?;
         hold(&asking.reservation, &content)?;
         let when = WhenInput { method: asking.method, ..self.call.when(&self.call.content) };
-        let context = self.context(asking.method, asking.has_guards(self.call), &asking.reservation);
+        let context = self.context(asking.method, asking.is_checked(self.call), &asking.reservation);
         let (chains, traces) = (&asking.chains.response, &mut asking.run.traces);
         let changed = self.engine.run_chains(context, chains, &when, &content, traces).await?;
         match changed.unwrap_or(content) {
@@ -145,7 +165,7 @@ impl<'a> AskedClient<'a> {
     /// Refuses what a Guard checks if it has a key twice in one object: the Guard might see another value than the
     /// receiver.
     fn check_keys(&self, asking: &Asking<'_>, content: &Content) -> Result<(), ChainEnd> {
-        if asking.has_guards(self.call) && content.doubled_key().is_some() {
+        if asking.is_checked(self.call) && content.doubled_key().is_some() {
             let text = format!("A key stands twice in an object of {}, which a plugin guards.", asking.method);
             return Err(refused("DuplicateKey", text));
         }
@@ -154,9 +174,9 @@ impl<'a> AskedClient<'a> {
 }
 
 impl Asking<'_> {
-    /// Whether a Guard is on the question, on its answer, or on the call.
-    fn has_guards(&self, call: &Routed<'_>) -> bool {
-        call.item.checks_questions() || self.chains.all().any(Selected::guards)
+    /// Whether the question, its answer, or the call is checked.
+    fn is_checked(&self, call: &Routed<'_>) -> bool {
+        call.item.checks_questions() || self.chains.all().any(Selected::checks)
     }
 }
 
@@ -206,10 +226,6 @@ fn without_meta(params: Option<&RawValue>) -> Result<(String, Option<Box<RawValu
     let Some(meta) = object.get("_meta").map(RawValue::to_owned) else { return Ok((params.get().to_owned(), None)) };
     object.remove("_meta");
     Ok((object.to_raw().get().to_owned(), Some(meta)))
-}
-
-fn has_meta(params: Option<&RawValue>) -> bool {
-    params.and_then(|params| RawObject::parse(params.get()).ok()).is_some_and(|params| params.get("_meta").is_some())
 }
 
 /// Returns the parameters of a question with this `_meta`.

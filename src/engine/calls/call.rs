@@ -179,6 +179,10 @@ impl Engine {
         if let Some(end) = self.unclear(call, &answer, facts) {
             return end;
         }
+        let answer = match client.asks_by_error(answer).await {
+            Ok(answer) => answer,
+            Err(end) => return end,
+        };
         if let Some(end) = self.task_begun(call, &answer, facts) {
             return end;
         }
@@ -301,7 +305,7 @@ impl Engine {
             timeout: call.timeout,
             extend_on_progress: call.plan().extend_on_progress,
             client: call.client_key(),
-            guarded: call.item.watches_questions(),
+            watch: call.item.question_watch(),
             round,
             log: self.log_wish(call),
             task: task.map(|task| task.out()),

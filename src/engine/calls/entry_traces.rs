@@ -58,6 +58,15 @@ impl EntryTraces {
         }
     }
 
+    /// Records that the entry at index `place` cannot run, as `trace` says. Adds it if it is of a phase whose traces were not
+    /// begun.
+    pub(super) fn unable(&mut self, place: usize, trace: EntryTrace) {
+        match self.entries.get_mut(place) {
+            Some(entry) => *entry = trace,
+            None => self.entries.push(trace),
+        }
+    }
+
     /// Records that the entry at index `place` ran while the call waited for it.
     pub(crate) fn ran(&mut self, place: usize, trace: EntryTrace) {
         self.on_path += Duration::from_secs_f64(trace.duration_ms / 1e3);

@@ -16,16 +16,27 @@ use crate::engine::Engine;
 /// What the gateway's own values of `requestState` begin with.
 const PREFIX: &str = "hawsepipe.input.";
 /// The purpose of the seal and the version of what is sealed. Both are authenticated.
-const PURPOSE: &str = "hawsepipe input 1";
+const PURPOSE: &str = "hawsepipe input 2";
 /// How long a client has to answer, in milliseconds.
 const VALID_MS: u64 = 60 * 60 * 1000;
+
+/// A question that was passed on.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct AskedInput {
+    /// The server's own key of the question.
+    #[serde(rename = "k")]
+    pub(super) own_key: String,
+    /// What was asked.
+    #[serde(rename = "m")]
+    pub(super) method: Method,
+}
 
 /// What is sealed.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct InputState {
-    /// The method of the question with each key.
+    /// The questions, by the keys that the client got.
     #[serde(rename = "q")]
-    pub(super) questions: BTreeMap<String, Method>,
+    pub(super) questions: BTreeMap<String, AskedInput>,
     /// The server's `requestState`, as it came; `None` if it has none.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub(super) state: Option<Box<RawValue>>,
@@ -35,7 +46,7 @@ pub(super) struct InputState {
 }
 
 impl InputState {
-    pub(super) fn new(questions: BTreeMap<String, Method>, state: Option<Box<RawValue>>) -> Self {
+    pub(super) fn new(questions: BTreeMap<String, AskedInput>, state: Option<Box<RawValue>>) -> Self {
         Self { questions, state, until: 0 }
     }
 

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod asked_back;
+mod asked_by_error;
 pub(crate) mod asked_client;
 pub(crate) mod call;
 pub(crate) mod chain;

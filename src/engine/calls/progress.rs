@@ -4,8 +4,10 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::value::RawValue;
 
+use super::task_state::{is_short_number, task_note};
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
+use crate::domain::task::OpenTask;
 use crate::engine::plan::linked_item::LinkedItem;
 
 /// Forwards the progress of one call, from its server and its plugins. MCP requires that the values for one progress
@@ -14,18 +16,16 @@ use crate::engine::plan::linked_item::LinkedItem;
 pub(crate) struct Progress<'a> {
     client: &'a dyn ToClient,
     guarded: bool,
+    /// The task that the call waits for.
+    task: Option<&'a OpenTask>,
     /// The last progress value that was forwarded.
     last: Mutex<f64>,
 }
 
 impl<'a> Progress<'a> {
-    /// Forwards what belongs to a call of `item`.
-    pub(crate) fn of(client: &'a dyn ToClient, item: &LinkedItem) -> Self {
-        Self::new(client, is_guarded(item))
-    }
-
-    fn new(client: &'a dyn ToClient, guarded: bool) -> Self {
-        Self { client, guarded, last: Mutex::new(f64::NEG_INFINITY) }
+    /// Forwards what belongs to a call of `item`, or to the wait for a task that such a call began.
+    pub(crate) fn of(client: &'a dyn ToClient, item: &LinkedItem, task: Option<&'a OpenTask>) -> Self {
+        Self { client, guarded: is_guarded(item), task, last: Mutex::new(f64::NEG_INFINITY) }
     }
 
     fn rises(&self, progress: f64) -> bool {
@@ -50,11 +50,15 @@ impl ToClient for Progress<'_> {
         }
         let mut numbers = RawObject::default();
         for key in ["progress", "total"] {
-            let number =
-                object.get(key).filter(|value| value.get().starts_with(|c: char| c == '-' || c.is_ascii_digit()));
-            if let Some(number) = number {
+            if let Some(number) = object.get(key).filter(|value| is_short_number(value)) {
                 numbers.set(key, number.to_owned());
             }
+        }
+        if numbers.get("progress").is_none() {
+            return;
+        }
+        if let Some(note) = self.task.and_then(|task| task_note(object.get("_meta")?, &task.id)) {
+            numbers.set("_meta", note);
         }
         self.client.progress(numbers.to_raw());
     }
@@ -79,8 +83,18 @@ mod tests {
     #[derive(Default)]
     struct Client(Mutex<Vec<String>>);
 
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.into()).unwrap()
+    }
+
+    fn progress(client: &Client, guarded: bool) -> Progress<'_> {
+        Progress { client, guarded, task: None, last: Mutex::new(f64::NEG_INFINITY) }
+    }
+
     impl ToClient for Client {
-        fn progress(&self, _: Box<RawValue>) {}
+        fn progress(&self, params: Box<RawValue>) {
+            self.message(params);
+        }
 
         fn message(&self, params: Box<RawValue>) {
             self.0.lock().unwrap().push(params.get().to_owned());
@@ -92,8 +106,24 @@ mod tests {
         let params = r#"{"level":"info","data":"a secret"}"#;
         for (guarded, heard) in [(false, vec![params.to_owned()]), (true, vec![])] {
             let client = Client::default();
-            Progress::new(&client, guarded).message(RawValue::from_string(params.into()).unwrap());
+            progress(&client, guarded).message(raw(params));
             assert_eq!(*client.0.lock().unwrap(), heard, "{guarded}");
         }
+    }
+
+    #[test]
+    fn numbers_whose_digits_could_be_text_do_not_pass_a_guard() {
+        let client = Client::default();
+        let guarded = progress(&client, true);
+        guarded.progress(raw(r#"{"progress":0.1151011099114101116,"total":9}"#));
+        guarded.progress(raw(r#"{"progress":1,"total":0.1151011099114101116115101099114}"#));
+        guarded.progress(raw(r#"{"progress":1.7976931348623157e+308,"message":"a secret"}"#));
+        let expected = [
+            r#"{"progress":0.1151011099114101116,"total":9}"#,
+            r#"{"progress":1}"#,
+            r#"{"progress":1.7976931348623157e+308}"#,
+        ];
+        guarded.progress(raw(&format!(r#"{{"progress":1.8{}e+308}}"#, "1".repeat(30))));
+        assert_eq!(*client.0.lock().unwrap(), expected);
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::chain::entry_labels;
 use super::content::Content;
-use super::entry_traces::EntryTraces;
+use super::entry_traces::{EntryTraces, trace};
 use super::outcome::{Denial, DenialKind};
 use super::when::WhenInput;
 use crate::domain::ids::ObjectKey;
@@ -135,7 +135,8 @@ impl Engine {
                 return Some(Denial::refused(Some(&chain.name), refusal));
             }
             if let Some((place, entry, failure)) = self.first_unable(selected, when, &content) {
-                traces.set(first + place, EntryOutcome::Failed(failure.reason));
+                let outcome = EntryOutcome::Failed(failure.reason);
+                traces.unable(first + place, trace(when.method, chain, entry, outcome));
                 let reason = failure.reason.as_str();
                 self.metrics.entry(&entry_labels(when.method, chain, entry, "failed", reason));
                 let what = if when.method.is_question() { "The server's question" } else { "This call" };

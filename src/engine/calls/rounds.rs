@@ -10,6 +10,7 @@ use super::outcome::CallEnd;
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::tool_result::ResultFacts;
+use crate::domain::budget::{Category, NoRoom};
 use crate::domain::method::Method;
 use crate::domain::question::Question;
 use crate::domain::raw::{RawObject, to_raw};
@@ -20,7 +21,7 @@ use crate::engine::Engine;
 /// How often one call is sent, at most.
 const MAX_ROUNDS: usize = 16;
 /// The maximum number of questions in one result.
-const MAX_QUESTIONS: usize = 8;
+pub(super) const MAX_QUESTIONS: usize = 8;
 
 impl Engine {
     /// Sends the call until the server has answered it. A result that asks a client of the modern era for input is
@@ -93,22 +94,42 @@ impl InputQuestions {
         Ok(Self { questions, state })
     }
 
-    /// Asks the client everything at once, and returns what is sent with the call next.
+    /// The number of bytes that the questions hold.
+    pub(super) fn size(&self) -> u64 {
+        let of_one = |(key, question): &(String, Question)| key.len() + bytes(question.params.as_deref());
+        (self.questions.iter().map(of_one).sum::<usize>() + bytes(self.state.as_deref())) as u64
+    }
+
+    /// Asks the client everything at once, and returns what is sent with the call next. What is held meanwhile, for as long
+    /// as a client has to answer, counts against the budget.
     async fn ask(self, client: &AskedClient<'_>) -> Result<InputRound, CallEnd> {
-        let asked = self.questions.into_iter().map(|(key, question)| async {
-            let method = question.method;
-            (key, method, client.put(question).await)
-        });
-        let mut responses = RawObject::default();
-        for (key, method, answer) in join_all(asked).await {
-            match answer.map_err(|end| client.ended(end))? {
-                Answer::Result(result) => responses.set(&key, result),
-                Answer::Error(error) => return Err(CallEnd::not_given(method, &error)),
+        let reservation = || client.engine.budget().reservation(Category::Answer);
+        let asked = reservation();
+        asked.resize(self.size()).map_err(|NoRoom| CallEnd::no_room())?;
+        let answered = self.questions.into_iter().map(|(key, question)| async {
+            let (method, held) = (question.method, reservation());
+            let answer = client.put(question).await.map_err(|end| client.ended(end))?;
+            match answer {
+                Answer::Result(result) => {
+                    held.resize(result.get().len() as u64).map_err(|NoRoom| CallEnd::no_room())?;
+                    Ok((key, result, held))
+                }
+                Answer::Error(error) => Err(CallEnd::not_given(method, &error)),
             }
+        });
+        let (mut responses, mut held) = (RawObject::default(), Vec::new());
+        for answer in join_all(answered).await {
+            let (key, result, reservation) = answer?;
+            responses.set(&key, result);
+            held.push(reservation);
         }
         let responses = (!responses.is_empty()).then(|| to_raw(&responses));
         Ok(InputRound { responses, state: self.state })
     }
+}
+
+fn bytes(value: Option<&RawValue>) -> usize {
+    value.map_or(0, |value| value.get().len())
 }
 
 #[cfg(test)]

@@ -80,7 +80,19 @@ pub(super) fn without_related(object: &RawValue) -> Box<RawValue> {
 
 /// Returns a result with the note that it belongs to the task with this id.
 pub(super) fn with_related(object: &RawValue, id: &str) -> Box<RawValue> {
-    with_meta_changed(object, |meta| meta.set(RELATED, to_raw(&json!({"taskId": id}))))
+    with_meta_changed(object, |meta| meta.set(RELATED, related(id)))
+}
+
+/// Returns the `_meta` that has nothing but the note about the task with this id, if `meta` has such a note.
+pub(super) fn task_note(meta: &RawValue, id: &str) -> Option<Box<RawValue>> {
+    RawObject::parse(meta.get()).ok()?.get(RELATED)?;
+    let mut note = RawObject::default();
+    note.set(RELATED, related(id));
+    Some(note.to_raw())
+}
+
+fn related(id: &str) -> Box<RawValue> {
+    to_raw(&json!({"taskId": id}))
 }
 
 /// Returns the parameters of a message, which names this id if it names a task.
@@ -106,8 +118,8 @@ fn text(value: &RawValue) -> Option<String> {
 
 /// The maximum number of bytes of a time. Annotations in brackets (RFC 9557) could be free text.
 const MAX_TIME: usize = 64;
-/// The maximum number of bytes of a number.
-const MAX_NUMBER: usize = 20;
+/// The maximum number of bytes of a number. Longer ones could be text in digits; none that a computer writes is.
+const MAX_NUMBER: usize = 24;
 
 fn is_time(value: &RawValue) -> bool {
     text(value).is_some_and(|time| time.len() <= MAX_TIME && !time.contains('[') && time.parse::<Timestamp>().is_ok())
@@ -115,7 +127,13 @@ fn is_time(value: &RawValue) -> bool {
 
 fn is_number(value: &RawValue) -> bool {
     let text = value.get();
-    text == "null" || text.len() <= MAX_NUMBER && text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+    text == "null" || is_short_number(value)
+}
+
+/// Whether this is a number of ordinary length.
+pub(super) fn is_short_number(value: &RawValue) -> bool {
+    let text = value.get();
+    text.len() <= MAX_NUMBER && text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -154,7 +172,7 @@ mod tests {
             r#"{"createdAt":"secret"}"#,
             r#"{"createdAt":"2026-01-01T00:00:00Z[secret]"}"#,
             r#"{"ttlMs":"secret"}"#,
-            r#"{"ttlMs":411111111111111111111}"#,
+            r#"{"ttlMs":4111111111111111111111111}"#,
             r#"{"pollInterval":["secret"]}"#,
             r#"{"resultType":"secret"}"#,
             "[]",

@@ -12,7 +12,6 @@ use super::chain::CallContext;
 use super::content::Content;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial, DenialKind};
-use super::progress::is_guarded;
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::task_state::{id_of, legacy_id, plain, related_to, set_id, set_legacy_id, with_related, without_related};
@@ -165,8 +164,6 @@ impl Engine {
             Ok(answer) => answer,
             Err(error) => return self.upstream_failed(call, &error),
         };
-        let method = call.request.kind.used_by();
-        let context = CallContext { facts: &call.facts, method, client, unique_keys: true, reservation: None };
         if guards_response(call)
             && let Answer::Result(text) | Answer::Error(text) = &answer
             && let Some(steps) = doubled_key(text.get())
@@ -175,18 +172,18 @@ impl Engine {
         }
         match (answer, task.method) {
             (Answer::Error(error), method) => {
-                let end = self.task_content(call, context, Answer::Error(error), recorder).await;
+                let end = self.task_content(call, client, Answer::Error(error), recorder).await;
                 if method == Method::TaskResult { end } else { end.into_error() }
             }
             (Answer::Result(result), Method::TaskResult) => {
                 let result = Answer::Result(without_related(&result));
-                let mut end = self.task_content(call, context, result, recorder).await;
+                let mut end = self.task_content(call, client, result, recorder).await;
                 if let Reply::Result(result) = &mut end.reply {
                     *result = with_related(result, &task.id);
                 }
                 end
             }
-            (Answer::Result(result), _) => self.task_state(call, context, &result, &task.id, recorder).await,
+            (Answer::Result(result), _) => self.task_state(call, client, &result, recorder).await,
         }
     }
 
@@ -194,11 +191,20 @@ impl Engine {
     async fn task_content(
         self: &Arc<Self>,
         call: &Routed<'_>,
-        context: CallContext<'_>,
+        client: &TaskClient<'_>,
         content: Answer,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
+        let content = match client.client.asks_by_error(content).await {
+            Ok(content) => content,
+            Err(end) => return end,
+        };
+        let method = call.request.kind.used_by();
+        let context = CallContext { facts: &call.facts, method, client, unique_keys: true, reservation: None };
         let facts = ResultFacts::of(&content);
+        if (facts.asks_back || facts.unclear) && call.item.watches_questions() {
+            return self.refused(ItemKind::Tool, past_chains());
+        }
         self.answer_to_give(call, context, content, facts, "{}", recorder).await
     }
 
@@ -207,9 +213,8 @@ impl Engine {
     async fn task_state(
         self: &Arc<Self>,
         call: &Routed<'_>,
-        context: CallContext<'_>,
+        client: &TaskClient<'_>,
         result: &RawValue,
-        id: &str,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
         let protocol = |why: &str| self.upstream_failed(call, &UpstreamError::Protocol(why.to_owned()));
@@ -221,16 +226,16 @@ impl Engine {
             Ok(shown) => shown,
             Err(why) => return protocol(why),
         };
-        set_id(&mut shown, id);
+        set_id(&mut shown, client.id);
         let content = match (state.get("result"), state.get("error")) {
             (Some(result), _) => Answer::Result(result.to_owned()),
             (None, Some(error)) => Answer::Error(error.to_owned()),
             (None, None) => return plainly(shown),
         };
-        if call.item.response.is_empty() {
+        if call.item.response.is_empty() && !call.item.watches_questions() {
             return plainly(shown);
         }
-        with_content(&shown, self.task_content(call, context, content, recorder).await)
+        with_content(&shown, self.task_content(call, client, content, recorder).await)
     }
 }
 
@@ -265,17 +270,19 @@ fn past_chains() -> Denial {
     Denial { kind: DenialKind::Refused, chain: None, plugin: None, reason: "GuardedInput".to_owned(), text }
 }
 
-/// Returns a task as clients may see it beside its content: whole, unless a Guard is on the response.
+/// Returns a task as clients may see it beside its content: whole, unless a plugin acts on the response, which sees only that.
 fn shown(call: &Routed<'_>, task: &RawValue) -> Result<Box<RawValue>, &'static str> {
-    if !guards_response(call) {
+    let response = &call.item.response;
+    if !response.iter().any(Selected::acts) {
         return Ok(task.to_owned());
     }
-    Ok(plain(task, !is_guarded(call.item))?.to_raw())
+    let with_message = response.iter().all(|selected| selected.chain.plan.notifications_pass || !selected.checks());
+    Ok(plain(task, with_message)?.to_raw())
 }
 
 /// The same of a result of the legacy era that begins a task.
 fn shown_legacy(call: &Routed<'_>, result: &RawValue) -> Result<Box<RawValue>, &'static str> {
-    if !guards_response(call) {
+    if !call.item.response.iter().any(Selected::acts) {
         return Ok(result.to_owned());
     }
     let result = RawObject::parse(result.get()).unwrap_or_default();

@@ -8,9 +8,10 @@ use super::schema::Arguments;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::mirror::{Mirrored, marks};
-use crate::domain::plan::UpstreamPlan;
+use crate::domain::plan::{Refusal, UpstreamPlan};
 use crate::domain::plugin::{Phase, Role};
 use crate::domain::route::Route;
+use crate::domain::upstream::QuestionWatch;
 
 /// The data that requests which use one item need in addition to its route.
 pub(crate) struct LinkedItem {
@@ -54,6 +55,11 @@ impl Selected {
         self.acting().any(|entry| entry.checks())
     }
 
+    /// Whether an entry acts on the item that can change or deny what passes.
+    pub(crate) fn acts(&self) -> bool {
+        self.acting().any(|entry| entry.enforces() && entry.rules.role != Role::Observe)
+    }
+
     /// Whether an entry that [must run](LinkedEntry::must_run) acts on the item.
     pub(crate) fn must_run(&self) -> bool {
         self.acting().any(|entry| entry.must_run())
@@ -74,6 +80,11 @@ impl MethodChains {
     /// Whether no chain selects the method.
     pub(crate) fn is_empty(&self) -> bool {
         self.request.is_empty() && self.response.is_empty()
+    }
+
+    /// The first chain that refuses what it selects, and why.
+    pub(crate) fn refusing(&self) -> Option<(&str, &Refusal)> {
+        self.all().find_map(|selected| Some((&*selected.chain.name, selected.chain.plan.refusing.as_ref()?)))
     }
 
     /// The chains of both phases.
@@ -115,7 +126,18 @@ impl LinkedItem {
 
     /// Whether a chain covers questions of the server, or the call is checked.
     pub(crate) fn watches_questions(&self) -> bool {
-        !self.sampling.is_empty() || !self.elicitation.is_empty() || self.checks_questions()
+        self.question_watch() != QuestionWatch::None
+    }
+
+    /// How closely chains look at questions of the server.
+    pub(crate) fn question_watch(&self) -> QuestionWatch {
+        if self.checks_questions() {
+            QuestionWatch::Checked
+        } else if self.sampling.is_empty() && self.elicitation.is_empty() {
+            QuestionWatch::None
+        } else {
+            QuestionWatch::Watched
+        }
     }
 
     /// Whether a `when` in the item's response chains refers to the arguments that were sent.

@@ -16,6 +16,7 @@ mod outcomes;
 mod overrides;
 mod pinning;
 mod proof;
+mod questions;
 mod readiness;
 mod refusals;
 mod retries;

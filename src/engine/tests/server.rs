@@ -13,8 +13,9 @@ use crate::config::compile::tests::raw;
 use crate::domain::caching::Caching;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::ports::{CallUpstream, ToClient};
+use crate::domain::question::Question;
 use crate::domain::raw::RawObject;
-use crate::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Subscribed, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 
 /// One server that acts as every upstream.
@@ -33,6 +34,14 @@ pub(super) struct Server {
     pub(super) answers: Mutex<Result<Answer, UpstreamError>>,
     /// The failures of the next calls, before `answers` counts.
     pub(super) failures: Mutex<VecDeque<UpstreamError>>,
+    /// What each call reports as its progress.
+    pub(super) reports: Mutex<String>,
+    /// What the client answers to earlier results, as `responses state`, for each call that has such.
+    pub(super) rounds: Mutex<Vec<String>>,
+    /// What is asked during each call.
+    pub(super) asks: Mutex<Option<Question>>,
+    /// The error with which subscriptions are refused; `None` if the server has none.
+    pub(super) refuses: Mutex<Option<String>>,
     /// The calls that were sent, as `upstream/tool arguments`.
     pub(super) sent: Mutex<Vec<String>>,
     /// Whether calls wait for `go`.
@@ -62,6 +71,12 @@ impl Default for Server {
             listed: Mutex::default(),
             answers: Mutex::new(Ok(Answer::Result(raw(r#"{"content":[{"type":"text","text":"hello"}]}"#)))),
             failures: Mutex::default(),
+            reports: Mutex::new(
+                r#"{"progress":1,"total":2.0,"message":"secret","_meta":{"x":1},"more":"secret"}"#.into(),
+            ),
+            rounds: Mutex::default(),
+            asks: Mutex::default(),
+            refuses: Mutex::default(),
             sent: Mutex::default(),
             holds: Mutex::default(),
             go: Notify::new(),
@@ -146,7 +161,16 @@ impl CallUpstream for Server {
             _ => members(),
         };
         self.sent.lock().unwrap().push(format!("{}/{} {content}", key.name, call.name));
-        client.progress(raw(r#"{"progress":1,"total":2.0,"message":"secret","_meta":{"x":1},"more":"secret"}"#));
+        if !call.round.is_empty() {
+            let member = |value: &Option<Box<RawValue>>| value.as_deref().map_or("-", RawValue::get).to_owned();
+            let round = format!("{} {}", member(&call.round.responses), member(&call.round.state));
+            self.rounds.lock().unwrap().push(round);
+        }
+        client.progress(raw(&self.reports.lock().unwrap()));
+        let asked = self.asks.lock().unwrap().clone();
+        if let Some(question) = asked {
+            client.ask(question).await;
+        }
         if *self.holds.lock().unwrap() {
             self.go.notified().await;
         }
@@ -154,6 +178,11 @@ impl CallUpstream for Server {
             return Err(failure);
         }
         self.answers.lock().unwrap().clone()
+    }
+
+    async fn subscribe(&self, _: &Target, _: &str, _: Duration) -> Result<Subscribed, UpstreamError> {
+        let refuses = self.refuses.lock().unwrap();
+        Ok(refuses.as_deref().map_or(Subscribed::Unsupported, |error| Subscribed::Refused(raw(error))))
     }
 
     async fn next_event(&self) -> UpstreamEvent {

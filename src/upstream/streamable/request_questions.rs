@@ -62,7 +62,7 @@ impl<'a> RequestQuestions<'a> {
         if call.client.capabilities.answers_nothing() {
             return Self::none();
         }
-        let put = connection.askable.as_ref().map(|calls| calls.add(call.guarded));
+        let put = connection.askable.as_ref().map(|calls| calls.add(call.watch));
         Self(Some(Asking { connection, open: OpenQuestions::new(client), put, undelivered: Arc::default() }))
     }
 

@@ -345,24 +345,24 @@ async fn answers_are_taken_for_what_was_asked_and_of_the_same_call_alone() {
     let send =
         async |arguments: &Value, more: &Value| call_with(&http, &url, "up__interview", arguments, more).await.json();
     let asked = send(&json!({}), &json!({})).await;
-    assert_eq!(asked["result"]["inputRequests"]["who"]["params"]["message"], "***?", "{asked}");
+    assert_eq!(asked["result"]["inputRequests"]["input-1"]["params"]["message"], "***?", "{asked}");
     let state = &asked["result"]["requestState"];
     assert!(!state.as_str().unwrap().contains("first"), "the server's state is sealed: {asked}");
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
     let forged = format!("{}A", state.as_str().unwrap());
     for (arguments, round) in [
-        (json!({"asks": true}), json!({"requestState": state, "inputResponses": {"who": answer}})),
-        (json!({}), json!({"requestState": forged, "inputResponses": {"who": answer}})),
-        (json!({}), json!({"requestState": "first", "inputResponses": {"who": answer}})),
-        (json!({}), json!({"inputResponses": {"who": answer}})),
+        (json!({"asks": true}), json!({"requestState": state, "inputResponses": {"input-1": answer}})),
+        (json!({}), json!({"requestState": forged, "inputResponses": {"input-1": answer}})),
+        (json!({}), json!({"requestState": "first", "inputResponses": {"input-1": answer}})),
+        (json!({}), json!({"inputResponses": {"input-1": answer}})),
         (json!({}), json!({"requestState": state, "inputResponses": {"other": answer}})),
     ] {
         let refused = send(&arguments, &round).await;
         assert_eq!(refused["error"]["data"]["reason"], "ForeignInput", "{round}: {refused}");
     }
-    let next = send(&json!({}), &json!({"requestState": state, "inputResponses": {"who": answer}})).await;
+    let next = send(&json!({}), &json!({"requestState": state, "inputResponses": {"input-1": answer}})).await;
     let asks: Vec<_> = next["result"]["inputRequests"].as_object().unwrap().keys().collect();
-    assert_eq!(asks, ["folders", "sentence"], "{next}");
+    assert_eq!(asks, ["input-1", "input-2"], "{next}");
 }
 
 #[tokio::test]

@@ -24,7 +24,8 @@ use hawsepipe::domain::plan::{EraSetting, HealthPlan, TransportPlan, UpstreamPla
 use hawsepipe::domain::ports::{CallUpstream, ToClient};
 use hawsepipe::domain::secret::SecretText;
 use hawsepipe::domain::upstream::{
-    Answer, ClientKey, InputRound, LogWish, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamTarget,
+    Answer, ClientKey, InputRound, LogWish, OutCall, Probed, QuestionWatch, ServerFacts, Target, UpstreamError,
+    UpstreamTarget,
 };
 use hawsepipe::telemetry::catalog::Catalog;
 use hawsepipe::transport::ServerLauncher;
@@ -163,7 +164,7 @@ fn out(tool: &str, arguments: &str) -> OutCall {
         timeout: PATIENCE,
         extend_on_progress: true,
         client: ClientKey::default(),
-        guarded: false,
+        watch: QuestionWatch::None,
         round: InputRound::default(),
         log: LogWish::default(),
         task: None,
