@@ -4,10 +4,11 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::domain::batch::{self, BatchFault};
 use crate::domain::members::number;
 use crate::domain::method::ItemParam;
 use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError};
+use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError};
 
 /// The maximum length of an id or of a progress token, in bytes of JSON.
 const MAX_ID: usize = 1024;
@@ -86,18 +87,10 @@ pub(super) enum About {
 /// # Errors
 /// If the body is not JSON, or is an empty batch or one of more than `most` messages.
 pub(super) fn split(body: &str, most: usize) -> Result<(bool, Vec<&RawValue>), RpcError> {
-    let unreadable = |error: serde_json::Error| {
-        let at = format!("(line {}, column {})", error.line(), error.column());
-        RpcError::new(PARSE_ERROR, format!("the request is not valid JSON {at}"))
-    };
-    if !body.trim_ascii_start().starts_with('[') {
-        return Ok((false, vec![serde_json::from_str(body).map_err(unreadable)?]));
+    if !batch::is_batch(body.as_bytes()) {
+        return Ok((false, vec![serde_json::from_str(body).map_err(BatchFault::NotJson)?]));
     }
-    let messages: Vec<&RawValue> = serde_json::from_str(body).map_err(unreadable)?;
-    if messages.is_empty() || messages.len() > most {
-        return Err(RpcError::new(INVALID_REQUEST, format!("a batch must have 1 to {most} messages")));
-    }
-    Ok((true, messages))
+    Ok((true, batch::split(body.as_bytes(), most)?))
 }
 
 impl ClientMessage {
@@ -294,6 +287,7 @@ fn raw(text: &str) -> Box<RawValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::rpc::PARSE_ERROR;
 
     fn request(text: &str) -> ClientRequest {
         match ClientMessage::parse(text) {

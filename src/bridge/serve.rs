@@ -22,7 +22,7 @@ use super::session::Sessions;
 use super::state::Bridge;
 use super::stderr::say;
 use crate::domain::budget::{ByteBudget, LIMIT};
-use crate::transport::{EVERYWHERE, ServerLauncher, bind, serve};
+use crate::transport::{EVERYWHERE, MAX_CONNECTIONS, ServerLauncher, bind, serve};
 
 /// The default port.
 pub const PORT: u16 = 8080;
@@ -55,7 +55,8 @@ pub(super) async fn run(args: BridgeArgs) -> io::Result<()> {
         say(&format!("cannot start {}: {error}", bridge.context.command)).await;
     }
     let shutdown = CancellationToken::new();
-    let server = tokio::spawn(serve(listener, router(Arc::clone(&bridge), &args.path), shutdown.clone()));
+    let server =
+        tokio::spawn(serve(listener, router(Arc::clone(&bridge), &args.path), || MAX_CONNECTIONS, shutdown.clone()));
     next(&mut signals).await;
     tokio::select! {
         () = end(&bridge, server, &shutdown, Duration::from_secs(args.drain_seconds)) => {}

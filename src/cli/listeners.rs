@@ -58,6 +58,7 @@ impl Bind {
             name: COMMAND_LINE.into(),
             port: MCP_PORT,
             path: "/mcp".into(),
+            legacy_sse: false,
             hosts: Vec::new(),
             default_hosts: Vec::new(),
             allowed_origins: Vec::new(),
@@ -134,7 +135,10 @@ impl Listeners {
         tracing::info!(address = %bound, path, "MCP endpoint");
         self.url.get_or_insert_with(|| format!("http://{bound}{}", path.unwrap_or_default()));
         let router = web::mcp_router(Arc::clone(&self.engine), listener, stop.clone());
-        self.connections.spawn(crate::transport::serve(socket, router, stop.clone()));
+        let engine = Arc::clone(&self.engine);
+        let most =
+            move || usize::try_from(engine.snapshot().plan().gateway.limits.max_connections).unwrap_or(usize::MAX);
+        self.connections.spawn(crate::transport::serve(socket, router, most, stop.clone()));
         self.open.insert(address, stop);
         Ok(())
     }

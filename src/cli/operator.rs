@@ -18,7 +18,7 @@ use crate::node::{Inspector, Launcher};
 use crate::source::cluster::{client, infer};
 use crate::telemetry::catalog::Catalog;
 use crate::telemetry::process::Telemetry;
-use crate::transport::{EVERYWHERE, bind};
+use crate::transport::{EVERYWHERE, MAX_CONNECTIONS, bind};
 use crate::web;
 
 /// The maximum length of the cluster's domain. The names of a Service in it then stay below the 253 characters of a DNS
@@ -105,7 +105,7 @@ pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let liveness = health.liveness.clone();
     let alive = Arc::new(move || liveness.check());
     let router = web::operator_router(Arc::clone(&catalog), Arc::clone(&health.ready), alive);
-    let server = tokio::spawn(crate::transport::serve(socket, router, stop.clone()));
+    let server = tokio::spawn(crate::transport::serve(socket, router, || MAX_CONNECTIONS, stop.clone()));
     let run = controller::run(client, settings, Inspector::new(launcher), metrics, health, stop.clone());
     tokio::pin!(run);
     tokio::select! {

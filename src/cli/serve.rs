@@ -13,7 +13,7 @@ use super::listeners::{Bind, Listeners};
 use super::signals::{EndSignal, EndSignals};
 use crate::domain::plan::GatewayPlan;
 use crate::engine::Engine;
-use crate::transport::bind;
+use crate::transport::{MAX_CONNECTIONS, bind};
 use crate::web::{self, CheckToken};
 
 /// How long new connections are accepted after SIGTERM, because a load balancer does not notice immediately that the
@@ -78,7 +78,7 @@ impl HttpServers {
         let socket = bind(address, "--admin").await?;
         tracing::info!(address = %socket.local_addr()?, "admin API and metrics");
         let router = web::admin_router(Arc::clone(&self.engine), check);
-        self.admin.spawn(crate::transport::serve(socket, router, self.stop_admin.clone()));
+        self.admin.spawn(crate::transport::serve(socket, router, || MAX_CONNECTIONS, self.stop_admin.clone()));
         Ok(())
     }
 

@@ -177,6 +177,11 @@ pub struct Reservation {
 }
 
 impl Reservation {
+    /// Returns another reservation against the same budget and account, of no bytes yet.
+    pub fn another(&self, category: Category) -> Self {
+        self.budget.new_reservation(category, self.account.clone())
+    }
+
     /// Changes the total size of the reservation to `bytes`, which include the first [`FREE`] bytes.
     ///
     /// # Errors

@@ -1,10 +1,8 @@
 //! Texts of a server that are not one valid message: which requests they answer nevertheless, and batches. Does no I/O.
 
-use std::fmt;
-
-use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::batch;
 use super::members::{MOST, MessageMembers, Whose};
 
 /// Why a message is not valid, and which requests it answers.
@@ -82,35 +80,10 @@ fn misplaced(text: &[u8]) -> InvalidMessage {
 }
 
 /// Returns the elements of an array if all of them are objects. An array with more than [`MOST`] elements does not
-/// count as a batch, because each element takes memory that no budget counts.
+/// count as a batch.
 fn batch(text: &[u8]) -> Option<Vec<&RawValue>> {
-    if text.trim_ascii_start().first() != Some(&b'[') {
-        return None;
-    }
-    let mut objects = Vec::new();
-    let mut json = serde_json::Deserializer::from_slice(text);
-    let read = json.deserialize_seq(BatchVisitor(&mut objects)).and_then(|()| json.end());
-    read.is_ok().then_some(objects)
-}
-
-struct BatchVisitor<'m, 'a>(&'m mut Vec<&'a RawValue>);
-
-impl<'a> Visitor<'a> for BatchVisitor<'_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at most {MOST} objects")
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut array: A) -> Result<(), A::Error> {
-        while let Some(element) = array.next_element::<&RawValue>()? {
-            if self.0.len() == MOST || !element.get().starts_with('{') {
-                return Err(serde::de::Error::invalid_length(self.0.len() + 1, &self));
-            }
-            self.0.push(element);
-        }
-        Ok(())
-    }
+    let elements = batch::split(text, MOST).ok()?;
+    elements.iter().all(|element| element.get().starts_with('{')).then_some(elements)
 }
 
 /// Splits a text into messages. If `batches` is set and the text is a batch, the messages are its elements; otherwise

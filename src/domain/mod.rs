@@ -5,6 +5,7 @@
 
 pub mod announcement;
 pub mod apps;
+pub mod batch;
 pub mod budget;
 pub mod caching;
 pub mod capabilities;

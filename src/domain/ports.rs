@@ -212,6 +212,12 @@ pub trait CallUpstream: Send + Sync + 'static {
     /// Sends a request that uses one item. Notifications that the server sends meanwhile go to `client`.
     async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError>;
 
+    /// Whether a server at a URL is reached over HTTP+SSE, as far as that is known.
+    fn is_over_sse(&self, target: &Target) -> bool {
+        let _ = target;
+        false
+    }
+
     /// Sends a request for completions. Returns `None` without sending it if the server does not announce that it
     /// completes arguments.
     async fn complete(&self, target: &Target, completion: &OutCompletion) -> Result<Option<Answer>, UpstreamError> {
@@ -262,6 +268,12 @@ pub trait ToClient: Send + Sync {
     /// Forwards one `notifications/message` that the server sent during the call. `params` are its parameters.
     fn message(&self, params: Box<RawValue>) {
         drop(params);
+    }
+
+    /// Says that the server ended its stream of the call before the answer, so that its client comes back for the rest,
+    /// after `retry` if the server says so (MCP 2025-11-25, Streamable HTTP).
+    fn stream_ended(&self, retry: Option<Duration>) {
+        let _ = retry;
     }
 
     /// Asks the client a question of the server and waits for the answer. Dropping the future withdraws the question.

@@ -7,15 +7,17 @@ pub const MODERN_VERSIONS: [&str; 1] = ["2026-07-28"];
 /// The modern version that the gateway uses with servers.
 pub const MODERN_VERSION: &str = MODERN_VERSIONS[0];
 /// Versions of the legacy era, with sessions, the newest first.
-pub const LEGACY_VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+pub const LEGACY_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 /// The only version with JSON-RPC batches.
 pub const BATCH_VERSION: &str = LEGACY_VERSIONS[2];
-/// A version that the gateway recognises but does not support, because servers of that version use HTTP+SSE.
-pub const UNSPOKEN_VERSION: &str = "2024-11-05";
-
 /// Whether clients of this version understand an event without data at the beginning of a stream (MCP 2025-11-25).
 pub fn has_primed_streams(version: &str) -> bool {
     version == LEGACY_VERSIONS[0]
+}
+
+/// Whether requests of a session of this version name it in a header (MCP 2025-06-18).
+pub fn has_version_header(version: &str) -> bool {
+    version >= LEGACY_VERSIONS[1]
 }
 
 /// Whether this is a version of MCP, which is a date, that is newer than all that the gateway knows.

@@ -150,7 +150,9 @@ impl Engine {
     /// Ends sessions that were idle for longer than the plan allows, or that were never initialized in time.
     pub fn expire_sessions(&self) {
         let idle_ms = u64::from(self.snapshot().plan().gateway.session_idle_seconds) * 1000;
-        self.state.sessions.sweep(self.clock.unix_millis(), idle_ms);
+        for gone in self.state.sessions.sweep(self.clock.unix_millis(), idle_ms) {
+            self.upstreams.forget_client(&gone);
+        }
         self.metrics.sessions(self.state.sessions.count());
     }
 

@@ -3,11 +3,11 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Extensions;
 use hyper::Request;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -15,12 +15,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// The maximum number of connections of one listener; further ones wait to be accepted.
-const MAX_CONNECTIONS: usize = 8192;
+/// The maximum number of connections of a listener that has no setting for it.
+pub const MAX_CONNECTIONS: usize = 8192;
+/// How long to wait before the maximum is looked at again while there are as many connections as may be.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How long a client may take to send its headers, and how long a connection may be idle between requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(120);
 /// The size of the read buffer in bytes, which also limits the size of the headers.
@@ -56,31 +57,30 @@ impl Peer {
     }
 }
 
+/// Returns the address that a request came from, by its extensions.
+pub fn peer_address(extensions: &Extensions) -> IpAddr {
+    extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip())
+}
+
 /// Serves `router` on `listener` until `shutdown` is cancelled. After that, accepts no further connections, lets
 /// answers in progress finish, and returns when the last connection is closed. A connection without a request still has
-/// a second to send its first one. Dropping the future closes all connections immediately.
-pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
-    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+/// a second to send its first one. Dropping the future closes all connections immediately. `most` returns the maximum
+/// number of connections, which can change; further ones wait to be accepted.
+pub async fn serve(listener: TcpListener, router: Router, most: impl Fn() -> usize, shutdown: CancellationToken) {
     let mut connections = JoinSet::new();
     loop {
-        let accepted = async {
-            let permit = Arc::clone(&permits).acquire_owned().await.ok();
-            (permit, listener.accept().await)
-        };
+        let is_full = connections.len() >= most();
         tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
             Some(_) = connections.join_next() => {}
-            (permit, accepted) = accepted => match accepted {
+            () = tokio::time::sleep(LOOK_AGAIN), if is_full => {}
+            accepted = listener.accept(), if !is_full => match accepted {
                 Ok((stream, remote)) => {
                     // If the system does not report the local address, the connection counts as not on loopback.
                     let local = stream.local_addr().unwrap_or(NOWHERE);
                     let peer = Peer { remote, local };
-                    let served = serve_connection(stream, peer, router.clone(), shutdown.clone());
-                    connections.spawn(async move {
-                        let _permit = permit;
-                        served.await;
-                    });
+                    connections.spawn(serve_connection(stream, peer, router.clone(), shutdown.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -152,7 +152,7 @@ async fn first_request(asked: &AtomicBool) {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncWriteExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
 
@@ -165,5 +165,25 @@ mod tests {
         let (answer, most) = (vec![0; 64 << 20], Duration::from_secs(60));
         let written = tokio::time::timeout(most, stream.write_all(&answer)).await.expect("it waits on");
         assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_connection_beyond_the_maximum_waits_for_the_end_of_another() {
+        const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().fallback(|| async { "ok" });
+        let served = tokio::spawn(serve(listener, router, || 1, CancellationToken::new()));
+        let mut byte = [0];
+        let mut first = TcpStream::connect(address).await.unwrap();
+        first.write_all(REQUEST).await.unwrap();
+        first.read_exact(&mut byte).await.unwrap();
+        let mut second = TcpStream::connect(address).await.unwrap();
+        second.write_all(REQUEST).await.unwrap();
+        let waits = tokio::time::timeout(Duration::from_millis(100), second.read_exact(&mut byte)).await;
+        assert!(waits.is_err(), "{waits:?}");
+        drop(first);
+        second.read_exact(&mut byte).await.unwrap();
+        served.abort();
     }
 }

@@ -12,7 +12,7 @@ use crate::domain::header_text::decode;
 use crate::domain::method::{ItemParam, Method};
 use crate::domain::mirror::Mirrored;
 use crate::domain::rpc::{HEADER_MISMATCH, RpcError, UNSUPPORTED_VERSION};
-use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSIONS, UNSPOKEN_VERSION};
+use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSIONS};
 
 /// The header with which a client continues a stream.
 pub const LAST_EVENT_ID: &str = "last-event-id";
@@ -143,7 +143,7 @@ pub fn is_of_modern_era(headers: &HeaderMap, method: Option<&str>, body_names_ve
 pub fn mean_modern_era(headers: &HeaderMap) -> bool {
     headers.get(VERSION_HEADER).is_some_and(|version| {
         let is = |known: &&str| version.as_bytes() == known.as_bytes();
-        let known_to_initialize = LEGACY_VERSIONS.iter().chain([&UNSPOKEN_VERSION]).any(is);
+        let known_to_initialize = LEGACY_VERSIONS.iter().any(is);
         names_modern_version(headers) || !(known_to_initialize || headers.contains_key(SESSION_HEADER))
     })
 }

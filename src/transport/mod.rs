@@ -18,7 +18,7 @@ mod stdin_queue;
 
 pub use self::accept::Accept;
 pub use self::bind::{EVERYWHERE, bind};
-pub use self::connections::{Peer, serve};
+pub use self::connections::{MAX_CONNECTIONS, Peer, peer_address, serve};
 pub use self::last_words::LastWords;
 pub use self::launcher::{ServerLauncher, find, server_main};
 pub use self::line_reader::{Awaited, LinePiece, LineReader};

@@ -31,6 +31,12 @@ pub fn event_with_id(id: &str, message: &str) -> Bytes {
     rendered(text, message)
 }
 
+/// Renders an event without data. It tells the client the id to come back with, and after what time (MCP 2025-11-25,
+/// Streamable HTTP).
+pub fn priming_event(id: &str, retry: Duration) -> Bytes {
+    format!("id: {id}\nretry: {}\ndata: \n\n", retry.as_millis()).into()
+}
+
 fn rendered(mut text: String, message: &str) -> Bytes {
     text.push_str("event: message\n");
     for line in message.split(['\n', '\r']) {
@@ -76,6 +82,7 @@ mod tests {
     #[test]
     fn a_message_over_lines_is_one_event() {
         assert_eq!(&event("{\n\"a\":1}")[..], b"event: message\ndata: {\ndata: \"a\":1}\n\n");
+        assert_eq!(&priming_event("a.0", Duration::from_secs(2))[..], b"id: a.0\nretry: 2000\ndata: \n\n");
         assert_eq!(&event_with_id("a.1", "{}")[..], b"id: a.1\nevent: message\ndata: {}\n\n");
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::event_queue::EventQueue;
 use super::metrics::UpstreamMetrics;
 use super::server_message;
-use super::under_way::UnderWay;
+use super::under_way::{Audience, UnderWay};
 use super::watched::Watched;
 use crate::domain::budget::ByteBudget;
 use crate::domain::ids::ObjectKey;
@@ -92,11 +92,19 @@ impl UpstreamContext {
     }
 
     /// Takes `notifications/message` of a legacy server that came outside of the response to a request. If no request is
-    /// `under_way`, it is for the client of `session`, or for all.
-    pub(super) fn logged(&self, upstream: &ObjectKey, under_way: &UnderWay, session: Option<&str>, params: &RawValue) {
+    /// `under_way`, it is for the `audience`.
+    pub(super) fn logged(&self, upstream: &ObjectKey, under_way: &UnderWay, audience: &Audience, params: &RawValue) {
+        let session = match audience {
+            Audience::All => None,
+            Audience::Session(session) => Some(session),
+            Audience::Nobody => {
+                under_way.say(params);
+                return;
+            }
+        };
         if params.get().len() <= MAX_MESSAGE && under_way.say(params) && self.watched(upstream).may_log() {
             let text = params.get().to_owned();
-            self.events.push(UpstreamEvent::Logged(upstream.clone(), session.map(str::to_owned), text));
+            self.events.push(UpstreamEvent::Logged(upstream.clone(), session.cloned(), text));
         }
     }
 

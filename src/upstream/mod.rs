@@ -4,7 +4,10 @@
 //! Invariant: the bytes of results and errors are passed on unchanged. No credentials of a client are sent to a server,
 //! and no credentials of a server are logged.
 
+mod call_questions;
+mod connector;
 mod context;
+mod duplex;
 mod event_queue;
 mod handshake;
 mod list_reader;
@@ -141,6 +144,10 @@ impl CallUpstream for Upstreams {
 
     async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
         self.find(target)?.call(call, client).await
+    }
+
+    fn is_over_sse(&self, target: &Target) -> bool {
+        self.find(target).is_ok_and(|server| server.is_over_sse())
     }
 
     async fn complete(&self, target: &Target, completion: &OutCompletion) -> Result<Option<Answer>, UpstreamError> {

@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::slot::Slot;
 use crate::domain::upstream::ClientKey;
 
-/// The maximum number of clients that have a connection of their own to one upstream. If there are more, the connection that
-/// was idle longest is closed. While all are in use, further clients use the shared connection, of which the server knows
-/// that nobody answers questions.
-const MAX_CLIENTS: usize = 64;
+/// The maximum number of clients that have a connection of their own to one upstream. If there are more, the connection
+/// that was idle longest is closed, if that was for at least [`IDLE`]. While there is none, further clients get none.
+pub(super) const MAX_CLIENTS: usize = 64;
+/// How long a connection must be idle before it gives way to another: clients that are active do not end each other's.
+const IDLE: Duration = Duration::from_secs(60);
 
 /// The connections by client.
 #[derive(Debug, Default)]
@@ -24,14 +26,16 @@ struct State {
 }
 
 impl State {
-    /// Removes the slots that hold nothing, or else the one whose connection was idle longest. Returns whether there is room.
+    /// Removes the slots that hold nothing, or else the one whose connection was idle longest, and long enough. Returns
+    /// whether there is room.
     fn make_room(&mut self) -> bool {
         self.slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_in_use());
         if self.slots.len() < MAX_CLIENTS {
             return true;
         }
         let idle = self.slots.iter().filter(|(_, slot)| Arc::strong_count(slot) == 1);
-        let longest = idle.filter_map(|(client, slot)| Some((slot.idle()?, client))).max_by_key(|(idle, _)| *idle);
+        let idle = idle.filter_map(|(client, slot)| Some((slot.idle()?, client))).filter(|(idle, _)| *idle >= IDLE);
+        let longest = idle.max_by_key(|(idle, _)| *idle);
         let Some(client) = longest.map(|(_, client)| client.clone()) else { return false };
         self.slots.remove(&client).is_some()
     }

@@ -22,6 +22,8 @@ const MAX_OPEN: usize = 8;
 /// The maximum number of bytes of the parameters of a question. A larger one is refused.
 const MAX_PARAMS: usize = 1 << 20;
 
+/// Why nobody is asked over a connection that several clients use.
+pub(super) const SHARED: &str = "the connection serves several clients, so that nobody is asked";
 /// Why a question is left unanswered.
 const CALL_ENDED: &str = "the call has ended";
 
@@ -144,11 +146,19 @@ struct AskableState {
     calls: Vec<AskableCall>,
 }
 
+impl AskableState {
+    /// The newest of the calls at whose questions chains look most closely.
+    fn chosen(&self) -> Option<&AskableCall> {
+        // Of several, the last one is the newest.
+        self.calls.iter().max_by_key(|call| call.watch)
+    }
+}
+
 #[derive(Debug)]
 struct AskableCall {
     number: u64,
     watch: QuestionWatch,
-    questions: mpsc::Sender<AboutQuestion>,
+    sender: mpsc::Sender<AboutQuestion>,
 }
 
 /// A call that can be asked, until this value is dropped.
@@ -157,30 +167,29 @@ pub(super) struct Askable<'a> {
     calls: &'a AskableCalls,
     number: u64,
     /// What was put to this call.
-    pub(super) questions: mpsc::Receiver<AboutQuestion>,
+    pub(super) received: mpsc::Receiver<AboutQuestion>,
 }
 
 impl AskableCalls {
     /// Registers a call. `watch` tells how closely chains look at what it is asked.
     pub(super) fn add(&self, watch: QuestionWatch) -> Askable<'_> {
-        let (sender, questions) = mpsc::channel(MAX_OPEN);
+        let (sender, received) = mpsc::channel(MAX_OPEN);
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
-        state.calls.push(AskableCall { number, watch, questions: sender });
-        Askable { calls: self, number, questions }
+        state.calls.push(AskableCall { number, watch, sender });
+        Askable { calls: self, number, received }
     }
 
     /// Puts a question to the newest of the calls at whose questions chains look most closely: they must see what may belong
     /// to their call. If there is no call, or it takes no more questions, returns the answer to the server.
     pub(super) fn put(&self, asked: ServerQuestion) -> Result<(), String> {
         let state = self.lock();
-        // Of several, the last one is the newest.
-        let Some(call) = state.calls.iter().max_by_key(|call| call.watch) else {
+        let Some(call) = state.chosen() else {
             return Err(asked.refused("no call is under way during which a client could be asked"));
         };
         let asked = AboutQuestion::Asked(asked);
-        call.questions.try_send(asked).map_err(|error| match error.into_inner() {
+        call.sender.try_send(asked).map_err(|error| match error.into_inner() {
             AboutQuestion::Asked(asked) => asked.refused("too many questions wait"),
             AboutQuestion::Withdrawn(_) => String::new(),
         })
@@ -190,7 +199,7 @@ impl AskableCalls {
     pub(super) fn withdraw(&self, id: &RawValue) {
         for call in &self.lock().calls {
             // A call that takes no more has its questions refused sooner or later.
-            let _ = call.questions.try_send(AboutQuestion::Withdrawn(id.to_owned()));
+            let _ = call.sender.try_send(AboutQuestion::Withdrawn(id.to_owned()));
         }
     }
 
@@ -202,9 +211,9 @@ impl AskableCalls {
 impl Askable<'_> {
     /// Returns the answers to the server that the questions which were put to this call, and not taken, are refused.
     pub(super) fn left(&mut self) -> Vec<String> {
-        self.questions.close();
+        self.received.close();
         let mut left = Vec::new();
-        while let Ok(about) = self.questions.try_recv() {
+        while let Ok(about) = self.received.try_recv() {
             if let AboutQuestion::Asked(asked) = about {
                 left.push(asked.refused(CALL_ENDED));
             }

@@ -3,40 +3,29 @@
 mod log_level;
 mod subscribing;
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::domain::item::{ItemKind, Listed};
-use crate::domain::plan::TransportPlan;
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::METHOD_NOT_FOUND;
-use crate::domain::upstream::{
-    Answer, ClientKey, FIRST_START, LogWish, OutCall, OutCompletion, Probed, Target, UpstreamError, UpstreamEvent,
-};
+use crate::domain::upstream::{Answer, ClientKey, LogWish, OutCall, OutCompletion, Probed, Target, UpstreamError};
 use crate::domain::version::Era;
 
+use super::connector::Connector;
 use super::context::UpstreamContext;
 use super::handshake::speaks_still;
 use super::list_reader::ListReader;
-use super::own_connections::OwnConnections;
+use super::own_connections::{MAX_CLIENTS, OwnConnections};
 use super::request_failure::RequestFailure;
-use super::server_connection::ServerConnection;
 use super::server_message::readable;
 use super::slot::{ConnectionUse, Purpose, Slot};
-use super::stdio::ServerProcess;
-use super::streamable::{HttpEndpoint, HttpSession};
-use super::watched::Watched;
 use super::wire::McpRequest;
 
 /// The upper limit of all request timeouts.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long the connection of one client stays open without a call, at most.
-const OWN_IDLE: Duration = Duration::from_secs(10 * 60);
-/// The shortest time between two checks for an idle connection.
-const SHORTEST_LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(super) struct Server {
@@ -46,44 +35,10 @@ pub(super) struct Server {
     own: OwnConnections,
 }
 
-/// Opens the connections of one upstream.
-#[derive(Debug)]
-struct Connector {
-    target: Target,
-    method: ConnectMethod,
-    shared: Arc<UpstreamContext>,
-    /// The era of the last handshake; `None` before the first one and after one that failed.
-    era: Mutex<Option<Era>>,
-    /// Whether the upstream was ever connected.
-    connected: Mutex<bool>,
-    /// What clients want to hear of.
-    watched: Arc<Watched>,
-}
-
-#[derive(Debug)]
-enum ConnectMethod {
-    Process,
-    Http(Arc<HttpEndpoint>),
-    None(UpstreamError),
-}
-
 impl Server {
     /// Creates a server that is not connected yet.
     pub(super) fn new(target: &Target, shared: &Arc<UpstreamContext>) -> Self {
-        let method = match &target.plan.transport {
-            _ if !target.plan.enabled => ConnectMethod::None(UpstreamError::Connect("it is disabled".into())),
-            TransportPlan::Process { .. } => ConnectMethod::Process,
-            TransportPlan::External { url, .. } => match HttpEndpoint::new(target, url, shared) {
-                Ok(endpoint) => ConnectMethod::Http(Arc::new(endpoint)),
-                Err(error) => ConnectMethod::None(error),
-            },
-            TransportPlan::None => {
-                ConnectMethod::None(UpstreamError::Connect("it has no transport that is spoken here".into()))
-            }
-        };
-        let (target, shared) = (Arc::clone(target), Arc::clone(shared));
-        let watched = shared.watched(&target.plan.key);
-        let plan = Connector { target, method, shared, era: Mutex::default(), connected: Mutex::default(), watched };
+        let plan = Connector::new(target, shared);
         Self { plan: Arc::new(plan), slot: Arc::default(), own: OwnConnections::default() }
     }
 
@@ -97,6 +52,7 @@ impl Server {
             && our.enable == their.enable
             && our.transport == their.transport
             && our.era == their.era
+            && our.http_transport == their.http_transport
             && our.connect_timeout_ms == their.connect_timeout_ms
             && our.idle_timeout_ms == their.idle_timeout_ms
             && ours.values == theirs.values
@@ -104,9 +60,9 @@ impl Server {
     }
 
     /// Connects, or tests the existing connection with a request. A connection that was closed because it was idle
-    /// stays closed. A connection that fails the test gets no more requests, unless a process with other requests in
-    /// flight is only late. If the connection has ended, or the server refuses the request or answers as no server of
-    /// its era would, a new connection is made immediately.
+    /// stays closed. A connection that fails the test gets no more requests, unless a process, or a server over HTTP+SSE,
+    /// with other requests in flight is only late. If the connection has ended, or the server refuses the request or
+    /// answers as no server of its era would, a new connection is made immediately.
     pub(super) async fn probe(&self, limit: Duration) -> Result<Probed, UpstreamError> {
         if self.slot.rests() {
             return Ok(Probed::Resting);
@@ -114,7 +70,7 @@ impl Server {
         let Some(lease) = self.slot.current(Purpose::Care) else { return self.connected().await };
         let request = if lease.facts().era == Era::Modern { McpRequest::Discover } else { McpRequest::Ping };
         match lease.ask(request, None, limit).await {
-            Ok(answer) if speaks_still(lease.facts().era, lease.is_process(), &answer) => {
+            Ok(answer) if speaks_still(lease.facts().era, lease.is_duplex(), &answer) => {
                 return Ok(Probed::Up(lease.facts().clone()));
             }
             Ok(_) | Err(RequestFailure::Refused(_) | RequestFailure::Final(UpstreamError::Protocol(_))) => {
@@ -122,7 +78,7 @@ impl Server {
             }
             Err(RequestFailure::Stale(_)) => {}
             Err(RequestFailure::Final(error)) => {
-                if matches!(error, UpstreamError::Timeout(_)) && lease.is_process() && !lease.is_sole() {
+                if matches!(error, UpstreamError::Timeout(_)) && lease.is_duplex() && !lease.is_sole() {
                     return Ok(Probed::Busy);
                 }
                 self.renounce(&self.slot, &lease);
@@ -140,7 +96,7 @@ impl Server {
     /// Stops new requests from using the connection, and makes the next handshake determine the era again.
     fn renounce(&self, slot: &Slot, lease: &ConnectionUse) {
         slot.discard(lease);
-        *lock(&self.plan.era) = None;
+        self.plan.forget_era();
     }
 
     /// Reads all pages of the server's list of items of this kind. A server that does not announce such items is not asked.
@@ -205,29 +161,37 @@ impl Server {
         futures_util::future::join_all(closing).await;
     }
 
+    /// Whether the server is reached over HTTP+SSE, as far as that is known.
+    pub(super) fn is_over_sse(&self) -> bool {
+        self.plan.is_over_sse()
+    }
+
     /// Closes the connections that are for the client of this session alone.
     pub(super) fn forget_client(&self, session: &str) {
         self.own.forget(session);
     }
 
-    /// Returns the slot to send a request over. A client that answers questions or has extensions has a connection of its
-    /// own to a legacy server over HTTP, because `initialize` says for the whole connection what the client can do. Clients
-    /// without a session that can do the same share one.
-    async fn slot_for(&self, request: &McpRequest<'_>) -> Result<Arc<Slot>, UpstreamError> {
-        let shared = || Ok(Arc::clone(&self.slot));
-        let (McpRequest::Use(call), ConnectMethod::Http(_)) = (request, &self.plan.method) else {
-            return shared();
+    /// Returns the client whose own connection a request is sent over; `None` if it is sent over the shared one. A client
+    /// that answers questions or has extensions has a connection of its own to a legacy server over HTTP, because
+    /// `initialize` says for the whole connection what the client can do. Each client session has a process of its own if
+    /// the plan says so. Clients without a session that can do the same share one connection.
+    async fn owner<'r>(&self, request: &McpRequest<'r>) -> Result<Option<&'r ClientKey>, UpstreamError> {
+        let McpRequest::Use(call) = request else { return Ok(None) };
+        let client = &call.client;
+        let is_own = if self.plan.is_http() {
+            !client.capabilities.is_empty() && self.era().await? == Era::Legacy
+        } else {
+            self.plan.has_own_processes() && *client != ClientKey::default()
         };
-        if call.client.capabilities.is_empty() {
-            return shared();
+        Ok(is_own.then_some(client))
+    }
+
+    /// Returns the era of the server, and connects to it if that is not known.
+    async fn era(&self) -> Result<Era, UpstreamError> {
+        match self.plan.era() {
+            Some(era) => Ok(era),
+            None => Ok(self.lease(&self.slot, None, Purpose::Call, false).await?.facts().era),
         }
-        let known = *lock(&self.plan.era);
-        let era = match known {
-            Some(era) => era,
-            None => self.lease(&self.slot, None, Purpose::Call, false).await?.facts().era,
-        };
-        let own = if era == Era::Legacy { self.own.slot(&call.client) } else { None };
-        own.map_or_else(shared, Ok)
     }
 
     /// Sends a request and waits for its answer. `limit` includes the time to connect. If the request was not executed,
@@ -245,7 +209,7 @@ impl Server {
         let late = || UpstreamError::Connect(format!("not connected within the {limit:?} of the request"));
         let mut again = true;
         loop {
-            let connecting = tokio::time::timeout_at(deadline, self.connection_for(&request, purpose));
+            let connecting = tokio::time::timeout_at(deadline, self.connection_for(&request, purpose, deadline));
             let (slot, lease) = connecting.await.unwrap_or_else(|_| Err(late()))?;
             if let McpRequest::Use(OutCall { log: LogWish { level: Some(level), .. }, .. }) = request {
                 let telling = self.tell_level(&lease, *level, Arc::ptr_eq(&slot, &self.slot));
@@ -268,25 +232,46 @@ impl Server {
         }
     }
 
-    /// Returns a use of the connection to send a request over, and its slot.
+    /// Returns a use of the connection to send a request over, and its slot. Where a client gets no connection of its own
+    /// in half of the time until `deadline`, such as from a server that takes one session only, the shared one is used,
+    /// but not in the place of a process of its own.
     async fn connection_for(
         &self,
         request: &McpRequest<'_>,
         purpose: Purpose,
+        deadline: Instant,
     ) -> Result<(Arc<Slot>, ConnectionUse), UpstreamError> {
-        let slot = self.slot_for(request).await?;
-        let lease = match slot.current(purpose) {
-            Some(lease) => lease,
-            None if Arc::ptr_eq(&slot, &self.slot) => self.lease(&slot, None, purpose, false).await?,
-            None => match self.lease(&slot, request.client(), purpose, false).await {
-                Ok(lease) => lease,
-                // A server may take one session only, or no more. The call then goes over the shared connection.
+        if let Some(client) = self.owner(request).await? {
+            let limit = (deadline - Instant::now()) / 2;
+            match self.own_connection(client, purpose, limit).await {
+                Ok(own) => return Ok(own),
+                Err(error) if self.plan.has_own_processes() => return Err(error),
                 Err(error) => {
                     tracing::debug!(upstream = %self.plan.target.plan.key, "a client gets no connection of its own: {error}");
-                    let lease = self.lease(&self.slot, None, purpose, false).await?;
-                    return Ok((Arc::clone(&self.slot), lease));
                 }
-            },
+            }
+        }
+        Ok((Arc::clone(&self.slot), self.lease(&self.slot, None, purpose, false).await?))
+    }
+
+    /// Returns a use of the connection that is for this client alone, and its slot. For one that must be made first,
+    /// waits at most `limit`, unless it is a process: a process is the only place for the requests of its client.
+    async fn own_connection(
+        &self,
+        client: &ClientKey,
+        purpose: Purpose,
+        limit: Duration,
+    ) -> Result<(Arc<Slot>, ConnectionUse), UpstreamError> {
+        let slot = self.own.slot(client).ok_or_else(|| {
+            UpstreamError::Connect(format!("{MAX_CLIENTS} clients have connections of their own, as many as may"))
+        })?;
+        if let Some(lease) = slot.current(purpose) {
+            return Ok((slot, lease));
+        }
+        let made = self.lease(&slot, Some(client), purpose, false);
+        let lease = match self.plan.has_own_processes() {
+            true => made.await?,
+            false => tokio::time::timeout(limit, made).await.unwrap_or(Err(UpstreamError::Timeout(limit)))?,
         };
         Ok((slot, lease))
     }
@@ -306,74 +291,4 @@ impl Server {
         }
         Ok(lease)
     }
-}
-
-impl Connector {
-    async fn connect(
-        self: Arc<Self>,
-        slot: Weak<Slot>,
-        of: Option<ClientKey>,
-    ) -> Result<ServerConnection, UpstreamError> {
-        let before = *lock(&self.era);
-        let made = self.open(before, &slot, of.as_ref()).await;
-        if of.is_some() {
-            return made.map_err(|error| error.masked(&self.target.mask()));
-        }
-        *lock(&self.era) = made.as_ref().ok().map(|link| link.facts().era);
-        let link = made.map_err(|error| error.masked(&self.target.mask()))?;
-        let facts = link.facts();
-        let key = &self.target.plan.key;
-        tracing::info!(upstream = %key, era = facts.era.as_str(), version = facts.version, "connected");
-        if std::mem::replace(&mut *lock(&self.connected), true) {
-            // The server may have announced changes of its lists while it was not connected.
-            for kind in ItemKind::ANNOUNCED {
-                self.shared.events.push(UpstreamEvent::ListStale(key.clone(), kind));
-            }
-        }
-        Ok(link)
-    }
-
-    async fn open(
-        &self,
-        before: Option<Era>,
-        slot: &Weak<Slot>,
-        of: Option<&ClientKey>,
-    ) -> Result<ServerConnection, UpstreamError> {
-        let limit = Duration::from_millis(u64::from(self.target.plan.connect_timeout_ms));
-        let link = match &self.method {
-            ConnectMethod::None(error) => return Err(error.clone()),
-            ConnectMethod::Process => {
-                let limit = if *lock(&self.connected) { limit } else { limit.max(FIRST_START) };
-                ServerConnection::Process(ServerProcess::connect(&self.target, &self.shared, before, limit).await?)
-            }
-            ConnectMethod::Http(endpoint) => {
-                ServerConnection::Http(HttpSession::connect(endpoint, before, limit, of).await?)
-            }
-        };
-        let idle = Duration::from_millis(u64::from(self.target.plan.idle_timeout_ms));
-        let idle = if of.is_some() && (idle.is_zero() || idle > OWN_IDLE) { OWN_IDLE } else { idle };
-        // Changes are reported over the connection that clients share.
-        let watched = of.is_none().then(|| Arc::clone(&self.watched));
-        let holds_something = link.is_process() || link.facts().era == Era::Legacy;
-        if holds_something && !idle.is_zero() {
-            self.shared.tasks.spawn(end_when_idle(slot.clone(), link.ended(), idle, watched));
-        }
-        Ok(link)
-    }
-}
-
-/// Closes the connection in `slot` once no call has used it for `limit` and nobody wants to hear over it of what is
-/// `watched`. Returns when the connection has ended.
-async fn end_when_idle(slot: Weak<Slot>, ended: CancellationToken, limit: Duration, watched: Option<Arc<Watched>>) {
-    let look = (limit / 4).max(SHORTEST_LOOK);
-    while tokio::time::timeout(look, ended.cancelled()).await.is_err() {
-        let Some(slot) = slot.upgrade() else { return };
-        if watched.as_ref().is_none_or(|watched| watched.is_empty()) {
-            slot.evict_idle(limit);
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,9 +13,10 @@ use crate::domain::question::Question;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 use crate::domain::version::Era;
 
+use super::duplex::{ProcessListenStream, ProcessListener};
 use super::request_failure::RequestFailure;
-use super::stdio::{ProcessListenStream, ProcessListener, ServerProcess};
-use super::streamable::{HttpListenStream, HttpListener, HttpSession};
+use super::stdio::ServerProcess;
+use super::streamable::{HttpListenStream, HttpListener, HttpSession, SseSession};
 use super::under_way::Hearing;
 use super::wire::McpRequest;
 
@@ -25,6 +26,8 @@ pub(super) enum ServerConnection {
     Process(ServerProcess),
     /// A legacy session, or modern requests that are independent of each other, over Streamable HTTP.
     Http(HttpSession),
+    /// A legacy session over HTTP+SSE.
+    Sse(SseSession),
 }
 
 impl ServerConnection {
@@ -33,14 +36,16 @@ impl ServerConnection {
         match self {
             Self::Process(process) => process.facts(),
             Self::Http(session) => session.facts(),
+            Self::Sse(session) => session.facts(),
         }
     }
 
-    /// Opens streams of notifications over this connection, which is a modern server's.
-    pub(super) fn listener(&self) -> Listener {
+    /// Opens streams of notifications over this connection; `None` over HTTP+SSE, which no modern server speaks.
+    pub(super) fn listener(&self) -> Option<Listener> {
         match self {
-            Self::Process(process) => Listener::Process(process.listener()),
-            Self::Http(session) => Listener::Http(session.listener()),
+            Self::Process(process) => Some(Listener::Process(process.listener())),
+            Self::Http(session) => Some(Listener::Http(session.listener())),
+            Self::Sse(_) => None,
         }
     }
 
@@ -49,11 +54,13 @@ impl ServerConnection {
         match self {
             Self::Process(process) => process.is_open(),
             Self::Http(session) => session.is_open(),
+            Self::Sse(session) => session.is_open(),
         }
     }
 
-    pub(super) fn is_process(&self) -> bool {
-        matches!(self, Self::Process(_))
+    /// Whether all that the server sends comes in on one stream.
+    pub(super) fn is_duplex(&self) -> bool {
+        matches!(self, Self::Process(_) | Self::Sse(_))
     }
 
     /// A token that is cancelled when the connection has ended or is told to end.
@@ -61,14 +68,16 @@ impl ServerConnection {
         match self {
             Self::Process(process) => process.ended(),
             Self::Http(session) => session.ended(),
+            Self::Sse(session) => session.ended(),
         }
     }
 
-    /// Ends the connection in the background. If the server is a process, its requests in flight fail.
+    /// Ends the connection in the background. Unless it is Streamable HTTP, its requests in flight fail.
     pub(super) fn stop(&self) {
         match self {
             Self::Process(process) => process.stop(),
             Self::Http(session) => session.stop(),
+            Self::Sse(session) => session.stop(),
         }
     }
 
@@ -113,10 +122,11 @@ impl ServerConnection {
         let under_way = match self {
             Self::Process(process) => process.under_way(),
             Self::Http(session) => session.under_way(),
+            Self::Sse(session) => session.under_way(),
         };
         let hears = to.is_some() && request.hears();
         // Over HTTP, a modern server says what belongs to a request in its response.
-        let is_told_apart = !self.is_process() && self.facts().era == Era::Modern;
+        let is_told_apart = !self.is_duplex() && self.facts().era == Era::Modern;
         let session = request.session().filter(|_| !is_told_apart);
         let mut hearing = session.map(|session| under_way.begin(session, hears));
         let number = hearing.as_ref().map(Hearing::number);
@@ -124,12 +134,14 @@ impl ServerConnection {
             match self {
                 Self::Process(process) => process.ask(request, to, number).await,
                 Self::Http(session) => session.ask(request, to).await,
+                Self::Sse(session) => session.ask(request, to, number).await,
             }
         };
         let Some(hearing) = &mut hearing else { return asked.await };
         let answer = Self::hear(hearing, asked, to).await;
-        // A process whose answer was not usable has answered. How an exchange over HTTP fails says nothing of the server.
-        if self.is_process() || !matches!(answer, Err(RequestFailure::Final(_))) {
+        // On one stream, a server whose answer was not usable has answered. How an exchange over Streamable HTTP fails says
+        // nothing of the server.
+        if self.is_duplex() || !matches!(answer, Err(RequestFailure::Final(_))) {
             hearing.answered();
         }
         answer
@@ -275,6 +287,10 @@ impl ToClient for Patience<'_> {
 
     fn message(&self, params: Box<RawValue>) {
         self.client.message(params);
+    }
+
+    fn stream_ended(&self, retry: Option<Duration>) {
+        self.client.stream_ended(retry);
     }
 
     fn ask(&self, question: Question) -> Answering<'_> {

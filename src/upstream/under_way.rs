@@ -9,6 +9,8 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::domain::upstream::ClientKey;
+
 /// How many messages may wait for one request. Later ones are dropped meanwhile.
 const MAX_WAITING: usize = 32;
 /// How many requests that were given up are remembered. If there are more, no message is given to anybody meanwhile.
@@ -16,6 +18,29 @@ const MAX_GIVEN_UP: usize = 256;
 /// How long a request that was given up is remembered. The server is told, and servers do not answer then (MCP,
 /// cancellation), so that it is unknown when one has stopped.
 const GIVEN_UP_FOR: Duration = Duration::from_secs(1);
+
+/// Who hears log messages that belong to no request.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Audience {
+    /// All clients.
+    #[default]
+    All,
+    /// The client of this session.
+    Session(String),
+    /// Nobody: clients without a session use the connection.
+    Nobody,
+}
+
+impl Audience {
+    /// The audience of a connection for the client `of`; `None` if it is for all.
+    pub(super) fn of(of: Option<&ClientKey>) -> Self {
+        match of {
+            None => Self::All,
+            Some(client) if client.session.is_empty() => Self::Nobody,
+            Some(client) => Self::Session(client.session.clone()),
+        }
+    }
+}
 
 /// The requests of clients that wait for their answers.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
 use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure, success};
-use crate::domain::upstream::{Answer, ClientKey, InputRound, OutCall, OutCompletion, OutMembers};
+use crate::domain::upstream::{Answer, InputRound, OutCall, OutCompletion, OutMembers};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 
 /// How many bytes a message may have in addition to its result: JSON-RPC members, ids, white space.
@@ -71,11 +71,6 @@ impl McpRequest<'_> {
             Self::SetLogLevel(_) => Method::SetLogLevel,
             Self::Listen(_) => Method::Listen,
         }
-    }
-
-    /// The client that the request is of; `None` for the gateway's own requests.
-    pub(super) fn client(&self) -> Option<&ClientKey> {
-        if let Self::Use(call) = self { Some(&call.client) } else { None }
     }
 
     /// The session of the client that the request is made for, empty if it has none or if that does not matter; `None` if
@@ -278,7 +273,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::domain::upstream::{LogWish, OutTask, QuestionWatch};
+    use crate::domain::upstream::{ClientKey, LogWish, OutTask, QuestionWatch};
 
     fn raw(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.into()).unwrap()

@@ -15,6 +15,7 @@ use crate::domain::question::Question;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::request;
 use crate::domain::upstream::Answer;
+use crate::domain::version::has_primed_streams;
 use crate::engine::access::session::Session;
 use crate::engine::exchange::{Exchange, OpenQuestion};
 
@@ -133,6 +134,12 @@ impl ToClient for ClientSender<'_> {
         let level = object.get("level").and_then(|level| LogLevel::parse(level.get()));
         if self.wanted.log_level.is_some_and(|least| level.is_some_and(|level| level >= least)) {
             self.exchange.notify(request(None, "notifications/message", Some(&params)));
+        }
+    }
+
+    fn stream_ended(&self, retry: Option<Duration>) {
+        if self.session.is_some_and(|session| has_primed_streams(&session.version)) {
+            self.exchange.leave(retry);
         }
     }
 

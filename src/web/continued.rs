@@ -27,7 +27,6 @@ use crate::engine::Reply;
 use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
 use crate::engine::exchange::{AskedCall, Continued};
 use crate::transport::Accept;
-use crate::transport::mcp_headers::mean_modern_era;
 use crate::transport::sse::KEEP_ALIVE_EVERY;
 
 /// What the text of a message has that brings a `requestState`.
@@ -83,7 +82,7 @@ pub(super) async fn go_on(
     Some(reply(gate, call, continued))
 }
 
-/// Forwards a call to the replica at which it waits for the input that it brings. `None` if it does not wait at another
+/// Forwards a call of the modern era to the replica at which it waits for the input that it brings. `None` if it does not wait at another
 /// replica.
 pub(super) async fn forward_to_parked(
     gate: &Gate,
@@ -92,7 +91,7 @@ pub(super) async fn forward_to_parked(
     client: IpAddr,
     body: &Bytes,
 ) -> Option<Response> {
-    let may_wait = mean_modern_era(headers) && !is_forwarded(headers) && gate.engine.sessions().is_shared();
+    let may_wait = !is_forwarded(headers) && gate.engine.sessions().is_shared();
     // Most calls bring no state: their messages are not parsed here.
     if !may_wait || memmem::find(body, STATE_MEMBER).is_none() {
         return None;

@@ -14,6 +14,7 @@ use super::envelope::{Params, object, text};
 use super::gate::{Gate, PathEndpoint};
 use super::offer;
 use super::parked::Binding;
+use crate::domain::budget::Reservation;
 use crate::domain::caching::{CacheHints, Caching};
 use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
@@ -41,6 +42,8 @@ pub(super) struct ClientRequest<'a> {
     pub(super) method: &'a str,
     pub(super) params: &'a Params<'a>,
     pub(super) exchange: &'a Exchange,
+    /// The memory of the answer.
+    pub(super) reservation: &'a Arc<Reservation>,
 }
 
 /// The result of a list. In the modern era, it also says for how long and by whom it may be cached.
@@ -218,7 +221,7 @@ impl ClientRequest<'_> {
             wants_progress: sender.wanted.progress.is_some(),
             log_level: sender.wanted.log_level,
             client: sender,
-            reservation: self.exchange.reservation(),
+            reservation: self.reservation,
             check_mirrored: None,
             within: None,
             task: TaskUse::None,
@@ -238,7 +241,7 @@ impl ClientRequest<'_> {
 
     /// `completion/complete`.
     async fn complete(&self) -> Reply {
-        let Self { gate, params, exchange, client, .. } = self;
+        let Self { gate, params, client, .. } = self;
         if params.raw.is_some_and(has_many_members) {
             return invalid(&format!("`params` has more than {MAX_MEMBERS} members"));
         }
@@ -248,7 +251,7 @@ impl ClientRequest<'_> {
             caller: &caller,
             params: params.raw,
             meta: params.meta,
-            reservation: exchange.reservation(),
+            reservation: self.reservation,
         };
         gate.engine.complete(request).await
     }

@@ -138,8 +138,8 @@ impl<'a> ClientMessage<'a> {
     /// Parses one message.
     ///
     /// # Errors
-    /// `-32700` if the body is not JSON; `-32600` if it nests too deep or is not a single JSON-RPC message (batches are
-    /// refused); `-32602` if `params` or `_meta` is not an object or has a duplicate key.
+    /// `-32700` if the body is not JSON; `-32600` if it nests too deep or is not a JSON-RPC message; `-32602` if `params` or
+    /// `_meta` is not an object or has a duplicate key.
     pub fn parse(body: &'a [u8]) -> Result<Self, Unreadable<'a>> {
         let unreadable = |id, code, message: &str| Unreadable { id, error: RpcError::new(code, message) };
         let invalid = |id, message: &str| unreadable(id, INVALID_REQUEST, message);
@@ -147,7 +147,7 @@ impl<'a> ClientMessage<'a> {
             return Err(invalid("null", "the request nests deeper than 128 levels"));
         }
         if body.trim_ascii_start().first() == Some(&b'[') {
-            return Err(invalid("null", "JSON-RPC batches are not spoken here: send one message in each request"));
+            return Err(invalid("null", "a message must be an object, not an array"));
         }
         let envelope: Envelope<'_> = serde_json::from_slice(body).map_err(|error| {
             let is_json = error.classify() == serde_json::error::Category::Data;

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -21,7 +22,14 @@ use crate::engine::Engine;
 use crate::engine::access::sealed_id::IdPurpose;
 use crate::engine::access::session::Session;
 use crate::engine::exchange::{Exchange, KEPT_AFTER_END, Next};
-use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream, event_with_id, written};
+use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream, event_with_id, priming_event, written};
+
+/// How long a call may take before its client is told an id to come back with, if its version has that.
+const PRIMED_AFTER: Duration = Duration::from_millis(100);
+/// How long clients are told to wait before they come back, unless the server says so.
+const RETRY: Duration = Duration::from_secs(1);
+/// The longest wait that clients are told, whatever the server says.
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 /// The future that handles one message.
 pub(super) struct RunningMessage {
@@ -97,14 +105,15 @@ pub(super) async fn respond(
         biased;
         done = &mut running => answer = Some(done),
         _ = attached.wait(0) => {}
-        () = tokio::time::sleep(KEEP_ALIVE_EVERY) => {}
+        () = is_due(session) => {}
     }
-    if let Some(answer) = answer.take_if(|_| attached.next(0) == Next::Pending) {
+    if let Some(answer) = answer.take_if(|_| matches!(attached.next(0), Next::Pending | Next::Leave(_))) {
         return answer.into_response();
     }
     let kept = session.get().map(|session| Kept::new(gate, session, &exchange));
     let id = kept.as_ref().zip(session.get()).and_then(|(kept, session)| kept.id(session));
     let primes = session.get().is_some_and(|session| has_primed_streams(&session.version));
+    let start = if primes { Start::Primes } else { Start::Plain };
     let finisher = Finisher { exchange, kept };
     // From here on the call runs in its own task: a client that reads slowly or not at all must not delay the call,
     // which holds resources.
@@ -113,13 +122,21 @@ pub(super) async fn respond(
             Some(answer) => answer,
             None => running.await,
         };
-        finisher.exchange.finish(event(&answer.into_body()));
+        finisher.exchange.finish(answer.into_events());
         drop(finisher);
     });
     let task = (era == Era::Modern).then(|| AbortOnDropHandle::new(task));
     let open = OpenStream::new(&gate.engine, era);
-    let stream = CallStream { attached, after: 0, id, primes, last: None, _task: task, _continued: None, _open: open };
+    let stream = CallStream { attached, after: 0, id, start, last: None, _task: task, _continued: None, _open: open };
     stream.into_response()
+}
+
+/// Waits until the answer becomes a stream, although there is nothing to send before it.
+async fn is_due(session: &SessionOfPost) {
+    tokio::time::sleep(PRIMED_AFTER).await;
+    if !session.get().is_some_and(|session| has_primed_streams(&session.version)) {
+        tokio::time::sleep(KEEP_ALIVE_EVERY - PRIMED_AFTER).await;
+    }
 }
 
 /// A connection that is attached to an exchange until this value is dropped.
@@ -197,15 +214,23 @@ impl Drop for Continued {
     }
 }
 
+/// What a stream does before it sends messages.
+enum Start {
+    /// It sends an event without data, whose id the client may come back with.
+    Primes,
+    Plain,
+    /// Nothing more is sent.
+    Over,
+}
+
 /// The messages of a call and, at the end, its answer, from the message after `after` on.
 pub(super) struct CallStream {
     attached: Attached,
     after: u64,
     /// What the ids of events begin with; `None` if the stream cannot be continued.
     id: Option<String>,
-    /// Whether the client understands an event without data, whose id it may come back with.
-    primes: bool,
-    /// The rest of the last event, which is not copied.
+    start: Start,
+    /// The rest of the last event.
     last: Option<Bytes>,
     _task: Option<AbortOnDropHandle<()>>,
     _continued: Option<Continued>,
@@ -227,7 +252,7 @@ impl CallStream {
             attached,
             after,
             id: Some(id),
-            primes: false,
+            start: Start::Plain,
             last: None,
             _task: None,
             _continued: Some(continued),
@@ -247,26 +272,33 @@ impl CallStream {
         if let Some(last) = self.last.take() {
             return Some(last);
         }
-        if let Some(first) = self.prime() {
-            return Some(first);
+        match std::mem::replace(&mut self.start, Start::Plain) {
+            Start::Primes => return self.priming(RETRY),
+            Start::Over => return None,
+            Start::Plain => {}
         }
         tokio::select! {
             biased;
             next = self.attached.wait(self.after) => match next {
                 Next::Message(number, message) => Some(self.event(number, &message)),
                 Next::Answer(number, answer) => Some(self.answer(number, answer)),
+                Next::Leave(retry) => self.leave(retry),
                 Next::Pending | Next::End => None,
             },
             () = tokio::time::sleep(KEEP_ALIVE_EVERY) => Some(KEEP_ALIVE),
         }
     }
 
-    /// Returns an event without data if there is nothing to send first. It tells the client the id to come back with (MCP
-    /// 2025-11-25, Streamable HTTP).
-    fn prime(&mut self) -> Option<Bytes> {
-        let primes = std::mem::take(&mut self.primes) && self.attached.next(self.after) == Next::Pending;
-        let id = self.id.as_ref().filter(|_| primes)?;
-        Some(event_with_id(&format!("{id}.0"), ""))
+    /// Returns an event without data, which tells the client the id to come back with and when.
+    fn priming(&self, retry: Duration) -> Option<Bytes> {
+        let id = self.id.as_ref()?;
+        Some(priming_event(&format!("{id}.{}", self.after), retry))
+    }
+
+    /// Ends the stream before the answer. If the server says when to come back, its client is told first.
+    fn leave(&mut self, retry: Option<Duration>) -> Option<Bytes> {
+        self.start = Start::Over;
+        retry.and_then(|retry| self.priming(retry.min(LONGEST_RETRY)))
     }
 
     fn event(&mut self, number: u64, message: &str) -> Bytes {
@@ -277,13 +309,14 @@ impl CallStream {
         }
     }
 
+    /// Returns the answer without its last newline, after which its id follows.
     fn answer(&mut self, number: u64, answer: Bytes) -> Bytes {
         self.after = number;
         let answer = written(answer, Some(Arc::clone(self.attached.exchange.reservation())));
         match &self.id {
             Some(id) => {
-                self.last = Some(answer);
-                format!("id: {id}.{number}\n").into()
+                self.last = Some(format!("id: {id}.{number}\n\n").into());
+                answer.slice(..answer.len().saturating_sub(1))
             }
             None => answer,
         }

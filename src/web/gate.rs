@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::parked::ParkedCalls;
 use super::replicas::Replicas;
+use super::sse_connections::SseConnections;
 use crate::domain::instance::Instance;
 use crate::domain::limits::Tracker;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
@@ -41,10 +42,6 @@ impl ServedListener {
     }
 }
 
-/// The maximum number of open streams of notifications of one listener: GET streams of sessions, and those of modern
-/// clients.
-pub(super) const MAX_STREAMS: u32 = 1000;
-
 /// State that the handlers of one listener share.
 pub(super) struct Gate {
     pub(super) engine: Arc<Engine>,
@@ -59,6 +56,24 @@ pub(super) struct Gate {
     pub(super) parked: Arc<ParkedCalls>,
     /// The other replicas of the gateway.
     pub(super) replicas: Replicas,
+    /// The streams of clients that speak HTTP+SSE.
+    pub(super) sse: SseConnections,
+}
+
+impl Gate {
+    /// The maximum number of open streams of notifications: GET streams of sessions, and those of modern clients.
+    pub(super) fn max_streams(&self) -> u32 {
+        self.engine.snapshot().plan().gateway.limits.max_streams
+    }
+}
+
+/// What is done at a path of HTTP+SSE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SsePath {
+    /// A stream is opened.
+    Stream,
+    /// Messages are posted.
+    Messages,
 }
 
 /// The endpoint that a request's path names.
@@ -73,7 +88,7 @@ pub(super) enum PathEndpoint {
 impl PathEndpoint {
     /// Returns the endpoint at `path`, if there is one. `all` is the listener's path for all upstreams; a single
     /// upstream is at `{all without /mcp}/{upstream}/mcp`.
-    pub(super) fn of(path: &str, all: &str) -> Option<Self> {
+    fn of(path: &str, all: &str) -> Option<Self> {
         if path == all {
             return Some(Self::All);
         }
@@ -86,6 +101,40 @@ impl PathEndpoint {
         match self {
             Self::All => all.to_owned(),
             Self::One(name) => format!("{}/{name}/mcp", base(all)),
+        }
+    }
+
+    /// Returns the endpoint of HTTP+SSE at `path`, if there is one, and what is done there. They are beside those of
+    /// [`PathEndpoint::of`].
+    fn of_sse(path: &str, all: &str) -> Option<(Self, SsePath)> {
+        let (folder, last) = path.strip_prefix(base(all))?.rsplit_once('/')?;
+        let does = match last {
+            "sse" => SsePath::Stream,
+            "messages" => SsePath::Messages,
+            _ => return None,
+        };
+        match folder.strip_prefix('/') {
+            None if folder.is_empty() => Some((Self::All, does)),
+            Some(name) if !name.is_empty() && !name.contains('/') => Some((Self::One(name.to_owned()), does)),
+            _ => None,
+        }
+    }
+
+    /// Returns the endpoint at `path` of a listener, and what of HTTP+SSE is done there; `None` for Streamable HTTP.
+    pub(super) fn at(path: &str, listener: &ListenerPlan) -> Option<(Self, Option<SsePath>)> {
+        if let Some(endpoint) = Self::of(path, &listener.path) {
+            return Some((endpoint, None));
+        }
+        let (endpoint, does) = Self::of_sse(path, &listener.path).filter(|_| listener.legacy_sse)?;
+        Some((endpoint, Some(does)))
+    }
+
+    /// Returns the path to which clients of HTTP+SSE post messages.
+    pub(super) fn messages_path(&self, all: &str) -> String {
+        let base = base(all);
+        match self {
+            Self::All => format!("{base}/messages"),
+            Self::One(upstream) => format!("{base}/{upstream}/messages"),
         }
     }
 

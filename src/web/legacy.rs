@@ -20,12 +20,13 @@ use super::dispatch::{ClientRequest, unknown_method};
 use super::envelope::{ClientMessage, Params, object, text};
 use super::exchange::{OpenStream, SessionOfPost};
 use super::forward::{Forwarding, is_forwarded};
-use super::gate::{Gate, MAX_STREAMS, PathEndpoint};
+use super::gate::{Gate, PathEndpoint};
 use super::listen::{RESOURCE_UPDATED, list_changed};
 use super::message_sender::MessageSender;
 use super::offer;
 use super::response::{RpcResponse, refuse};
 use super::session_replicas::UsedSession;
+use crate::domain::budget::Reservation;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::extensions::TASKS;
 use crate::domain::item::ItemKind;
@@ -75,23 +76,48 @@ pub(super) async fn answer(
         Ok(session) => session,
         Err((status, message)) => return RpcResponse::error(status, id, &RpcError::new(INVALID_REQUEST, message)),
     };
-    let used = UsedSession { gate, endpoint, headers, session: &session };
-    let sender = MessageSender { used, client: peer };
-    match incoming {
-        ClientMessage::Answer { id, answer } => {
-            sender.answered(id, answer).await;
-            RpcResponse::accepted()
-        }
-        ClientMessage::Notification { method, params } => {
-            sender.notified(&method, &params).await;
-            RpcResponse::accepted()
-        }
-        ClientMessage::Request { id, method, params } => {
-            of_post.get_or_init(|| Arc::clone(&session));
-            let client = Client::Legacy(&session);
-            let request = ClientRequest { gate, endpoint, client, id, method: &method, params: &params, exchange };
-            let reply = request.reply().await;
-            RpcResponse::reply(id, &reply, Era::Legacy)
+    if matches!(incoming, ClientMessage::Request { .. }) {
+        of_post.get_or_init(|| Arc::clone(&session));
+    }
+    let reservation = exchange.reservation();
+    InSession { gate, endpoint, headers, peer, session: &session, exchange, reservation }.handle(incoming).await
+}
+
+/// What messages of a session are handled with.
+#[derive(Clone, Copy)]
+pub(super) struct InSession<'a> {
+    pub(super) gate: &'a Arc<Gate>,
+    pub(super) endpoint: &'a PathEndpoint,
+    /// The headers of the request that the messages came in.
+    pub(super) headers: &'a HeaderMap,
+    /// The address of the client.
+    pub(super) peer: IpAddr,
+    pub(super) session: &'a Arc<Session>,
+    pub(super) exchange: &'a Exchange,
+    /// The memory of the answer.
+    pub(super) reservation: &'a Arc<Reservation>,
+}
+
+impl InSession<'_> {
+    /// Handles a message that is not `initialize`.
+    pub(super) async fn handle(&self, incoming: ClientMessage<'_>) -> RpcResponse {
+        let Self { gate, endpoint, headers, peer, session, exchange, reservation } = *self;
+        let sender = MessageSender { used: UsedSession { gate, endpoint, headers, session }, client: peer };
+        match incoming {
+            ClientMessage::Answer { id, answer } => {
+                sender.answered(id, answer).await;
+                RpcResponse::accepted()
+            }
+            ClientMessage::Notification { method, params } => {
+                sender.notified(&method, &params).await;
+                RpcResponse::accepted()
+            }
+            ClientMessage::Request { id, method, params } => {
+                let (client, method, params) = (Client::Legacy(session), &*method, &params);
+                let request = ClientRequest { gate, endpoint, client, id, method, params, exchange, reservation };
+                let reply = request.reply().await;
+                RpcResponse::reply(id, &reply, Era::Legacy)
+            }
         }
     }
 }
@@ -105,7 +131,7 @@ fn is_unknown_outside(headers: &HeaderMap, method: &str) -> bool {
 
 /// In this era, headers that repeat the body are optional. Those that are present must match it, because intermediaries
 /// may route by them.
-fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a>) -> Result<(), (&'a str, RpcError)> {
+pub(super) fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a>) -> Result<(), (&'a str, RpcError)> {
     let (id, method, params) = match incoming {
         ClientMessage::Request { id, method, params } => (*id, method, params),
         ClientMessage::Notification { method, params } => ("null", method, params),
@@ -164,7 +190,7 @@ fn client_of(params: &Params<'_>) -> String {
 }
 
 /// Finds the session that a request names. The request must arrive at the endpoint at which the session was opened.
-async fn find_session(
+pub(super) async fn find_session(
     gate: &Gate,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
@@ -196,7 +222,7 @@ async fn find_session(
 }
 
 /// Returns the scope of a request's session: the gateway, the principal and the endpoint.
-fn scope<'a>(snapshot: &'a Snapshot, endpoint: &'a PathEndpoint) -> SessionScope<'a> {
+pub(super) fn scope<'a>(snapshot: &'a Snapshot, endpoint: &'a PathEndpoint) -> SessionScope<'a> {
     SessionScope { gateway: &snapshot.plan().gateway.key, principal: ANONYMOUS, upstream: endpoint.upstream() }
 }
 
@@ -241,15 +267,13 @@ pub(super) async fn open_stream(
     if let Err(error) = gate.engine.admit_stream() {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, error.message);
     }
-    let Some(places) = StreamSlots::take(gate, &session) else {
-        return refuse(
-            StatusCode::TOO_MANY_REQUESTS,
-            format!("as many streams are open as may be: {STREAMS_PER_SESSION} a session, {MAX_STREAMS} in all"),
+    let Some(told) = ListenStream::open(gate, &session) else {
+        let most = gate.max_streams();
+        let message = format!(
+            "as many streams are open as may be: {STREAMS_PER_SESSION} a session, {most} in all (limits.maxStreams)"
         );
+        return refuse(StatusCode::TOO_MANY_REQUESTS, message);
     };
-    let open = OpenStream::new(&gate.engine, Era::Legacy);
-    let (lists, reader) = (ListChanges::new(&gate.engine), session.mailbox.attach());
-    let told = ListenStream { lists, reader, due: Vec::new(), session, places, _open: open };
     let events = stream::unfold(told, |mut told| async move {
         let event = told.next().await?;
         Some((Ok::<_, Infallible>(event), told))
@@ -276,7 +300,7 @@ struct StreamSlots {
 impl StreamSlots {
     fn take(gate: &Arc<Gate>, session: &Arc<Session>) -> Option<Self> {
         session.streams.enter(Some(STREAMS_PER_SESSION), None).ok()?;
-        if gate.streams.enter(Some(MAX_STREAMS), None).is_err() {
+        if gate.streams.enter(Some(gate.max_streams()), None).is_err() {
             session.streams.leave();
             return None;
         }
@@ -293,7 +317,7 @@ impl Drop for StreamSlots {
 
 /// The notification stream of a session. It reports changes of the lists, and of the resources that the session
 /// subscribed to.
-struct ListenStream {
+pub(super) struct ListenStream {
     lists: ListChanges,
     /// The number of this stream at the mailbox of the session.
     reader: u64,
@@ -311,7 +335,16 @@ impl Drop for ListenStream {
 }
 
 impl ListenStream {
-    async fn next(&mut self) -> Option<Bytes> {
+    /// Opens the stream; `None` if as many are open as may be.
+    pub(super) fn open(gate: &Arc<Gate>, session: &Arc<Session>) -> Option<Self> {
+        let places = StreamSlots::take(gate, session)?;
+        let (lists, reader) = (ListChanges::new(&gate.engine), session.mailbox.attach());
+        let open = OpenStream::new(&gate.engine, Era::Legacy);
+        Some(Self { lists, reader, due: Vec::new(), session: Arc::clone(session), places, _open: open })
+    }
+
+    /// Returns the next events, or `None` at the end. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Option<Bytes> {
         let gate = Arc::clone(&self.places.gate);
         loop {
             if let Some(kind) = self.due.pop() {

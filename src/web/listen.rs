@@ -13,7 +13,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::dispatch::{ClientRequest, invalid};
-use super::gate::{Gate, MAX_STREAMS};
+use super::gate::Gate;
 use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::limits::Tracker;
 use crate::domain::raw::{RawObject, to_raw};
@@ -95,9 +95,10 @@ impl Place {
     fn take(request: &ClientRequest<'_>) -> Option<Self> {
         let gate = Arc::clone(request.gate);
         let address = gate.listeners.of(request.client.peer()?);
-        gate.streams.enter(Some(MAX_STREAMS), None).ok()?;
-        let crowded = gate.streams.in_flight() > MAX_STREAMS / 2;
-        if address.enter(crowded.then_some(MAX_STREAMS / PART), None).is_err() {
+        let most = gate.max_streams();
+        gate.streams.enter(Some(most), None).ok()?;
+        let crowded = gate.streams.in_flight() > most / 2;
+        if address.enter(crowded.then_some(most / PART), None).is_err() {
             gate.streams.leave();
             return None;
         }
@@ -126,7 +127,8 @@ impl ClientRequest<'_> {
             return Reply::Error(error);
         }
         let Some(_place) = Place::take(self) else {
-            let message = format!("as many streams are open as may be: {MAX_STREAMS} in all");
+            let most = self.gate.max_streams();
+            let message = format!("as many streams are open as may be: {most} in all (limits.maxStreams)");
             let data = json!({"reason": "Streams", "retryAfterMs": 1000});
             return Reply::Error(RpcError::new(REFUSED, message).with_data(data));
         };

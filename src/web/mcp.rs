@@ -9,19 +9,20 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use tokio_util::sync::CancellationToken;
 
-use super::gate::{Gate, PathEndpoint, ServedListener};
-use super::post::{address_of, post};
+use super::gate::{Gate, PathEndpoint, ServedListener, SsePath};
+use super::post::post;
 use super::replicas::Replicas;
 use super::response::{method_not_allowed, refuse};
-use super::{access, forward, legacy};
+use super::sse_connections::SseConnections;
+use super::{access, forward, legacy, sse};
 use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
 use crate::domain::plan::ListenerPlan;
 use crate::domain::quoted::Quoted;
 use crate::engine::Engine;
 use crate::engine::access::addresses::Addresses;
-use crate::transport::Peer;
 use crate::transport::mcp_headers::{mean_modern_era, merge_versions};
+use crate::transport::{Peer, peer_address};
 
 /// Returns a router that serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and
 /// each upstream at `/{upstream}/mcp` beside it. Cancelling `shutdown` closes the streams that clients hold open.
@@ -34,6 +35,7 @@ pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: Cance
         listeners: Addresses::default(),
         parked: Arc::default(),
         replicas: Replicas::default(),
+        sse: SseConnections::default(),
     });
     // Paths are matched for each request, because a new plan can change them.
     Router::new().fallback(handle).with_state(gate)
@@ -65,25 +67,50 @@ async fn serve(gate: &Arc<Gate>, mut request: Request) -> Response {
         let why = "this gateway sent the request itself: the URL of one of its upstreams leads back to it";
         return refuse(StatusCode::LOOP_DETECTED, why);
     }
-    let response = match (&listener.refusing, PathEndpoint::of(request.uri().path(), &listener.path)) {
+    let response = match (&listener.refusing, PathEndpoint::at(request.uri().path(), listener)) {
         (Some(refusal), _) => refuse(StatusCode::SERVICE_UNAVAILABLE, refusal.message.clone()),
         (None, None) => refuse(StatusCode::NOT_FOUND, format!("MCP is spoken at {}", listener.path)),
-        (None, Some(PathEndpoint::One(name))) if plan.upstream(&name).is_none() => {
+        (None, Some((PathEndpoint::One(name), _))) if plan.upstream(&name).is_none() => {
             refuse(StatusCode::NOT_FOUND, format!("there is no upstream {} here", Quoted(&name, 253)))
         }
-        (None, Some(endpoint)) => {
+        (None, Some((endpoint, does))) => {
             let limit = plan.gateway.limits.max_request_size;
+            let sse = listener.legacy_sse.then(|| listener.path.clone());
             drop(snapshot);
-            dispatch(gate, endpoint, request, limit).await
+            match does {
+                None => dispatch(gate, endpoint, request, limit, sse.as_deref()).await,
+                Some(does) => dispatch_sse(gate, endpoint, does, request, limit, &sse.unwrap_or_default()).await,
+            }
         }
     };
-    match origin {
-        None => response,
-        Some(origin) => {
-            let mut response = response;
-            access::allow_page(&mut response, origin);
-            response
+    for_page(response, origin)
+}
+
+/// Lets the page of this origin read the response, if the request came from one.
+fn for_page(mut response: Response, origin: Option<HeaderValue>) -> Response {
+    if let Some(origin) = origin {
+        access::allow_page(&mut response, origin);
+    }
+    response
+}
+
+/// Answers a request over HTTP+SSE. `all` is the listener's path for all upstreams.
+async fn dispatch_sse(
+    gate: &Arc<Gate>,
+    endpoint: PathEndpoint,
+    does: SsePath,
+    request: Request,
+    limit: u64,
+    all: &str,
+) -> Response {
+    match (does, request.method()) {
+        (_, &Method::OPTIONS) if access::is_preflight(request.method(), request.headers()) => {
+            access::preflight(request.headers())
         }
+        (SsePath::Stream, &Method::GET) => sse::open(gate, &endpoint, all, &request),
+        (SsePath::Stream, _) => method_not_allowed("GET"),
+        (SsePath::Messages, &Method::POST) => sse::take(gate, endpoint, request, limit).await,
+        (SsePath::Messages, _) => method_not_allowed("POST"),
     }
 }
 
@@ -107,15 +134,26 @@ fn check_sender(
     Ok(None)
 }
 
-async fn dispatch(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Request, limit: u64) -> Response {
+/// Answers a request over Streamable HTTP. `sse` is the listener's path for all upstreams if clients can use HTTP+SSE
+/// too.
+async fn dispatch(
+    gate: &Arc<Gate>,
+    endpoint: PathEndpoint,
+    request: Request,
+    limit: u64,
+    sse: Option<&str>,
+) -> Response {
     let is_modern = mean_modern_era(request.headers());
-    let client = address_of(request.extensions());
+    let client = peer_address(request.extensions());
     match *request.method() {
         Method::POST => post(gate, endpoint, request, limit).await,
         Method::OPTIONS if access::is_preflight(request.method(), request.headers()) => {
             access::preflight(request.headers())
         }
         _ if is_modern => method_not_allowed("POST"),
+        Method::GET if sse.is_some() && sse::is_opening(request.headers()) => {
+            sse::open(gate, &endpoint, sse.unwrap_or_default(), &request)
+        }
         Method::GET => legacy::open_stream(gate, &endpoint, request.headers(), client).await,
         Method::DELETE => legacy::end_session(gate, &endpoint, request.headers(), client).await,
         _ => method_not_allowed("GET, POST, DELETE"),

@@ -5,6 +5,7 @@
 mod access;
 mod admin;
 mod admin_query;
+mod batch;
 mod client;
 mod client_sender;
 mod continued;
@@ -29,6 +30,8 @@ mod replicas;
 mod response;
 mod sealed;
 mod session_replicas;
+mod sse;
+mod sse_connections;
 mod status;
 mod subscribe;
 mod tasks;

@@ -1,11 +1,11 @@
 //! Handles one POST: reads the body, and answers the message in the era to which the message belongs.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
-use axum::http::{Extensions, HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -17,44 +17,69 @@ use super::forward_token::Token;
 use super::gate::{Gate, PathEndpoint};
 use super::parked::Parking;
 use super::response::{RpcResponse, refuse};
-use super::{legacy, modern};
+use super::{batch, legacy, modern};
+use crate::domain::batch::is_batch;
 use crate::domain::budget::{Category, Reservation};
 use crate::domain::version::Era;
 use crate::engine::exchange::Exchange;
 use crate::telemetry::trace_context::Cause;
 use crate::transport::mcp_headers::mean_modern_era;
-use crate::transport::{Accept, BodyError, Peer, is_json, read_body};
+use crate::transport::{Accept, BodyError, is_json, peer_address, read_body};
 
 /// How many copies of a message are held until it is answered: the received one, and the one for the upstream.
 const COPIES: u64 = 2;
 
+/// The transport that a POST came over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    /// Streamable HTTP: the response to the POST has the answer.
+    Streamable,
+    /// HTTP+SSE: the answer goes to the client's stream, and all messages are of the legacy era.
+    Sse,
+}
+
 /// Reads a message of at most `limit` bytes and answers it.
 pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Request, limit: u64) -> Response {
-    let (head, body) = request.into_parts();
-    let accept = match check_media(&head.headers) {
-        Ok(accept) => accept,
-        Err((status, why)) => return refuse(status, why),
+    let cause = Cause::of_headers(request.headers());
+    let (post, exchange) = match receive(gate, endpoint, request, limit, Door::Streamable).await {
+        Ok(received) => received,
+        Err(refusal) => return *refusal,
     };
+    let (session, era) = (Arc::clone(&post.session), post.era);
+    respond(gate, post.running(cause), exchange, &session, era).await
+}
+
+/// Reads a message of at most `limit` bytes. Returns it with the exchange in which it is answered, or the response that
+/// refuses it.
+pub(super) async fn receive(
+    gate: &Arc<Gate>,
+    endpoint: PathEndpoint,
+    request: Request,
+    limit: u64,
+    door: Door,
+) -> Result<(Post, Arc<Exchange>), Box<Response>> {
+    let (head, body) = request.into_parts();
+    let is_sse = door == Door::Sse;
+    let accept = check_media(&head.headers, is_sse).or_else(|(status, why)| refused(status, why))?;
     let declared = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let budget = gate.engine.budget();
-    let peer = address_of(&head.extensions);
+    let peer = peer_address(&head.extensions);
     let account = gate.engine.sessions().accounts().of(peer);
     let reservation = budget.reservation_for(Category::Request, &account);
     let body = match read_body(body, declared, limit, &reservation).await {
         Ok(body) if reservation.resize(COPIES * body.len() as u64).is_ok() => body,
-        Ok(_) | Err(BodyError::NoRoom(_)) => return RpcResponse::no_room("null").into_response(),
-        Err(error) => return refuse(error.status(), refusal(error)),
+        Ok(_) | Err(BodyError::NoRoom(_)) => return Err(Box::new(RpcResponse::no_room("null").into_response())),
+        Err(error) => return refused(error.status(), refusal(error)),
     };
     if head.extensions.get().is_some_and(|token: &Token| !token.is_for(&body)) {
-        return refuse(StatusCode::FORBIDDEN, "this is not the body that a replica of this gateway forwarded");
+        return refused(StatusCode::FORBIDDEN, "this is not the body that a replica of this gateway forwarded");
     }
-    if let Some(response) = forward_to_parked(gate, &endpoint, &head.headers, peer, &body).await {
-        return response;
+    let is_modern = !is_sse && mean_modern_era(&head.headers);
+    if is_modern && let Some(response) = forward_to_parked(gate, &endpoint, &head.headers, peer, &body).await {
+        return Err(Box::new(response));
     }
     let exchange = Arc::new(Exchange::new(budget, &account, accept.events));
-    let session = Arc::<SessionOfPost>::default();
-    let era = if mean_modern_era(&head.headers) { Era::Modern } else { Era::Legacy };
-    let cause = Cause::of_headers(&head.headers);
+    let era = if is_modern { Era::Modern } else { Era::Legacy };
     let post = Post {
         gate: Arc::clone(gate),
         endpoint,
@@ -62,31 +87,31 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
         peer,
         body,
         exchange: Arc::clone(&exchange),
-        session: Arc::clone(&session),
-        parking: (era == Era::Modern).then(|| Arc::new(Parking::new(budget, &account))),
+        session: Arc::default(),
+        parking: is_modern.then(|| Arc::new(Parking::new(budget, &account))),
         era,
+        door,
         _reservation: reservation,
     };
-    respond(gate, post.running(cause), exchange, &session, era).await
+    Ok((post, exchange))
 }
 
-/// Checks the media types that a request names, and returns those that its client accepts.
-fn check_media(headers: &HeaderMap) -> Result<Accept, (StatusCode, &'static str)> {
+/// Checks the media types that a request names, and returns those that its client accepts: over HTTP+SSE all.
+fn check_media(headers: &HeaderMap, is_sse: bool) -> Result<Accept, (StatusCode, &'static str)> {
     const TYPES: &str = "Accept must name application/json, and text/event-stream for progress";
     if !is_json(headers) {
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json"));
     }
-    let accept = Accept::read(headers);
+    let accept = if is_sse { Accept { json: true, events: true } } else { Accept::read(headers) };
     if accept.json { Ok(accept) } else { Err((StatusCode::NOT_ACCEPTABLE, TYPES)) }
 }
 
-/// Returns the address of the client that sent a request with these extensions.
-pub(super) fn address_of(extensions: &Extensions) -> IpAddr {
-    extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip())
+fn refused<T>(status: StatusCode, message: impl Into<String>) -> Result<T, Box<Response>> {
+    Err(Box::new(refuse(status, message)))
 }
 
 /// One POST whose body was read completely.
-struct Post {
+pub(super) struct Post {
     gate: Arc<Gate>,
     endpoint: PathEndpoint,
     headers: HeaderMap,
@@ -98,15 +123,18 @@ struct Post {
     parking: Option<Arc<Parking>>,
     /// The era that the headers indicate.
     era: Era,
+    door: Door,
     /// The memory reserved for the body.
     _reservation: Reservation,
 }
 
 impl Post {
-    /// Returns the future that handles the message.
-    fn running(self, cause: Cause) -> RunningMessage {
+    /// Returns the future that handles the message. The end of a stream of HTTP+SSE cancels it; in Streamable HTTP, only
+    /// clients of the modern era cancel by disconnecting.
+    pub(super) fn running(self, cause: Cause) -> RunningMessage {
         let (gate, parking, era) = (Arc::clone(&self.gate), self.parking.clone(), self.era);
-        let running = RunningMessage::new(cause.around(self.answer()), era == Era::Legacy);
+        let outlives = era == Era::Legacy && self.door == Door::Streamable;
+        let running = RunningMessage::new(cause.around(self.answer()), outlives);
         match parking {
             Some(parking) => RunningMessage::new(run_or_park(gate, running, parking), false),
             None => running,
@@ -125,6 +153,9 @@ impl Post {
     /// Answers the message. If it is a request, sets `id` to its id as soon as that is known.
     async fn answer_in_era<'a>(&'a self, id: &OnceLock<&'a str>) -> RpcResponse {
         let Self { gate, endpoint, headers, peer, body, exchange, session, parking, .. } = self;
+        if is_batch(body) {
+            return batch::answer(gate, endpoint, headers, *peer, body, exchange, session).await;
+        }
         let incoming = match ClientMessage::parse(body) {
             Ok(incoming) => incoming,
             Err(unreadable) => return RpcResponse::error(StatusCode::BAD_REQUEST, unreadable.id, &unreadable.error),
@@ -132,7 +163,7 @@ impl Post {
         if let ClientMessage::Request { id: read, .. } = &incoming {
             id.get_or_init(|| read);
         }
-        if modern::is_of(headers, &incoming) {
+        if self.door == Door::Streamable && modern::is_of(headers, &incoming) {
             modern::answer(gate, endpoint, headers, *peer, incoming, exchange, parking.as_deref()).await
         } else {
             legacy::answer(gate, endpoint, headers, *peer, incoming, exchange, session).await

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use bytes::Bytes;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -18,24 +19,48 @@ use crate::domain::version::Era;
 use crate::engine::exchange::HeldAnswer;
 use crate::engine::{Reply, dropped};
 use crate::transport::mcp_headers::SESSION_HEADER;
-use crate::transport::sse::written;
+use crate::transport::sse::{event, written};
 
 /// The answer to one message, as an HTTP response or as the last event of a stream.
 #[derive(Debug)]
 pub(super) struct RpcResponse {
     status: StatusCode,
-    /// JSON; empty if there is nothing to send.
-    body: String,
+    body: AnswerBody,
     /// The id of the session that the request began, if it began one.
     session: Option<String>,
     /// Reserves the memory of the body until the body is written.
     reservation: Option<Arc<Reservation>>,
 }
 
+/// What is sent as the answer.
+#[derive(Debug)]
+enum AnswerBody {
+    /// A message as JSON; empty if there is nothing to send.
+    One(String),
+    /// The messages that answer a batch, at least one.
+    Batch(Vec<String>),
+}
+
+impl AnswerBody {
+    fn len(&self) -> usize {
+        match self {
+            Self::One(body) => body.len(),
+            Self::Batch(bodies) => bodies.iter().map(|body| body.len() + 1).sum::<usize>() + 1,
+        }
+    }
+
+    fn into_json(self) -> String {
+        match self {
+            Self::One(body) => body,
+            Self::Batch(bodies) => format!("[{}]", bodies.join(",")),
+        }
+    }
+}
+
 impl RpcResponse {
     /// Creates the response 202, for a notification or an answer.
     pub(super) fn accepted() -> Self {
-        Self { status: StatusCode::ACCEPTED, body: String::new(), session: None, reservation: None }
+        Self { status: StatusCode::ACCEPTED, body: AnswerBody::One(String::new()), session: None, reservation: None }
     }
 
     /// Creates the reply to the request with the raw `id`. In the legacy era every JSON-RPC response has status 200.
@@ -53,13 +78,19 @@ impl RpcResponse {
             (Some(code), Era::Modern) => status_of(code),
             _ => StatusCode::OK,
         };
-        Self { status, body, session: None, reservation: None }
+        Self { status, body: AnswerBody::One(body), session: None, reservation: None }
+    }
+
+    /// Creates the answer to a batch from those to its messages, of which there is at least one.
+    pub(super) fn batch(answers: Vec<Self>) -> Self {
+        let bodies = answers.into_iter().map(|answer| answer.body.into_json()).filter(|body| !body.is_empty());
+        Self { status: StatusCode::OK, body: AnswerBody::Batch(bodies.collect()), session: None, reservation: None }
     }
 
     /// Creates an error response with this HTTP status. `id` is the raw id of the message; `null` if none could be
     /// read.
     pub(super) fn error(status: StatusCode, id: &str, error: &RpcError) -> Self {
-        Self { status, body: failure(id, &to_raw(error)), session: None, reservation: None }
+        Self { status, body: AnswerBody::One(failure(id, &to_raw(error))), session: None, reservation: None }
     }
 
     /// Creates the error for a panic while a message was handled. `id` is the message's raw id, or `None` if there is
@@ -98,19 +129,29 @@ impl RpcResponse {
         Self { session: Some(id), ..self }
     }
 
-    /// Returns the message with the memory that is reserved for it.
-    pub(super) fn into_answer(self) -> HeldAnswer {
-        HeldAnswer { message: self.body, reservation: self.reservation }
+    /// The id of the session that the request began.
+    pub(super) fn session(&self) -> Option<&str> {
+        self.session.as_deref()
     }
 
-    /// Returns the message as JSON, for the end of a stream.
-    pub(super) fn into_body(self) -> String {
-        self.body
+    /// Returns the message as JSON, with the memory that is reserved for it.
+    pub(super) fn into_answer(self) -> HeldAnswer {
+        HeldAnswer { message: self.body.into_json(), reservation: self.reservation }
+    }
+
+    /// Returns the answer as the last events of a stream: one for each message.
+    pub(super) fn into_events(self) -> Bytes {
+        match self.body {
+            AnswerBody::One(body) if body.is_empty() => Bytes::new(),
+            AnswerBody::One(body) => event(&body),
+            AnswerBody::Batch(bodies) => bodies.iter().map(|body| event(body)).collect::<Vec<_>>().concat().into(),
+        }
     }
 
     pub(super) fn into_response(self) -> Response {
-        let empty = self.body.is_empty();
-        let mut response = Response::new(Body::from(written(self.body.into(), self.reservation)));
+        let body = self.body.into_json();
+        let empty = body.is_empty();
+        let mut response = Response::new(Body::from(written(body.into(), self.reservation)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         if !empty {
@@ -182,7 +223,7 @@ mod tests {
             let result = to_raw(&"x".repeat(64 << 10));
             let answer = RpcResponse::reply("7", &Reply::Result(result), era).held_in(&reservation, Some("7"), era);
             assert_eq!(answer.status, StatusCode::OK);
-            let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+            let body: serde_json::Value = serde_json::from_str(&answer.into_answer().message).unwrap();
             assert_eq!((&body["id"], &body["error"]["data"]), (&json!(7), &json!({"reason": NO_ROOM})));
             assert!(body["error"]["message"].as_str().unwrap().ends_with("what was asked may be done"));
         }

@@ -24,7 +24,7 @@ impl ClientRequest<'_> {
             mailbox: &session.mailbox,
             own,
             within: None,
-            reservation: self.exchange.reservation(),
+            reservation: self.reservation,
         };
         match self.gate.engine.subscribe(request).await {
             Ok(subscription) => match session.subscribed(&uri, subscription) {

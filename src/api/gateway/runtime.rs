@@ -129,6 +129,11 @@ pub enum SandboxMode {
 ).message(
     "limits.callTimeoutMs (default 30000) must not exceed callCeilingMs (default 600000)"
 ))]
+#[x_kube(validation = Rule::new(
+    "(has(self.maxStreams) ? self.maxStreams : 1000) <= (has(self.maxConnections) ? self.maxConnections : 8192)"
+).message(
+    "limits.maxStreams (default 1000) must not exceed maxConnections (default 8192): each stream takes a connection"
+))]
 pub struct GatewayLimits {
     /// Maximum number of calls in flight, to protect the gateway from overload. Default: 1000.
     #[schemars(range(min = 1, max = 10_000))]
@@ -147,6 +152,14 @@ pub struct GatewayLimits {
     pub max_request_size: Option<Quantity>,
     /// Maximum size of an upstream's answer. Default: 16Mi.
     pub max_response_size: Option<Quantity>,
+    /// Maximum number of connections of each listener; further clients wait until one is closed. Each takes a file
+    /// descriptor. Default: 8192.
+    #[schemars(range(min = 16, max = 100_000))]
+    pub max_connections: Option<u32>,
+    /// Maximum number of streams of notifications that clients with sessions hold open at each listener; further ones are
+    /// refused. Default: 1000.
+    #[schemars(range(max = 100_000))]
+    pub max_streams: Option<u32>,
     /// Limits for each session or, for clients without sessions, for each principal. Clients with neither a session nor
     /// credentials are told apart by their IP address; for them, `totalCalls` does not apply, and
     /// `perSession.concurrentCalls` applies only while more than half of `limits.concurrentCalls` is in use.

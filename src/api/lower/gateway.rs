@@ -98,13 +98,13 @@ fn listeners(spec: &MCPGatewaySpec, key: &ObjectKey, place: Place<'_>, findings:
     let mut plans = Vec::with_capacity(listeners.len());
     for (i, listener) in listeners.iter().enumerate() {
         let field = format!("spec.listeners[{i}]");
-        findings.later(listener.legacy_sse == Some(true), format!("{field}.legacySSE"));
         let tls = findings.refuse(listener.tls.is_some(), format!("{field}.tls"), "the listener stays closed");
         let hosts: Vec<_> = listener.hosts.iter().flatten().map(|host| without_port(host)).collect();
         plans.push(ListenerPlan {
             name: listener.name.clone(),
             port: listener.port,
             path: listener.path.clone().unwrap_or_else(|| "/mcp".to_owned()),
+            legacy_sse: listener.legacy_sse.unwrap_or(false),
             default_hosts: if hosts.is_empty() { default_hosts.clone() } else { Vec::new() },
             hosts,
             allowed_origins: listener.allowed_origins.clone().unwrap_or_default(),
@@ -162,6 +162,8 @@ fn limits(written: &GatewayLimits) -> Limits {
         max_response_size: size(written.max_response_size.as_ref()).unwrap_or(defaults.max_response_size),
         session_concurrent_calls: concurrent.unwrap_or(defaults.session_concurrent_calls),
         session_total_calls: total.unwrap_or(defaults.session_total_calls),
+        max_connections: written.max_connections.unwrap_or(defaults.max_connections),
+        max_streams: written.max_streams.unwrap_or(defaults.max_streams),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of lowering: defaults, values, and Problems about fields that are not implemented.
 
 mod tools;
+mod transports;
 mod unimplemented;
 
 use std::path::Path;
@@ -12,7 +13,8 @@ use super::*;
 use crate::config::input::{InputValue, Namespaces, ProtocolSetting, SourceInput};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
-    EraSetting, Limits, OtlpProtocol, PluginLimits, PrefixMode, Runtime, ToolDiscovery, TracingPlan, TransportPlan,
+    EraSetting, HttpTransport, Limits, OtlpProtocol, PluginLimits, PrefixMode, Runtime, ToolDiscovery, TracingPlan,
+    TransportPlan,
 };
 use crate::domain::plugin::{Encoding, FailurePolicy, Mode, Phase, Role, View};
 use crate::domain::problem::Problem;
@@ -148,7 +150,7 @@ fn guards_of_a_gateway_that_are_not_built_refuse() {
 fn what_is_done_anyway_is_not_warned_of() {
     let (_, problems) = lower_gateway(json!({
         "audit": {"mode": "Off"}, "history": {"payloads": "None"}, "plugins": {"discovery": "Declared"},
-        "listeners": [{"name": "a", "port": 1, "legacySSE": false}],
+        "listeners": [{"name": "a", "port": 1, "legacySSE": true}],
     }));
     assert!(problems.is_empty(), "{problems:?}");
     let (_, problems) = lower_upstream(json!({
@@ -237,12 +239,8 @@ fn guards_of_an_upstream_that_are_not_built_refuse() {
     };
     let oauth =
         json!({"oauth": {"issuer": "https://i", "clientID": "c", "clientSecretRef": {"name": "s", "key": "k"}}});
-    for (spec, field) in [
-        (external(json!({"transport": "SSE"})), "spec.external.transport"),
-        (external(oauth), "spec.external.oauth"),
-        (external(json!({"tls": {}})), "spec.external.tls"),
-        (json!({"process": {"command": "x", "session": "PerSession"}}), "spec.process.session"),
-    ] {
+    for (spec, field) in [(external(oauth), "spec.external.oauth"), (external(json!({"tls": {}})), "spec.external.tls")]
+    {
         let (input, problems) = lower_upstream(spec);
         assert_eq!(problems, [format!("!NotImplemented {field}")]);
         assert!(input.plan.refusing.is_some(), "{field}");
@@ -361,8 +359,7 @@ fn a_cluster_serves_other_upstreams_than_a_folder() {
     assert_eq!((problems.len(), input.plan.refusing, input.plan.transport), (0, None, TransportPlan::None));
     assert_eq!(input.managed.map(|managed| (managed.port, managed.path)), Some((1, "/mcp".to_owned())));
     let (input, problems) = lower(managed("SSE"));
-    assert_eq!(problems, ["!NotImplemented spec.managed.transport"]);
-    assert!(input.managed.is_some() && input.plan.refusing.is_some(), "it runs, and its calls are refused");
+    assert_eq!((problems.len(), input.plan.refusing, input.plan.http_transport), (0, None, HttpTransport::Sse));
 
     let (input, problems) = lower(json!({"serverRef": {"kind": "Service", "name": "up", "port": 80}}));
     assert_eq!((problems.len(), input.plan.refusing), (0, None));

@@ -58,6 +58,7 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
         enabled: spec.enabled.unwrap_or(true),
         transport,
         era: era(spec.protocol.as_ref().and_then(|p| p.era)),
+        http_transport: http_transport(spec),
         connect_timeout_ms: timeouts.connect_ms.unwrap_or_else(|| connect_ms(spec)),
         call_timeout_ms: timeouts.call_ms,
         extend_on_progress: timeouts.extend_on_progress.unwrap_or(true),
@@ -83,17 +84,12 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
 type LoweredTransport = (TransportPlan, Vec<NamedInput>, Option<Refusal>);
 
 fn transport(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) -> LoweredTransport {
-    // The compiler fills in the address if it is known.
-    let mut found_later = |sse: bool, field: &str| {
-        let refusing = findings.refuse(sse, field, ITS_CALLS);
-        (TransportPlan::None, Vec::new(), refusing)
-    };
     match (&spec.external, &spec.process, place) {
         (Some(server), ..) => external(server, findings),
-        (_, Some(server), Place::File { folder, .. }) => process(server, folder, findings),
+        (_, Some(server), Place::File { folder, .. }) => process(server, folder),
         (_, _, Place::Cluster { .. }) => match (&spec.server_ref, &spec.managed) {
-            (Some(server), _) => found_later(server.transport == Some(HttpTransport::SSE), "spec.serverRef.transport"),
-            (_, Some(server)) => found_later(server.transport() == ManagedTransport::SSE, "spec.managed.transport"),
+            // The compiler fills in the address if it is known.
+            (Some(_), _) | (_, Some(_)) => (TransportPlan::None, Vec::new(), None),
             _ => unreachable(spec, findings),
         },
         _ => unreachable(spec, findings),
@@ -140,9 +136,7 @@ fn server(reference: &ServerRef) -> ServerInput {
 }
 
 fn external(server: &External, findings: &mut Findings) -> LoweredTransport {
-    let sse = server.transport == Some(HttpTransport::SSE);
     let refusals = [
-        findings.refuse(sse, "spec.external.transport", ITS_CALLS),
         findings.refuse(server.oauth.is_some(), "spec.external.oauth", ITS_CALLS),
         findings.refuse(server.tls.is_some(), "spec.external.tls", ITS_CALLS),
     ];
@@ -154,17 +148,16 @@ fn external(server: &External, findings: &mut Findings) -> LoweredTransport {
     (plan, headers.collect(), refusals.into_iter().flatten().next())
 }
 
-fn process(server: &Process, folder: &Path, findings: &mut Findings) -> LoweredTransport {
-    let apart = server.session == Some(ProcessSession::PerSession);
-    let refusing = findings.refuse(apart, "spec.process.session", ITS_CALLS);
+fn process(server: &Process, folder: &Path) -> LoweredTransport {
     let env = server.env.iter().flatten().enumerate().map(|(i, var)| variable(var, i));
     let plan = TransportPlan::Process {
         command: program(folder, &server.command).to_string_lossy().into_owned(),
         args: server.args.clone().unwrap_or_default(),
         cwd: below(folder, server.cwd.as_deref().unwrap_or(".")),
         env: Vec::new(),
+        per_session: server.session == Some(ProcessSession::PerSession),
     };
-    (plan, env.collect(), refusing)
+    (plan, env.collect(), None)
 }
 
 fn variable(var: &ProcessEnvVar, place: usize) -> NamedInput {
@@ -198,6 +191,21 @@ fn era(era: Option<Era>) -> EraSetting {
         None | Some(Era::Auto) => EraSetting::Auto,
         Some(Era::Legacy) => EraSetting::Legacy,
         Some(Era::Modern) => EraSetting::Modern,
+    }
+}
+
+/// Returns the transport of a server at a URL. A bridge speaks Streamable HTTP.
+fn http_transport(spec: &MCPUpstreamSpec) -> plan::HttpTransport {
+    let written = spec.external.as_ref().and_then(|server| server.transport);
+    let written = written.or_else(|| spec.server_ref.as_ref().and_then(|server| server.transport));
+    let managed = spec.managed.as_ref().map(|server| match server.transport() {
+        ManagedTransport::Stdio | ManagedTransport::StreamableHTTP => HttpTransport::StreamableHTTP,
+        ManagedTransport::SSE => HttpTransport::SSE,
+    });
+    match written.or(managed) {
+        None | Some(HttpTransport::Auto) => plan::HttpTransport::Auto,
+        Some(HttpTransport::StreamableHTTP) => plan::HttpTransport::StreamableHttp,
+        Some(HttpTransport::SSE) => plan::HttpTransport::Sse,
     }
 }
 

@@ -231,6 +231,7 @@ fn upstream(name: &str, namespace: &str) -> UpstreamPlan {
         // never opens a connection.
         transport: TransportPlan::External { url: "http://stage.invalid/mcp".into(), headers: Vec::new() },
         era: EraSetting::Auto,
+        http_transport: Default::default(),
         connect_timeout_ms: 5000,
         call_timeout_ms: None,
         extend_on_progress: true,

@@ -60,6 +60,9 @@ pub struct ListenerPlan {
     pub port: u16,
     /// Path of the endpoint for all upstreams.
     pub path: String,
+    /// Whether old clients can use HTTP+SSE of 2024-11-05.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub legacy_sse: bool,
     /// Accepted Host headers besides loopback; lower case, without port. `*.` stands for one or more labels.
     pub hosts: Vec<String>,
     /// Host headers accepted if `hosts` is empty, in the same form: the names of the gateway in its cluster.
@@ -122,6 +125,32 @@ pub struct Limits {
     pub session_concurrent_calls: Option<u32>,
     /// Maximum number of calls in total for each session or principal; `None` means no limit.
     pub session_total_calls: Option<u64>,
+    /// Maximum number of connections of each listener.
+    #[serde(default = "default_connections", skip_serializing_if = "are_default_connections")]
+    pub max_connections: u32,
+    /// Maximum number of streams of notifications that clients with sessions hold open at each listener.
+    #[serde(default = "default_streams", skip_serializing_if = "are_default_streams")]
+    pub max_streams: u32,
+}
+
+/// The default of `max_connections`, for plans that do not have the field too.
+fn default_connections() -> u32 {
+    8192
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn are_default_connections(most: &u32) -> bool {
+    *most == default_connections()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn are_default_streams(most: &u32) -> bool {
+    *most == default_streams()
+}
+
+/// The default of `max_streams`, for plans that do not have the field too.
+fn default_streams() -> u32 {
+    1000
 }
 
 impl Default for Limits {
@@ -135,6 +164,8 @@ impl Default for Limits {
             max_response_size: 16 << 20,
             session_concurrent_calls: Some(25),
             session_total_calls: None,
+            max_connections: default_connections(),
+            max_streams: default_streams(),
         }
     }
 }

@@ -22,6 +22,9 @@ pub struct UpstreamPlan {
     pub transport: TransportPlan,
     /// The MCP era to use with the upstream.
     pub era: EraSetting,
+    /// The transport of a server at a URL.
+    #[serde(default, skip_serializing_if = "HttpTransport::is_auto")]
+    pub http_transport: HttpTransport,
     /// Timeout in milliseconds for connecting, up to the arrival of the response headers.
     pub connect_timeout_ms: u32,
     /// How long to wait for the answer to a call, in milliseconds; `None` means the gateway's setting.
@@ -69,7 +72,7 @@ fn extends() -> bool {
 /// How an upstream is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransportPlan {
-    /// A server at a URL, over Streamable HTTP.
+    /// A server at a URL.
     External {
         /// URL of the server's endpoint.
         url: String,
@@ -86,9 +89,32 @@ pub enum TransportPlan {
         cwd: PathBuf,
         /// Environment variables, in addition to PATH, HOME, USER, LANG and TMPDIR.
         env: Vec<NamedValue>,
+        /// Whether each client session has a process of its own.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        per_session: bool,
     },
     /// A transport that this gateway cannot use. `refusing` says why.
     None,
+}
+
+/// The transport of a server at a URL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HttpTransport {
+    /// Try Streamable HTTP first, then HTTP+SSE.
+    #[default]
+    Auto,
+    /// Streamable HTTP.
+    StreamableHttp,
+    /// HTTP+SSE of 2024-11-05.
+    Sse,
+}
+
+impl HttpTransport {
+    /// Whether this is the default.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_auto(&self) -> bool {
+        *self == Self::Auto
+    }
 }
 
 /// Which protocol era to use with an upstream.

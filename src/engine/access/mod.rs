@@ -3,6 +3,7 @@
 pub(crate) mod addresses;
 pub(crate) mod admission;
 mod deleted;
+mod gone;
 mod replica;
 pub(crate) mod seal;
 pub(crate) mod sealed_id;

@@ -112,7 +112,7 @@ mod tests {
     fn a_version_that_is_not_spoken_any_more_is_not_opened() {
         let gateway = ObjectKey::new("mcp", "main");
         let own = SessionScope { gateway: &gateway, principal: "anonymous", upstream: None };
-        let (seals, old) = (seals(), SessionFacts { version: "2024-11-05".into(), ..session() });
+        let (seals, old) = (seals(), SessionFacts { version: "2024-10-07".into(), ..session() });
         assert_eq!(open(&seals, own, &seal(&seals, own, &old).unwrap()), None);
     }
 }

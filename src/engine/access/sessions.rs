@@ -10,6 +10,7 @@ use dashmap::DashMap;
 
 use super::addresses::Addresses;
 use super::deleted::DeletedIds;
+use super::gone::GoneIds;
 use super::seal::{SealKeys, Seals};
 use super::session::{Session, SessionView};
 use super::session_id::{self, SessionFacts, SessionScope};
@@ -30,11 +31,9 @@ const IDLE_BATCH: usize = 128;
 #[derive(Default)]
 pub struct SessionTable {
     by_id: DashMap<String, Arc<Session>>,
-    /// Ids of the sessions whose client has not sent `notifications/initialized`, the oldest first. The list can also
-    /// contain ids of sessions that are initialized or have ended.
+    /// Ids of the sessions that are not initialized, the oldest first, among ids of some that are or have ended.
     fresh: Mutex<VecDeque<String>>,
-    /// The sessions that were idle longest when all were compared, the longest first: when each was last used, and its
-    /// id. A session that was used since then is not among those that are idle longest any more.
+    /// The sessions that were idle longest when all were compared, the longest first: their last use, and their ids.
     idle: Mutex<VecDeque<(u64, String)>>,
     /// The keys that seal ids. If this process shares keys, session ids are sealed too, so that other replicas can take
     /// over sessions.
@@ -43,6 +42,7 @@ pub struct SessionTable {
     deleted: DeletedIds,
     /// The exchanges whose streams clients of sessions can continue.
     exchanges: KeptExchanges,
+    gone: GoneIds,
     addresses: Addresses<Tracker>,
     accounts: Addresses<Account>,
 }
@@ -69,7 +69,6 @@ impl SessionTable {
             fresh.retain(|id| self.is_fresh(id));
         }
         fresh.push_back(id);
-        drop(fresh);
         Some(session)
     }
 
@@ -99,7 +98,7 @@ impl SessionTable {
     /// unsuitable, and `None` if there are no more candidates. Returns whether a session was ended.
     fn end_first(&self, next: impl Fn() -> Option<Option<String>>) -> bool {
         while let Some(candidate) = next() {
-            if candidate.is_some_and(|id| self.end(&id)) {
+            if candidate.is_some_and(|id| self.end(&id) && self.gone.add(id)) {
                 return true;
             }
         }
@@ -211,21 +210,23 @@ impl SessionTable {
     /// Ends sessions that have been idle for at least `idle_ms` at time `now` (in Unix milliseconds), those whose client
     /// did not send `notifications/initialized` in time, and those that are too old. Sessions with calls in flight stay.
     pub fn expire(&self, now: u64, idle_ms: u64) {
-        self.by_id.retain(|_, session| {
+        self.by_id.retain(|id, session| {
             let ends = session.is_over(now, idle_ms);
             if ends {
                 session.end();
+                self.gone.add(id.clone());
             }
             !ends
         });
     }
 
-    /// Ends sessions as [`SessionTable::expire`] does, and removes addresses that are no longer in use.
-    pub(crate) fn sweep(&self, now: u64, idle_ms: u64) {
+    /// Like [`SessionTable::expire`]. Returns the ids of the sessions that ended by themselves since the last time.
+    pub(crate) fn sweep(&self, now: u64, idle_ms: u64) -> Vec<String> {
         self.expire(now, idle_ms);
         self.exchanges.sweep(now);
         self.addresses.sweep();
         self.accounts.sweep();
+        self.gone.take()
     }
 
     /// The session with this id, if it is known here.

@@ -2,6 +2,7 @@
 //! and on the client's answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 
@@ -187,6 +188,10 @@ impl ToClient for AskedClient<'_> {
 
     fn message(&self, params: Box<RawValue>) {
         self.progress.message(params);
+    }
+
+    fn stream_ended(&self, retry: Option<Duration>) {
+        self.progress.stream_ended(retry);
     }
 
     fn ask(&self, question: Question) -> Answering<'_> {

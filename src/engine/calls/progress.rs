@@ -1,6 +1,7 @@
 //! Forwards the progress of a call, and the log messages of its server, to the client.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 
@@ -67,6 +68,10 @@ impl ToClient for Progress<'_> {
         if !self.guarded {
             self.client.message(params);
         }
+    }
+
+    fn stream_ended(&self, retry: Option<Duration>) {
+        self.client.stream_ended(retry);
     }
 }
 

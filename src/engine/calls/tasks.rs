@@ -313,6 +313,10 @@ impl ToClient for TaskClient<'_> {
         self.client.message(related_to(params, self.id));
     }
 
+    fn stream_ended(&self, retry: Option<Duration>) {
+        self.client.stream_ended(retry);
+    }
+
     fn ask(&self, question: Question) -> Answering<'_> {
         let params = question.params.map(|params| related_to(params, self.id));
         self.client.ask(Question { params, ..question })

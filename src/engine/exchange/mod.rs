@@ -42,6 +42,8 @@ struct ExchangeState {
     reader: u64,
     /// Whether that connection is open.
     attached: bool,
+    /// The attachment that ends before the answer, and after what time its client is to come back.
+    leaves: Option<(u64, Option<Duration>)>,
 }
 
 /// What an attached connection sends next.
@@ -53,6 +55,9 @@ pub enum Next {
     Answer(u64, Bytes),
     /// There is nothing to send yet.
     Pending,
+    /// There is nothing to send yet, and the connection ends: its client comes back for the rest, after this time if it is
+    /// given.
+    Leave(Option<Duration>),
     /// Nothing more is sent over this connection.
     End,
 }
@@ -63,7 +68,15 @@ impl Exchange {
     pub fn new(budget: &Arc<ByteBudget>, account: &Arc<Account>, is_read: bool) -> Self {
         let ring = Ring::new(budget.reservation_for(Category::Progress, account));
         let reservation = Arc::new(budget.reservation_for(Category::Answer, account));
-        let state = ExchangeState { ring, answer: None, abandoned: false, keeps: false, reader: 0, attached: false };
+        let state = ExchangeState {
+            ring,
+            answer: None,
+            abandoned: false,
+            keeps: false,
+            reader: 0,
+            attached: false,
+            leaves: None,
+        };
         Self { state: Mutex::new(state), changed: Notify::new(), is_read, reservation }
     }
 
@@ -118,6 +131,15 @@ impl Exchange {
     /// Sets the answer, in the form in which it is sent. It ends the exchange.
     pub fn finish(&self, answer: Bytes) {
         self.lock().answer = Some(answer);
+        self.changed.notify_waiters();
+    }
+
+    /// Ends the connection that is attached, once it has sent what there is: its client comes back for the rest, after
+    /// `retry` if that is given.
+    pub fn leave(&self, retry: Option<Duration>) {
+        let mut state = self.lock();
+        state.leaves = Some((state.reader, retry));
+        drop(state);
         self.changed.notify_waiters();
     }
 
@@ -188,7 +210,10 @@ impl Exchange {
             Some(_) if after >= number => Next::End,
             Some(answer) => Next::Answer(number, answer.clone()),
             None if state.abandoned => Next::End,
-            None => Next::Pending,
+            None => match state.leaves {
+                Some((leaving, retry)) if leaving == reader => Next::Leave(retry),
+                _ => Next::Pending,
+            },
         }
     }
 
@@ -321,6 +346,22 @@ mod tests {
         exchange.unattended(long).await;
         exchange.attach();
         assert!(stays(&exchange).await);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_ends_before_the_answer_sends_first_what_there_is() {
+        let exchange = exchange();
+        exchange.keep();
+        let (first, retry) = (exchange.attach(), Some(Duration::from_secs(3)));
+        exchange.notify("a".into());
+        exchange.leave(retry);
+        assert_eq!(exchange.next(first, 0), message(1, "a"));
+        assert_eq!(exchange.wait(first, 1).await, Next::Leave(retry));
+        let second = exchange.attach();
+        assert_eq!(exchange.next(second, 1), Next::Pending, "its client has come back");
+        exchange.leave(None);
+        exchange.finish("b".into());
+        assert_eq!(exchange.next(second, 1), Next::Answer(2, "b".into()), "there is no rest to come back for");
     }
 
     #[test]

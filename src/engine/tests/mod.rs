@@ -23,6 +23,7 @@ mod retries;
 mod scrape;
 mod scripts;
 mod server;
+mod sessions;
 mod swaps;
 mod views;
 

@@ -57,6 +57,8 @@ pub(super) struct Server {
     pub(super) told: Notify,
     /// The upstreams that can be called.
     pub(super) open: Mutex<Vec<Target>>,
+    /// The sessions whose connections were closed.
+    pub(super) forgotten: Mutex<Vec<String>>,
 }
 
 impl Default for Server {
@@ -87,6 +89,7 @@ impl Default for Server {
             event: Mutex::default(),
             told: Notify::new(),
             open: Mutex::default(),
+            forgotten: Mutex::default(),
         }
     }
 }
@@ -183,6 +186,10 @@ impl CallUpstream for Server {
     async fn subscribe(&self, _: &Target, _: &str, _: Duration) -> Result<Subscribed, UpstreamError> {
         let refuses = self.refuses.lock().unwrap();
         Ok(refuses.as_deref().map_or(Subscribed::Unsupported, |error| Subscribed::Refused(raw(error))))
+    }
+
+    fn forget_client(&self, session: &str) {
+        self.forgotten.lock().unwrap().push(session.to_owned());
     }
 
     async fn next_event(&self) -> UpstreamEvent {

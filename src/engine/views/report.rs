@@ -68,6 +68,7 @@ impl Engine {
         let plan = &upstream.target.plan;
         let state = self.state.upstream(&plan.key);
         let transport = match plan.transport {
+            TransportPlan::External { .. } if self.upstreams.is_over_sse(&upstream.target) => Some("SSE"),
             TransportPlan::External { .. } => Some("StreamableHTTP"),
             TransportPlan::Process { .. } => Some("Stdio"),
             TransportPlan::None => None,

@@ -112,7 +112,9 @@ impl Server {
                     announces: facts.announces.clone(),
                     has_subscriptions: facts.has_subscriptions,
                 };
-                shared.tasks.spawn_on(listened.keep_listening(lease.listener()), shared.runtime());
+                if let Some(listener) = lease.listener() {
+                    shared.tasks.spawn_on(listened.keep_listening(listener), shared.runtime());
+                }
             }
             Era::Legacy if facts.has_subscriptions && !watched.is_empty() => {
                 let Some(again) = self.slot.current(Purpose::Care) else { return };

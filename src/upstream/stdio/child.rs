@@ -13,14 +13,13 @@ use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::plan::TransportPlan;
-use crate::domain::upstream::{Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{ClientKey, Target, UpstreamError, UpstreamEvent};
 
-use super::open_requests::OpenRequests;
-use super::pipes::ProcessPipes;
 use super::stderr_log::StderrLog;
-use super::stdout_reader::StdoutReader;
+use super::stdin::Stdin;
 use crate::transport::{LastWords, ProcessEnd, ProcessGroup, find, stdin_queue};
 use crate::upstream::context::UpstreamContext;
+use crate::upstream::duplex::{Duplex, DuplexReader};
 
 /// The variables of the gateway's own environment that a process inherits.
 const INHERITED: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TMPDIR"];
@@ -28,42 +27,38 @@ const INHERITED: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TMPDIR"];
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Starts the process. The caller cancels the returned token when the handshake is done. If the process ends on its own
-/// after that, an event reports it. `last_words` receives what it writes that is no message.
+/// after that, an event reports it, unless the process is for one client, `of`. `last_words` receives what it writes
+/// that is no message.
 pub(super) fn start(
     target: &Target,
     shared: &Arc<UpstreamContext>,
+    of: Option<&ClientKey>,
     last_words: &Arc<LastWords>,
-) -> Result<(ProcessPipes, CancellationToken), UpstreamError> {
+) -> Result<(Duplex, CancellationToken), UpstreamError> {
     let mut child = spawn(target, shared)?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take(), ProcessGroup::new(child));
     let (Some(stdin), Some(stdout), Some(stderr), Some(process)) = pipes else {
         return Err(UpstreamError::Connect("the process has no pipes".into()));
     };
     let (queue, writer) = stdin_queue();
-    let (calls, stop, ready) = (Arc::new(OpenRequests::new()), CancellationToken::new(), CancellationToken::new());
-    let (ended, last_words) = (CancellationToken::new(), Arc::clone(last_words));
-    let wire = ProcessPipes {
-        calls: Arc::clone(&calls),
-        stdin: queue,
-        key: target.plan.key.clone(),
-        strays: Arc::default(),
-        unsent: shared.metrics.unsent(&target.plan.key.name),
-        under_way: Arc::default(),
-        batches: Arc::default(),
-        stop: stop.clone(),
-        ended: ended.clone(),
-    };
+    let unsent = shared.metrics.unsent(&target.plan.key.name);
+    let duplex = Duplex::new(target.plan.key.clone(), Arc::new(Stdin { queue, unsent }), of);
+    let (stop, ended, ready) = (duplex.stop.clone(), duplex.ended.clone(), CancellationToken::new());
+    let last_words = Arc::clone(last_words);
     shared.tasks.spawn(writer.run(stdin, stop.clone(), ended.clone()));
     let logged = shared.tasks.spawn(StderrLog::new(target, shared, Arc::clone(&last_words)).run(stderr));
-    let read = shared.tasks.spawn(StdoutReader::new(target, shared, wire.clone(), Arc::clone(&last_words)).run(stdout));
-    let supervisor = Supervisor { target: Arc::clone(target), shared: Arc::clone(shared), calls, ready: ready.clone() };
-    shared.tasks.spawn(async move {
+    let read =
+        shared.tasks.spawn(DuplexReader::new(target, shared, duplex.clone(), Arc::clone(&last_words)).run(stdout));
+    let (target, shared, is_shared) = (Arc::clone(target), Arc::clone(shared), of.is_none());
+    let supervisor = Supervisor { target, shared, duplex: duplex.clone(), ready: ready.clone(), is_shared };
+    let tasks = supervisor.shared.tasks.clone();
+    tasks.spawn(async move {
         let end = process.supervise(&stop, &supervisor.shared.hurry, &ended).await;
         // The last answers may still be in the pipe.
         let _ = tokio::time::timeout(LAST_WORDS, join(read, logged)).await;
         supervisor.report_end(end, &last_words);
     });
-    Ok((wire, ready))
+    Ok((duplex, ready))
 }
 
 fn spawn(target: &Target, shared: &UpstreamContext) -> Result<Child, UpstreamError> {
@@ -101,8 +96,10 @@ fn shown<'a>(command: &'a str, error: &io::Error) -> Cow<'a, str> {
 struct Supervisor {
     target: Target,
     shared: Arc<UpstreamContext>,
-    calls: Arc<OpenRequests>,
+    duplex: Duplex,
     ready: CancellationToken,
+    /// Whether the process is for all clients.
+    is_shared: bool,
 }
 
 impl Supervisor {
@@ -115,8 +112,10 @@ impl Supervisor {
         };
         if end.is_some() && self.ready.is_cancelled() {
             tracing::warn!(upstream = %key, "{reason}");
-            self.shared.events.push(UpstreamEvent::Disconnected(key.clone()));
+            if self.is_shared {
+                self.shared.events.push(UpstreamEvent::Disconnected(key.clone()));
+            }
         }
-        self.calls.close(reason);
+        self.duplex.close(reason);
     }
 }

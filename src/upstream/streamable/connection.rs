@@ -19,9 +19,10 @@ use tracing::Span;
 use super::client::Client;
 use super::params::ParamHeaders;
 use super::response_body;
+use crate::upstream::call_questions::{Replies, Replying};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::questions::AskableCalls;
-use crate::upstream::under_way::UnderWay;
+use crate::upstream::under_way::{Audience, UnderWay};
 use crate::upstream::wire::McpRequest;
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -84,18 +85,6 @@ pub(super) struct Connection {
     pub(super) under_way: Arc<UnderWay>,
     /// Who hears log messages that belong to no request.
     pub(super) audience: Audience,
-}
-
-/// Who hears log messages that belong to no request.
-#[derive(Debug, Default)]
-pub(super) enum Audience {
-    /// All clients.
-    #[default]
-    All,
-    /// The client of this session.
-    Session(String),
-    /// Nobody: clients without a session use the connection.
-    Nobody,
 }
 
 impl Connection {
@@ -170,18 +159,6 @@ impl Connection {
         self.endpoint.client.send(Method::GET, &self.uri, headers, Vec::new()).await
     }
 
-    /// Sends the answer to a question of the server. Fails if the server does not take it, because it may then wait for
-    /// the answer for ever.
-    pub(super) async fn answer(&self, text: String) -> Result<(), UpstreamError> {
-        let why = match tokio::time::timeout(SMALL, self.notify(text)).await {
-            Ok(Ok(status)) if status.is_success() => return Ok(()),
-            Ok(Ok(status)) => format!("HTTP {}", status.as_u16()),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("it did not take it within {SMALL:?}"),
-        };
-        Err(UpstreamError::Lost(format!("the client's answer to its question could not be delivered: {why}")))
-    }
-
     pub(super) async fn delete(&self) {
         let sent = self.endpoint.client.send(Method::DELETE, &self.uri, self.headers.clone(), Vec::new());
         let outcome = tokio::time::timeout(SMALL, sent).await;
@@ -189,5 +166,23 @@ impl Connection {
         if !matches!(&outcome, Ok(Ok(response)) if !refused(response.status())) {
             tracing::debug!(upstream = %self.endpoint.target.plan.key, "its session could not be ended");
         }
+    }
+}
+
+impl Replies for Arc<Connection> {
+    fn reply(&self, text: String) -> Replying<'_> {
+        Box::pin(async move {
+            let why = match tokio::time::timeout(SMALL, self.notify(text)).await {
+                Ok(Ok(status)) if status.is_success() => return Ok(()),
+                Ok(Ok(status)) => format!("HTTP {}", status.as_u16()),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("it did not take it within {SMALL:?}"),
+            };
+            Err(UpstreamError::Lost(format!("the client's answer to its question could not be delivered: {why}")))
+        })
+    }
+
+    fn reply_later(&self, text: String) {
+        self.notify_later(text);
     }
 }

@@ -9,15 +9,15 @@ use hyper::body::Incoming as Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::connection::{Audience, Connection, SESSION_ID, SMALL};
-use super::request_questions::RequestQuestions;
+use super::connection::{Connection, SESSION_ID, SMALL};
 use super::response_body::{Messages, whole};
 use crate::domain::invalid_message;
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
 use crate::domain::upstream::{Answer, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
-use crate::upstream::questions::ServerQuestion;
+use crate::upstream::call_questions::CallQuestions;
+use crate::upstream::questions::{SHARED, ServerQuestion};
 use crate::upstream::server_message::{self, Notice, ServerMessage};
 
 /// How often a stream is continued, in a row, without a message.
@@ -74,7 +74,7 @@ pub(super) async fn read<'a>(
     response: Response<Body>,
     id: u64,
     to: Option<&'a dyn ToClient>,
-    asked: &mut RequestQuestions<'a>,
+    asked: &mut CallQuestions<'a>,
 ) -> Result<HttpReply, UpstreamError> {
     let (status, mut media) = (response.status(), media(response.headers()));
     if let Some(encoding) = encoding(response.headers()) {
@@ -93,7 +93,7 @@ pub(super) async fn read<'a>(
         Media::Json => {
             let text = asked.during(whole(response.into_body(), limit, &reservation)).await??;
             // A whole response cannot wait for an answer to a question in it.
-            let answer = take(connection, &text, id, to, &mut RequestQuestions::none())?;
+            let answer = take(connection, &text, id, to, &mut CallQuestions::none())?;
             answer.ok_or_else(|| UpstreamError::Protocol("its response holds no answer".into()))
         }
         Media::Events => {
@@ -125,7 +125,7 @@ async fn read_events<'a>(
     mut messages: Messages,
     id: u64,
     to: Option<&'a dyn ToClient>,
-    asked: &mut RequestQuestions<'a>,
+    asked: &mut CallQuestions<'a>,
 ) -> Result<HttpReply, UpstreamError> {
     let mut cuts = 0;
     loop {
@@ -138,7 +138,12 @@ async fn read_events<'a>(
                 cuts = 0;
                 continue;
             }
-            Ok(None) => UpstreamError::Lost("its event stream ended before the answer".into()),
+            Ok(None) => {
+                if let (Some(to), Some((_, retry)), Era::Legacy) = (to, messages.place(), connection.era) {
+                    to.stream_ended(retry);
+                }
+                UpstreamError::Lost("its event stream ended before the answer".into())
+            }
             Err(error) => error,
         };
         cuts += 1;
@@ -175,7 +180,7 @@ fn take<'a>(
     text: &[u8],
     id: u64,
     to: Option<&dyn ToClient>,
-    asked: &mut RequestQuestions<'a>,
+    asked: &mut CallQuestions<'a>,
 ) -> Result<Option<HttpReply>, UpstreamError> {
     let mut reply = None;
     for message in invalid_message::messages(text, connection.has_batches()) {
@@ -216,7 +221,7 @@ pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
         ServerMessage::Request { id, method, params } => {
             let put = ServerQuestion::read(id, &method, params).and_then(|asked| match &connection.askable {
                 Some(calls) => calls.put(asked),
-                None => Err(asked.refused("the connection serves several clients, so that nobody is asked")),
+                None => Err(asked.refused(SHARED)),
             });
             if let Err(answer) = put {
                 connection.notify_later(answer);
@@ -226,15 +231,7 @@ pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
             connection.endpoint.shared.events.push(UpstreamEvent::ListChanged(key.clone(), kind));
         }
         ServerMessage::Notification { notice: Notice::Message, params: Some(params) } => {
-            let session = match &connection.audience {
-                Audience::All => None,
-                Audience::Session(session) => Some(session.as_str()),
-                Audience::Nobody => {
-                    connection.under_way.say(params);
-                    return;
-                }
-            };
-            connection.endpoint.shared.logged(key, &connection.under_way, session, params);
+            connection.endpoint.shared.logged(key, &connection.under_way, &connection.audience, params);
         }
         ServerMessage::Notification { notice: Notice::Updated, params } => {
             connection.endpoint.shared.updated(key, params);

@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
 use super::http_reply::{self, HttpReply, encoding, handle, is_event_stream};
-use super::request_questions::RequestQuestions;
 use super::response_body::Messages;
 use crate::domain::invalid_message;
 use crate::domain::method::Method;
 use crate::domain::upstream::{Answer, UpstreamError};
 use crate::transport::flow::UNASKED;
+use crate::upstream::call_questions::CallQuestions;
 use crate::upstream::request_failure::refused;
 use crate::upstream::server_message::{self, Notice, ServerMessage};
 use crate::upstream::wire::McpRequest;
@@ -45,7 +45,7 @@ impl HttpListener {
             let messages = Messages::new(response.into_body(), limit, reservation).unasked();
             return Ok(HttpListenStream { connection, messages });
         }
-        match http_reply::read(&connection, response, id, None, &mut RequestQuestions::none()).await? {
+        match http_reply::read(&connection, response, id, None, &mut CallQuestions::none()).await? {
             HttpReply::Answer(Answer::Error(error)) | HttpReply::Refused(error) => Err(refused(Method::Listen, &error)),
             HttpReply::Answer(Answer::Result(_)) | HttpReply::SessionEnded => {
                 Err(UpstreamError::Protocol("it answered subscriptions/listen without a stream".to_owned()))

@@ -1,4 +1,4 @@
-//! A server over Streamable HTTP (MCP, transports): one POST for each request, answered as JSON or as an event stream.
+//! A server over HTTP: the predecessor of Streamable HTTP (`sse`), and Streamable HTTP itself (MCP, transports): one POST for each request, answered as JSON or as an event stream.
 //! Modern requests are independent of each other; legacy ones belong to a session, for which the server may set an id.
 
 mod client;
@@ -6,12 +6,12 @@ mod connection;
 mod http_reply;
 mod listen;
 mod params;
-mod request_questions;
 pub mod response_body;
+mod sse;
 mod stream;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -25,14 +25,15 @@ use crate::domain::version::{Era, MODERN_VERSION};
 
 use self::client::same_origin_redirect;
 pub(super) use self::connection::HttpEndpoint;
-use self::connection::{Audience, Connection, PROTOCOL_VERSION, SESSION_ID};
+use self::connection::{Connection, PROTOCOL_VERSION, SESSION_ID};
 use self::http_reply::HttpReply;
 pub(super) use self::listen::{HttpListenStream, HttpListener};
-use self::request_questions::RequestQuestions;
+pub(super) use self::sse::SseSession;
+use super::call_questions::CallQuestions;
 use super::handshake::{Handshake, HandshakeStep, late};
 use super::questions::AskableCalls;
 use super::request_failure::{HopRefusal, RequestFailure, is_of_version};
-use super::under_way::UnderWay;
+use super::under_way::{Audience, UnderWay};
 use super::wire::{self, McpRequest};
 
 /// The longest wait for an answer to `server/discover`.
@@ -52,16 +53,17 @@ pub(super) struct HttpSession {
 
 impl HttpSession {
     /// Performs the handshake within `limit`. `before` is the era of the last handshake. `of` is the client that the
-    /// session is for; `None` if it is for all.
+    /// session is for; `None` if it is for all. An error comes with whether the server may be one of HTTP+SSE.
     pub(super) async fn connect(
         endpoint: &Arc<HttpEndpoint>,
         before: Option<Era>,
         limit: Duration,
         of: Option<&ClientKey>,
-    ) -> Result<Self, UpstreamError> {
-        match tokio::time::timeout(limit, Self::shake_hands(endpoint, before, limit, of)).await {
-            Ok(Err(UpstreamError::Timeout(_))) | Err(_) => Err(late(&endpoint.target.plan, limit, "")),
-            Ok(outcome) => outcome,
+    ) -> Result<Self, (UpstreamError, bool)> {
+        let last = LastStatus::default();
+        match tokio::time::timeout(limit, Self::shake_hands(endpoint, before, limit, of, &last)).await {
+            Ok(Err(UpstreamError::Timeout(_))) | Err(_) => Err((late(&endpoint.target.plan, limit, ""), false)),
+            Ok(outcome) => outcome.map_err(|error| (error, last.may_be_sse())),
         }
     }
 
@@ -70,6 +72,7 @@ impl HttpSession {
         before: Option<Era>,
         limit: Duration,
         of: Option<&ClientKey>,
+        last: &LastStatus,
     ) -> Result<Self, UpstreamError> {
         let capabilities = of.map(|client| client.capabilities.clone()).unwrap_or_default();
         let mut handshake = Handshake::new(endpoint.target.plan.era, before);
@@ -80,7 +83,7 @@ impl HttpSession {
                 _ => (McpRequest::Initialize(&capabilities), Era::Legacy),
             };
             let limit = if era == Era::Modern { handshake.patience(DISCOVERY, limit) } else { limit };
-            let asked = tokio::time::timeout(limit, First::ask(endpoint, request, era)).await;
+            let asked = tokio::time::timeout(limit, First::ask(endpoint, request, era, last)).await;
             let (outcome, first) = match asked.unwrap_or(Err(UpstreamError::Timeout(limit))) {
                 Ok((answer, first)) => (Ok(answer), Some(first)),
                 Err(error) => (Err(error), None),
@@ -90,11 +93,7 @@ impl HttpSession {
                     let mut connection = first.join(&facts)?;
                     let has_session = of.is_some_and(|client| !client.session.is_empty());
                     connection.askable = has_session.then(AskableCalls::default);
-                    connection.audience = match of {
-                        None => Audience::All,
-                        Some(client) if has_session => Audience::Session(client.session.clone()),
-                        Some(_) => Audience::Nobody,
-                    };
+                    connection.audience = Audience::of(of);
                     let session = Self { open: AtomicBool::new(true), connection: Arc::new(connection), facts };
                     if session.facts.era == Era::Legacy {
                         session.connection.notify(wire::INITIALIZED.to_owned()).await?;
@@ -194,6 +193,18 @@ impl Drop for HttpSession {
     }
 }
 
+/// The HTTP status of the last response in a handshake.
+#[derive(Debug, Default)]
+struct LastStatus(AtomicU16);
+
+impl LastStatus {
+    /// Whether servers of HTTP+SSE refuse a POST to the URI of their stream in this way (MCP 2025-03-26, backwards
+    /// compatibility).
+    fn may_be_sse(&self) -> bool {
+        matches!(self.0.load(Ordering::Relaxed), 400 | 404 | 405)
+    }
+}
+
 /// A request of the handshake that has been answered. The connection that it was sent over becomes that of the session.
 struct First {
     connection: Arc<Connection>,
@@ -206,6 +217,7 @@ impl First {
         endpoint: &Arc<HttpEndpoint>,
         request: McpRequest<'_>,
         era: Era,
+        last: &LastStatus,
     ) -> Result<(Answer, Self), UpstreamError> {
         let mut headers = endpoint.client.headers().clone();
         if era == Era::Modern {
@@ -223,8 +235,9 @@ impl First {
             used = connection(uri, headers);
             response = used.post(&request, id).await?;
         }
+        last.0.store(response.status().as_u16(), Ordering::Relaxed);
         let session_id = response.headers().get(SESSION_ID).cloned();
-        let reply = http_reply::read(&used, response, id, None, &mut RequestQuestions::none()).await?;
+        let reply = http_reply::read(&used, response, id, None, &mut CallQuestions::none()).await?;
         match reply {
             HttpReply::Answer(answer) => Ok((answer, Self { connection: used, session_id })),
             HttpReply::Refused(error) => Ok((Answer::Error(error), Self { connection: used, session_id })),
@@ -260,7 +273,7 @@ impl Connection {
         let id = self.endpoint.next_id.fetch_add(1, Ordering::Relaxed);
         let cancels = self.era == Era::Legacy && request.may_be_cancelled();
         let mut pending = LegacyRequestGuard { connection: self, id, cancels };
-        let mut asked = RequestQuestions::new(self, &request, to);
+        let mut asked = CallQuestions::new(self, self.askable.as_ref(), &request, self.era, to);
         // Servers may send the head of the response only with its first event, after the answer to a question that they
         // sent elsewhere.
         let answered = async {

@@ -219,6 +219,7 @@ fn upstream(name: &str) -> UpstreamPlan {
         enabled: true,
         transport: TransportPlan::External { url: "http://up.example/mcp".into(), headers: Vec::new() },
         era: EraSetting::Auto,
+        http_transport: Default::default(),
         connect_timeout_ms: 1000,
         call_timeout_ms: None,
         extend_on_progress: true,
@@ -252,6 +253,7 @@ pub(super) fn listener() -> ListenerPlan {
         name: "web".into(),
         port: 8080,
         path: "/mcp".into(),
+        legacy_sse: false,
         hosts: vec!["mcp.example".into()],
         default_hosts: Vec::new(),
         allowed_origins: vec!["https://page.example".into()],
@@ -311,8 +313,7 @@ impl Gateway {
             ServedListener { port: None, default, bound, advertised: Some(bound), instance: Instance::new("this") },
             shutdown.clone(),
         );
-        let admin = admin_router(Arc::clone(&engine), None);
-        Self { engine, server, clock, mcp, admin, shutdown }
+        Self { admin: admin_router(Arc::clone(&engine), None), engine, server, clock, mcp, shutdown }
     }
 
     pub(super) async fn start() -> Self {
@@ -384,8 +385,7 @@ pub(super) async fn next(response: &mut hyper::Response<Body>) -> String {
 }
 
 pub(super) fn initialize(version: &str) -> String {
-    let client = json!({"name": "t", "version": "1"});
-    let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
+    let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string()
 }
 

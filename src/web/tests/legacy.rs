@@ -19,7 +19,7 @@ async fn versions_are_negotiated() {
         ("2025-06-18", "2025-06-18"),
         ("2025-03-26", "2025-03-26"),
         ("2026-07-28", "2025-11-25"),
-        ("2024-11-05", "2025-11-25"),
+        ("2024-11-05", "2024-11-05"),
         ("1999-01-01", "2025-11-25"),
     ] {
         let answer = gateway.post(&[], &initialize(asked)).await;
@@ -35,9 +35,9 @@ async fn versions_are_negotiated() {
         assert_eq!(answer.header("mcp-session-id").len(), 32);
     }
     // During the negotiation, the header with the version does not matter.
-    for version in ["2024-11-05", "2099-01-01"] {
+    for (version, agreed) in [("2024-11-05", "2024-11-05"), ("2099-01-01", "2025-11-25")] {
         let answer = gateway.post(&[("mcp-protocol-version", version)], &initialize(version)).await;
-        assert_eq!(answer.json()["result"]["protocolVersion"], "2025-11-25", "{version}");
+        assert_eq!(answer.json()["result"]["protocolVersion"], agreed, "{version}");
     }
 }
 
@@ -155,7 +155,7 @@ async fn a_session_is_needed_until_it_ends() {
     for (headers, status) in [
         (vec![session], StatusCode::OK),
         (vec![session, (version, "2025-11-25")], StatusCode::OK),
-        (vec![session, (version, "2024-11-05")], StatusCode::BAD_REQUEST),
+        (vec![session, (version, "2024-10-07")], StatusCode::BAD_REQUEST),
         (vec![session, (version, "1999-01-01")], StatusCode::BAD_REQUEST),
         (vec![], StatusCode::BAD_REQUEST),
         (vec![("mcp-session-id", "other")], StatusCode::NOT_FOUND),
@@ -240,12 +240,14 @@ async fn progress_comes_as_events_before_the_answer() {
     assert_eq!(answer.header("content-type"), "text/event-stream");
     assert_eq!(answer.header("x-accel-buffering"), "no");
     let events: Vec<_> = answer.text.split("\n\n").filter(|event| !event.is_empty()).collect();
-    let (id, first) = events[0].split_once('\n').unwrap();
-    let exchange = id.strip_prefix("id: ").and_then(|id| id.strip_suffix(".1")).unwrap();
+    // The first event has only an id to come back with, and a time.
+    let (id, retry) = events[0].split_once('\n').unwrap();
+    let exchange = id.strip_prefix("id: ").and_then(|id| id.strip_suffix(".0")).unwrap();
+    assert_eq!(retry, "retry: 1000\ndata: ");
     let progress = r#"event: message
 data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1,"total": 2.0}}"#;
-    assert_eq!((events.len(), first), (3, progress));
-    assert!(events[2].contains(r#""id":7,"result""#) && events[2].starts_with(&format!("id: {exchange}.3\n")));
+    assert_eq!((events.len(), events[1]), (4, &*format!("id: {exchange}.1\n{progress}")));
+    assert!(events[3].contains(r#""id":7,"result""#) && events[3].ends_with(&format!("\nid: {exchange}.3")));
     // A client that accepts no events, or sends no token, gets only the answer.
     for (headers, meta) in
         [(vec![session, ("accept", "application/json")], json!({"progressToken": 1})), (vec![session], json!({}))]
@@ -333,7 +335,7 @@ async fn a_version_header_that_a_proxy_doubled_or_a_newer_client_sends_is_taken_
         ("2025-11-25,2025-11-25,2025-11-25", 200),
         ("2099-01-01", 200),
         ("2025-11-25, 2025-06-18", 400),
-        ("2024-11-05", 400),
+        ("2024-10-07", 400),
         ("newest", 400),
     ] {
         let answer = gateway.post(&[("mcp-session-id", &id), ("mcp-protocol-version", version)], PING).await;

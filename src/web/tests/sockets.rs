@@ -6,12 +6,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::gateway::Gateway;
-use crate::transport::serve;
+use crate::transport::{MAX_CONNECTIONS, serve};
 
 async fn connect(gateway: &Gateway) -> (TcpStream, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let served = tokio::spawn(serve(listener, gateway.mcp.clone(), gateway.shutdown.clone()));
+    let served = tokio::spawn(serve(listener, gateway.mcp.clone(), || MAX_CONNECTIONS, gateway.shutdown.clone()));
     (TcpStream::connect(address).await.unwrap(), served)
 }
 
@@ -64,7 +64,7 @@ async fn at_the_end_a_connection_that_is_new_is_served_once_and_a_silent_one_is_
     let gateway = Gateway::start().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let served = tokio::spawn(serve(listener, gateway.mcp.clone(), gateway.shutdown.clone()));
+    let served = tokio::spawn(serve(listener, gateway.mcp.clone(), || MAX_CONNECTIONS, gateway.shutdown.clone()));
     let [mut new, mut silent, mut last] =
         [connected(address).await, connected(address).await, connected(address).await];
     // Connections are accepted in order, so once the last one is answered, all of them have been accepted.

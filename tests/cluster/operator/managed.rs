@@ -117,7 +117,7 @@ async fn a_managed_upstream_gets_its_server_and_gateways_its_address() {
     for (name, count) in [("everything", 1), ("files", 2), ("old", 1)] {
         operated.until_pods(name, count).await;
     }
-    operated.until_condition("mcpupstreams", "old", "Accepted", "False NotImplemented").await;
+    operated.until_condition("mcpupstreams", "old", "Accepted", "True Accepted").await;
     operated.until_condition("mcpgateways", "main", "Programmed", "False NoReadyPods").await;
     operated.until_planned("everything", 3001).await;
     operated.until_planned("files", 8080).await;

@@ -198,9 +198,9 @@ fn legacy_requests(session: &Session) -> Vec<Bad> {
     vec![
         Bad::post("no session", ping, 400, -32600, "begin with initialize"),
         Bad::post("a session of nobody", ping, 404, -32600, "Session not found").with("mcp-session-id", "x"),
-        Bad::post("the oldest version in a session", ping, 400, -32600, "Unsupported protocol version")
+        Bad::post("a version before all in a session", ping, 400, -32600, "Unsupported protocol version")
             .with("mcp-session-id", &session.id)
-            .with("mcp-protocol-version", "2024-11-05"),
+            .with("mcp-protocol-version", "2024-10-07"),
         Bad::post("a session at another endpoint", ping, 404, -32600, "Session not found")
             .with("mcp-session-id", &session.id)
             .at(Method::POST, "/raw/mcp"),
@@ -225,7 +225,7 @@ fn bad_messages() -> Vec<Bad> {
             -32700,
             "not valid JSON",
         ),
-        Bad::post("a batch", format!("[{ping}]"), 400, -32600, "batches are not spoken here"),
+        Bad::post("a batch", format!("[{ping}]"), 400, -32600, "Mcp-Session-Id is missing"),
         Bad::post("10,000 brackets", brackets, 400, -32600, "nests deeper than 128 levels"),
         Bad::post("10,000 brackets in arguments", deep, 400, -32600, "nests deeper than 128 levels"),
         Bad::post("an id that is none", ping.replace('1', "{}"), 400, -32600, "`id` must be"),

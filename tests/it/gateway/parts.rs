@@ -89,6 +89,27 @@ pub fn asking_with(log: &Path, more: &[&str]) -> (Running, String) {
     announced(command)
 }
 
+/// The same over HTTP+SSE, and its URL.
+pub fn asking_sse(log: &Path) -> (Running, String) {
+    let mut command = Command::new("node");
+    command.arg(fixture("servers/asking.mjs")).arg("--sse").arg("--log").arg(log);
+    announced(command)
+}
+
+/// The Python SDK's server over HTTP+SSE at a port, 0 for any, and its URL.
+pub fn modern_sse(port: u16) -> (Running, String) {
+    let mut command = Command::new(python());
+    command.arg(fixture("servers/modern.py")).args(["--sse", "--port", &port.to_string()]);
+    announced(command)
+}
+
+/// The server whose tools ask the client over stdio, a process for each session.
+pub fn asking_processes(name: &str, log: &Path) -> String {
+    let script = fixture("servers/asking.mjs");
+    let args = [script.to_str().unwrap(), "--stdio", "--log", log.to_str().unwrap()];
+    object("MCPUpstream", name, &format!("process: {{command: node, args: {args:?}, session: PerSession}}"))
+}
+
 /// The Python SDK's server with extensions, one of them of this colour, and its URL.
 pub fn apps_http(name: &str, colour: &str) -> (Running, String) {
     let mut command = Command::new(python());
@@ -131,11 +152,17 @@ pub fn announced(mut command: Command) -> (Running, String) {
 /// A client of the fixtures.
 #[derive(Clone, Copy, Debug)]
 pub struct Sdk {
-    python: bool,
+    pub python: bool,
     mode: &'static str,
     /// Which version of the protocol it ends up with.
     pub version: &'static str,
 }
+
+/// The SDKs over HTTP+SSE.
+pub const SSE_SDKS: [Sdk; 2] = [
+    Sdk { python: true, mode: "sse", version: "2025-11-25" },
+    Sdk { python: false, mode: "sse", version: "2025-11-25" },
+];
 
 /// The SDKs in both eras.
 pub const SDKS: [Sdk; 4] = [

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway, SOON};
 use super::http::{Http, Session};
-use super::parts::{asking_http, external, tools_of};
+use super::parts::{SDKS, asking_http, external, tools_of};
 use crate::upstream::Running;
 
 /// An event: its id, and its message.
@@ -121,12 +121,64 @@ async fn a_stream_goes_on_for_its_own_session_while_it_is_kept() {
     assert!(silent.is_err(), "{silent:?}");
 }
 
+/// Reads a stream to its end: the text, and the id and the data of its last event that has an id.
+async fn whole(stream: Response<Incoming>) -> (String, String, String) {
+    assert_eq!(stream.status(), 200);
+    let read = tokio::time::timeout(SOON, stream.into_body().collect()).await.unwrap().unwrap().to_bytes();
+    let text = String::from_utf8(read.to_vec()).unwrap();
+    let last = text.split("\n\n").filter(|event| event.contains("id: ")).last().unwrap_or_default();
+    let field =
+        |name: &str| last.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned();
+    (text.clone(), field("id:"), field("data:"))
+}
+
 #[tokio::test]
-async fn a_server_may_end_the_stream_of_a_call_and_be_asked_again() {
+async fn a_server_ends_the_stream_of_a_call_and_its_client_comes_back_for_the_answer() {
     let (gateway, _parts) = started().await;
     let session = Http::new().initialize(&gateway.url()).await;
     for times in [1, 3] {
-        let answer = session.call_raw(times, "asking__leaves", &json!({"times": times}).to_string()).await.json();
+        let call = json!({"jsonrpc": "2.0", "id": times, "method": "tools/call",
+            "params": {"name": "asking__leaves", "arguments": {"times": times}}});
+        let body = Bytes::from(call.to_string());
+        let stream = session.http.open(Method::POST, &session.url, &session.headers(), body).await;
+        let (text, mut last, data) = whole(stream).await;
+        let first: Vec<_> = text.lines().take(3).collect();
+        assert!(first[0].starts_with("id: ") && first[1..] == ["retry: 1000", "data: "], "{text}");
+        assert!(
+            data.is_empty() && text.contains("retry: 20\n"),
+            "it ends before the answer, as the server's does: {text}"
+        );
+        let mut answer = String::new();
+        while answer.is_empty() {
+            let (_, id, data) = whole(go_on(&session, &last).await).await;
+            (last, answer) = (if id.is_empty() { last } else { id }, data);
+        }
+        let answer: Value = serde_json::from_str(&answer).unwrap();
         assert_eq!(answer["result"]["content"][0]["text"], format!("left {times} times"), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn clients_of_the_sdks_come_back_to_a_stream_that_the_server_ended() {
+    let (gateway, _parts) = started().await;
+    for sdk in SDKS {
+        let lines = sdk.run(&gateway.url(), &["call", "asking__leaves", r#"{"times":2}"#], "");
+        assert_eq!(lines[0]["result"]["content"][0]["text"], "left 2 times", "{sdk:?} {lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_takes_a_while_tells_its_client_where_to_come_back() {
+    let (gateway, _parts) = started().await;
+    let session = Http::new().initialize(&gateway.url()).await;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "asking__waits", "arguments": {"ms": 600}}});
+    let body = Bytes::from(call.to_string());
+    let mut stream = session.http.open(Method::POST, &session.url, &session.headers(), body).await;
+    let first = tokio::time::timeout(SOON, stream.body_mut().frame()).await.unwrap().unwrap().unwrap();
+    let first = String::from_utf8(first.into_data().unwrap().to_vec()).unwrap();
+    let id = first.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
+    drop(stream);
+    let (_, _, answer) = whole(go_on(&session, id).await).await;
+    assert!(answer.contains("waited"), "{answer}");
 }

@@ -49,6 +49,7 @@ fn target(transport: TransportPlan) -> UpstreamTarget {
         enabled: true,
         transport,
         era: EraSetting::Auto,
+        http_transport: Default::default(),
         connect_timeout_ms: 10_000,
         call_timeout_ms: None,
         extend_on_progress: true,
@@ -71,7 +72,7 @@ fn target(transport: TransportPlan) -> UpstreamTarget {
 fn process(command: impl Into<String>, args: &[&str]) -> UpstreamTarget {
     let args = args.iter().map(|a| (*a).to_owned()).collect();
     let cwd = fixtures::checkout().to_owned();
-    target(TransportPlan::Process { command: command.into(), args, cwd, env: vec![] })
+    target(TransportPlan::Process { command: command.into(), args, cwd, env: vec![], per_session: false })
 }
 
 fn external(url: impl Into<String>) -> UpstreamTarget {

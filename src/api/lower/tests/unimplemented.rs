@@ -17,7 +17,7 @@ fn gateways() -> [Value; 2] {
         "admin": {"authentication": {"tokenReview": {}}, "console": true},
         "models": [], "pipelines": {}, "sections": {},
         "history": {"store": {"embedded": {}}, "retentionDays": 1, "payloads": "Redacted", "redact": []},
-        "listeners": [{"name": "a", "port": 1, "legacySSE": true,
+        "listeners": [{"name": "a", "port": 1,
             "tls": {"certificateSecretRef": {"name": "s"}}}],
         "plugins": {"namespaces": {"from": "All"}, "selector": {}, "discovery": "Directory", "allowedWrappers": []},
     });
@@ -32,11 +32,8 @@ fn upstreams() -> Vec<Value> {
         "credentialsSecretRef": {"name": "s", "key": "k"}});
     vec![
         json!({
-            "external": {"url": "https://h", "transport": "SSE", "oauth": oauth, "tls": {}},
+            "external": {"url": "https://h", "oauth": oauth, "tls": {}},
         }),
-        json!({"process": {"command": "x", "session": "PerSession"}}),
-        json!({"serverRef": {"kind": "Service", "name": "n", "transport": "SSE"}}),
-        json!({"managed": {"image": "i", "transport": "SSE"}}),
         json!({"vectorSearch": search}),
         json!({"knowledgeAssistant": assistant}),
     ]

@@ -84,6 +84,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
         enabled: true,
         transport: TransportPlan::External { url: "http://127.0.0.1:1/mcp".into(), headers: Vec::new() },
         era: EraSetting::Auto,
+        http_transport: Default::default(),
         connect_timeout_ms: 1,
         call_timeout_ms: None,
         extend_on_progress: true,

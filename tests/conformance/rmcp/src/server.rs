@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::serve::ListenerExt as _;
 use rmcp::model::*;
@@ -19,6 +20,13 @@ use crate::changes::{Changed, Changes, Watched};
 use crate::rounds::{self, Round};
 use crate::tasks;
 
+/// More streams than one session of the suite opens.
+const STREAMS: u64 = 64;
+/// How long a client whose stream was closed waits before it comes back.
+const RETRY: Duration = Duration::from_millis(100);
+/// How long it is given.
+const UNTIL_IT_IS_BACK: Duration = Duration::from_millis(300);
+
 #[derive(Clone)]
 struct Fixture {
     changes: Changes,
@@ -27,6 +35,7 @@ struct Fixture {
     /// Where calls are written down that are cancelled.
     log: Option<PathBuf>,
     tasks: TaskManager,
+    sessions: Arc<LocalSessionManager>,
 }
 
 impl Fixture {
@@ -44,6 +53,10 @@ impl Fixture {
                 Err(rounds::lacking("sampling"))
             }
             "test_wait" => asking::waits(arguments, self.log.as_deref(), context).await,
+            "test_reconnection" => {
+                self.close_streams(context).await;
+                Ok(text("The stream was closed before this."))
+            }
             "test_trigger_tool_change" => self.change(Changed::Tools),
             "test_trigger_prompt_change" => self.change(Changed::Prompts),
             "test_trigger_resource_change" => self.change(Changed::Resource),
@@ -75,6 +88,20 @@ impl Fixture {
                 next => return Some(next),
             }
         }
+    }
+
+    /// Ends the streams of all calls of a session, so that its client comes back for the answers, and gives it the time. A
+    /// client without a session has no stream to come back to.
+    async fn close_streams(&self, context: &RequestContext<RoleServer>) {
+        let request = context.extensions.get::<axum::http::request::Parts>();
+        let id = request.and_then(|request| request.headers.get("mcp-session-id")).and_then(|id| id.to_str().ok());
+        if let Some(session) = self.sessions.sessions.read().await.get(id.unwrap_or_default()) {
+            for stream in 0..STREAMS {
+                // Those that do not exist refuse.
+                let _ = session.close_sse_stream(stream, Some(RETRY)).await;
+            }
+        }
+        tokio::time::sleep(UNTIL_IT_IS_BACK).await;
     }
 
     fn change(&self, changed: Changed) -> Result<Value, ErrorData> {
@@ -238,12 +265,18 @@ impl ServerHandler for Fixture {
 
 /// Serves on a port of its own until the process ends.
 pub async fn serve(log: Option<PathBuf>, said: impl FnOnce(&str)) -> std::io::Result<()> {
-    let fixture = Fixture { changes: Changes::new(), watched: Watched::default(), log, tasks: TaskManager::new() };
     let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
     let port = listener.local_addr()?.port();
     let origins = [format!("http://localhost:{port}"), format!("http://127.0.0.1:{port}")];
     let config = StreamableHttpServerConfig::default().with_allowed_origins(origins);
     let sessions = Arc::new(LocalSessionManager::default());
+    let fixture = Fixture {
+        changes: Changes::new(),
+        watched: Watched::default(),
+        log,
+        tasks: TaskManager::new(),
+        sessions: Arc::clone(&sessions),
+    };
     let service = StreamableHttpService::new(
         move || Ok(Fixture { watched: Watched::default(), ..fixture.clone() }),
         sessions,

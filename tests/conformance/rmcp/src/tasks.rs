@@ -94,4 +94,3 @@ async fn asked(task: &TaskContext, keys: &[&str]) -> Result<CallToolResult, Task
     };
     Ok(result(text(answers.to_string()))?)
 }
-

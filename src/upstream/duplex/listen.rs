@@ -4,8 +4,8 @@
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::Duplex;
 use super::open_requests::ListenEvent;
-use super::pipes::ProcessPipes;
 use crate::domain::method::Method;
 use crate::domain::upstream::{Answer, UpstreamError};
 use crate::domain::version::Era;
@@ -13,11 +13,11 @@ use crate::upstream::request_failure::refused;
 use crate::upstream::wire::{self, McpRequest};
 
 /// Opens streams of notifications of one process.
-pub(in crate::upstream) struct ProcessListener(pub(super) ProcessPipes);
+pub(in crate::upstream) struct ProcessListener(Duplex);
 
 /// One stream. Dropping it tells the process that nobody listens any more.
 pub(in crate::upstream) struct ProcessListenStream {
-    wire: ProcessPipes,
+    duplex: Duplex,
     id: u64,
     events: mpsc::Receiver<ListenEvent>,
     /// What the server said when the stream was opened.
@@ -25,16 +25,20 @@ pub(in crate::upstream) struct ProcessListenStream {
 }
 
 impl ProcessListener {
+    pub(in crate::upstream) fn new(duplex: &Duplex) -> Self {
+        Self(duplex.clone())
+    }
+
     pub(in crate::upstream) fn ended(&self) -> CancellationToken {
         self.0.stop.clone()
     }
 
     /// Opens a stream, and waits until the process acknowledges it.
     pub(in crate::upstream) async fn open(&self, filter: &str) -> Result<ProcessListenStream, UpstreamError> {
-        let wire = self.0.clone();
-        let (id, events) = wire.calls.listen()?;
-        let mut stream = ProcessListenStream { wire, id, events, first: None };
-        stream.wire.send(McpRequest::Listen(filter).render(Era::Modern, id)).await?;
+        let duplex = self.0.clone();
+        let (id, events) = duplex.calls.listen()?;
+        let mut stream = ProcessListenStream { duplex, id, events, first: None };
+        stream.duplex.out.send(McpRequest::Listen(filter).render(Era::Modern, id)).await?;
         match stream.events.recv().await {
             Some(ListenEvent::Acknowledged(uris)) => {
                 stream.first = Some(uris);
@@ -62,8 +66,8 @@ impl ProcessListenStream {
 
 impl Drop for ProcessListenStream {
     fn drop(&mut self) {
-        if self.wire.calls.forget_stream(self.id) {
-            self.wire.offer(wire::cancelled(self.id));
+        if self.duplex.calls.forget_stream(self.id) {
+            self.duplex.out.offer(wire::cancelled(self.id));
         }
     }
 }

@@ -1,22 +1,24 @@
-//! Reads what a process writes to its stdout: messages, and lines that are not messages.
+//! Reads what a server sends: messages, and lines that are not messages.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::value::RawValue;
-use tokio::process::ChildStdout;
+use tokio::io::AsyncRead;
 
-use super::pipes::ProcessPipes;
+use super::Duplex;
+use super::events::{Completed, EventLines};
 use crate::domain::budget::Category;
 use crate::domain::invalid_message::{self, InvalidMessage};
 use crate::domain::members::{MessageMembers, Whose, number};
 use crate::domain::upstream::{Answer, Target, UpstreamError, UpstreamEvent};
-use crate::transport::flow::{Flow, UNASKED};
+use crate::transport::flow::{EACH, Flow, UNASKED};
 use crate::transport::{LastWords, LinePiece, LineReader};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::metrics::Dropped;
+use crate::upstream::questions::{SHARED, ServerQuestion};
 use crate::upstream::server_message::{self, Notice, ServerMessage};
-use crate::upstream::wire::{self, ENVELOPE};
+use crate::upstream::wire::ENVELOPE;
 
 /// The maximum number of bytes of one line that are skipped. If more would have to be skipped, the connection is
 /// closed.
@@ -26,16 +28,20 @@ const READ_OF_IT: usize = 4096;
 /// The maximum number of characters of a line in the log.
 const SHOWN: usize = 200;
 
-pub(super) struct StdoutReader {
+pub(in crate::upstream) struct DuplexReader {
     target: Target,
     shared: Arc<UpstreamContext>,
-    wire: ProcessPipes,
+    duplex: Duplex,
     /// Receives the first line that is not a message.
     last_words: Arc<LastWords>,
-    /// Whether it was already logged that the process writes lines that are not messages.
+    /// Whether it was already logged that the server sends lines that are not messages.
     warned: bool,
     /// How many bytes were skipped of the line that was last cut off.
     passed_over: u64,
+    /// What the lines of the event that is being read count towards the rate limit.
+    held: u64,
+    /// What puts events together; `None` if each line is a message.
+    events: Option<EventLines>,
 }
 
 /// The two kinds of lines: those that a request waited for, and all others, whose rate is limited.
@@ -45,29 +51,34 @@ enum LineOrigin {
     Unasked,
 }
 
-impl StdoutReader {
-    pub(super) fn new(
+impl DuplexReader {
+    pub(in crate::upstream) fn new(
         target: &Target,
         shared: &Arc<UpstreamContext>,
-        wire: ProcessPipes,
+        duplex: Duplex,
         last_words: Arc<LastWords>,
     ) -> Self {
         let (target, shared) = (Arc::clone(target), Arc::clone(shared));
-        Self { target, shared, wire, last_words, warned: false, passed_over: 0 }
+        Self { target, shared, duplex, last_words, warned: false, passed_over: 0, held: 0, events: None }
+    }
+
+    /// Returns this reader for a stream whose messages are events.
+    pub(in crate::upstream) fn of_events(self, events: EventLines) -> Self {
+        Self { events: Some(events), ..self }
     }
 
     /// Reads until the end of the stream.
-    pub(super) async fn run(mut self, stdout: ChildStdout) {
+    pub(in crate::upstream) async fn run(mut self, stream: impl AsyncRead + Unpin) {
         let limit = self.target.max_response_size.saturating_add(ENVELOPE);
         // A process serves a whole upstream, so it gets its own account in the budget.
         let reservation = self.shared.budget.reservation_for(Category::Answer, &Arc::default());
-        let lines = LineReader::new(stdout, usize::try_from(limit).unwrap_or(usize::MAX), Some(reservation));
-        let mut lines = lines.answering(Arc::clone(&self.wire.calls) as _);
+        let lines = LineReader::new(stream, usize::try_from(limit).unwrap_or(usize::MAX), Some(reservation));
+        let mut lines = lines.answering(Arc::clone(&self.duplex.calls) as _);
         let mut unasked = Flow::of_bytes();
         while let Ok(Some(piece)) = lines.next().await {
             let cost = piece.cost();
             let read = match piece {
-                LinePiece::Line(line) => Ok(self.take(line)),
+                LinePiece::Line(line) => Ok(self.take_line(line)),
                 LinePiece::Last(line) => Ok(self.take_last(line)),
                 LinePiece::Cut(beginning) => {
                     let too_large = UpstreamError::TooLarge(self.target.max_response_size);
@@ -79,20 +90,29 @@ impl StdoutReader {
             };
             match read {
                 Ok(LineOrigin::Awaited) => {}
-                Ok(LineOrigin::Unasked) => unasked.spend(cost).await,
+                Ok(LineOrigin::Unasked) => unasked.spend(cost.max(std::mem::take(&mut self.held))).await,
                 Err(error) => {
-                    self.wire.calls.close(error);
+                    self.duplex.calls.close(error);
                     break;
                 }
             }
         }
-        self.wire.ended.cancel();
+        self.duplex.ended.cancel();
     }
 
     /// Handles the beginning of a line whose rest is skipped, for the reason `why`. If the line answers requests, only
     /// these fail.
     fn take_cut(&mut self, beginning: &[u8], why: &UpstreamError) -> LineOrigin {
         self.passed_over = 0;
+        let beginning = match &mut self.events {
+            Some(events) => events.cut(beginning),
+            None => beginning,
+        };
+        self.take_large(beginning, why)
+    }
+
+    /// Handles the beginning of a message that is dropped for the reason `why`.
+    fn take_large(&self, beginning: &[u8], why: &UpstreamError) -> LineOrigin {
         if self.fail(&MessageMembers::read(beginning).whose(), why) {
             return LineOrigin::Awaited;
         }
@@ -103,7 +123,7 @@ impl StdoutReader {
 
     /// Fails the requests that an unusable message answers; others keep waiting. Returns false if it answers none.
     fn fail(&self, whose: &Whose, reason: &UpstreamError) -> bool {
-        let calls = &self.wire.calls;
+        let calls = &self.duplex.calls;
         match whose {
             Whose::Calls(ids) => ids.iter().filter(|id| calls.fail(**id, reason.clone())).count() > 0,
             Whose::SomeCall => calls.fail_sole(reason.clone()),
@@ -124,13 +144,36 @@ impl StdoutReader {
     /// Handles the text after the last newline. An incomplete message is not reported, because the waiting calls fail
     /// anyway: the process has ended.
     fn take_last(&mut self, line: &[u8]) -> LineOrigin {
+        if self.events.is_some() {
+            // An event that no empty line ends is incomplete.
+            return LineOrigin::Unasked;
+        }
         let breaks_off = line.trim_ascii_start().first() == Some(&b'{') && !MessageMembers::read(line).whole;
         if breaks_off { LineOrigin::Unasked } else { self.take(line) }
     }
 
+    /// Handles a line: a message, or a part of an event.
+    fn take_line(&mut self, line: &[u8]) -> LineOrigin {
+        let Some(events) = &mut self.events else { return self.take(line) };
+        self.held += line.len() as u64 + EACH;
+        let origin = match events.take(line) {
+            Completed::Message(message) => self.take(&message),
+            Completed::Dropped(beginning) => {
+                self.take_large(&beginning, &UpstreamError::TooLarge(self.target.max_response_size))
+            }
+            // Whether a request waits for it is known when it is complete.
+            Completed::Nothing if events.has_data() => return LineOrigin::Awaited,
+            Completed::Nothing => LineOrigin::Unasked,
+        };
+        if origin == LineOrigin::Awaited {
+            self.held = 0;
+        }
+        origin
+    }
+
     fn take(&mut self, line: &[u8]) -> LineOrigin {
         let mut awaited = false;
-        for message in invalid_message::messages(line, self.wire.batches.load(Ordering::Acquire)) {
+        for message in invalid_message::messages(line, self.duplex.batches.load(Ordering::Acquire)) {
             awaited |= match server_message::read(message) {
                 Ok(message) => self.handle(message),
                 Err(fault) => self.take_broken(message, fault),
@@ -143,10 +186,10 @@ impl StdoutReader {
     fn handle(&mut self, message: ServerMessage<'_>) -> bool {
         match message {
             ServerMessage::Answer { id, answer } => return self.handle_answer(id, answer),
-            ServerMessage::Request { id, method, .. } => self.wire.offer(wire::reply(id, &method)),
+            ServerMessage::Request { id, method, params } => self.take_question(id, &method, params),
             ServerMessage::Notification { notice: Notice::Progress, params } => {
                 if let Some((token, params)) = server_message::progress(params)
-                    && !self.wire.calls.progress(token, params)
+                    && !self.duplex.calls.progress(token, params)
                 {
                     self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Progress);
                 }
@@ -154,20 +197,20 @@ impl StdoutReader {
             ServerMessage::Notification { notice: Notice::ListChanged(kind), .. } => {
                 self.shared.events.push(UpstreamEvent::ListChanged(self.target.plan.key.clone(), kind));
             }
+            ServerMessage::Notification { notice: Notice::Cancelled, params } => {
+                if let Some(id) = server_message::cancelled(params) {
+                    self.take_cancelled(&id);
+                }
+            }
             ServerMessage::Notification { notice: Notice::Message, params: Some(params) } => {
-                self.shared.logged(&self.target.plan.key, &self.wire.under_way, None, params);
+                self.shared.logged(&self.target.plan.key, &self.duplex.under_way, &self.duplex.audience, params);
             }
             ServerMessage::Notification { notice: Notice::Updated, params } => {
                 self.shared.updated(&self.target.plan.key, params);
             }
             ServerMessage::Notification { notice: Notice::Acknowledged, params } => {
                 if let Some((Some(id), uris)) = server_message::acknowledged(params) {
-                    self.wire.calls.acknowledge(id, uris);
-                }
-            }
-            ServerMessage::Notification { notice: Notice::Cancelled, params } => {
-                if let Some(id) = server_message::cancelled(params).and_then(|id| id.get().parse().ok()) {
-                    self.wire.calls.forget_stream(id);
+                    self.duplex.calls.acknowledge(id, uris);
                 }
             }
             ServerMessage::Notification { .. } => {}
@@ -175,11 +218,32 @@ impl StdoutReader {
         false
     }
 
+    /// Takes the withdrawal of a question of the server, or the end of a stream of notifications: they are of different eras.
+    fn take_cancelled(&self, id: &RawValue) {
+        if let Some(calls) = &self.duplex.askable {
+            calls.withdraw(id);
+        }
+        if let Ok(stream) = id.get().parse() {
+            self.duplex.calls.forget_stream(stream);
+        }
+    }
+
+    /// Puts a question of the server to a call. What nobody is asked is answered at once.
+    fn take_question(&self, id: &RawValue, method: &str, params: Option<&RawValue>) {
+        let put = ServerQuestion::read(id, method, params).and_then(|asked| match &self.duplex.askable {
+            Some(calls) => calls.put(asked),
+            None => Err(asked.refused(SHARED)),
+        });
+        if let Err(answer) = put {
+            self.duplex.out.offer(answer);
+        }
+    }
+
     fn handle_answer(&mut self, id: Option<&RawValue>, answer: Answer) -> bool {
-        let calls = &self.wire.calls;
+        let calls = &self.duplex.calls;
         let id_number = id.and_then(|id| id.get().parse().ok());
         if let Some(id) = id_number {
-            self.wire.under_way.answered(id);
+            self.duplex.under_way.answered(id);
         }
         match id_number {
             Some(id) if calls.answer(id, answer) => return true,
@@ -208,7 +272,7 @@ impl StdoutReader {
         let shown = fault.may_be_shown(text);
         let reason = UpstreamError::from(fault);
         match whose {
-            Whose::Calls(ids) if quoted => ids.into_iter().for_each(|id| self.wire.calls.doubt(id, reason.clone())),
+            Whose::Calls(ids) if quoted => ids.into_iter().for_each(|id| self.duplex.calls.doubt(id, reason.clone())),
             whose if self.fail(&whose, &reason) => return true,
             _ => {}
         }
@@ -219,7 +283,7 @@ impl StdoutReader {
     /// Counts a line that is not a usable message. Returns true for the first such line.
     fn strays(&mut self) -> bool {
         self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Stray);
-        self.wire.strays.fetch_add(1, Ordering::Relaxed);
+        self.duplex.strays.fetch_add(1, Ordering::Relaxed);
         !std::mem::replace(&mut self.warned, true)
     }
 
@@ -241,6 +305,13 @@ impl StdoutReader {
         let begins = message.map_or_else(|| self.beginning(line), str::to_owned);
         if message.is_none() {
             self.last_words.add(&begins);
+        }
+        if self.events.is_some() {
+            tracing::warn!(
+                upstream = %self.target.plan.key,
+                "it sends events that are not MCP messages, which are passed over: {begins}"
+            );
+            return;
         }
         tracing::warn!(
             upstream = %self.target.plan.key,

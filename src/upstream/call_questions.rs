@@ -1,23 +1,38 @@
-//! The questions of a server during one request over HTTP: those in the response to the request, and those on the stream of
-//! the session that are put to this request.
+//! The questions of a server during one request: those in the response to the request, and those that come elsewhere and are
+//! put to this request.
 
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
-use super::connection::Connection;
+use super::questions::{AboutQuestion, Askable, AskableCalls, OpenQuestions, ServerQuestion};
+use super::wire::{self, McpRequest};
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::UpstreamError;
 use crate::domain::version::Era;
-use crate::upstream::questions::{AboutQuestion, Askable, OpenQuestions, ServerQuestion};
-use crate::upstream::wire::{self, McpRequest};
+
+/// Sends a reply.
+pub(super) type Replying<'a> = Pin<Box<dyn Future<Output = Result<(), UpstreamError>> + Send + 'a>>;
+
+/// The way of replies to the server.
+pub(super) trait Replies: Send + Sync {
+    /// Sends a reply to a question of the server.
+    ///
+    /// # Errors
+    /// If the server does not take it, because it may then wait for the reply for ever.
+    fn reply(&self, text: String) -> Replying<'_>;
+
+    /// Sends a reply in the background, or drops it if too many are waiting.
+    fn reply_later(&self, text: String);
+}
 
 /// The questions of one request.
-pub(super) struct RequestQuestions<'a>(Option<Asking<'a>>);
+pub(super) struct CallQuestions<'a>(Option<Asking<'a>>);
 
 struct Asking<'a> {
-    connection: &'a Arc<Connection>,
+    server: &'a dyn Replies,
     open: OpenQuestions<'a>,
     /// `None` if only questions in the response to the request are for its client.
     put: Option<Askable<'a>>,
@@ -48,30 +63,37 @@ impl Undelivered {
     }
 }
 
-impl<'a> RequestQuestions<'a> {
+impl<'a> CallQuestions<'a> {
     /// The questions of a request whose client is never asked.
     pub(super) fn none() -> Self {
         Self(None)
     }
 
-    /// The questions during `request`. Only legacy servers ask, and only during calls.
-    pub(super) fn new(connection: &'a Arc<Connection>, request: &McpRequest<'_>, to: Option<&'a dyn ToClient>) -> Self {
-        let (Some(client), McpRequest::Use(call), Era::Legacy) = (to, request, connection.era) else {
+    /// The questions during `request`. Only legacy servers ask, and only during calls. `askable` has the calls of the
+    /// connection if it serves one client.
+    pub(super) fn new(
+        server: &'a dyn Replies,
+        askable: Option<&'a AskableCalls>,
+        request: &McpRequest<'_>,
+        era: Era,
+        to: Option<&'a dyn ToClient>,
+    ) -> Self {
+        let (Some(client), McpRequest::Use(call), Era::Legacy) = (to, request, era) else {
             return Self::none();
         };
-        if call.client.capabilities.answers_nothing() {
+        if call.client.capabilities.answers_nothing() && askable.is_none() {
             return Self::none();
         }
-        let put = connection.askable.as_ref().map(|calls| calls.add(call.watch));
-        Self(Some(Asking { connection, open: OpenQuestions::new(client), put, undelivered: Arc::default() }))
+        let put = askable.map(|calls| calls.add(call.watch));
+        Self(Some(Asking { server, open: OpenQuestions::new(client), put, undelivered: Arc::default() }))
     }
 
     /// Takes a request of the server that is in the response.
-    pub(super) fn ask(&mut self, connection: &Arc<Connection>, id: &RawValue, method: &str, params: Option<&RawValue>) {
-        let Some(asking) = &mut self.0 else { return connection.notify_later(wire::reply(id, method)) };
+    pub(super) fn ask(&mut self, server: &dyn Replies, id: &RawValue, method: &str, params: Option<&RawValue>) {
+        let Some(asking) = &mut self.0 else { return server.reply_later(wire::reply(id, method)) };
         match ServerQuestion::read(id, method, params) {
             Ok(asked) => asking.ask(asked),
-            Err(answer) => connection.notify_later(answer),
+            Err(answer) => server.reply_later(answer),
         }
     }
 
@@ -116,29 +138,34 @@ impl<'a> RequestQuestions<'a> {
         let Some(asking) = &mut self.0 else { return std::future::pending().await };
         let put = async {
             match &mut asking.put {
-                Some(put) => put.questions.recv().await,
+                Some(put) => put.received.recv().await,
                 None => std::future::pending().await,
             }
         };
-        let asked = tokio::select! {
+        let put = tokio::select! {
             biased;
-            asked = put => asked,
+            put = put => put,
             () = asking.open.run() => None,
         };
-        match asked {
-            Some(AboutQuestion::Asked(asked)) => asking.ask(asked),
-            Some(AboutQuestion::Withdrawn(id)) => asking.open.withdraw(&id),
-            None => {}
+        if let Some(about) = put {
+            asking.take(about);
         }
     }
 }
 
-impl<'a> Asking<'a> {
+impl Asking<'_> {
+    fn take(&mut self, about: AboutQuestion) {
+        match about {
+            AboutQuestion::Asked(asked) => self.ask(asked),
+            AboutQuestion::Withdrawn(id) => self.open.withdraw(&id),
+        }
+    }
+
     fn ask(&mut self, asked: ServerQuestion) {
-        let (connection, undelivered) = (self.connection, Arc::clone(&self.undelivered));
-        let send = async move |answer| connection.answer(answer).await.unwrap_or_else(|why| undelivered.set(why));
+        let (server, undelivered) = (self.server, Arc::clone(&self.undelivered));
+        let send = async move |answer| server.reply(answer).await.unwrap_or_else(|why| undelivered.set(why));
         if let Err(answer) = self.open.ask(asked, send) {
-            connection.notify_later(answer);
+            server.reply_later(answer);
         }
     }
 }
@@ -147,7 +174,7 @@ impl Drop for Asking<'_> {
     fn drop(&mut self) {
         let put = self.put.as_mut().map(Askable::left).unwrap_or_default();
         for answer in self.open.left().into_iter().chain(put) {
-            self.connection.notify_later(answer);
+            self.server.reply_later(answer);
         }
     }
 }

@@ -1,0 +1,95 @@
+//! Batches of 2025-03-26: arrays of messages in one POST.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use super::gateway::{Gateway, call, initialize};
+
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+/// A gateway, and the id of a session of this version.
+async fn started(version: &str) -> (Gateway, String) {
+    let gateway = Gateway::start().await;
+    let answer = gateway.post(&[], &initialize(version)).await;
+    let id = answer.header("mcp-session-id").to_owned();
+    (gateway, id)
+}
+
+fn ping(id: u64) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string()
+}
+
+fn ids(answers: &Value) -> Vec<Value> {
+    let mut ids: Vec<_> = answers.as_array().unwrap().iter().map(|answer| answer["id"].clone()).collect();
+    ids.sort_by_key(ToString::to_string);
+    ids
+}
+
+#[tokio::test]
+async fn each_message_of_a_batch_is_handled_and_the_answers_are_an_array() {
+    let (gateway, id) = started("2025-03-26").await;
+    let bad = r#"{"jsonrpc":"2.0","id":3,"method":"nonsense"}"#;
+    let batch = format!("[{}, {INITIALIZED}, {}, {bad}, 5]", ping(1), call("up__echo", json!({})));
+    let answer = gateway.post(&[("mcp-session-id", &id)], &batch).await;
+    let answers = answer.json();
+    assert_eq!((answer.status, answer.header("content-type")), (StatusCode::OK, "application/json"));
+    assert_eq!(ids(&answers), [json!(1), json!(3), json!(7), json!(null)], "{answers}");
+    let of = |id: Value| answers.as_array().unwrap().iter().find(|answer| answer["id"] == id).unwrap();
+    assert_eq!((&of(json!(1))["result"], &of(json!(3))["error"]["code"]), (&json!({}), &json!(-32601)));
+    assert_eq!(of(json!(null))["error"]["code"], -32600);
+    assert_eq!(gateway.engine.records().recent_calls(9).len(), 1);
+    // Without requests there is nothing to answer.
+    let quiet = gateway.post(&[("mcp-session-id", &id)], &format!("[{INITIALIZED},{INITIALIZED}]")).await;
+    assert_eq!((quiet.status, &*quiet.text), (StatusCode::ACCEPTED, ""));
+}
+
+#[tokio::test]
+async fn answers_that_come_after_progress_are_events_of_one_stream() {
+    let (gateway, id) = started("2025-03-26").await;
+    let batch = format!("[{}, {}]", ping(1), call("up__progress", json!({"progressToken": "t"})));
+    let answer = gateway.post(&[("mcp-session-id", &id)], &batch).await;
+    assert_eq!(answer.header("content-type"), "text/event-stream");
+    let events: Vec<Value> = answer
+        .text
+        .lines()
+        .filter_map(|line| Some(serde_json::from_str(line.strip_prefix("data: ")?).unwrap()))
+        .collect();
+    let (answers, progress): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.get("id").is_some());
+    assert!(!progress.is_empty() && ids(&json!(answers)) == [json!(1), json!(7)], "{answer:?}");
+    // The id that a client comes back with belongs to the last event.
+    let (before, last) = answer.text.trim_end().rsplit_once("\n\n").unwrap();
+    assert!(last.contains("\nid: ") && before.matches("id: ").count() == progress.len(), "{answer:?}");
+}
+
+#[tokio::test]
+async fn all_calls_of_a_batch_are_made_and_none_is_refused_for_the_others() {
+    let (gateway, id) = started("2025-03-26").await;
+    let calls: Vec<_> = (0..100).map(|_| call("up__echo", json!({}))).collect();
+    let answers = gateway.post(&[("mcp-session-id", &id)], &format!("[{}]", calls.join(","))).await.json();
+    let answers = answers.as_array().unwrap();
+    assert!(answers.len() == 100 && answers.iter().all(|answer| answer.get("result").is_some()), "{answers:?}");
+    assert_eq!(gateway.engine.records().recent_calls(200).len(), 100);
+}
+
+#[tokio::test]
+async fn a_batch_that_cannot_be_handled_is_refused_as_a_whole() {
+    let (gateway, id) = started("2025-03-26").await;
+    let (ping, newer) = (ping(1), gateway.session().await);
+    let many = format!("[{}]", vec![&*ping; 101].join(","));
+    for (headers, batch, code, message) in [
+        (vec![("mcp-session-id", &*id)], "[]".to_owned(), -32600, "1 to 100 messages"),
+        (vec![("mcp-session-id", &id)], many, -32600, "1 to 100 messages"),
+        (vec![("mcp-session-id", &id)], format!("[{ping}"), -32700, "not valid JSON"),
+        (vec![("mcp-session-id", &id)], format!("[{ping},{}]", initialize("2025-03-26")), -32600, "`initialize`"),
+        (vec![], format!("[{}]", initialize("2025-03-26")), -32600, "`initialize`"),
+        (vec![], format!("[{ping}]"), -32600, "Mcp-Session-Id is missing"),
+        (vec![("mcp-session-id", &newer)], format!("[{ping}]"), -32600, "only version 2025-03-26"),
+        (vec![("mcp-protocol-version", "2026-07-28")], format!("[{ping}]"), -32600, "not spoken in this version"),
+        (vec![("mcp-session-id", &id), ("mcp-method", "tools/call")], format!("[{ping}]"), -32020, "mcp-method"),
+    ] {
+        let answer = gateway.post(&headers, &batch).await;
+        assert_eq!((answer.status, answer.code()), (StatusCode::BAD_REQUEST, code), "{batch:.60} {answer:?}");
+        assert!(answer.text.contains(message), "{answer:?}");
+    }
+    assert_eq!(gateway.engine.records().recent_calls(9).len(), 0);
+}

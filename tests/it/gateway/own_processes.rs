@@ -1,0 +1,103 @@
+//! Processes that are each for one session (`process.session: PerSession`).
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use hyper::Method;
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+
+use super::harness::{Folder, Gateway};
+use super::http::{Http, Session};
+use super::parts::{ECHO_MODULE, SDKS, asking_processes, chain, plugin, tools_of, until};
+
+const ANSWERS: &str = r#"{
+    "sampling": {"role": "assistant", "content": {"type": "text", "text": "forty-two"}, "model": "m"},
+    "elicitation": {"action": "accept", "content": {"name": "Ada"}},
+    "roots": {"roots": [{"uri": "file:///work", "name": "work"}]}
+}"#;
+
+async fn started(manifests: &str) -> (Gateway, Folder) {
+    let folder = Folder::new();
+    let server = asking_processes("asking", &folder.path().join("capabilities.log"));
+    folder.write("manifests.yaml", &(server + manifests));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["asking"]).await;
+    (gateway, folder)
+}
+
+fn text(answer: &Value) -> String {
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+async fn pid(session: &Session) -> String {
+    text(&session.call_raw(1, "asking__pid", "{}").await.json())
+}
+
+fn runs(pid: &str) -> bool {
+    Path::new("/proc").join(pid).exists()
+}
+
+#[tokio::test]
+async fn each_session_has_its_process_which_ends_with_it() {
+    let (gateway, _folder) = started("").await;
+    let http = Http::new();
+    let (first, second) = (http.initialize(&gateway.url()).await, http.initialize(&gateway.url()).await);
+    let shared = text(&http.call(&gateway.url(), "asking__pid", &json!({}), &json!({})).await);
+    let pids = [pid(&first).await, pid(&second).await, shared.clone()];
+    assert_eq!(pids.iter().collect::<BTreeSet<_>>().len(), 3, "{pids:?}");
+    assert_eq!([pid(&first).await, pid(&second).await], pids[..2], "a session keeps its process");
+    http.send(Method::DELETE, &first.url, &first.headers(), Bytes::new()).await;
+    until("the process has ended", async || !runs(&pids[0])).await;
+    assert!(runs(&pids[1]) && runs(&shared));
+    // One that ends by itself is started again.
+    std::process::Command::new("kill").arg(&pids[1]).status().unwrap();
+    until("the process has ended", async || !runs(&pids[1])).await;
+    assert_ne!(pid(&second).await, pids[1]);
+}
+
+#[tokio::test]
+async fn a_process_of_a_session_asks_its_client() {
+    let (gateway, folder) = started("").await;
+    let answers: Value = serde_json::from_str(ANSWERS).unwrap();
+    for (tool, capability) in [("sample", "sampling"), ("elicit", "elicitation"), ("roots", "roots")] {
+        let tool = format!("asking__{tool}");
+        let lines = SDKS[3].run(&gateway.url(), &["call", &tool, "{}", "--answers", ANSWERS], "");
+        let said: Value = serde_json::from_str(&text(&lines[0])).unwrap_or_else(|e| panic!("{e}: {lines:?}"));
+        assert_eq!(said, answers[capability], "{tool}");
+    }
+    // A client that answers nothing has a process that knows that, and so has the gateway.
+    let lines = SDKS[3].run(&gateway.url(), &["call", "asking__sample", "{}"], "");
+    assert!(lines[0]["result"]["isError"] == true, "{lines:?}");
+    let log = std::fs::read_to_string(folder.path().join("capabilities.log")).unwrap();
+    let known: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (nothing, all) = (json!({}), json!({"elicitation": {"form": {}}, "roots": {}, "sampling": {}}));
+    assert!(known.contains(&nothing) && known.contains(&all), "{known:?}");
+    assert!(known.iter().all(|can| *can == nothing || *can == all), "{known:?}");
+}
+
+#[tokio::test]
+async fn what_a_process_logs_during_a_call_is_heard_before_the_answer() {
+    let (gateway, _folder) = started("").await;
+    let session = Http::new().initialize(&gateway.url()).await;
+    let answer = session.call_raw(1, "asking__logs", r#"{"count":20}"#).await;
+    let heard: Vec<Value> = answer
+        .body
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .filter_map(|data| serde_json::from_str(data).ok())
+        .collect();
+    let lines: Vec<_> = heard.iter().filter_map(|message| message["params"]["data"].as_str()).collect();
+    assert!(lines.iter().copied().eq((1..=20).map(|at| format!("line {at}"))), "{lines:?}");
+    assert_eq!(text(heard.last().unwrap()), "20 lines");
+}
+
+#[tokio::test]
+async fn a_process_asks_nothing_past_a_guard() {
+    let passes = plugin("passes", ECHO_MODULE, "protocol: Module, role: Guard");
+    let guarded = chain("guarded", "Request", &["asking"], &["passes"]);
+    let (gateway, _folder) = started(&(passes + &guarded)).await;
+    let lines = SDKS[3].run(&gateway.url(), &["call", "asking__sample", "{}", "--answers", ANSWERS], "");
+    let said = text(&lines[0]);
+    assert!(lines[0]["result"]["isError"] == true && said.contains("Guard"), "{said}");
+}
