@@ -87,6 +87,7 @@ async fn headers_that_repeat_the_body_must_agree_with_it() {
     assert!(gateway.engine.records().recent_calls(9).len() == 3, "only calls whose headers agree were made");
 }
 
+/// A policy read `name` and the server `Name` (GHSA-4gph-2hhr-5mwg).
 #[tokio::test]
 async fn parameters_that_readers_take_in_different_ways_are_refused() {
     let gateway = Gateway::start().await;

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::gateway::{Gateway, initialize, listener, plan, post_to, read, request};
 
+/// A page of another site reached a server on loopback by DNS rebinding (CVE-2026-42559).
 #[tokio::test]
 async fn hosts_and_origins_are_those_of_the_plan_in_force() {
     let gateway = Gateway::start().await;

@@ -274,6 +274,7 @@ async fn sessions_are_told_of_new_tools_and_end_by_delete() {
     assert_eq!(other.call_raw(5, "first__exact", "{}").await.status, 200, "the other session goes on");
 }
 
+/// Answers of one client reached another by an equal id where clients shared a transport (CVE-2026-25536).
 #[tokio::test]
 async fn clients_whose_ids_collide_get_their_own_answers() {
     let folder = Folder::new();

@@ -147,6 +147,7 @@ async fn what_a_client_says_of_its_own_hop_reaches_no_server() {
     }
 }
 
+/// A session that was opened under the policy of one route was used under that of another (GHSA-mvgg-jvj2-4frq).
 #[tokio::test]
 async fn a_session_serves_at_the_endpoint_only_at_which_it_was_opened() {
     let fake = server().await;
@@ -170,6 +171,7 @@ async fn a_session_serves_at_the_endpoint_only_at_which_it_was_opened() {
     assert!(fake.seen("tools/call").is_empty(), "nothing reached the server");
 }
 
+/// Names of tools became paths and headers of requests (CVE-2026-29791).
 #[tokio::test]
 async fn paths_and_names_carry_nothing_into_a_request_to_a_server() {
     let fake = server().await;
