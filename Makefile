@@ -21,7 +21,7 @@ PLUGIN_TESTS := plugins/*/*.test.mjs
 # Fuzzing needs what only a nightly compiler has.
 NIGHTLY ?= nightly-2026-05-20
 FUZZ_VERSION := 0.13.2
-FUZZ_TARGETS ?= frames answers expressions sources envelopes headers events
+FUZZ_TARGETS ?= frames answers expressions sources envelopes headers events sealed
 FUZZ_SECONDS ?= 300
 MUTANTS_VERSION := 27.1.0
 # The one in the Dockerfile.
@@ -72,6 +72,9 @@ conformance: cargo-there ## Run the official conformance suite through the gatew
 
 .PHONY: e2e
 e2e: e2e-up ## Install the charts on a node that runs on this machine, upgrade and evict under load, uninstall (root, Debian)
+	@.ci/setup.sh node
+	@.ci/setup.sh node-suite
+	@.ci/setup.sh npm tests/conformance
 	@trap 'tests/e2e/node/node.sh down' EXIT; cargo test --locked --test e2e
 
 .PHONY: e2e-up

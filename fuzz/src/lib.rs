@@ -2,6 +2,7 @@
 //! the input; a panic, an overflowing stack or an assertion that fails is a fault. The tests of the gateway include this
 //! file and replay the corpus with it.
 
+pub mod sealed;
 pub mod wire;
 
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ use tokio::time::Instant;
 pub type Target = fn(&[u8]) -> String;
 
 /// Every target by its name, which is also that of its folder in the corpus.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("frames", frames),
     ("answers", answers),
     ("expressions", expressions),
@@ -38,6 +39,7 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("envelopes", wire::envelopes),
     ("headers", wire::headers),
     ("events", wire::events),
+    ("sealed", sealed::sealed),
 ];
 
 /// Bytes of an input: fewer than a socket's buffer takes at once.

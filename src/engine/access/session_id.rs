@@ -53,7 +53,7 @@ pub struct SessionFacts {
 }
 
 /// Creates the id of a session; `None` only if the system provides no random numbers.
-pub(super) fn seal(seals: &Seals, scope: SessionScope<'_>, session: &SessionFacts) -> Option<String> {
+pub fn seal(seals: &Seals, scope: SessionScope<'_>, session: &SessionFacts) -> Option<String> {
     let mut bytes = Vec::with_capacity(160);
     replica::write(session.replica, &mut bytes);
     serde_json::to_writer(&mut bytes, session).ok()?;
@@ -61,7 +61,7 @@ pub(super) fn seal(seals: &Seals, scope: SessionScope<'_>, session: &SessionFact
 }
 
 /// Opens an id that a replica sealed for this scope. Returns `None` for every other id, whatever is wrong with it.
-pub(super) fn open(seals: &Seals, scope: SessionScope<'_>, id: &str) -> Option<SessionFacts> {
+pub fn open(seals: &Seals, scope: SessionScope<'_>, id: &str) -> Option<SessionFacts> {
     let bytes = seals.open_shared(&scope.to_context(), id)?;
     let (replica, rest) = replica::read(&bytes)?;
     let session = SessionFacts { replica, ..serde_json::from_slice(rest).ok()? };
