@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::fixtures::checkout;
+use super::checkout;
 
 /// The checks of one file.
 pub struct Baseline {

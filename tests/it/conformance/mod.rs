@@ -4,19 +4,24 @@
 mod baseline;
 mod checks;
 mod clients;
+mod compared;
+mod program;
 mod suite;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::LazyLock;
 
 use crate::fixtures::checkout;
 use crate::gateway::harness::{Folder, Gateway, HEAVY};
+use crate::gateway::http::Http;
 use crate::gateway::parts::{ECHO_MODULE, announced, object, plugin, tools_of};
+use crate::gateway::replicas::KEY;
 use crate::upstream::Running;
-use baseline::Baseline;
-use checks::Checks;
+use compared::{Direct, calls};
+pub use program::fixture_program;
 
+/// The fewest calls that each of several processes has had at the end: of legacy clients there are some 20 in all.
+const LEAST_CALLS: u64 = 5;
 /// The name that the server has at the gateway.
 const UPSTREAM: &str = "fixture";
 
@@ -27,21 +32,9 @@ pub fn fixture_server() -> (Running, String) {
     announced(command)
 }
 
-/// The programs of `tests/conformance/rmcp`, built beside the gateway's own.
-pub fn fixture_program() -> PathBuf {
-    static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
-        let target = Path::new(env!("CARGO_BIN_EXE_hawsepipe")).ancestors().nth(2).unwrap().join("conformance");
-        let manifest = checkout().join("tests/conformance/rmcp/Cargo.toml");
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--locked", "--quiet", "--manifest-path"])
-            .arg(manifest)
-            .arg("--target-dir")
-            .arg(&target)
-            .status();
-        assert!(built.unwrap().success(), "the programs on the SDK for Rust cannot be built");
-        target.join("debug/hawsepipe-conformance")
-    });
-    BUILT.clone()
+/// A command of the suite's, beside the gateways.
+fn command(program: &Path) -> tokio::process::Command {
+    tokio::process::Command::new(program)
 }
 
 /// Two plugins that change nothing, on both phases of every method.
@@ -66,62 +59,81 @@ fn pass_through() -> String {
     manifests
 }
 
-/// Runs the suite of a revision at the server and through a gateway that speaks with the server in `era`; compares.
-async fn compared(revision: &str, era: &str, more: &str) {
+/// A gateway on this server, or several that share a key.
+async fn gateways(count: usize, url: &str, era: &str, more: &str) -> (Vec<Gateway>, [Folder; 2]) {
+    let upstream = object("MCPUpstream", UPSTREAM, &format!("external: {{url: {url:?}}}, protocol: {{era: {era}}}"));
+    let (folder, keys) = (Folder::with(&format!("{upstream}{more}")), Folder::new());
+    keys.write("key", KEY);
+    let key = keys.path().join("key");
+    let mut gateways = Vec::new();
+    for _ in 0..count {
+        let gateway = Gateway::start_with(&folder, &["--seal-key-file", key.to_str().unwrap()]);
+        tools_of(&gateway, &[UPSTREAM]).await;
+        gateways.push(gateway);
+    }
+    (gateways, [folder, keys])
+}
+
+/// What stands before the server.
+#[derive(Clone, Copy, PartialEq)]
+enum Before {
+    Gateway,
+    /// A gateway with plugins that change nothing, on every method.
+    Plugins,
+    /// Two processes of one gateway. Each request goes to the other one than the request before it.
+    TwoProcesses,
+}
+
+/// Runs the suite of a revision at the server, and through gateways that speak with the server in each era; compares.
+async fn compared(revision: &str, before: Before) {
     let _alone = HEAVY.lock().await;
     let (_server, url) = tokio::task::spawn_blocking(fixture_server).await.unwrap();
-    let direct = Checks::of(revision, &url).await;
-    assert!(direct.failing_scored().is_empty(), "the server itself: {:?}", direct.failing_scored());
-    let upstream = object("MCPUpstream", UPSTREAM, &format!("external: {{url: {url:?}}}, protocol: {{era: {era}}}"));
-    let folder = Folder::with(&format!("{upstream}{more}"));
-    let gateway = Gateway::start(&folder);
-    tools_of(&gateway, &[UPSTREAM]).await;
-    // The suite takes no address for one of this machine.
-    let through = format!("http://localhost:{}/{UPSTREAM}/mcp", gateway.address().port());
-    let first = Checks::of(revision, &through).await.lost_since(&direct);
-    let (scored, unscored): (Vec<_>, Vec<_>) = first.iter().partition(|check| direct.is_scored(check));
-    let title = format!("{revision} at a server of the era {era}");
-    eprintln!("{title}: {} checks are lost through the gateway: {scored:?}", scored.len());
-    eprintln!("{title}: of those that are not scored, these are lost: {unscored:?}");
-    eprintln!("{title}: not scored, and failing at the server itself: {:?}", direct.failing_unscored());
-    let baseline = Baseline::read(&format!("{revision}-on-{}", era.to_lowercase()));
-    if baseline.fits(&first) {
-        return;
+    let direct = Direct::of(revision, &url).await;
+    for era in ["Legacy", "Modern"] {
+        let more = if before == Before::Plugins { pass_through() } else { String::new() };
+        let (gateways, _folders) = gateways(if before == Before::TwoProcesses { 2 } else { 1 }, &url, era, &more).await;
+        let (_spread, url) = match before {
+            Before::TwoProcesses => {
+                let (spread, url) = spread(&gateways);
+                (Some(spread), url)
+            }
+            // The suite takes no address for one of this machine.
+            _ => (None, format!("http://localhost:{}", gateways[0].address().port())),
+        };
+        direct.held_against(era, &format!("{url}/{UPSTREAM}/mcp")).await;
+        for gateway in &gateways {
+            let metrics = Http::new().get(&format!("http://{}/metrics", gateway.admin())).await.body;
+            assert!(calls(&metrics) >= LEAST_CALLS, "another process had nearly all calls: {metrics}");
+        }
     }
-    // Time plays a part in some checks: what both runs say counts.
-    let second = Checks::of(revision, &through).await.lost_since(&direct);
-    baseline.assert(&first, &second);
+}
+
+/// A load balancer before these gateways, and its URL.
+fn spread(gateways: &[Gateway]) -> (Running, String) {
+    let mut command = Command::new("node");
+    command.arg(checkout().join("tests/conformance/spread.mjs"));
+    command.args(gateways.iter().map(|gateway| format!("http://{}", gateway.address())));
+    announced(command)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn legacy_clients_on_a_legacy_server() {
-    compared("2025-11-25", "Legacy", "").await;
+async fn what_passes_for_legacy_clients_passes_through_the_gateway() {
+    compared("2025-11-25", Before::Gateway).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn legacy_clients_on_a_modern_server() {
-    compared("2025-11-25", "Modern", "").await;
+async fn what_passes_for_modern_clients_passes_through_the_gateway() {
+    compared("2026-07-28", Before::Gateway).await;
 }
 
+/// These runs are longer: `make conformance` asks for them.
 #[tokio::test(flavor = "multi_thread")]
-async fn modern_clients_on_a_modern_server() {
-    compared("2026-07-28", "Modern", "").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn modern_clients_on_a_legacy_server() {
-    compared("2026-07-28", "Legacy", "").await;
-}
-
-/// Plugins that change nothing change nothing. `make conformance` asks for this longer run.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_same_with_plugins_on_every_method() {
+async fn the_same_with_plugins_and_with_two_processes() {
     if std::env::var_os("HAWSEPIPE_CONFORMANCE").is_none() {
         return;
     }
-    for (revision, era) in
-        [("2025-11-25", "Legacy"), ("2025-11-25", "Modern"), ("2026-07-28", "Modern"), ("2026-07-28", "Legacy")]
-    {
-        compared(revision, era, &pass_through()).await;
+    for before in [Before::TwoProcesses, Before::Plugins] {
+        compared("2025-11-25", before).await;
+        compared("2026-07-28", before).await;
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::fixtures::checkout;
+use super::{checkout, command};
 
 /// How long a set may take; the suite itself ends each scenario after 30 s.
 const AT_MOST: Duration = Duration::from_secs(240);
@@ -24,7 +24,7 @@ fn node() -> PathBuf {
 
 /// Runs the scenarios that a revision requires against `url`. What they found is below `results`.
 pub async fn run(revision: &str, url: &str, results: &Path) {
-    let mut command = tokio::process::Command::new(node());
+    let mut command = command(&node());
     command.arg(package().join("dist/index.js")).args(["server", "--url", url, "--requirements", revision]);
     command.arg("--output-dir").arg(results).stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(AT_MOST, command.output()).await.expect("the suite ends in time").unwrap();
@@ -39,7 +39,7 @@ pub async fn run(revision: &str, url: &str, results: &Path) {
 /// Runs one scenario of clients: the suite starts `program`, which starts `gateway` and speaks through it. What the
 /// scenario found is below `results`.
 pub async fn run_client(revision: &str, scenario: &str, program: &Path, gateway: &Path, results: &Path) {
-    let mut command = tokio::process::Command::new(node());
+    let mut command = command(&node());
     command.arg(package().join("dist/index.js")).args(["client", "--scenario", scenario, "--spec-version", revision]);
     command.arg("--command").arg(format!("{} client", program.display()));
     command.arg("--output-dir").arg(results).env("HAWSEPIPE_TEST_PROGRAM", gateway);

@@ -40,7 +40,7 @@ mod plugin;
 mod processes;
 mod redacted;
 mod reload;
-mod replicas;
+pub mod replicas;
 mod resumed;
 mod server_log;
 mod servers;

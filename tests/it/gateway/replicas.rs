@@ -11,7 +11,7 @@ use super::http::{Answer, Http, Session};
 use super::manifests::{raw_server, yaml};
 use super::parts::until;
 
-pub(super) const KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+pub const KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
 const NEWER: &str = "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=";
 
 /// One gateway's manifests, and files of keys beside them.

@@ -19,21 +19,23 @@ use std::path::PathBuf;
 async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["server"] => serve(None).await,
+        ["server"] => serve(None, None).await,
+        ["server-at", address] => serve(None, Some(address)).await,
         ["server", scheme, log] => {
             let _ = catalogue::SCHEME.set(scheme.to_owned());
-            serve(Some(log.into())).await;
+            serve(Some(log.into()), None).await;
         }
         ["client", url] => client::run(url).await,
         ["script", url, mode @ ("legacy" | "modern"), answers] => script::run(url, mode, answers).await,
-        _ => panic!("usage: hawsepipe-conformance server [SCHEME LOG] | client URL | script URL legacy|modern ANSWERS"),
+        _ => panic!("usage: hawsepipe-conformance server [SCHEME LOG] | server-at ADDRESS | client URL | script URL legacy|modern ANSWERS"),
     }
 }
 
-async fn serve(log: Option<PathBuf>) {
+/// Serves at an address of this machine besides loopback, if one is given.
+async fn serve(log: Option<PathBuf>, address: Option<&str>) {
     let said = |url: &str| {
         println!("{}", serde_json::json!({ "url": url }));
         let _ = std::io::stdout().flush();
     };
-    server::serve(log, said).await.expect("the server runs");
+    server::serve(log, address, said).await.expect("the server runs");
 }

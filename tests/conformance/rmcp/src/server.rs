@@ -1,6 +1,6 @@
 //! The server: every feature that the suite looks at, in both eras.
 
-use std::net::SocketAddr;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -263,12 +263,14 @@ impl ServerHandler for Fixture {
     }
 }
 
-/// Serves on a port of its own until the process ends.
-pub async fn serve(log: Option<PathBuf>, said: impl FnOnce(&str)) -> std::io::Result<()> {
-    let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+/// Serves on a port of its own until the process ends; on loopback alone, unless another address is given too.
+pub async fn serve(log: Option<PathBuf>, address: Option<&str>, said: impl FnOnce(&str)) -> std::io::Result<()> {
+    let ip = if address.is_some() { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST };
+    let listener = tokio::net::TcpListener::bind((ip, 0)).await?;
     let port = listener.local_addr()?.port();
     let origins = [format!("http://localhost:{port}"), format!("http://127.0.0.1:{port}")];
-    let config = StreamableHttpServerConfig::default().with_allowed_origins(origins);
+    let hosts = ["localhost", "127.0.0.1"].into_iter().chain(address);
+    let config = StreamableHttpServerConfig::default().with_allowed_origins(origins).with_allowed_hosts(hosts);
     let sessions = Arc::new(LocalSessionManager::default());
     let fixture = Fixture {
         changes: Changes::new(),
