@@ -21,14 +21,20 @@ pub fn checkout() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// A program in the network of the node.
+pub fn on_node(program: &Path) -> Command {
+    let mut command = Command::new(checkout().join("tests/e2e/node/node.sh"));
+    command.arg("run").arg(program).current_dir(checkout());
+    command
+}
+
 /// Runs a program on the node with this input, and returns its output.
 ///
 /// # Errors
 /// With its output, if it does not succeed.
 pub fn try_run(program: &str, arguments: &[&str], input: &str) -> Result<String, String> {
-    let mut command = Command::new(checkout().join("tests/e2e/node/node.sh"));
-    command.arg("run").arg(program).args(arguments).current_dir(checkout());
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = on_node(Path::new(program));
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("node.sh starts");
     // The pipe holds what the tests write.
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
@@ -48,6 +54,12 @@ pub fn kubectl(arguments: &[&str]) -> String {
 /// What kubectl gets, as JSON.
 pub fn get(arguments: &[&str]) -> Value {
     serde_json::from_str(&kubectl(&[&["get", "-o", "json"], arguments].concat())).expect("kubectl prints JSON")
+}
+
+/// Whether the pod that kubectl got is ready.
+pub fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
 }
 
 /// Applies a file of `manifests/`.

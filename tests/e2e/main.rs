@@ -5,6 +5,7 @@
 
 mod client;
 mod commands;
+mod conformance;
 mod image;
 mod install;
 mod replacing;
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 /// What is done, in this order: each step finds what the ones before it made.
-const STEPS: [(&str, fn()); 14] = [
+const STEPS: [(&str, fn()); 15] = [
     ("the image", image::is_small_and_says_who_it_is),
     ("install the charts; the first call", install::from_nothing_to_the_first_call),
     ("what the containers are allowed", image::containers_are_confined),
@@ -25,6 +26,7 @@ const STEPS: [(&str, fn()); 14] = [
     ("what confines plugins confines them in a pod", sandbox::a_plugin_is_confined),
     ("servers on stdio in images without a shell", stdio::images_without_a_shell),
     ("servers on stdio that are killed, and that end", stdio::processes_that_end),
+    ("the conformance suite through two pods", conformance::through_two_pods),
     ("another template of the gateway's pods", replacing::a_new_template),
     ("another image of operator and gateways", replacing::a_new_image),
     ("each pod of the gateway is evicted", replacing::evictions),

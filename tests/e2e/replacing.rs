@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::client;
-use super::commands::{MCP, SYSTEM, get, helm, kubectl, try_run, until};
+use super::commands::{MCP, SYSTEM, get, helm, is_ready, kubectl, try_run, until};
 
 const GATEWAY: &str = "deployment/main-gateway";
 const OPERATOR: &str = "deployment/hawsepipe-operator";
@@ -11,11 +11,6 @@ const GATEWAY_PODS: &str = "hawsepipe.dev/gateway=main";
 const OPERATOR_PODS: &str = "app.kubernetes.io/component=operator";
 /// How often a pod of the gateway is restarted.
 const RESTARTS: usize = 20;
-
-fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array();
-    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
-}
 
 /// Names of the pods that the selector finds, the oldest first, once there are two and both are ready: none starts or ends
 /// any more.

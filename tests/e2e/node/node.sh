@@ -291,6 +291,7 @@ shift
 case $what in
     up) up ;;
     down) down ;;
-    run) inside "$@" ;;
+    # In its own process, so that whoever ends this ends the command.
+    run) exec nsenter --net="/run/netns/$netns" -- "$@" ;;
     *) echo "node.sh: no command $what" >&2 && exit 2 ;;
 esac
