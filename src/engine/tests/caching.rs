@@ -14,7 +14,7 @@ fn caching(ttl_ms: u64, is_private: bool) -> Caching {
 /// Starts a gateway with the upstreams `up`, `second` and `third`, which say this about their lists, and waits for them.
 async fn three(inputs: &mut Inputs, said: &[(&str, Caching)]) -> Gateway {
     inputs.upstreams.extend([upstream("second"), upstream("third")]);
-    let server = Server { tools: Mutex::new(ITEMS.into()), ..Server::default() };
+    let server = Server::with(ITEMS);
     server.caching.lock().unwrap().extend(said.iter().map(|(name, caching)| ((*name).to_owned(), *caching)));
     let engine = start_with(inputs, server).await;
     until(|| engine.snapshot().routes.tools().count() == 3).await;
@@ -66,7 +66,7 @@ async fn a_list_is_serialized_once_for_a_snapshot_and_an_endpoint() {
 #[tokio::test]
 async fn a_cursor_is_of_one_list_and_one_revision() {
     let tools: Vec<_> = (0..450).map(|n| json!({"name": format!("t{n}")})).collect();
-    let engine = start_with(&bare(), Server { tools: Mutex::new(json!(tools).to_string()), ..Server::default() }).await;
+    let engine = start_with(&bare(), Server::with(json!(tools).to_string())).await;
     until(|| engine.snapshot().routes.all().len() == 450).await;
     let (mut names, mut cursor) = (Vec::new(), None);
     loop {
@@ -96,7 +96,7 @@ async fn probe(engine: &Gateway) {
 }
 
 async fn modern(ttl_ms: Option<u64>) -> Gateway {
-    let server = Server { tools: Mutex::new(ITEMS.into()), era: Mutex::new(Era::Modern), ..Server::default() };
+    let server = Server { era: Mutex::new(Era::Modern), ..Server::with(ITEMS) };
     server.caching.lock().unwrap().insert("up".into(), Caching { ttl_ms, is_private: false });
     let engine = start_with(&bare(), server).await;
     listed(&engine, ItemKind::Template).await;
@@ -134,7 +134,7 @@ async fn clients_of_the_legacy_era_hear_nothing_of_caching() {
         // Before 2026-07-28 the members are a server's own.
         (Era::Legacy, Era::Legacy, [json!(7), json!("public")]),
     ] {
-        let fake = Server { tools: Mutex::new(ITEMS.into()), era: Mutex::new(server), ..Server::default() };
+        let fake = Server { era: Mutex::new(server), ..Server::with(ITEMS) };
         *fake.answers.lock().unwrap() = Ok(Answer::Result(raw(READ)));
         let engine = start_with(&bare(), fake).await;
         let result = ask_at(&engine, Endpoint::All, client, ItemKind::Resource, r#"{"uri":"file:///a"}"#).await;

@@ -22,7 +22,7 @@ fn searched() -> Inputs {
 }
 
 async fn started(inputs: &Inputs) -> Gateway {
-    let server = Server { tools: Mutex::new(FILES.into()), ..Server::default() };
+    let server = Server::with(FILES);
     server.own.lock().unwrap().insert("mail".into(), MAIL.into());
     let engine = start_with(inputs, server).await;
     let is_listed = |name: &str| engine.snapshot().routes.public(ItemKind::Tool, name).is_some();
@@ -33,27 +33,10 @@ async fn started(inputs: &Inputs) -> Gateway {
 /// Calls a tool as a client does, and returns the `result` or the `error`.
 async fn call_at(engine: &Gateway, endpoint: Endpoint<'_>, caller: &Caller, name: &str, arguments: &str) -> Value {
     let (arguments, meta) = (raw(arguments), raw(r#"{"hawsepipe.dev/trace":true}"#));
-    let request = CallRequest {
-        endpoint,
-        caller,
-        rpc_id: None,
-        name,
-        kind: ItemKind::Tool,
-        input: Some(&arguments),
-        meta: Some(&meta),
-        round: InputRound::default(),
-        wants_progress: true,
-        log_level: None,
-        client: &Heard::default(),
-        reservation: &engine.budget().reservation(Category::Answer),
-        check_mirrored: None,
-        within: None,
-        task: TaskUse::None,
-    };
-    match engine.call(request).await {
-        Reply::Result(result) | Reply::UpstreamError(result) => serde_json::from_str(result.get()).unwrap(),
-        Reply::Error(error) => json!(error),
-    }
+    let client = Client::new(engine, caller.clone());
+    let request = client.request(ItemKind::Tool, name);
+    let (input, meta, wants_progress) = (Some(&*arguments), Some(&*meta), true);
+    said(engine.call(CallRequest { endpoint, input, meta, wants_progress, ..request }).await)
 }
 
 async fn call_own(engine: &Gateway, name: &str, arguments: &str) -> Value {

@@ -15,7 +15,7 @@ async fn answering(inputs: &Inputs, answer: Answer) -> Gateway {
 }
 
 fn without_schema() -> Server {
-    Server { tools: Mutex::new(r#"[{"name":"read"}]"#.into()), ..Server::default() }
+    Server::with(r#"[{"name":"read"}]"#)
 }
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn arguments_that_something_looks_at_are_refused() {
     let mut unchecked = bare();
     unchecked.upstreams[0].plan.validate_arguments = false;
     let marked = r#"[{"name":"read","inputSchema":{"properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}]"#;
-    let engine = start_with(&unchecked, Server { tools: Mutex::new(marked.into()), ..Server::default() }).await;
+    let engine = start_with(&unchecked, Server::with(marked)).await;
     assert_eq!(error(&call(&engine, r#"{"n":1,"n":2}"#).await).1, "DuplicateKey");
     assert!(sent(&engine).is_empty());
     let engine = start_with(&bare(), without_schema()).await;

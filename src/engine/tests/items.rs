@@ -13,36 +13,15 @@ pub(super) const ITEMS: &str = r#"[
 
 /// Starts a gateway whose server has one item of each kind and answers with `result`.
 pub(super) async fn items(inputs: &Inputs, result: &str) -> Gateway {
-    let server = Server { tools: Mutex::new(ITEMS.into()), ..Server::default() };
+    let server = Server::with(ITEMS);
     *server.answers.lock().unwrap() = Ok(Answer::Result(raw(result)));
     start_with(inputs, server).await
 }
 
 pub(super) async fn ask_at(engine: &Gateway, endpoint: Endpoint<'_>, era: Era, kind: ItemKind, params: &str) -> Value {
-    let params = raw(params);
+    let (client, params) = (Client::new(engine, caller(era)), raw(params));
     let name = RawObject::parse(params.get()).unwrap().get_str(kind.name_member()).unwrap();
-    let request = CallRequest {
-        endpoint,
-        caller: &caller(era),
-        rpc_id: None,
-        kind,
-        name: &name,
-        input: Some(&params),
-        meta: None,
-        round: InputRound::default(),
-        wants_progress: false,
-        log_level: None,
-        client: &Heard::default(),
-        reservation: &engine.budget().reservation(Category::Answer),
-        check_mirrored: None,
-        within: None,
-        task: TaskUse::None,
-    };
-    match engine.call(request).await {
-        Reply::Result(result) => serde_json::from_str(result.get()).unwrap(),
-        Reply::UpstreamError(error) => serde_json::from_str(error.get()).unwrap(),
-        Reply::Error(error) => json!(error),
-    }
+    said(engine.call(CallRequest { endpoint, input: Some(&params), ..client.request(kind, &name) }).await)
 }
 
 pub(super) async fn ask(engine: &Gateway, kind: ItemKind, params: &str) -> Value {
@@ -51,26 +30,10 @@ pub(super) async fn ask(engine: &Gateway, kind: ItemKind, params: &str) -> Value
 
 /// Like [`ask`], for a request whose client wants the trace.
 async fn ask_for_trace(engine: &Gateway, kind: ItemKind, params: &str) -> Value {
-    let params = raw(params);
+    let (client, params) = (Client::new(engine, caller(Era::Legacy)), raw(params));
     let name = RawObject::parse(params.get()).unwrap().get_str(kind.name_member()).unwrap();
     let meta = raw(r#"{"hawsepipe.dev/trace":true}"#);
-    let request = CallRequest {
-        endpoint: Endpoint::All,
-        caller: &caller(Era::Legacy),
-        rpc_id: None,
-        kind,
-        name: &name,
-        input: Some(&params),
-        meta: Some(&meta),
-        round: InputRound::default(),
-        wants_progress: false,
-        log_level: None,
-        client: &Heard::default(),
-        reservation: &engine.budget().reservation(Category::Answer),
-        check_mirrored: None,
-        within: None,
-        task: TaskUse::None,
-    };
+    let request = CallRequest { input: Some(&params), meta: Some(&meta), ..client.request(kind, &name) };
     let Reply::Error(error) = engine.call(request).await else { panic!("no error") };
     json!(error)
 }

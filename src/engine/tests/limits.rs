@@ -160,26 +160,9 @@ async fn the_stop_switch_lets_running_calls_end_or_cancels_them() {
 #[tokio::test]
 async fn a_tool_that_is_not_there_is_invalid_params() {
     let engine = start(&bare()).await;
-    let (caller, heard) = (caller(Era::Legacy), Heard::default());
+    let client = Client::new(&engine, caller(Era::Legacy));
     for (endpoint, name) in [(Endpoint::All, "up__none"), (Endpoint::All, "read"), (Endpoint::One("up"), "up__read")] {
-        let (arguments, meta, wants_progress) = (None, None, false);
-        let request = CallRequest {
-            endpoint,
-            caller: &caller,
-            rpc_id: None,
-            name,
-            kind: ItemKind::Tool,
-            input: arguments,
-            meta,
-            round: InputRound::default(),
-            wants_progress,
-            log_level: None,
-            client: &heard,
-            reservation: &engine.budget().reservation(Category::Answer),
-            check_mirrored: None,
-            within: None,
-            task: TaskUse::None,
-        };
+        let request = CallRequest { endpoint, ..client.request(ItemKind::Tool, name) };
         let Reply::Error(error) = engine.call(request).await else { panic!("{name} is known") };
         assert_eq!(error.code, -32602);
         assert!(error.message.contains(&format!("Unknown tool: {name}")), "{}", error.message);

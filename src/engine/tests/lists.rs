@@ -37,7 +37,7 @@ async fn tools_are_there_while_other_lists_fail_or_take_forever() {
         Some(UpstreamError::Lost("it ended".into())),
         Some(UpstreamError::Timeout(Duration::from_secs(1))),
     ] {
-        let server = Server { tools: Mutex::new(ITEMS.into()), ..Server::default() };
+        let server = Server::with(ITEMS);
         *server.unlisted.lock().unwrap() = ItemKind::OTHERS.map(|kind| (kind, fault.clone())).into();
         let mut inputs = bare();
         inputs.gateway.as_mut().unwrap().plan.limits.list_timeout_ms = 100;
@@ -87,7 +87,7 @@ async fn lists_without_room_leave_tools_theirs() {
         (0..500).map(|n| json!({"uri": format!("file:///{n}"), "description": "x".repeat(500)})).collect();
     let mut all: Vec<Value> = serde_json::from_str(ITEMS).unwrap();
     all.extend(many);
-    let server = Server { tools: Mutex::new(json!(all).to_string()), ..Server::default() };
+    let server = Server::with(json!(all).to_string());
     let engine = engine_within(server, Arc::clone(&budget));
     apply(&engine, &bare()).await;
     assert_eq!(listed(&engine, ItemKind::Tool).await, ["up__read"]);

@@ -3,6 +3,7 @@
 mod bytes;
 mod caching;
 mod callbacks;
+mod clients;
 mod discovery;
 mod doubled;
 mod filters;
@@ -37,6 +38,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 
+use self::clients::{Client, request, said};
 use self::scripts::Scripts;
 use self::server::Server;
 use super::{CallRequest, Caller, Endpoint, Engine, Ports, Reply, TaskUse};
@@ -220,23 +222,9 @@ fn caller(era: Era) -> Caller {
 /// Calls `up__read`. Returns the `result` or `error` as JSON text.
 async fn call_as(engine: &Gateway, caller: &Caller, arguments: &str, meta: Option<&str>, heard: &Heard) -> String {
     let (arguments, meta) = (raw(arguments), meta.map(raw));
-    let request = CallRequest {
-        endpoint: Endpoint::All,
-        caller,
-        rpc_id: None,
-        name: "up__read",
-        kind: ItemKind::Tool,
-        input: Some(&arguments),
-        meta: meta.as_deref(),
-        round: InputRound::default(),
-        wants_progress: true,
-        log_level: None,
-        client: heard,
-        reservation: &engine.budget().reservation(Category::Answer),
-        check_mirrored: None,
-        within: None,
-        task: TaskUse::None,
-    };
+    let reservation = engine.budget().reservation(Category::Answer);
+    let request = request(caller, heard, &reservation, ItemKind::Tool, "up__read");
+    let request = CallRequest { input: Some(&arguments), meta: meta.as_deref(), wants_progress: true, ..request };
     match engine.call(request).await {
         Reply::Result(result) => format!(r#"{{"result":{}}}"#, result.get()),
         Reply::UpstreamError(error) => format!(r#"{{"error":{}}}"#, error.get()),

@@ -36,7 +36,7 @@ async fn an_outage_frees_no_name() {
 
 #[tokio::test]
 async fn a_restart_frees_no_name() {
-    let server = Server { tools: Mutex::new(r#"[{"name":"list"}]"#.into()), ..Server::default() };
+    let server = Server::with(r#"[{"name":"list"}]"#);
     let engine = engine(server);
     engine.merge_seen_names(&seen("up", &["list"]));
     let mut inputs = two_upstreams();

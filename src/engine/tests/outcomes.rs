@@ -17,28 +17,10 @@ async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_
         let text = "x".repeat(400 << 10);
         let answer = json!({"content": [{"type": "text", "text": text}]}).to_string();
         *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(&answer)));
-        let (caller, heard, reservation) =
-            (caller(Era::Legacy), Heard::default(), budget.reservation(Category::Answer));
+        let client = Client::new(&engine, caller(Era::Legacy));
         let others = budget.reservation(Category::Answer);
         others.resize(300 << 10).unwrap();
-        let request = CallRequest {
-            endpoint: Endpoint::All,
-            caller: &caller,
-            rpc_id: None,
-            name: "up__read",
-            kind: ItemKind::Tool,
-            input: None,
-            meta: None,
-            round: InputRound::default(),
-            wants_progress: false,
-            log_level: None,
-            client: &heard,
-            reservation: &reservation,
-            check_mirrored: None,
-            within: None,
-            task: TaskUse::None,
-        };
-        let reply = engine.call(request).await;
+        let reply = engine.call(client.request(ItemKind::Tool, "up__read")).await;
         drop(others);
         let (is_there, reason) = (matches!(reply, Reply::Result(_)), last_call(&engine).reason);
         assert_eq!((is_there, reason.as_deref()), (!grows, grows.then_some("NoRoom")), "{code}");
@@ -228,24 +210,8 @@ async fn a_when_holds_for_the_same_tool_on_every_endpoint() {
         Some(r#"call.name == "up__read" && tool.name == "up__read" && tool.upstreamName == "read""#.into());
     let engine = start(&inputs).await;
     for (endpoint, name) in [(Endpoint::All, "up__read"), (Endpoint::One("up"), "read")] {
-        let (caller, heard) = (caller(Era::Legacy), Heard::default());
-        let request = CallRequest {
-            endpoint,
-            caller: &caller,
-            rpc_id: None,
-            name,
-            kind: ItemKind::Tool,
-            input: None,
-            meta: None,
-            round: InputRound::default(),
-            wants_progress: false,
-            log_level: None,
-            client: &heard,
-            reservation: &engine.budget().reservation(Category::Answer),
-            check_mirrored: None,
-            within: None,
-            task: TaskUse::None,
-        };
+        let client = Client::new(&engine, caller(Era::Legacy));
+        let request = CallRequest { endpoint, ..client.request(ItemKind::Tool, name) };
         let Reply::Result(result) = engine.call(request).await else { panic!("no result") };
         assert!(result.get().contains("hawsepipe.dev/denied"), "{name}: {result}");
     }

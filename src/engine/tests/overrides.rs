@@ -30,7 +30,7 @@ fn with_key() -> Inputs {
 }
 
 async fn started(inputs: &Inputs) -> Gateway {
-    let engine = start_with(inputs, Server { tools: Mutex::new(TOOL.into()), ..Server::default() }).await;
+    let engine = start_with(inputs, Server::with(TOOL)).await;
     until(|| engine.snapshot().routes.all().len() == 1).await;
     engine
 }

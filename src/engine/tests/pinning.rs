@@ -43,7 +43,7 @@ fn told(engine: &Gateway) -> Vec<(bool, String)> {
 }
 
 async fn started(inputs: &Inputs, tools: &str) -> Gateway {
-    let engine = start_with(inputs, Server { tools: Mutex::new(tools.into()), ..Server::default() }).await;
+    let engine = start_with(inputs, Server::with(tools)).await;
     until(|| engine.state.catalogue(&ObjectKey::new("default", "up")).is_some()).await;
     engine
 }

@@ -22,7 +22,7 @@ fn resends(when: RetryWhen) -> Inputs {
 /// Calls a tool with these annotations while the server fails in this way. Returns the engine and the reply.
 async fn called(inputs: &Inputs, annotations: &str, failures: &[UpstreamError]) -> (Gateway, Value) {
     let tool = format!(r#"[{{"name":"read","inputSchema":{{"type":"object"}},"annotations":{annotations}}}]"#);
-    let engine = start_with(inputs, Server { tools: Mutex::new(tool), ..Server::default() }).await;
+    let engine = start_with(inputs, Server::with(tool)).await;
     until(|| engine.snapshot().routes.all().len() == 1).await;
     *engine.server.failures.lock().unwrap() = failures.iter().cloned().collect();
     let reply = call(&engine, r#"{"n":1.0}"#).await;

@@ -94,6 +94,13 @@ impl Default for Server {
     }
 }
 
+impl Server {
+    /// Returns a server with these items.
+    pub(super) fn with(items: impl Into<String>) -> Self {
+        Self { tools: Mutex::new(items.into()), ..Self::default() }
+    }
+}
+
 /// Returns the kind of an item by the members of its definition.
 fn kind(definition: &RawValue) -> ItemKind {
     let object = RawObject::parse(definition.get()).unwrap();
