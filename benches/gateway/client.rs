@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use axum::body::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -49,6 +50,12 @@ pub struct Client {
     /// The headers of every request. Opening a session adds to them.
     headers: HeaderMap,
     answer: Vec<u8>,
+}
+
+/// A client that only hears what the server says outside of calls.
+pub struct Listening {
+    pub body: Incoming,
+    _client: Client,
 }
 
 impl Client {
@@ -127,6 +134,27 @@ impl Client {
         Ok(&self.answer)
     }
 
+    /// Opens a stream of notifications: with a GET in the legacy era, with `subscriptions/listen` in the modern one.
+    pub async fn listen(mut self) -> Result<Listening> {
+        let (method, body) = match self.era {
+            Era::Legacy => (Method::GET, String::new()),
+            Era::Modern => {
+                self.set_header("mcp-method", HeaderValue::from_static("subscriptions/listen"));
+                let params = json!({"notifications": {"toolsListChanged": true}, "_meta": modern_meta()});
+                let request = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params});
+                (Method::POST, request.to_string())
+            }
+        };
+        let request = self.http_request(method, self.headers.clone(), body.into())?;
+        let opened = async {
+            self.connection.ready().await?;
+            self.connection.send_request(request).await
+        };
+        let (parts, body) = tokio::time::timeout(TIMEOUT, opened).await.context("no stream in 30 s")??.into_parts();
+        ensure!(parts.status.is_success(), "no stream: {}", parts.status);
+        Ok(Listening { body, _client: self })
+    }
+
     /// Ends the session, if there is one.
     pub async fn close(mut self) {
         if self.headers.contains_key("mcp-session-id") {
@@ -150,12 +178,17 @@ impl Client {
         Ok(())
     }
 
-    async fn send(&mut self, method: Method, headers: HeaderMap, body: Bytes) -> Result<HeaderMap> {
+    fn http_request(&self, method: Method, headers: HeaderMap, body: Bytes) -> Result<Request<Full<Bytes>>> {
         let path = self.endpoint.path_and_query().map_or("/", |path| path.as_str());
         let mut request = Request::new(Full::new(body));
         *request.uri_mut() = path.parse()?;
         *request.method_mut() = method;
         *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    async fn send(&mut self, method: Method, headers: HeaderMap, body: Bytes) -> Result<HeaderMap> {
+        let request = self.http_request(method, headers, body)?;
         tokio::time::timeout(TIMEOUT, self.exchange(request)).await.context("no answer in 30 s")?
     }
 

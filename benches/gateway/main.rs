@@ -12,6 +12,7 @@ mod gateway;
 mod hop;
 mod hostile;
 mod hostile_upstream;
+mod idle;
 mod lists;
 mod load;
 mod matrix;
@@ -89,6 +90,7 @@ struct Measurements {
     edits: Option<edits::Outcome>,
     lists: Option<lists::Outcome>,
     hostile: Option<hostile::Outcome>,
+    idle: Option<idle::Outcome>,
 }
 
 /// Measures the requested parts that need a gateway, one after another. The edits come first.
@@ -97,6 +99,7 @@ async fn measure(options: &Options) -> Result<Measurements> {
         edits: if options.wants(Part::Edits) { Some(edits::run(options).await?) } else { None },
         lists: if options.wants(Part::Lists) { Some(lists::run(options).await?) } else { None },
         hostile: if options.wants(Part::Hostile) { Some(hostile::run(options).await?) } else { None },
+        idle: if options.wants(Part::Idle) { Some(idle::run().await?) } else { None },
         results: if options.wants_matrix() { matrix::run(options).await? } else { Results::default() },
     })
 }

@@ -62,11 +62,13 @@ pub enum Part {
     Lists,
     /// A hostile upstream beside a good one.
     Hostile,
+    /// Streams on which nothing happens.
+    Idle,
 }
 
 static PARTS: LazyLock<Vec<Part>> = LazyLock::new(|| {
     let systems = System::value_variants().iter().map(|system| Part::System(*system));
-    systems.chain([Part::Edits, Part::Plugins, Part::Lists, Part::Hostile]).collect()
+    systems.chain([Part::Edits, Part::Plugins, Part::Lists, Part::Hostile, Part::Idle]).collect()
 });
 
 impl ValueEnum for Part {
@@ -82,6 +84,7 @@ impl ValueEnum for Part {
             }
             Self::Lists => Some(PossibleValue::new("lists").help("A list of 1,000 tools of 20 upstreams")),
             Self::Hostile => Some(PossibleValue::new("hostile").help("A hostile upstream beside a good one")),
+            Self::Idle => Some(PossibleValue::new("idle").help("The memory that 10,000 idle streams take")),
             Self::Edits => Some(PossibleValue::new("edits").help("A plugin and its chain that are edited under load")),
         }
     }

@@ -1,4 +1,4 @@
-//! Reads the CPU time of process trees from `/proc` (proc_pid_stat(5)).
+//! Reads the CPU time of process trees and the memory of processes from `/proc` (proc_pid_stat(5), proc_pid_status(5)).
 
 use std::collections::HashMap;
 use std::fs;
@@ -23,6 +23,13 @@ pub fn tree_cpu_seconds(root: u32) -> Option<f64> {
     processes.get(&root)?;
     let of_tree = processes.iter().filter(|(pid, _)| descends(&processes, **pid, root));
     Some(of_tree.map(|(_, stat)| stat.ticks).sum::<u64>() as f64 / TICKS_PER_SECOND)
+}
+
+/// Returns the bytes of a process that are in memory. `None` if the process or `/proc` does not exist.
+pub fn resident_bytes(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let kilobytes = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;
+    Some(kilobytes.parse::<u64>().ok()? * 1024)
 }
 
 fn descends(processes: &HashMap<u32, Stat>, pid: u32, root: u32) -> bool {

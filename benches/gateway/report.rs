@@ -12,7 +12,7 @@ use crate::edits::Outcome;
 use crate::load::Load;
 use crate::matrix::Cell;
 use crate::systems::System;
-use crate::{Measurements, hostile, lists, runtime};
+use crate::{Measurements, hostile, idle, lists, runtime};
 
 /// All results of a run.
 #[derive(Serialize)]
@@ -28,9 +28,10 @@ pub struct Report {
     pub missing: Vec<(System, String)>,
     /// The results of edits under load, if they were requested.
     pub edits: Option<Outcome>,
-    /// The results of a long list and of a hostile upstream, if they were requested.
+    /// The results of a long list, of a hostile upstream and of idle streams, if they were requested.
     pub lists: Option<lists::Outcome>,
     pub hostile: Option<hostile::Outcome>,
+    pub idle: Option<idle::Outcome>,
     /// The results of the plugin runtime, if they were requested.
     pub plugins: Option<runtime::Outcome>,
     /// The number of failed calls. Includes, if edits were measured, stale calls and edits that no call showed.
@@ -66,7 +67,7 @@ pub struct Row {
 impl Report {
     /// Computes the report from the measurements.
     pub fn new(measured: Measurements, plugins: Option<runtime::Outcome>) -> Self {
-        let Measurements { results, edits, lists, hostile } = measured;
+        let Measurements { results, edits, lists, hostile, idle } = measured;
         let cells = Cells(&results.cells);
         let rows: Vec<Row> = results.cells.keys().map(|cell| Row::of(&cells, *cell)).collect();
         let floor_us: BTreeMap<u32, f64> =
@@ -83,10 +84,12 @@ impl Report {
             errors: rows.iter().map(|row| row.errors).sum::<usize>()
                 + edits.as_ref().map_or(0, Outcome::errors)
                 + lists.as_ref().map_or(0, lists::Outcome::errors)
-                + hostile.as_ref().map_or(0, hostile::Outcome::errors),
+                + hostile.as_ref().map_or(0, hostile::Outcome::errors)
+                + idle.as_ref().map_or(0, idle::Outcome::errors),
             edits,
             lists,
             hostile,
+            idle,
             plugins,
             rows,
             floor_us,

@@ -8,7 +8,7 @@ use crate::aims::{Aim, Ratio};
 use crate::cells::median;
 use crate::edits::{AIM_MS, Edited, Outcome};
 use crate::report::{Report, Row};
-use crate::{hostile, lists, runtime};
+use crate::{hostile, idle, lists, runtime};
 
 /// Returns the whole report as text.
 pub fn render(report: &Report) -> String {
@@ -25,6 +25,7 @@ pub fn render(report: &Report) -> String {
     }
     text += &report.lists.as_ref().map(lists_text).unwrap_or_default();
     text += &report.hostile.as_ref().map(hostile_text).unwrap_or_default();
+    text += &report.idle.as_ref().map(idle_text).unwrap_or_default();
     if !report.rows.is_empty() {
         text += &matrix_text(report);
     }
@@ -76,6 +77,14 @@ fn hostile_text(hostile: &hostile::Outcome) -> String {
     }
     let aims = aims_table(&hostile.aims);
     format!("\n16 connections, 1 KB, alone and beside a hostile upstream; times in microseconds\n{rows}\n{aims}\n")
+}
+
+fn idle_text(idle: &idle::Outcome) -> String {
+    let mut rows = table(["the gateway's memory, in MB", "before", "with all streams", "when they are closed"]);
+    let memory = [idle.before_mb, idle.after_mb, idle.closed_mb].map(whole);
+    rows.add_row([String::new()].into_iter().chain(memory));
+    let aims = aims_table(&idle.aims);
+    format!("\n{} streams on which nothing happens\n{rows}\n{aims}\n", idle::STREAMS)
 }
 
 fn edits_text(edits: &Outcome) -> String {
