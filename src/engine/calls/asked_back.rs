@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::asked_client::AskedClient;
 use super::chain::ChainEnd;
-use super::input_state::{AskedInput, InputState};
+use super::input_state::{Answered, AskedInput, InputState};
 use super::outcome::CallEnd;
 use super::rounds::InputQuestions;
 use super::tool_result::ResultFacts;
@@ -46,8 +46,7 @@ impl AskedClient<'_> {
         held.resize(size).map_err(|NoRoom| CallEnd::no_room())?;
         for (number, (own_key, question)) in asked.questions.into_iter().enumerate() {
             let method = question.method;
-            // No plugin sees the server's own key.
-            let key = format!("input-{}", number + 1);
+            let key = self.shown_key(number, &own_key);
             known.insert(key.clone(), AskedInput { own_key, method });
             let request = request(self.checked(question).await.map_err(|end| self.ended(end))?);
             size += request.get().len() as u64;
@@ -67,6 +66,12 @@ impl AskedClient<'_> {
         Ok(result.to_raw())
     }
 
+    /// Returns the key under which the client gets a question. If the call is checked, it is not the server's own, because no
+    /// plugin sees that.
+    fn shown_key(&self, number: usize, own_key: &str) -> String {
+        if self.call.item.checks_questions() { format!("input-{}", number + 1) } else { own_key.to_owned() }
+    }
+
     pub(super) async fn checked(&self, question: Question) -> Result<Question, ChainEnd> {
         let Some(chains) = self.call.item.questions(question.method) else { return Ok(self.unseen(question)) };
         let mut asking = self.begin(question.method, chains, chains.request.iter())?;
@@ -75,30 +80,63 @@ impl AskedClient<'_> {
 
     /// Returns what is sent to the server of the round that the client answers: its answers after the response chains, and
     /// the server's own state.
-    pub(super) async fn answers(&self, round: InputRound) -> Result<InputRound, CallEnd> {
+    pub(super) async fn answers(&self, round: InputRound) -> Result<Answered, CallEnd> {
         let is_watched = self.call.item.watches_questions();
         let state = round.state.as_deref().and_then(|state| Skim::from(state).text());
         let own = state.as_deref().filter(|state| InputState::is_own(state));
         let opened = own.and_then(|state| InputState::open(self.engine, self.call, state));
+        let given = |responses: &RawValue| {
+            RawObject::parse(responses.get()).map_err(|_| CallEnd::foreign_input("`inputResponses` is no object"))
+        };
         let Some(InputState { questions, state, .. }) = opened else {
-            return match is_watched && !round.is_empty() {
-                true => Err(CallEnd::foreign_input(
+            return match (is_watched, round.state, round.responses) {
+                (true, Some(_), _) => Err(CallEnd::foreign_input(
                     "`requestState` is not one that was given for such a call, or it is too old",
                 )),
-                false => Ok(round),
+                // What each answer is for, and so which chains see it, the server says when it is called anew.
+                (true, None, Some(responses)) => {
+                    Ok(Answered { round: InputRound::default(), early: Some(given(&responses)?) })
+                }
+                (_, state, responses) => Ok(InputRound { responses, state }.into()),
             };
         };
-        let Some(responses) = round.responses else { return Ok(InputRound { responses: None, state }) };
-        let given =
-            RawObject::parse(responses.get()).map_err(|_| CallEnd::foreign_input("`inputResponses` is no object"))?;
+        let Some(responses) = round.responses else { return Ok(InputRound { responses: None, state }.into()) };
         let mut answers = RawObject::default();
-        for (key, answer) in given.iter() {
-            let known = questions.get(key).filter(|asked| answers.get(&asked.own_key).is_none());
-            let AskedInput { own_key, method } =
-                known.ok_or_else(|| CallEnd::foreign_input("`inputResponses` answers what was not asked"))?;
+        // What was not asked is not for the server.
+        for (key, answer) in given(&responses)?.iter() {
+            let Some(AskedInput { own_key, method }) = questions.get(key) else { continue };
+            if answers.get(own_key).is_some() {
+                return Err(CallEnd::foreign_input("`inputResponses` answers a question twice"));
+            }
             answers.set(own_key, self.checked_answer(*method, answer).await.map_err(|end| self.ended(end))?);
         }
-        Ok(InputRound { responses: Some(answers.to_raw()), state })
+        Ok(InputRound { responses: Some(answers.to_raw()), state }.into())
+    }
+
+    /// Returns what is sent to the server next, if the client has already answered all that this result asks. The questions
+    /// pass the same chains as if the client was asked now.
+    pub(super) async fn answers_early(
+        &self,
+        given: &RawObject,
+        result: &RawValue,
+    ) -> Result<Option<InputRound>, CallEnd> {
+        let asked = InputQuestions::read(result);
+        let Some(asked) = asked.ok().filter(|_| doubled_key(result.get()).is_none()) else { return Ok(None) };
+        let held = self.engine.budget().reservation(Category::Answer);
+        held.resize(asked.size()).map_err(|NoRoom| CallEnd::no_room())?;
+        let answer = |number: usize, own_key: &str| given.get(&self.shown_key(number, own_key));
+        let mut keys = asked.questions.iter().enumerate();
+        if asked.questions.is_empty() || !keys.all(|(number, (own_key, _))| answer(number, own_key).is_some()) {
+            return Ok(None);
+        }
+        let mut answers = RawObject::default();
+        for (number, (own_key, question)) in asked.questions.into_iter().enumerate() {
+            let Some(answer) = answer(number, &own_key) else { return Ok(None) };
+            let method = question.method;
+            self.checked(question).await.map_err(|end| self.ended(end))?;
+            answers.set(&own_key, self.checked_answer(method, answer).await.map_err(|end| self.ended(end))?);
+        }
+        Ok(Some(InputRound { responses: Some(answers.to_raw()), state: asked.state }))
     }
 
     async fn checked_answer(&self, method: Method, answer: &RawValue) -> Result<Box<RawValue>, ChainEnd> {

@@ -11,6 +11,8 @@ use serde_json::value::RawValue;
 use super::routed_call::Routed;
 use crate::domain::digest::sha256_hex;
 use crate::domain::method::Method;
+use crate::domain::raw::RawObject;
+use crate::domain::upstream::InputRound;
 use crate::engine::Engine;
 
 /// What the gateway's own values of `requestState` begin with.
@@ -19,6 +21,20 @@ const PREFIX: &str = "hawsepipe.input.";
 const PURPOSE: &str = "hawsepipe input 2";
 /// How long a client has to answer, in milliseconds.
 const VALID_MS: u64 = 60 * 60 * 1000;
+
+/// What a client sends with a call that it repeats.
+pub(super) struct Answered {
+    /// What the server gets.
+    pub(super) round: InputRound,
+    /// Answers of which only the server can say what they are for, by the keys that the client gave them.
+    pub(super) early: Option<RawObject>,
+}
+
+impl From<InputRound> for Answered {
+    fn from(round: InputRound) -> Self {
+        Self { round, early: None }
+    }
+}
 
 /// A question that was passed on.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 use serde_json::value::RawValue;
 
 use super::asked_client::AskedClient;
+use super::input_state::Answered;
 use super::outcome::CallEnd;
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
@@ -36,7 +37,7 @@ impl Engine {
         if call.request.round.state.is_some() && self.is_legacy(call) {
             return Err(CallEnd::never_asked(&call.plan().key.name));
         }
-        let mut round = client.answers(call.request.round.clone()).await?;
+        let Answered { mut round, mut early } = client.answers(call.request.round.clone()).await?;
         for _ in 0..MAX_ROUNDS {
             let sent = self.send(call, client, members.clone(), round, recorder).await;
             let answer = sent.map_err(|error| self.upstream_failed(call, &error))?;
@@ -48,7 +49,10 @@ impl Engine {
             let client_is_asked = call.request.caller.era == Era::Modern && call.request.within.is_none();
             let is_modern = self.is_modern(call);
             if client_is_asked && (is_modern || call.item.watches_questions()) {
-                return Ok((answer, facts));
+                let Some(given) = early.take().filter(|_| is_modern) else { return Ok((answer, facts)) };
+                let Some(next) = client.answers_early(&given, result).await? else { return Ok((answer, facts)) };
+                round = next;
+                continue;
             }
             if !is_modern {
                 // To a server of the legacy era the member means nothing: it has executed the call.

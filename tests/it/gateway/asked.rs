@@ -244,12 +244,12 @@ async fn a_parked_call_is_continued_once_and_by_the_same_call() {
 }
 
 /// A Guard that takes out what it knows, and denies what is forbidden.
-const MASK: &str = "export default ({ rawContent }) => rawContent.includes('forbidden')
+pub(super) const MASK: &str = "export default ({ rawContent }) => rawContent.includes('forbidden')
   ? { text: 'Not this.', continue: false, error: 'no' }
   : { text: ['secret', 'Who are you', 'Ada', 'forty-two'].reduce((text, word) => text.replaceAll(word, '***'), rawContent), continue: true };";
 
 /// Guards on calls, which change nothing, on questions, which run this code, and on their answers.
-fn guarded(upstream: &str, code: &str) -> String {
+pub(super) fn guarded(upstream: &str, code: &str) -> String {
     let mut manifests = plugin("mask", MASK, "role: Guard") + &plugin("questions", code, "role: Guard");
     manifests += &plugin("passes", ECHO_MODULE, "protocol: Module, role: Guard");
     for (phase, plugin) in [("Request", "questions"), ("Response", "mask")] {
@@ -334,35 +334,6 @@ async fn a_question_that_is_denied_or_whose_guard_fails_is_not_asked() {
         let (text, is_error) = asking.sdk("elicit", "{}", ANSWERS);
         assert!(is_error && text.contains("-32000") && text.contains(told), "{text}");
     }
-}
-
-#[tokio::test]
-async fn answers_are_taken_for_what_was_asked_and_of_the_same_call_alone() {
-    let (_server, up) = interview_http();
-    let gateway = Gateway::start(&Folder::with(&(external("up", &up) + &guarded("up", MASK))));
-    tools_of(&gateway, &["up"]).await;
-    let (http, url) = (Http::new(), gateway.url());
-    let send =
-        async |arguments: &Value, more: &Value| call_with(&http, &url, "up__interview", arguments, more).await.json();
-    let asked = send(&json!({}), &json!({})).await;
-    assert_eq!(asked["result"]["inputRequests"]["input-1"]["params"]["message"], "***?", "{asked}");
-    let state = &asked["result"]["requestState"];
-    assert!(!state.as_str().unwrap().contains("first"), "the server's state is sealed: {asked}");
-    let answer = json!({"action": "accept", "content": {"name": "Ada"}});
-    let forged = format!("{}A", state.as_str().unwrap());
-    for (arguments, round) in [
-        (json!({"asks": true}), json!({"requestState": state, "inputResponses": {"input-1": answer}})),
-        (json!({}), json!({"requestState": forged, "inputResponses": {"input-1": answer}})),
-        (json!({}), json!({"requestState": "first", "inputResponses": {"input-1": answer}})),
-        (json!({}), json!({"inputResponses": {"input-1": answer}})),
-        (json!({}), json!({"requestState": state, "inputResponses": {"other": answer}})),
-    ] {
-        let refused = send(&arguments, &round).await;
-        assert_eq!(refused["error"]["data"]["reason"], "ForeignInput", "{round}: {refused}");
-    }
-    let next = send(&json!({}), &json!({"requestState": state, "inputResponses": {"input-1": answer}})).await;
-    let asks: Vec<_> = next["result"]["inputRequests"].as_object().unwrap().keys().collect();
-    assert_eq!(asks, ["input-1", "input-2"], "{next}");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Black-box tests of a standalone gateway: the built program, real servers, real clients.
 
+mod answers;
 mod asked;
 mod bytes;
 mod callbacks;
@@ -12,6 +13,7 @@ mod contract;
 mod curate;
 mod discovery;
 mod draining;
+
 mod egress;
 mod either;
 mod ending;
