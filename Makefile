@@ -63,7 +63,7 @@ test: setup ## Set up and run every test
 	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked
 
 .PHONY: conformance
-conformance: cargo-there ## Run the official conformance suite through the gateway, with and without plugins, and report what is not scored
+conformance: cargo-there ## Run the official conformance suite through the gateway, also with plugins and two processes, and report what is not scored
 	@.ci/setup.sh node
 	@.ci/setup.sh node-suite
 	@.ci/setup.sh npm tests/conformance

@@ -71,7 +71,7 @@ pub fn through_two_pods() {
         for revision in ["2025-11-25", "2026-07-28"] {
             let direct = compared::Direct::of(revision, &server.1).await;
             for era in ["Legacy", "Modern"] {
-                direct.held_against(era, &format!("{}/{}/mcp", spread.1, era.to_lowercase())).await;
+                direct.held_against(era, "", &format!("{}/{}/mcp", spread.1, era.to_lowercase())).await;
             }
         }
     });

@@ -3,7 +3,6 @@
 use super::*;
 use crate::domain::method::Method;
 use crate::domain::raw::RawObject;
-use crate::domain::upstream::InputRound;
 
 pub(super) const ITEMS: &str = r#"[
     {"name":"read","inputSchema":{"type":"object"}},

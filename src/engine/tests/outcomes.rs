@@ -25,7 +25,7 @@ async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_
         let (is_there, reason) = (matches!(reply, Reply::Result(_)), last_call(&engine).reason);
         assert_eq!((is_there, reason.as_deref()), (!grows, grows.then_some("NoRoom")), "{code}");
         assert!(budget.held(Category::Answer) > 300 << 10, "its room is given up before it is written");
-        drop(reservation);
+        drop(client);
         assert_eq!(budget.held(Category::Answer), 0);
     }
 }

@@ -21,9 +21,9 @@ impl Baseline {
         Self { file, checks }
     }
 
-    /// Whether exactly these were lost.
-    pub fn fits(&self, lost: &BTreeSet<String>) -> bool {
-        self.checks == *lost
+    /// The scenarios in which other checks were lost than those that are named here.
+    pub fn misfits<'a>(&'a self, lost: &'a BTreeSet<String>) -> BTreeSet<&'a str> {
+        self.checks.symmetric_difference(lost).filter_map(|check| check.split(':').next()).collect()
     }
 
     /// Fails if both runs agree that something was lost that is not named here, or that something was not that is.

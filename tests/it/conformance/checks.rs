@@ -30,12 +30,22 @@ impl Checks {
     pub async fn of(revision: &str, url: &str) -> Self {
         let results = Results::new();
         suite::run(revision, url, &results.0).await;
-        let mut verdicts = BTreeMap::new();
-        for folder in std::fs::read_dir(&results.0).unwrap().map(|entry| entry.unwrap().path()) {
-            read(&folder, &mut verdicts);
-        }
+        let verdicts = results.verdicts();
         assert!(verdicts.len() > 50, "the suite checked next to nothing: {:?}", verdicts.keys());
         Self { verdicts, not_scored: suite::not_scored(revision) }
+    }
+
+    /// Runs these scenarios once more, each by itself. What the others found stays.
+    pub async fn again(&self, revision: &str, url: &str, scenarios: &BTreeSet<&str>) -> Self {
+        let of_those = |check: &String| check.split(':').next().is_some_and(|scenario| scenarios.contains(scenario));
+        let mut verdicts = self.verdicts.clone();
+        verdicts.retain(|check, _| !of_those(check));
+        for scenario in scenarios {
+            let results = Results::new();
+            suite::run_one(revision, scenario, url, &results.0).await;
+            verdicts.append(&mut results.verdicts());
+        }
+        Self { verdicts, not_scored: self.not_scored.clone() }
     }
 
     /// Runs a scenario of clients with `program`, and returns the checks of it that failed or warned. Some checks are for
@@ -106,6 +116,14 @@ struct Results(PathBuf);
 impl Results {
     fn new() -> Self {
         Self(std::env::temp_dir().join(format!("hawsepipe-conformance-{}", uuid::Uuid::new_v4().simple())))
+    }
+
+    fn verdicts(&self) -> BTreeMap<String, Verdict> {
+        let mut verdicts = BTreeMap::new();
+        for folder in std::fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()) {
+            read(&folder, &mut verdicts);
+        }
+        verdicts
     }
 }
 

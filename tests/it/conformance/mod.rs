@@ -37,17 +37,13 @@ fn command(program: &Path) -> tokio::process::Command {
     tokio::process::Command::new(program)
 }
 
-/// Two plugins that change nothing, on both phases of every method.
-fn pass_through() -> String {
+/// Two plugins that change nothing, on both phases of every method. The first has this role.
+fn pass_through(role: &str) -> String {
     let mut manifests = String::new();
-    for role in ["Guard", "Transform"] {
-        manifests += &plugin(
-            &format!("passes-{}", role.to_lowercase()),
-            ECHO_MODULE,
-            &format!("protocol: Module, role: {role}"),
-        );
+    for (name, role) in [("passes-first", role), ("passes-second", "Transform")] {
+        manifests += &plugin(name, ECHO_MODULE, &format!("protocol: Module, role: {role}"));
     }
-    let entries = "entries: [{name: passes-guard}, {name: passes-transform}]";
+    let entries = "entries: [{name: passes-first}, {name: passes-second}]";
     for phase in ["Request", "Response"] {
         let lists =
             "notifications: Pass, methods: [tools/list, prompts/list, resources/list, resources/templates/list, ";
@@ -80,6 +76,8 @@ enum Before {
     Gateway,
     /// A gateway with plugins that change nothing, on every method.
     Plugins,
+    /// The same, one of them a Guard.
+    Guards,
     /// Two processes of one gateway. Each request goes to the other one than the request before it.
     TwoProcesses,
 }
@@ -90,7 +88,11 @@ async fn compared(revision: &str, before: Before) {
     let (_server, url) = tokio::task::spawn_blocking(fixture_server).await.unwrap();
     let direct = Direct::of(revision, &url).await;
     for era in ["Legacy", "Modern"] {
-        let more = if before == Before::Plugins { pass_through() } else { String::new() };
+        let more = match before {
+            Before::Plugins => pass_through("Transform"),
+            Before::Guards => pass_through("Guard"),
+            Before::Gateway | Before::TwoProcesses => String::new(),
+        };
         let (gateways, _folders) = gateways(if before == Before::TwoProcesses { 2 } else { 1 }, &url, era, &more).await;
         let (_spread, url) = match before {
             Before::TwoProcesses => {
@@ -100,7 +102,8 @@ async fn compared(revision: &str, before: Before) {
             // The suite takes no address for one of this machine.
             _ => (None, format!("http://localhost:{}", gateways[0].address().port())),
         };
-        direct.held_against(era, &format!("{url}/{UPSTREAM}/mcp")).await;
+        let what = if before == Before::Guards { "-guarded" } else { "" };
+        direct.held_against(era, what, &format!("{url}/{UPSTREAM}/mcp")).await;
         for gateway in &gateways {
             let metrics = Http::new().get(&format!("http://{}/metrics", gateway.admin())).await.body;
             assert!(calls(&metrics) >= LEAST_CALLS, "another process had nearly all calls: {metrics}");
@@ -128,11 +131,11 @@ async fn what_passes_for_modern_clients_passes_through_the_gateway() {
 
 /// These runs are longer: `make conformance` asks for them.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_with_plugins_and_with_two_processes() {
+async fn the_same_with_two_processes_and_with_plugins() {
     if std::env::var_os("HAWSEPIPE_CONFORMANCE").is_none() {
         return;
     }
-    for before in [Before::TwoProcesses, Before::Plugins] {
+    for before in [Before::TwoProcesses, Before::Plugins, Before::Guards] {
         compared("2025-11-25", before).await;
         compared("2026-07-28", before).await;
     }

@@ -24,16 +24,22 @@ fn node() -> PathBuf {
 
 /// Runs the scenarios that a revision requires against `url`. What they found is below `results`.
 pub async fn run(revision: &str, url: &str, results: &Path) {
+    let said = run_at(url, &["--requirements", revision], results).await;
+    assert!(said.contains("=== SUMMARY ==="), "the suite did not run:\n{said}");
+}
+
+/// Runs one of these scenarios. What it found is below `results`.
+pub async fn run_one(revision: &str, scenario: &str, url: &str, results: &Path) {
+    let said = run_at(url, &["--scenario", scenario, "--spec-version", revision, "--force"], results).await;
+    assert!(results.exists(), "{scenario} did not run:\n{said}");
+}
+
+async fn run_at(url: &str, what: &[&str], results: &Path) -> String {
     let mut command = command(&node());
-    command.arg(package().join("dist/index.js")).args(["server", "--url", url, "--requirements", revision]);
+    command.arg(package().join("dist/index.js")).args(["server", "--url", url]).args(what);
     command.arg("--output-dir").arg(results).stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(AT_MOST, command.output()).await.expect("the suite ends in time").unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        said.contains("=== SUMMARY ==="),
-        "the suite did not run:\n{said}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat()
 }
 
 /// Runs one scenario of clients: the suite starts `program`, which starts `gateway` and speaks through it. What the
