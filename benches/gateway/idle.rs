@@ -51,13 +51,15 @@ pub async fn run() -> Result<Outcome> {
     let manifests = gateway::GATEWAY.replace("limits:", &limits) + &gateway::upstream_manifest(&at, era);
     let (process, endpoint) = gateway::start(Path::new(gateway::BINARY), &scratch.write("idle.yaml", &manifests)?)?;
     client::wait_for_tool(&endpoint, era, "echo", Some(&process)).await?;
-    let memory = || Ok(resident_bytes(process.id()).context("the gateway's memory cannot be read")? as f64 / 1e6);
+    let memory = || -> Result<f64> {
+        Ok(resident_bytes(process.id()).context("the gateway's memory cannot be read")? as f64 / 1e6)
+    };
     let before_mb = memory()?;
     let opening = stream::iter(0..STREAMS).map(|number| open(&endpoint, [Era::Legacy, Era::Modern][number % 2]));
     let mut streams: Vec<Listening> = opening.buffer_unordered(AT_A_TIME).try_collect().await?;
     eprintln!("{} idle streams", streams.len());
     tokio::time::sleep(IDLE).await;
-    let after_mb: f64 = memory()?;
+    let after_mb = memory()?;
     let errors = streams.iter_mut().filter_map(has_ended).count();
     drop(streams);
     tokio::time::sleep(IDLE).await;

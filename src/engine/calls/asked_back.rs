@@ -66,10 +66,10 @@ impl AskedClient<'_> {
         Ok(result.to_raw())
     }
 
-    /// Returns the key under which the client gets a question. If the call is checked, it is not the server's own, because no
-    /// plugin sees that.
+    /// Returns the key under which the client gets a question. If something is checked, it is not the server's own, because
+    /// no plugin sees that.
     fn shown_key(&self, number: usize, own_key: &str) -> String {
-        if self.call.item.checks_questions() { format!("input-{}", number + 1) } else { own_key.to_owned() }
+        if self.call.item.checks_anything() { format!("input-{}", number + 1) } else { own_key.to_owned() }
     }
 
     pub(super) async fn checked(&self, question: Question) -> Result<Question, ChainEnd> {

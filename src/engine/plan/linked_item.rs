@@ -124,6 +124,11 @@ impl LinkedItem {
         self.request.iter().any(Selected::guards) || self.response.iter().any(Selected::checks)
     }
 
+    /// Whether something checks the call, or what the server asks during it.
+    pub(crate) fn checks_anything(&self) -> bool {
+        self.checks_questions() || self.sampling.all().chain(self.elicitation.all()).any(Selected::checks)
+    }
+
     /// Whether a chain covers questions of the server, or the call is checked.
     pub(crate) fn watches_questions(&self) -> bool {
         self.question_watch() != QuestionWatch::None

@@ -111,7 +111,7 @@ async fn the_meta_of_a_question_does_not_pass_a_guard_that_is_on_questions_alone
     let mut inputs = bare();
     on_questions(&mut inputs, "q", Phase::Request, &[(Role::Transform, "same")]);
     let engine = answering(&inputs, Era::Modern, Answer::Result(raw(ASKS))).await;
-    let asked = ask(&engine, Era::Modern).await["inputRequests"]["input-1"].clone();
+    let asked = ask(&engine, Era::Modern).await["inputRequests"]["SECRET"].clone();
     assert_eq!(asked["params"]["_meta"], json!({"a": "SECRET"}), "nothing has to check it");
 }
 
