@@ -18,17 +18,17 @@ impl<'a> Direct<'a> {
     }
 
     /// Runs the same at a gateway that speaks with the server in `era`, and fails if more is lost than the baseline says.
-    /// Its name ends with `what`.
+    /// With `what` there may be more in it.
     pub async fn held_against(&self, era: &str, what: &str, through: &str) {
         let Self { revision, checks: direct } = self;
         let found = Checks::of(revision, through).await;
         let first = found.lost_since(direct);
         let (scored, unscored): (Vec<_>, Vec<_>) = first.iter().partition(|check| direct.is_scored(check));
-        let title = format!("{revision} at a server of the era {era}{what}");
+        let title = format!("{revision} at a server of the era {era} {what}");
         eprintln!("{title}: {} checks are lost through the gateway: {scored:?}", scored.len());
         eprintln!("{title}: of those that are not scored, these are lost: {unscored:?}");
         eprintln!("{title}: not scored, and failing at the server itself: {:?}", direct.failing_unscored());
-        let baseline = Baseline::read(&format!("{revision}-on-{}{what}", era.to_lowercase()));
+        let baseline = Baseline::read(&format!("{revision}-on-{}", era.to_lowercase()), what);
         let misfits = baseline.misfits(&first);
         if misfits.is_empty() {
             return;

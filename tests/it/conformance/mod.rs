@@ -102,7 +102,11 @@ async fn compared(revision: &str, before: Before) {
             // The suite takes no address for one of this machine.
             _ => (None, format!("http://localhost:{}", gateways[0].address().port())),
         };
-        let what = if before == Before::Guards { "-guarded" } else { "" };
+        let what = match before {
+            Before::Plugins => "with-plugins",
+            Before::Guards => "with-guards",
+            Before::Gateway | Before::TwoProcesses => "",
+        };
         direct.held_against(era, what, &format!("{url}/{UPSTREAM}/mcp")).await;
         for gateway in &gateways {
             let metrics = Http::new().get(&format!("http://{}/metrics", gateway.admin())).await.body;
