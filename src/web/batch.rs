@@ -38,7 +38,7 @@ pub(super) async fn answer(
     exchange: &Exchange,
     of_post: &SessionOfPost,
 ) -> RpcResponse {
-    let (session, messages) = match read(gate, endpoint, headers, body).await {
+    let (session, messages) = match read(gate, endpoint, headers, peer, body).await {
         Ok(read) => read,
         Err((status, error)) => return RpcResponse::error(status, "null", &error),
     };
@@ -76,6 +76,7 @@ async fn read<'a>(
     gate: &Gate,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
+    peer: IpAddr,
     body: &'a [u8],
 ) -> Result<(Arc<Session>, Vec<Read<'a>>), (StatusCode, RpcError)> {
     let bad = |message: &str| (StatusCode::BAD_REQUEST, RpcError::new(INVALID_REQUEST, message));
@@ -91,7 +92,7 @@ async fn read<'a>(
     if messages.iter().flatten().any(is_initialize) {
         return Err(bad("`initialize` must not be part of a batch: send it alone"));
     }
-    let session = find_session(gate, endpoint, headers).await;
+    let session = find_session(gate, endpoint, headers, peer).await;
     let session = session.map_err(|(status, message)| (status, RpcError::new(INVALID_REQUEST, message)))?;
     if session.version != BATCH_VERSION {
         let version = &session.version;

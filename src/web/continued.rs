@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, Method as HttpMethod};
 use axum::response::Response;
 use bytes::Bytes;
 use memchr::memmem;
@@ -12,20 +12,24 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::client::ANONYMOUS;
 use super::envelope::{ClientMessage, text};
 use super::exchange::RunningMessage;
-use super::forward::{Forwarding, is_forwarded};
+use super::forward::{Forwarding, NotForwarded};
+use super::forward_token::is_forwarded;
 use super::gate::{Gate, PathEndpoint};
 use super::parked::{Binding, PARKED_FOR, ParkedCall, Parking};
 use super::response::RpcResponse;
+use crate::domain::item::ItemKind;
 use crate::domain::limits::RefusalReason;
+use crate::domain::method::Method;
 use crate::domain::question::Question;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError};
 use crate::domain::version::Era;
-use crate::engine::Reply;
 use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
 use crate::engine::exchange::{AskedCall, Continued};
+use crate::engine::{CheckMirrored, Reply};
 use crate::transport::Accept;
 use crate::transport::sse::KEEP_ALIVE_EVERY;
 
@@ -58,18 +62,23 @@ impl Drop for Finisher {
     }
 }
 
-/// Continues a parked call with the answers of its client. `None` if `state` is not one of the gateway's own: it may be the
-/// server's.
+/// Continues a parked call with the answers of its client, if its headers pass the check. `None` if `state` is not one of
+/// the gateway's own: it may be the server's.
 pub(super) async fn go_on(
     gate: &Arc<Gate>,
     state: &str,
     binding: Binding,
     answers: Option<&RawValue>,
+    check_mirrored: &CheckMirrored<'_>,
 ) -> Option<Reply> {
     let call = match gate.open_id(IdPurpose::CallState, "", state) {
         Err(NotOpened::Foreign) => return None,
-        Err(NotOpened::Expired) => None,
-        Ok(id) => gate.parked.take(id.handle, binding).filter(|_| id.binding == binding.as_bytes()),
+        Ok(id) if id.binding == binding.as_bytes() => gate.parked.take(id.handle, binding, check_mirrored),
+        Ok(_) | Err(NotOpened::Expired) => Ok(None),
+    };
+    let call = match call {
+        Ok(call) => call,
+        Err(mismatch) => return Some(Reply::Error(mismatch)),
     };
     let Some(call) = call else {
         let message = "`requestState` is not that of a call like this one that waits for input: it may have waited for too \
@@ -96,19 +105,38 @@ pub(super) async fn forward_to_parked(
     if !may_wait || memmem::find(body, STATE_MEMBER).is_none() {
         return None;
     }
-    let Ok(ClientMessage::Request { id, params, .. }) = ClientMessage::parse(body) else { return None };
-    let state = params.request_state.and_then(text)?;
-    let to = gate.elsewhere(gate.open_id(IdPurpose::CallState, "", &state).ok()?.replica)?;
+    let Ok(ClientMessage::Request { id, method, params }) = ClientMessage::parse(body) else { return None };
+    let waits = gate.open_id(IdPurpose::CallState, "", &text(params.request_state?)?).ok()?;
+    let to = gate.elsewhere(waits.replica)?;
+    let method = Method::parse(&method)?;
+    let (kind, name) = (ItemKind::used_with(method)?, params.text_of(method.item()?)?);
+    let binding = Binding::new(ANONYMOUS, endpoint.upstream(), kind, &name, params.arguments);
+    if waits.binding != binding.as_bytes() {
+        // Another call. It is refused here, as it would be there.
+        return None;
+    }
     let events = Accept::read(headers).events;
     // A client that takes events gets the head of a response before its call has ended.
     let limit = if events { FIRST_EVENT } else { gate.longest_call() };
-    let forwarding = Forwarding::request(Method::POST, endpoint, headers, body.clone(), client);
+    let forwarding = Forwarding::request(HttpMethod::POST, endpoint, headers, body.clone(), client);
     let forwarded = gate.forward(to, forwarding, limit).await;
-    Some(forwarded.unwrap_or_else(|why| {
-        let message = format!("the call cannot be continued: {why}. Send the call without `requestState`");
-        let error = RpcError::new(REFUSED, message).with_data(json!({"reason": "ReplicaGone"}));
-        RpcResponse::modern_error(id, &error).into_response()
-    }))
+    Some(forwarded.unwrap_or_else(|why| RpcResponse::modern_error(id, &not_continued(&why)).into_response()))
+}
+
+/// Returns the error for a call that waits at another replica and could not be continued there.
+fn not_continued(why: &NotForwarded) -> RpcError {
+    let (what, data) = if why.may_be_done() {
+        (
+            "the call may have gone on: find out what it did before you send it once more",
+            json!({"reason": "OutcomeUnknown"}),
+        )
+    } else if why.is_gone() {
+        ("it was not sent there. Send the call without `requestState`", json!({"reason": "ReplicaGone"}))
+    } else {
+        let data = json!({"reason": RefusalReason::ConcurrentCalls.as_str(), "retryAfterMs": 1000});
+        ("the call did not go on. Send it once more as it is", data)
+    };
+    RpcError::new(REFUSED, format!("the call cannot be continued: {why}; {what}")).with_data(data)
 }
 
 /// Returns the reply for the client of a call that asks or has ended.

@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
 use super::exchange::{CallStream, Continued};
-use super::forward::{Forwarding, is_forwarded};
+use super::forward::Forwarding;
+use super::forward_token::is_forwarded;
 use super::gate::Gate;
-use super::response::refuse;
+use super::response::{empty, refuse};
 use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
@@ -59,11 +59,7 @@ pub(super) async fn continue_stream(
             let busy = || refuse(StatusCode::TOO_MANY_REQUESTS, "as many streams are continued as may be");
             cut.resume(gate, session).unwrap_or_else(busy)
         }
-        Err(NotContinued::Complete) => {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            response
-        }
+        Err(NotContinued::Complete) => empty(StatusCode::NO_CONTENT),
         Err(NotContinued::At(_)) if is_forwarded(headers) => refuse(StatusCode::BAD_REQUEST, GONE),
         Err(NotContinued::At(replica)) => {
             let forwarded = gate.forward(replica, forwarding, HEAD).await;

@@ -179,7 +179,12 @@ impl ClientRequest<'_> {
             Some(task) => TaskUse::Begins(task),
             None => TaskUse::None,
         };
-        let check_mirrored = |marked: &[Mirrored]| client.check_mirrored(marked, params.arguments);
+        let check_mirrored = |marked: &[Mirrored]| {
+            if let Some(parking) = client.parking() {
+                parking.mirrored.get_or_init(|| marked.to_vec());
+            }
+            client.check_mirrored(marked, params.arguments)
+        };
         let sender = self.sender(&caller, &new_question);
         let request = CallRequest {
             kind,
@@ -266,9 +271,10 @@ impl ClientRequest<'_> {
         let Some(parking) = parking.filter(|_| !caller.capabilities.answers_nothing() || !round.is_empty()) else {
             return Ok(round);
         };
+        let check = |marked: &[Mirrored]| self.client.check_mirrored(marked, self.params.arguments);
         let binding = Binding::new(&caller.principal, self.endpoint.upstream(), kind, name, self.params.arguments);
         if let Some(state) = round.state.as_deref().and_then(text)
-            && let Some(reply) = go_on(self.gate, &state, binding, round.responses.as_deref()).await
+            && let Some(reply) = go_on(self.gate, &state, binding, round.responses.as_deref(), &check).await
         {
             return Err(reply);
         }

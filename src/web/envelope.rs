@@ -249,7 +249,7 @@ pub(super) fn object(raw: &RawValue) -> Option<&str> {
 }
 
 /// Whether raw JSON is a string or a number of at most [`MAX_ID`] bytes.
-fn is_id(raw: &str) -> bool {
+pub(super) fn is_id(raw: &str) -> bool {
     raw.len() <= MAX_ID && matches!(raw.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 

@@ -1,26 +1,29 @@
 //! Forwards a request to the replica that has what the request is about. The replica's address comes from an id that a
-//! replica sealed, or from another replica, never from a client. That a replica is still at the address is not checked. The request carries a sealed token, for this one request, by which the replica
-//! knows that one of its own sent it. What was forwarded is not forwarded again.
+//! replica sealed, or from another replica, never from a client. Nothing is sent before the server at the address has proved
+//! that it is a replica (`replica_connector.rs`), and no answer counts that is not sealed by one. The request carries a token,
+//! for this one request, by which the replica knows that one of its own sent it. What was forwarded is not forwarded again,
+//! but by the replica that began a session to others that use it.
 
+use std::error::Error as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper_util::client::legacy::Error;
 
-use super::forward_token::{Token, TokenScope};
+use super::forward_token::{AnswerScope, FORWARD_PATH, FORWARDED, SentRequest, Token, TokenScope};
+use super::forwarded_body::ForwardedBody;
 use super::gate::{Gate, PathEndpoint};
-use super::replicas::UnderWay;
+use super::replica_connector::NotConnected;
+use super::replicas::{Share, UnderWay};
 use crate::domain::causes::causes;
+use crate::engine::access::session::Session;
 use crate::transport::mcp_headers::{LAST_EVENT_ID, SESSION_HEADER, VERSION_HEADER};
-
-/// The header with the token of a forwarded request.
-const FORWARDED: HeaderName = HeaderName::from_static("hawsepipe-forwarded");
 
 /// The headers of a client's request that are forwarded, besides those of MCP.
 const PASSED: [HeaderName; 6] = [
@@ -41,12 +44,24 @@ pub(super) struct Forwarding<'a> {
     endpoint: &'a PathEndpoint,
     headers: HeaderMap,
     body: Bytes,
-    /// The address of the client.
+    /// The address of the client that has caused it.
     client: IpAddr,
+    share: Share,
+}
+
+/// What is forwarded in a session.
+#[derive(Clone)]
+pub(super) enum OfSession {
+    /// A message of its client.
+    Message(Bytes),
+    /// Its end.
+    Delete,
+    /// A message between replicas about where it is used.
+    Use(Bytes),
 }
 
 impl<'a> Forwarding<'a> {
-    /// A client's request as it came, with these headers.
+    /// A client's request as it came, with these headers: a call, or the stream of one.
     pub(super) fn request(
         method: Method,
         endpoint: &'a PathEndpoint,
@@ -57,52 +72,71 @@ impl<'a> Forwarding<'a> {
         let is_passed = |name: &HeaderName| PASSED.contains(name) || name.as_str().starts_with("mcp-");
         let passed = headers.iter().filter(|(name, _)| is_passed(name));
         let headers = passed.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Self { method, endpoint, headers, body, client }
+        Self { method, endpoint, headers, body, client, share: Share::Calls }
     }
 
-    /// A message in the session of a client's request, which has these headers.
-    pub(super) fn message(endpoint: &'a PathEndpoint, headers: &HeaderMap, body: Bytes, client: IpAddr) -> Self {
-        let of_session = [SESSION_HEADER, VERSION_HEADER].map(HeaderName::from_static).into_iter();
-        let of_session = of_session.filter_map(|name| headers.get(&name).map(|value| (name.clone(), value.clone())));
+    /// What is to be known of a session at another replica.
+    pub(super) fn in_session(endpoint: &'a PathEndpoint, session: &Session, sent: OfSession, client: IpAddr) -> Self {
+        let (method, body, share) = match sent {
+            OfSession::Message(body) => (Method::POST, body, Share::Messages),
+            OfSession::Delete => (Method::DELETE, Bytes::new(), Share::Messages),
+            OfSession::Use(body) => (Method::POST, body, Share::Sessions),
+        };
+        let of_session = [(SESSION_HEADER, &session.id), (VERSION_HEADER, &session.version)];
+        let of_session = of_session.map(|(name, text)| Some((HeaderName::from_static(name), text.parse().ok()?)));
         let media = HeaderValue::from_static("application/json");
         let of_message = [header::ACCEPT, header::CONTENT_TYPE].map(|name| (name, media.clone()));
-        Self { method: Method::POST, endpoint, headers: of_session.chain(of_message).collect(), body, client }
+        let headers = of_session.into_iter().flatten().chain(of_message).collect();
+        Self { method, endpoint, headers, body, client, share }
     }
 }
 
-/// Why a request was not forwarded.
+/// Why a forwarded request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotForwarded {
     #[error("too many requests are being forwarded to other replicas: try again")]
     TooMany,
     #[error("it is at another replica of this gateway, which cannot be reached: the replica has probably ended")]
     Unreachable,
+    #[error(
+        "it is at another replica of this gateway, but the server at that address does not prove to be one: the replica has \
+         probably ended, or it has another key or time"
+    )]
+    NoReplica,
     #[error("it is at another replica of this gateway, which did not answer within {0:?}")]
     Late(Duration),
-    #[error(
-        "it is at another replica of this gateway, which does not take this replica's requests: do they have one key?"
-    )]
+    #[error("it is at another replica of this gateway, whose answer did not arrive")]
+    Broken,
+    #[error("it is at another replica of this gateway, which refuses it")]
     Refused,
 }
 
-/// Whether a request was forwarded by another replica. [`authenticate`] has refused those that were not and say so.
-pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
-    headers.contains_key(FORWARDED)
+impl NotForwarded {
+    /// Whether the replica may have taken the request.
+    pub(super) fn may_be_done(&self) -> bool {
+        matches!(self, Self::Late(_) | Self::Broken)
+    }
+
+    /// Whether there seems to be no replica at the address any more.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self, Self::Unreachable | Self::NoReplica)
+    }
+
+    fn of(error: &Error) -> Self {
+        if !error.is_connect() {
+            return Self::Broken;
+        }
+        match error.source().and_then(|source| source.downcast_ref()) {
+            Some(NotConnected::Unproved) => Self::NoReplica,
+            _ => Self::Unreachable,
+        }
+    }
 }
 
-/// Checks the token of a request that says it was forwarded. `None` if it does not say so.
-///
-/// # Errors
-/// If no replica of this gateway has sent this very request to this replica in the last minute.
-pub(super) fn authenticate(gate: &Gate, request: &Request) -> Option<Result<Token, &'static str>> {
-    let token = request.headers().get(FORWARDED)?;
-    let opened = || {
-        let (to, text, snapshot) = (gate.listener.advertised?, token.to_str().ok()?, gate.engine.snapshot());
-        let (gateway, path) = (&snapshot.plan().gateway.key, request.uri().path());
-        let scope = TokenScope { gateway, to, method: request.method(), path, headers: request.headers() };
-        Token::open(gate.engine.sessions().seals(), scope, text, gate.engine.now())
-    };
-    Some(opened().ok_or("this request was not forwarded by a replica of this gateway"))
+/// A request as it is sent, and its token.
+struct ToSend {
+    request: hyper::Request<Full<Bytes>>,
+    token: String,
 }
 
 impl Gate {
@@ -114,60 +148,61 @@ impl Gate {
         request: Forwarding<'_>,
         limit: Duration,
     ) -> Result<Response, NotForwarded> {
-        let under_way = self.replicas.enter(request.client).ok_or(NotForwarded::TooMany)?;
-        let request = self.to_send(to, request).ok_or(NotForwarded::Unreachable)?;
+        let under_way = self.replicas.shares.enter(request.share, request.client).ok_or(NotForwarded::TooMany)?;
+        let ToSend { request, token } = self.to_send(to, request).ok_or(NotForwarded::Unreachable)?;
         let answered = tokio::time::timeout(limit, self.replicas.client.request(request)).await;
         let response = answered.map_err(|_| NotForwarded::Late(limit))?.map_err(|error| {
             tracing::debug!(replica = %to, "a request could not be forwarded: {}", causes(&error));
-            NotForwarded::Unreachable
+            NotForwarded::of(&error)
         })?;
-        if response.status() == StatusCode::FORBIDDEN {
-            tracing::warn!(replica = %to, "a replica refuses forwarded requests: do all have the same key and time?");
+        let (snapshot, status) = (self.engine.snapshot(), response.status());
+        let scope = AnswerScope { gateway: &snapshot.plan().gateway.key, token: &token, status };
+        if !scope.is_sealed(self.engine.sessions().seals(), response.headers()) {
+            tracing::warn!(replica = %to, "an answer that no replica sealed was dropped");
+            return Err(NotForwarded::Broken);
+        }
+        if status == StatusCode::FORBIDDEN {
             return Err(NotForwarded::Refused);
         }
         Ok(returned(response, under_way))
     }
 
-    fn to_send(&self, to: SocketAddr, forwarding: Forwarding<'_>) -> Option<hyper::Request<Full<Bytes>>> {
-        let Forwarding { method, endpoint, mut headers, body, client } = forwarding;
+    fn to_send(&self, to: SocketAddr, forwarding: Forwarding<'_>) -> Option<ToSend> {
+        let Forwarding { method, endpoint, mut headers, body, client, .. } = forwarding;
         let snapshot = self.engine.snapshot();
         let path = endpoint.path(&self.listener.current(&snapshot.plan().gateway)?.path);
-        let gateway = &snapshot.plan().gateway.key;
-        let scope = TokenScope { gateway, to, method: &method, path: &path, headers: &headers };
-        let token = Token::new(client, &body, self.engine.now()).seal(self.engine.sessions().seals(), scope)?;
-        headers.insert(FORWARDED, HeaderValue::try_from(token).ok()?);
+        let scope = TokenScope { gateway: &snapshot.plan().gateway.key, to, headers: &headers };
+        let sent = SentRequest::new(&method, path, client, &body);
+        let token = Token::new(Some(sent), self.engine.now()).seal(self.engine.sessions().seals(), scope)?;
+        headers.insert(FORWARDED, HeaderValue::try_from(&token).ok()?);
         let mut request = hyper::Request::new(Full::new(body));
-        *request.method_mut() = method;
+        *request.method_mut() = Method::POST;
         *request.uri_mut() =
-            Uri::builder().scheme("http").authority(to.to_string()).path_and_query(path).build().ok()?;
+            Uri::builder().scheme("http").authority(to.to_string()).path_and_query(FORWARD_PATH).build().ok()?;
         *request.headers_mut() = headers;
-        Some(request)
+        Some(ToSend { request, token })
     }
 
     /// Sends a message of a client to the replica `to`, which has what the message is about. The client is not told if that
     /// fails: it cannot do anything about it, and there are clients that end their session when an answer of theirs is
-    /// refused.
-    pub(super) async fn pass_on(&self, to: SocketAddr, forwarding: Forwarding<'_>) {
+    /// refused. The error says that the replica has not got it.
+    pub(super) async fn pass_on(&self, to: SocketAddr, forwarding: Forwarding<'_>) -> Result<(), NotForwarded> {
         /// How long a replica has to take a message.
         const SMALL: Duration = Duration::from_secs(5);
-        match self.forward(to, forwarding, SMALL).await {
-            Ok(response) if response.status().is_success() => {}
-            Ok(response) => {
-                tracing::debug!(replica = %to, status = response.status().as_u16(), "a message of a client was not taken");
-            }
-            Err(why) => tracing::warn!(replica = %to, "a message of a client is lost: {why}"),
+        let response = self.forward(to, forwarding, SMALL).await.inspect_err(|why| {
+            tracing::warn!(replica = %to, "a message is lost: {why}");
+        })?;
+        if !response.status().is_success() {
+            tracing::debug!(replica = %to, status = response.status().as_u16(), "a message was not taken");
         }
+        Ok(())
     }
 }
 
 /// Returns the response of a replica as that of this one. The request counts until the body has ended.
 fn returned(response: hyper::Response<Incoming>, under_way: UnderWay) -> Response {
     let (head, body) = response.into_parts();
-    let counted = body.map_frame(move |frame| {
-        let _counts_until_dropped = &under_way;
-        frame
-    });
-    let mut returned = Response::new(Body::new(counted));
+    let mut returned = Response::new(Body::new(ForwardedBody::new(body, under_way)));
     *returned.status_mut() = head.status;
     let headers =
         RETURNED.into_iter().filter_map(|name| head.headers.get(&name).map(|value| (name.clone(), value.clone())));

@@ -13,19 +13,21 @@ use bytes::Bytes;
 use futures_util::stream;
 use serde::Deserialize;
 use serde_json::json;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::client::{ANONYMOUS, Client};
 use super::cut_stream::continue_stream;
 use super::dispatch::{ClientRequest, unknown_method};
 use super::envelope::{ClientMessage, Params, object, text};
 use super::exchange::{OpenStream, SessionOfPost};
-use super::forward::{Forwarding, is_forwarded};
+use super::forward::{Forwarding, OfSession};
+use super::forward_token::is_forwarded;
 use super::gate::{Gate, PathEndpoint};
 use super::listen::{RESOURCE_UPDATED, list_changed};
 use super::message_sender::MessageSender;
 use super::offer;
-use super::response::{RpcResponse, refuse};
-use super::session_replicas::UsedSession;
+use super::response::{RpcResponse, empty, refuse};
+use super::session_replicas::{Deleted, UsedSession, keep_home_told};
 use crate::domain::budget::Reservation;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::extensions::TASKS;
@@ -72,7 +74,7 @@ pub(super) async fn answer(
         ClientMessage::Request { id, .. } => id,
         _ => "null",
     };
-    let session = match find_session(gate, endpoint, headers).await {
+    let session = match find_session(gate, endpoint, headers, peer).await {
         Ok(session) => session,
         Err((status, message)) => return RpcResponse::error(status, id, &RpcError::new(INVALID_REQUEST, message)),
     };
@@ -102,23 +104,33 @@ impl InSession<'_> {
     /// Handles a message that is not `initialize`.
     pub(super) async fn handle(&self, incoming: ClientMessage<'_>) -> RpcResponse {
         let Self { gate, endpoint, headers, peer, session, exchange, reservation } = *self;
-        let sender = MessageSender { used: UsedSession { gate, endpoint, headers, session }, client: peer };
+        let used = UsedSession::new(gate, endpoint, headers, session, peer);
         match incoming {
             ClientMessage::Answer { id, answer } => {
-                sender.answered(id, answer).await;
+                MessageSender { used }.answered(id, answer).await;
                 RpcResponse::accepted()
             }
             ClientMessage::Notification { method, params } => {
-                sender.notified(&method, &params).await;
-                RpcResponse::accepted()
+                taken(MessageSender { used }.notified(&method, &params).await)
             }
             ClientMessage::Request { id, method, params } => {
                 let (client, method, params) = (Client::Legacy(session), &*method, &params);
                 let request = ClientRequest { gate, endpoint, client, id, method, params, exchange, reservation };
-                let reply = request.reply().await;
+                let reply = tokio::select! {
+                    reply = request.reply() => reply,
+                    never = used.keep_home_told() => match never {},
+                };
                 RpcResponse::reply(id, &reply, Era::Legacy)
             }
         }
+    }
+}
+
+/// Returns the response to a notification, which only another replica sends in a session that has been ended.
+fn taken(taken: Result<(), Deleted>) -> RpcResponse {
+    match taken {
+        Ok(()) => RpcResponse::accepted(),
+        Err(Deleted) => RpcResponse::error(StatusCode::GONE, "null", &RpcError::new(INVALID_REQUEST, NO_SESSION)),
     }
 }
 
@@ -194,6 +206,7 @@ pub(super) async fn find_session(
     gate: &Gate,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
+    client: IpAddr,
 ) -> Result<Arc<Session>, (StatusCode, String)> {
     // A session has the version that `initialize` agreed on, whichever newer one its client also knows.
     let serves = |version: &str| LEGACY_VERSIONS.contains(&version) || is_to_come(version);
@@ -213,12 +226,9 @@ pub(super) async fn find_session(
             if is_forwarded(headers) && sessions.was_deleted(id) { StatusCode::GONE } else { StatusCode::NOT_FOUND };
         return Err((status, NO_SESSION.to_owned()));
     };
-    let used = UsedSession { gate, endpoint, headers, session: &session };
-    if used.tell_home().await {
-        return Ok(session);
-    }
-    gate.engine.end_session(&session.id);
-    Err((StatusCode::NOT_FOUND, NO_SESSION.to_owned()))
+    let told = UsedSession::new(gate, endpoint, headers, &session, client).tell_home().await;
+    told.map_err(|Deleted| (StatusCode::NOT_FOUND, NO_SESSION.to_owned()))?;
+    Ok(session)
 }
 
 /// Returns the scope of a request's session: the gateway, the principal and the endpoint.
@@ -228,15 +238,11 @@ pub(super) fn scope<'a>(snapshot: &'a Snapshot, endpoint: &'a PathEndpoint) -> S
 
 /// DELETE: ends a session, here and at the other replicas that use it.
 pub(super) async fn end_session(gate: &Gate, endpoint: &PathEndpoint, headers: &HeaderMap, client: IpAddr) -> Response {
-    match find_session(gate, endpoint, headers).await {
+    match find_session(gate, endpoint, headers, client).await {
         Ok(session) => {
             gate.engine.end_session(&session.id);
-            let used = UsedSession { gate, endpoint, headers, session: &session };
-            let delete = || Forwarding::request(Method::DELETE, endpoint, headers, Bytes::new(), client);
-            used.pass_to_others(delete).await;
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            response
+            UsedSession::new(gate, endpoint, headers, &session, client).pass_to_others(&OfSession::Delete).await;
+            empty(StatusCode::NO_CONTENT)
         }
         Err((status, message)) => refuse(status, message),
     }
@@ -253,7 +259,7 @@ pub(super) async fn open_stream(
     if !Accept::read(headers).events {
         return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
     }
-    let session = match find_session(gate, endpoint, headers).await {
+    let session = match find_session(gate, endpoint, headers, client).await {
         Ok(session) => session,
         Err((status, message)) => return refuse(status, message),
     };
@@ -274,9 +280,11 @@ pub(super) async fn open_stream(
         );
         return refuse(StatusCode::TOO_MANY_REQUESTS, message);
     };
-    let events = stream::unfold(told, |mut told| async move {
+    let home_told = keep_home_told(Arc::clone(gate), endpoint.clone(), Arc::clone(&session), client);
+    let home_told = AbortOnDropHandle::new(tokio::spawn(home_told));
+    let events = stream::unfold((told, home_told), |(mut told, home_told)| async move {
         let event = told.next().await?;
-        Some((Ok::<_, Infallible>(event), told))
+        Some((Ok::<_, Infallible>(event), (told, home_told)))
     });
     event_stream(Body::from_stream(events))
 }

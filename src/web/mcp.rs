@@ -5,28 +5,33 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use tokio_util::sync::CancellationToken;
 
+use super::forward_token::{FORWARD_PATH, is_forwarded};
+use super::forwarded::{Forwarded, NOT_FORWARDED};
 use super::gate::{Gate, PathEndpoint, ServedListener, SsePath};
 use super::post::post;
 use super::replicas::Replicas;
-use super::response::{method_not_allowed, refuse};
+use super::response::{empty, method_not_allowed, refuse};
 use super::sse_connections::SseConnections;
-use super::{access, forward, legacy, sse};
+use super::{access, legacy, sse};
 use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
-use crate::domain::plan::ListenerPlan;
 use crate::domain::quoted::Quoted;
 use crate::engine::Engine;
 use crate::engine::access::addresses::Addresses;
 use crate::transport::mcp_headers::{mean_modern_era, merge_versions};
-use crate::transport::{Peer, peer_address};
+use crate::transport::peer_address;
+
+/// The message of a listener that the plan does not have.
+const NO_LISTENER: &str = "the plan in force has no such listener";
 
 /// Returns a router that serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and
 /// each upstream at `/{upstream}/mcp` beside it. Cancelling `shutdown` closes the streams that clients hold open.
 pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: CancellationToken) -> Router {
+    let replicas = Replicas::new(&engine);
     let gate = Arc::new(Gate {
         engine,
         listener,
@@ -34,21 +39,60 @@ pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: Cance
         streams: Tracker::default(),
         listeners: Addresses::default(),
         parked: Arc::default(),
-        replicas: Replicas::default(),
+        replicas,
         sse: SseConnections::default(),
     });
     // Paths are matched for each request, because a new plan can change them.
     Router::new().fallback(handle).with_state(gate)
 }
 
-/// Answers a request. While the gateway drains, the response tells the client to use a new connection for its next
-/// request.
+/// Answers a request. While the gateway drains, the response tells a client to use a new connection for its next request.
 async fn handle(State(gate): State<Arc<Gate>>, request: Request) -> Response {
-    let mut response = serve(&gate, request).await;
+    if request.uri().path() == FORWARD_PATH {
+        return answer_replica(&gate, request).await;
+    }
+    let mut response = answer_client(&gate, request).await;
     if gate.engine.is_draining() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+/// Answers a request that another replica forwards, which has checked `Host` and `Origin`.
+async fn answer_replica(gate: &Arc<Gate>, request: Request) -> Response {
+    let Some(forwarded) = Forwarded::read(gate, &request) else { return refuse(StatusCode::FORBIDDEN, NOT_FORWARDED) };
+    let answer = match forwarded.restored(request) {
+        Some(request) => serve(gate, request).await,
+        None => empty(StatusCode::NO_CONTENT),
+    };
+    forwarded.sealed(gate, answer)
+}
+
+/// Answers a request of a client, if its `Host` and `Origin` are served.
+async fn answer_client(gate: &Arc<Gate>, request: Request) -> Response {
+    if is_forwarded(request.headers()) {
+        return refuse(StatusCode::FORBIDDEN, NOT_FORWARDED);
+    }
+    let origin = match check_sender(gate, request.headers()) {
+        Ok(origin) => origin,
+        Err((status, why)) => return refuse(status, why),
+    };
+    let mut response = serve(gate, request).await;
+    if let Some(origin) = origin {
+        access::allow_page(&mut response, origin);
+    }
+    response
+}
+
+/// Returns the origin of the web page that may read the answer, `None` if the request does not come from a page.
+fn check_sender(gate: &Gate, headers: &HeaderMap) -> Result<Option<HeaderValue>, (StatusCode, &'static str)> {
+    let snapshot = gate.engine.snapshot();
+    let Some(listener) = gate.listener.current(&snapshot.plan().gateway) else {
+        return Err((StatusCode::SERVICE_UNAVAILABLE, NO_LISTENER));
+    };
+    let forbidden = |why| (StatusCode::FORBIDDEN, why);
+    access::check_host(headers, &listener.hosts, &listener.default_hosts, gate.listener.bound).map_err(forbidden)?;
+    access::check_origin(headers, listener).map(|origin| origin.cloned()).map_err(forbidden)
 }
 
 async fn serve(gate: &Arc<Gate>, mut request: Request) -> Response {
@@ -56,18 +100,14 @@ async fn serve(gate: &Arc<Gate>, mut request: Request) -> Response {
     let snapshot = gate.engine.snapshot();
     let plan = snapshot.plan();
     let Some(listener) = gate.listener.current(&plan.gateway) else {
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, "the plan in force has no such listener");
-    };
-    let origin = match check_sender(gate, listener, &mut request) {
-        Ok(origin) => origin,
-        Err(why) => return refuse(StatusCode::FORBIDDEN, why),
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, NO_LISTENER);
     };
     let own = gate.listener.instance.as_str();
     if request.headers().get(INSTANCE_HEADER).is_some_and(|sender| sender == own) {
         let why = "this gateway sent the request itself: the URL of one of its upstreams leads back to it";
         return refuse(StatusCode::LOOP_DETECTED, why);
     }
-    let response = match (&listener.refusing, PathEndpoint::at(request.uri().path(), listener)) {
+    match (&listener.refusing, PathEndpoint::at(request.uri().path(), listener)) {
         (Some(refusal), _) => refuse(StatusCode::SERVICE_UNAVAILABLE, refusal.message.clone()),
         (None, None) => refuse(StatusCode::NOT_FOUND, format!("MCP is spoken at {}", listener.path)),
         (None, Some((PathEndpoint::One(name), _))) if plan.upstream(&name).is_none() => {
@@ -82,16 +122,7 @@ async fn serve(gate: &Arc<Gate>, mut request: Request) -> Response {
                 Some(does) => dispatch_sse(gate, endpoint, does, request, limit, &sse.unwrap_or_default()).await,
             }
         }
-    };
-    for_page(response, origin)
-}
-
-/// Lets the page of this origin read the response, if the request came from one.
-fn for_page(mut response: Response, origin: Option<HeaderValue>) -> Response {
-    if let Some(origin) = origin {
-        access::allow_page(&mut response, origin);
     }
-    response
 }
 
 /// Answers a request over HTTP+SSE. `all` is the listener's path for all upstreams.
@@ -112,26 +143,6 @@ async fn dispatch_sse(
         (SsePath::Messages, &Method::POST) => sse::take(gate, endpoint, request, limit).await,
         (SsePath::Messages, _) => method_not_allowed("POST"),
     }
-}
-
-/// Checks where a request comes from: by its token if another replica forwarded it, else by `Host` and `Origin`. Returns the
-/// origin of the web page that may read the answer, `None` if the request does not come from a page.
-fn check_sender(
-    gate: &Gate,
-    listener: &ListenerPlan,
-    request: &mut Request,
-) -> Result<Option<HeaderValue>, &'static str> {
-    let Some(token) = forward::authenticate(gate, request) else {
-        let headers = request.headers();
-        access::check_host(headers, &listener.hosts, &listener.default_hosts, gate.listener.bound)?;
-        return access::check_origin(headers, listener).map(|origin| origin.cloned());
-    };
-    let token = token?;
-    if let Some(peer) = request.extensions_mut().get_mut::<Peer>() {
-        peer.remote.set_ip(token.client);
-    }
-    request.extensions_mut().insert(token);
-    Ok(None)
 }
 
 /// Answers a request over Streamable HTTP. `sse` is the listener's path for all upstreams if clients can use HTTP+SSE

@@ -1,33 +1,35 @@
 //! The client of a session that sends an answer or a notification. What these are about may be at another replica, which gets
 //! them then.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use bytes::Bytes;
+use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::envelope::{Params, text};
-use super::forward::{Forwarding, is_forwarded};
-use super::session_replicas::{TAKEN_OVER, UsedSession};
+use super::envelope::{Params, is_id, text};
+use super::forward::OfSession;
+use super::session_replicas::{Deleted, TAKEN_OVER, UsedSession};
+use crate::domain::raw::to_raw;
 use crate::domain::rpc::{failure, request, success};
 use crate::domain::upstream::Answer;
 use crate::engine::access::sealed_id::IdPurpose;
+
+/// The notification that cancels a request.
+const CANCELLED: &str = "notifications/cancelled";
 
 /// The sender of a message.
 pub(super) struct MessageSender<'a> {
     /// The session, and the request that the message came in.
     pub(super) used: UsedSession<'a>,
-    /// The address of the client.
-    pub(super) client: IpAddr,
 }
 
 impl MessageSender<'_> {
     /// Takes the answer to the question with this id, which is raw JSON. One that comes too late is dropped, and the client is
     /// not told: there are clients that end their session when an answer of theirs is refused.
     pub(super) async fn answered(&self, id: &str, answer: Answer) {
-        let UsedSession { gate, endpoint, headers, session } = self.used;
+        let UsedSession { gate, session, is_forwarded, .. } = self.used;
         let Some(answer) = session.questions.answer(id, answer) else { return };
-        let Some(replica) = gate.elsewhere(self.asked_by(id)).filter(|_| !is_forwarded(headers)) else {
+        let Some(replica) = gate.elsewhere(self.asked_by(id)).filter(|_| !is_forwarded) else {
             tracing::debug!("an answer to no question that waits was dropped");
             return;
         };
@@ -35,8 +37,7 @@ impl MessageSender<'_> {
             Answer::Result(result) => success(id, result),
             Answer::Error(error) => failure(id, error),
         };
-        let forwarding = Forwarding::message(endpoint, headers, body.into(), self.client);
-        gate.pass_on(replica, forwarding).await;
+        self.used.pass_to(replica, OfSession::Message(body.into())).await;
     }
 
     /// Returns the replica that asked the question with this id.
@@ -47,22 +48,26 @@ impl MessageSender<'_> {
     }
 
     /// Takes a notification.
-    pub(super) async fn notified(&self, method: &str, params: &Params<'_>) {
+    ///
+    /// # Errors
+    /// If the client ended the session before another replica said that it uses it.
+    pub(super) async fn notified(&self, method: &str, params: &Params<'_>) -> Result<(), Deleted> {
         match method {
             "notifications/initialized" => self.used.session.set_ready(),
-            "notifications/cancelled" => self.cancelled(method, params).await,
-            TAKEN_OVER => self.used.taken_over(params).await,
+            CANCELLED => self.cancelled(params).await,
+            TAKEN_OVER => self.used.taken_over(params).await?,
             _ => {}
         }
+        Ok(())
     }
 
-    /// Cancels a request of the session. If it is not in flight here, it may be at another replica that uses the session.
-    async fn cancelled(&self, method: &str, params: &Params<'_>) {
-        let Some(id) = params.request_id else { return };
+    /// Cancels a request of the session. If it is not in flight here, it may be at another replica that uses the session,
+    /// which needs to know the id of the request alone.
+    async fn cancelled(&self, params: &Params<'_>) {
+        let Some(id) = params.request_id.filter(|id| is_id(id.get())) else { return };
         if !self.used.session.cancel(id.get()) {
-            let UsedSession { endpoint, headers, .. } = self.used;
-            let body = request(None, method, params.raw).into();
-            self.used.pass_to_others(|| Forwarding::message(endpoint, headers, Bytes::clone(&body), self.client)).await;
+            let body = request(None, CANCELLED, Some(&to_raw(&json!({"requestId": id}))));
+            self.used.pass_to_others(&OfSession::Message(body.into())).await;
         }
     }
 }

@@ -11,6 +11,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::domain::budget::{Account, ByteBudget, Category};
 use crate::domain::item::ItemKind;
+use crate::domain::mirror::Mirrored;
+use crate::domain::rpc::RpcError;
 use crate::engine::access::sealed_id::new_handle;
 use crate::engine::exchange::AskedCall;
 
@@ -29,6 +31,8 @@ pub(super) struct Parking {
     pub(super) account: Arc<Account>,
     /// The call, set before it is sent. Without it, nothing is parked.
     pub(super) ticket: OnceLock<Ticket>,
+    /// The arguments of the call that headers repeat, set before it is sent.
+    pub(super) mirrored: OnceLock<Vec<Mirrored>>,
 }
 
 /// What identifies a call, so that it can be continued only by the same call.
@@ -71,7 +75,8 @@ impl Parking {
     /// What a call of a client needs whose bytes are charged to `account`.
     pub(super) fn new(budget: &Arc<ByteBudget>, account: &Arc<Account>) -> Self {
         let asked = AskedCall::new(budget.reservation_for(Category::Progress, account));
-        Self { asked: Arc::new(asked), account: Arc::clone(account), ticket: OnceLock::new() }
+        let (ticket, mirrored) = (OnceLock::new(), OnceLock::new());
+        Self { asked: Arc::new(asked), account: Arc::clone(account), ticket, mirrored }
     }
 
     /// Lets the call of the request `id` be parked.
@@ -92,6 +97,8 @@ pub(super) struct ParkedCall {
     /// The account of the client's address, which identifies it.
     account: Arc<Account>,
     pub(super) binding: Binding,
+    /// The arguments of the call that headers repeat.
+    mirrored: Vec<Mirrored>,
     _running: AbortOnDropHandle<()>,
     expiry: Option<AbortOnDropHandle<()>>,
 }
@@ -99,7 +106,8 @@ pub(super) struct ParkedCall {
 impl ParkedCall {
     pub(super) fn new(parking: &Parking, binding: Binding, running: AbortOnDropHandle<()>) -> Self {
         let (asked, account) = (Arc::clone(&parking.asked), Arc::clone(&parking.account));
-        Self { asked, account, binding, _running: running, expiry: None }
+        let mirrored = parking.mirrored.get().cloned().unwrap_or_default();
+        Self { asked, account, binding, mirrored, _running: running, expiry: None }
     }
 }
 
@@ -130,13 +138,21 @@ impl ParkedCalls {
         Some(handle)
     }
 
-    /// Takes the call that was parked under this handle and is continued by a call with this binding.
-    pub(super) fn take(&self, handle: u64, binding: Binding) -> Option<ParkedCall> {
+    /// Takes the call that was parked under this handle and is continued by a call with this binding. `check` gets the
+    /// arguments that headers repeat.
+    ///
+    /// # Errors
+    /// Those of `check`. The call stays parked then.
+    pub(super) fn take(
+        &self,
+        handle: u64,
+        binding: Binding,
+        check: impl FnOnce(&[Mirrored]) -> Result<(), RpcError>,
+    ) -> Result<Option<ParkedCall>, RpcError> {
         let mut parked = self.lock();
-        parked.get(&handle).filter(|call| call.binding == binding)?;
-        let mut call = parked.remove(&handle)?;
-        call.expiry = None;
-        Some(call)
+        let Some(call) = parked.get(&handle).filter(|call| call.binding == binding) else { return Ok(None) };
+        check(&call.mirrored)?;
+        Ok(parked.remove(&handle).map(|call| ParkedCall { expiry: None, ..call }))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, ParkedCall>> {
@@ -162,7 +178,10 @@ mod tests {
         assert_eq!(park(&one), None);
         let others = (0..MAX_PARKED).map_while(|_| park(&other)).count();
         assert_eq!(others, MAX_PARKED_EACH);
-        states.iter().take(MAX_PARKED / 4 + 1).for_each(|state| drop(parked.take(*state, binding).unwrap()));
+        states
+            .iter()
+            .take(MAX_PARKED / 4 + 1)
+            .for_each(|state| drop(parked.take(*state, binding, |_| Ok(())).unwrap().unwrap()));
         assert!(park(&one).is_some(), "fewer than half of the places are taken");
     }
 }

@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use super::continued::{forward_to_parked, run_or_park};
 use super::envelope::ClientMessage;
 use super::exchange::{RunningMessage, SessionOfPost, respond};
-use super::forward_token::Token;
+use super::forward_token::SentRequest;
 use super::gate::{Gate, PathEndpoint};
 use super::parked::Parking;
 use super::response::{RpcResponse, refuse};
@@ -71,7 +71,7 @@ pub(super) async fn receive(
         Ok(_) | Err(BodyError::NoRoom(_)) => return Err(Box::new(RpcResponse::no_room("null").into_response())),
         Err(error) => return refused(error.status(), refusal(error)),
     };
-    if head.extensions.get().is_some_and(|token: &Token| !token.is_for(&body)) {
+    if head.extensions.get().is_some_and(|sent: &SentRequest| !sent.has_body(&body)) {
         return refused(StatusCode::FORBIDDEN, "this is not the body that a replica of this gateway forwarded");
     }
     let is_modern = !is_sse && mean_modern_era(&head.headers);

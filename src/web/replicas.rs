@@ -1,4 +1,4 @@
-//! The connections to other replicas of the gateway.
+//! The connections to other replicas of the gateway, and the bounds of what is forwarded.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,43 +7,79 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
+use super::replica_connector::ReplicaConnector;
 use crate::domain::limits::Tracker;
+use crate::engine::Engine;
 use crate::engine::access::addresses::Addresses;
 
-/// The maximum number of requests of one listener that are forwarded at the same time, with their responses.
-const MAX_FORWARDED: u32 = 1000;
-/// The same for the requests of one client address.
-const MAX_FORWARDED_EACH: u32 = 250;
 /// How long an idle connection to a replica is kept.
 const IDLE: Duration = Duration::from_secs(30);
-/// How long the connection to a replica may take.
-const CONNECT: Duration = Duration::from_secs(2);
 
-/// The connections to other replicas, and the number of requests that are forwarded.
-pub(super) struct Replicas {
-    pub(super) client: Client<HttpConnector, Full<Bytes>>,
-    forwarded: Arc<Tracker>,
-    by_address: Addresses<Tracker>,
+/// What a request is forwarded for. Each has places of its own, so that streams that stay open leave some to messages, and
+/// clients leave some to what replicas tell each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Share {
+    /// A call that goes on, or the stream of one.
+    Calls,
+    /// A message of a client: an answer, a cancellation, the end of a session.
+    Messages,
+    /// That a replica uses a session.
+    Sessions,
 }
 
-impl Default for Replicas {
-    fn default() -> Self {
-        let mut tcp = HttpConnector::new();
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT));
-        let client =
-            Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(tcp);
-        Self { client, forwarded: Arc::default(), by_address: Addresses::default() }
+impl Share {
+    /// Returns how many requests of one listener are forwarded at the same time, with their responses, and how many of them
+    /// for one client address.
+    fn limits(self) -> (u32, u32) {
+        match self {
+            Self::Calls | Self::Messages => (1000, 250),
+            Self::Sessions => (250, 64),
+        }
     }
 }
 
+/// The requests that are forwarded in one [`Share`].
+#[derive(Default)]
+struct Places {
+    all: Arc<Tracker>,
+    by_address: Addresses<Tracker>,
+}
+
+/// The connections to other replicas, and the number of requests that are forwarded.
+pub(super) struct Replicas {
+    pub(super) client: Client<ReplicaConnector, Full<Bytes>>,
+    pub(super) shares: Shares,
+}
+
 impl Replicas {
-    /// Counts a forwarded request of a client, unless there are too many.
-    pub(super) fn enter(&self, client: IpAddr) -> Option<UnderWay> {
-        let trackers = [(Arc::clone(&self.forwarded), MAX_FORWARDED), (self.by_address.of(client), MAX_FORWARDED_EACH)];
+    pub(super) fn new(engine: &Arc<Engine>) -> Self {
+        let connector = ReplicaConnector { engine: Arc::clone(engine) };
+        let mut client = Client::builder(TokioExecutor::new());
+        let client = client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(connector);
+        Self { client, shares: Shares::default() }
+    }
+}
+
+/// The number of requests that are forwarded.
+#[derive(Default)]
+pub(super) struct Shares {
+    calls: Places,
+    messages: Places,
+    sessions: Places,
+}
+
+impl Shares {
+    /// Counts a request that is forwarded for a client, unless there are too many.
+    pub(super) fn enter(&self, share: Share, client: IpAddr) -> Option<UnderWay> {
+        let places = match share {
+            Share::Calls => &self.calls,
+            Share::Messages => &self.messages,
+            Share::Sessions => &self.sessions,
+        };
+        let (all, each) = share.limits();
+        let trackers = [(Arc::clone(&places.all), all), (places.by_address.of(client), each)];
         let mut under_way = UnderWay(Vec::with_capacity(trackers.len()));
         for (tracker, limit) in trackers {
             tracker.enter(Some(limit), None).ok()?;
@@ -59,5 +95,26 @@ pub(super) struct UnderWay(Vec<Arc<Tracker>>);
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.0.iter().for_each(|tracker| tracker.leave());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_share_has_places_of_its_own_and_leaves_some_to_other_addresses() {
+        let places = Shares::default();
+        let [one, other]: [IpAddr; 2] = ["10.0.0.1", "10.0.0.2"].map(|address| address.parse().unwrap());
+        let shares = [Share::Calls, Share::Messages, Share::Sessions];
+        let mut held = Vec::new();
+        for share in shares {
+            let (_, each) = share.limits();
+            held.extend((0..each).map(|_| places.enter(share, one).expect("no other share takes its places")));
+            assert!(places.enter(share, one).is_none(), "{share:?}");
+            assert!(places.enter(share, other).is_some(), "{share:?}");
+        }
+        drop(held);
+        assert!(shares.iter().all(|share| places.enter(*share, one).is_some()));
     }
 }

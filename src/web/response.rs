@@ -164,6 +164,13 @@ impl RpcResponse {
     }
 }
 
+/// Returns a response without a body.
+pub(super) fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
 /// Refuses a request before any message was read, with this HTTP status and an error without an id.
 pub(super) fn refuse(status: StatusCode, message: impl Into<String>) -> Response {
     RpcResponse::error(status, "null", &RpcError::new(INVALID_REQUEST, message)).into_response()

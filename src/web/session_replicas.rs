@@ -1,8 +1,14 @@
 //! The replicas at which one session is used. Each request of a session may reach another replica, which takes the session
-//! over then. It tells the replica that began the session, which makes all of them known to one another, so that what ends
-//! a call or the session reaches them all.
+//! over then. It tells the replica that began the session, the home of the session, which makes all of them known to one
+//! another. What ends a call or the session goes from the replica that gets it to all that it knows, and from the home to all
+//! that the home knows.
+//!
+//! The home may forget: its own use of the session can end, and it can be restarted. So whoever uses the session says so again
+//! from time to time, as long as a request of the session runs or a stream of it is open.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode};
@@ -10,7 +16,8 @@ use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 
 use super::envelope::Params;
-use super::forward::{Forwarding, is_forwarded};
+use super::forward::{Forwarding, OfSession};
+use super::forward_token;
 use super::gate::{Gate, PathEndpoint};
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::request;
@@ -18,10 +25,16 @@ use crate::engine::access::session::Session;
 
 /// The notification between replicas that another one has taken a session over.
 pub(super) const TAKEN_OVER: &str = "hawsepipe/taken-over";
-/// How long the replica that began a session has to answer one that takes it over. The client waits meanwhile.
+/// How long the home of a session has to answer a replica that uses it. The client waits meanwhile.
 const HOME: Duration = Duration::from_secs(1);
-/// The client of requests that replicas make on their own.
-const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+/// How often the home is told, at least.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+/// How long after a failure it is told again.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
+
+/// The client has ended the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Deleted;
 
 /// The parameters of [`TAKEN_OVER`].
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,51 +46,130 @@ struct TakenOver {
 #[derive(Clone, Copy)]
 pub(super) struct UsedSession<'a> {
     pub(super) gate: &'a Gate,
-    pub(super) endpoint: &'a PathEndpoint,
-    /// The headers of the request.
-    pub(super) headers: &'a HeaderMap,
+    endpoint: &'a PathEndpoint,
     pub(super) session: &'a Session,
+    /// The address of the client.
+    client: IpAddr,
+    /// Whether another replica forwarded the request.
+    pub(super) is_forwarded: bool,
 }
 
-impl UsedSession<'_> {
-    /// Tells the replica that began the session that this one uses it too, the first time. Returns false if the client has
-    /// ended the session there.
-    pub(super) async fn tell_home(&self) -> bool {
-        let (home, own) = (self.gate.elsewhere(self.session.replica), self.gate.listener.advertised);
-        let (Some(home), Some(own)) = (home, own) else { return true };
-        if is_forwarded(self.headers) || !self.session.is_first_use() {
-            return true;
-        }
-        let told = self.gate.forward(home, self.telling(own), HOME).await;
-        !told.is_ok_and(|response| response.status() == StatusCode::GONE)
+impl<'a> UsedSession<'a> {
+    /// The session of a request of a client, which has these headers.
+    pub(super) fn new(
+        gate: &'a Gate,
+        endpoint: &'a PathEndpoint,
+        headers: &HeaderMap,
+        session: &'a Session,
+        client: IpAddr,
+    ) -> Self {
+        Self { gate, endpoint, session, client, is_forwarded: forward_token::is_forwarded(headers) }
     }
 
-    /// Takes the notification that another replica uses the session. The replica that began the session makes it and the
-    /// others known to one another.
-    pub(super) async fn taken_over(&self, params: &Params<'_>) {
+    /// Tells the home of the session that this replica uses it too, if that is due.
+    ///
+    /// # Errors
+    /// If the client has ended the session at its home. It is ended here too then.
+    pub(super) async fn tell_home(&self) -> Result<(), Deleted> {
+        let Some((home, own)) = self.home().filter(|_| !self.is_forwarded) else { return Ok(()) };
+        let (now, every) = (self.gate.engine.now(), self.tell_every());
+        if !self.session.others.is_home_to_be_told(now, every.min(TRY_AGAIN)) {
+            return Ok(());
+        }
+        let told = self.gate.forward(home, self.forwarding(telling(own)), HOME).await;
+        match told {
+            Ok(response) if response.status() == StatusCode::GONE => {
+                self.gate.engine.end_session(&self.session.id);
+                return Err(Deleted);
+            }
+            Ok(response) if response.status().is_success() => self.session.others.home_is_told(now, every),
+            Ok(response) => {
+                tracing::debug!(replica = %home, status = response.status().as_u16(), "a session's use was not noted");
+            }
+            Err(why) => tracing::debug!(replica = %home, "a session's use could not be told: {why}"),
+        }
+        Ok(())
+    }
+
+    /// Tells the home of the session again and again that this replica uses it.
+    pub(super) async fn keep_home_told(&self) -> Infallible {
+        if self.home().is_none() {
+            return std::future::pending().await;
+        }
+        loop {
+            tokio::time::sleep(self.tell_every().min(TRY_AGAIN)).await;
+            // What the client has ended ends here by that.
+            let _ = self.tell_home().await;
+        }
+    }
+
+    /// Returns the addresses of the home and of this replica; `None` if the home is here, or is not known.
+    fn home(&self) -> Option<(SocketAddr, SocketAddr)> {
+        self.gate.elsewhere(self.session.replica).zip(self.gate.listener.advertised)
+    }
+
+    /// Returns how often the home is told, so that the session does not become idle there.
+    fn tell_every(&self) -> Duration {
+        let idle = self.gate.engine.snapshot().plan().gateway.session_idle_seconds;
+        (Duration::from_secs(u64::from(idle)) / 3).clamp(Duration::from_millis(100), TELL_EVERY)
+    }
+
+    /// Takes the notification that another replica uses the session. The home makes a new one and the others known to one
+    /// another.
+    ///
+    /// # Errors
+    /// If the client ended the session before this replica knew of the other one.
+    pub(super) async fn taken_over(&self, params: &Params<'_>) -> Result<(), Deleted> {
         let taken_over = params.raw.and_then(|params| serde_json::from_str::<TakenOver>(params.get()).ok());
-        let Some(TakenOver { replica }) = taken_over.filter(|_| is_forwarded(self.headers)) else { return };
-        let others = self.session.add_replica(replica);
-        if self.gate.elsewhere(self.session.replica).is_some() {
-            return;
+        let Some(TakenOver { replica }) = taken_over.filter(|_| self.is_forwarded) else { return Ok(()) };
+        let others = self.session.others.add(replica);
+        // In this order: who ends the session first notes that, then asks who uses it.
+        if self.gate.engine.sessions().was_deleted(&self.session.id) {
+            return Err(Deleted);
         }
-        let pairs = others.into_iter().flat_map(|other| [(other, replica), (replica, other)]);
-        join_all(pairs.map(|(to, about)| self.gate.pass_on(to, self.telling(about)))).await;
+        if self.home().is_some() {
+            return Ok(());
+        }
+        let pairs = others.into_iter().flatten().flat_map(|other| [(other, replica), (replica, other)]);
+        join_all(pairs.map(|(to, about)| self.pass_to(to, telling(about)))).await;
+        Ok(())
     }
 
-    /// Passes a request of the client on to all other replicas at which the session is used. Does nothing if the request was
-    /// forwarded itself.
-    pub(super) async fn pass_to_others<'f>(&self, forwarding: impl Fn() -> Forwarding<'f>) {
-        if is_forwarded(self.headers) {
+    /// Passes what a client sent on to the other replicas at which the session is used. Of what was forwarded itself, only
+    /// the home passes anything on.
+    pub(super) async fn pass_to_others(&self, sent: &OfSession) {
+        if self.is_forwarded && self.home().is_some() {
             return;
         }
         let others = self.session.replicas().into_iter().filter_map(|replica| self.gate.elsewhere(Some(replica)));
-        join_all(others.map(|to| self.gate.pass_on(to, forwarding()))).await;
+        join_all(others.map(|to| self.pass_to(to, sent.clone()))).await;
     }
 
-    /// Returns the notification that `replica` has taken the session over.
-    fn telling(&self, replica: SocketAddr) -> Forwarding<'_> {
-        let body = request(None, TAKEN_OVER, Some(&to_raw(&TakenOver { replica })));
-        Forwarding::message(self.endpoint, self.headers, body.into(), NOBODY)
+    /// Passes something on to another replica. Forgets the replica if it is gone.
+    pub(super) async fn pass_to(&self, replica: SocketAddr, sent: OfSession) {
+        let passed = self.gate.pass_on(replica, self.forwarding(sent)).await;
+        if passed.is_err_and(|why| why.is_gone()) {
+            self.session.others.remove(replica);
+        }
     }
+
+    fn forwarding(&self, sent: OfSession) -> Forwarding<'a> {
+        Forwarding::in_session(self.endpoint, self.session, sent, self.client)
+    }
+}
+
+/// [`UsedSession::keep_home_told`] for a stream that a client holds open.
+pub(super) async fn keep_home_told(
+    gate: Arc<Gate>,
+    endpoint: PathEndpoint,
+    session: Arc<Session>,
+    client: IpAddr,
+) -> Infallible {
+    let (gate, endpoint, session) = (&*gate, &endpoint, &*session);
+    UsedSession { gate, endpoint, session, client, is_forwarded: false }.keep_home_told().await
+}
+
+/// Returns the notification that `replica` uses a session.
+fn telling(replica: SocketAddr) -> OfSession {
+    OfSession::Use(request(None, TAKEN_OVER, Some(&to_raw(&TakenOver { replica }))).into())
 }

@@ -32,6 +32,9 @@ const ORIGINS_RULE: &str = concat!(
     "allowedOrigins: each is an origin as browsers send it, such as https://app.example.com or http://localhost:3000: in \
      lower case, with scheme, without path, wildcard and default port"
 ))]
+#[x_kube(validation = Rule::new("!has(self.path) || self.path != '/hawsepipe/forward'").message(
+    "path: at /hawsepipe/forward the gateway's pods forward requests to each other: choose another one"
+))]
 pub struct Listener {
     /// Name of the listener, unique in the gateway.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]

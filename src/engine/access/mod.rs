@@ -4,6 +4,7 @@ pub(crate) mod addresses;
 pub(crate) mod admission;
 mod deleted;
 mod gone;
+mod other_replicas;
 mod replica;
 pub mod seal;
 pub mod sealed_id;

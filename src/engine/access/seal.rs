@@ -18,8 +18,12 @@ const KEY_BYTES: usize = 32;
 const HOW: &str = "make one with `openssl rand -base64 32`";
 /// The size in bytes of the nonce with which a sealed text begins.
 const NONCE_BYTES: usize = 12;
+/// The size in bytes of the tag with which a sealed text ends.
+const TAG_BYTES: usize = 16;
 /// The maximum length of a sealed text. One can hold the state of a server, which clients bring back.
 const MAX_SEALED: usize = 1 << 20;
+/// The maximum number of bytes that can be sealed.
+pub(crate) const MAX_BYTES: usize = MAX_SEALED / 4 * 3 - NONCE_BYTES - TAG_BYTES;
 
 /// The keys with which texts are sealed. The cipher is AES-256-GCM-SIV: replicas that share a key cannot agree on
 /// nonces, and a nonce that is drawn twice must not reveal the key.
@@ -151,6 +155,15 @@ mod tests {
         }
         assert_eq!(keys(&[1]).open("other", &text), None, "what was sealed for something else");
         assert_ne!(sealed(&keys(&[1])), text, "equal bytes are sealed differently");
+    }
+
+    #[test]
+    fn as_many_bytes_are_sealed_as_it_says() {
+        let keys = keys(&[1]);
+        let sealed = |bytes: usize| keys.seal("test", vec![7; bytes]);
+        let most = sealed(MAX_BYTES).and_then(|text| keys.open("test", &text));
+        assert_eq!(most.map(|bytes| bytes.len()), Some(MAX_BYTES));
+        assert_eq!(sealed(MAX_BYTES + 1), None);
     }
 
     #[test]

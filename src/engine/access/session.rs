@@ -9,6 +9,7 @@ use dashmap::DashMap;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use super::other_replicas::OtherReplicas;
 use super::session_id::{SessionFacts, SessionScope};
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::limits::Tracker;
@@ -20,8 +21,6 @@ use crate::engine::{MAX_OF_CLIENT, Mailbox, Subscription};
 pub(super) const READY_WITHIN_MS: u64 = 30_000;
 /// The maximum number of requests of one session that are registered for cancellation at the same time.
 const MAX_CANCELLABLE: usize = 1024;
-/// The maximum number of other replicas that are known to use one session.
-const MAX_REPLICAS: usize = 32;
 
 /// A session of one client.
 pub struct Session {
@@ -54,9 +53,7 @@ pub struct Session {
     /// Cancelled when the session ends.
     pub ended: CancellationToken,
     /// Other replicas that use the session, besides the one that began it.
-    others: Mutex<Vec<SocketAddr>>,
-    /// Whether the session was used in this process.
-    used: AtomicBool,
+    pub others: OtherReplicas,
     ready: AtomicBool,
     last_used: AtomicU64,
     /// `None` if the client did not ask for a level.
@@ -110,8 +107,7 @@ impl Session {
             streams: Tracker::default(),
             continued: Tracker::default(),
             ended: CancellationToken::new(),
-            others: Mutex::default(),
-            used: AtomicBool::new(false),
+            others: OtherReplicas::default(),
             ready: AtomicBool::new(false),
             last_used: AtomicU64::new(now),
             log_level: Mutex::default(),
@@ -131,26 +127,9 @@ impl Session {
         self.ends_at != u64::MAX
     }
 
-    /// Whether this is the first time that this is asked.
-    pub fn is_first_use(&self) -> bool {
-        !self.used.swap(true, Ordering::Relaxed)
-    }
-
-    /// Adds a replica that uses the session, unless it is known or too many are. Returns the others that are known, without
-    /// the one that began the session.
-    pub fn add_replica(&self, replica: SocketAddr) -> Vec<SocketAddr> {
-        let mut known = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        let others: Vec<_> = known.iter().copied().filter(|other| *other != replica).collect();
-        if others.len() == known.len() && known.len() < MAX_REPLICAS {
-            known.push(replica);
-        }
-        others
-    }
-
     /// Returns the replicas that use the session, as far as they are known: the one that began it first.
     pub fn replicas(&self) -> Vec<SocketAddr> {
-        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        self.replica.iter().chain(&*others).copied().collect()
+        self.replica.into_iter().chain(self.others.known()).collect()
     }
 
     /// Restarts the idle time of the session.

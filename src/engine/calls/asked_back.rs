@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::asked_client::AskedClient;
 use super::chain::ChainEnd;
-use super::input_state::{Answered, AskedInput, InputState};
+use super::input_state::{Answered, AskedInput, InputState, NotSealed};
 use super::outcome::CallEnd;
 use super::rounds::InputQuestions;
 use super::tool_result::ResultFacts;
@@ -53,8 +53,10 @@ impl AskedClient<'_> {
             held.resize(size).map_err(|NoRoom| CallEnd::no_room())?;
             requests.set(&key, request);
         }
-        let state = InputState::new(known, asked.state).seal(self.engine, self.call);
-        let state = state.ok_or_else(|| CallEnd::internal("there are no random numbers"))?;
+        let state = InputState::new(known, asked.state).seal(self.engine, self.call).map_err(|why| match why {
+            NotSealed::TooLarge(_) => self.engine.upstream_failed(self.call, &UpstreamError::Protocol(why.to_string())),
+            NotSealed::NoRandom => CallEnd::internal(&why.to_string()),
+        })?;
         // If the call is checked, nothing passes that no plugin has seen.
         let rest = if self.call.item.checks_questions() { None } else { RawObject::parse(result.get()).ok() };
         let mut result = rest.unwrap_or_default();

@@ -14,6 +14,7 @@ use crate::domain::method::Method;
 use crate::domain::raw::RawObject;
 use crate::domain::upstream::InputRound;
 use crate::engine::Engine;
+use crate::engine::access::seal::MAX_BYTES;
 
 /// What the gateway's own values of `requestState` begin with.
 const PREFIX: &str = "hawsepipe.input.";
@@ -61,6 +62,19 @@ pub(super) struct InputState {
     until: u64,
 }
 
+/// Why a state is not sealed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotSealed {
+    /// The server asks to have too much back.
+    #[error(
+        "its `requestState`, with the keys of what it asks, has {0} bytes; at most {MAX_BYTES} are sealed while chains see \
+         what a server asks"
+    )]
+    TooLarge(usize),
+    #[error("the system provides no random numbers")]
+    NoRandom,
+}
+
 impl InputState {
     pub(super) fn new(questions: BTreeMap<String, AskedInput>, state: Option<Box<RawValue>>) -> Self {
         Self { questions, state, until: 0 }
@@ -71,12 +85,15 @@ impl InputState {
         state.starts_with(PREFIX)
     }
 
-    /// Seals the state for a repetition of this call by the same principal; `None` if it is too large, or the
-    /// system provides no random numbers.
-    pub(super) fn seal(mut self, engine: &Engine, call: &Routed<'_>) -> Option<String> {
+    /// Seals the state for a repetition of this call by the same principal.
+    pub(super) fn seal(mut self, engine: &Engine, call: &Routed<'_>) -> Result<String, NotSealed> {
         self.until = engine.now().saturating_add(VALID_MS);
-        let sealed = engine.sessions().seals().seal(&scope(engine, call), serde_json::to_vec(&self).ok()?)?;
-        Some(format!("{PREFIX}{sealed}"))
+        let bytes = serde_json::to_vec(&self).unwrap_or_default();
+        if bytes.len() > MAX_BYTES {
+            return Err(NotSealed::TooLarge(bytes.len()));
+        }
+        let sealed = engine.sessions().seals().seal(&scope(engine, call), bytes).ok_or(NotSealed::NoRandom)?;
+        Ok(format!("{PREFIX}{sealed}"))
     }
 
     /// Opens what was sealed for this call; `None` if it is anything else, or too old.

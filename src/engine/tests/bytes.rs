@@ -125,3 +125,17 @@ async fn progress_of_a_guarded_call_is_numbers() {
         assert_eq!(*heard.0.lock().unwrap(), [expected]);
     }
 }
+
+#[tokio::test]
+async fn a_state_of_a_server_that_is_too_large_to_seal_is_the_servers_error() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "g", Phase::Request, &[(Role::Guard, "same")]);
+    let asks = |bytes: usize| json!({"resultType": "input_required", "requestState": "s".repeat(bytes)}).to_string();
+    let text = through(&inputs, Era::Modern, &asks(780_000)).await;
+    assert!(text.contains("hawsepipe.input."), "{text:.500}");
+    let text = through(&inputs, Era::Modern, &asks(790_000)).await;
+    let value: Value = serde_json::from_str(&text).unwrap();
+    let (code, message) = (&value["error"]["code"], value["error"]["message"].as_str().unwrap());
+    assert_eq!(value["error"]["data"]["reason"], "ProtocolError", "{code} {message}");
+    assert!(message.contains("`requestState`") && message.contains("at most 786404"), "{message}");
+}

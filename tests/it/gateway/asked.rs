@@ -243,6 +243,36 @@ async fn a_parked_call_is_continued_once_and_by_the_same_call() {
     assert_eq!(twice["error"]["code"], -32602, "{twice}");
 }
 
+#[tokio::test]
+async fn a_parked_call_is_continued_with_the_headers_that_repeat_its_arguments() {
+    let asking = Asking::start("").await;
+    let (http, url) = (Http::new(), asking.gateway.url());
+    let send = async |place: Option<&str>, more: Value| {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+        });
+        let mut params = json!({"name": "asking__visit", "arguments": {"place": "Rome"}, "_meta": meta});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+        let place = place.map(|place| ("mcp-param-place", place));
+        let headers: Vec<_> = call_headers("asking__visit").into_iter().chain(place).collect();
+        http.send(Method::POST, &url, &headers, body).await
+    };
+    let asked = send(Some("Rome"), json!({})).await.json();
+    let answer = json!({"action": "accept", "content": {"name": "Ann"}});
+    let round = json!({"requestState": asked["result"]["requestState"], "inputResponses": {"input-1": answer}});
+    for place in [Some("Oslo"), None] {
+        for round in [&json!({}), &round] {
+            let refused = send(place, round.clone()).await;
+            assert_eq!((refused.status, &refused.json()["error"]["code"]), (400, &json!(-32020)), "{}", refused.body);
+        }
+    }
+    let done = send(Some("Rome"), round).await.json();
+    assert_eq!(done["result"]["content"][0]["text"], "Rome Ann", "{done}");
+}
+
 /// A Guard that takes out what it knows, and denies what is forbidden.
 pub(super) const MASK: &str = "export default ({ rawContent }) => rawContent.includes('forbidden')
   ? { text: 'Not this.', continue: false, error: 'no' }

@@ -25,31 +25,43 @@ use super::resumed::{call, events, go_on};
 use crate::upstream::Running;
 
 /// Processes of one gateway with one key, on the server whose tools ask the client.
-struct Spread {
-    replicas: Vec<Gateway>,
-    _folders: [Folder; 2],
+pub(super) struct Spread {
+    pub(super) replicas: Vec<Gateway>,
+    manifests: Folder,
+    keys: Folder,
     _server: Running,
 }
 
 impl Spread {
     async fn start(count: usize) -> Self {
-        let folder = Folder::new();
-        let (server, url) = asking_http(&folder.path().join("log"));
-        folder.write("manifests.yaml", &external("asking", &url));
-        let keys = Folder::new();
+        Self::start_at("", &vec![&[] as &[&str]; count]).await
+    }
+
+    /// The same with more manifests, and with more arguments of each process.
+    pub(super) async fn start_at(more: &str, arguments: &[&[&str]]) -> Self {
+        let (manifests, keys) = (Folder::new(), Folder::new());
+        let (server, url) = asking_http(&manifests.path().join("log"));
+        manifests.write("manifests.yaml", &(external("asking", &url) + more));
         keys.write("key", KEY);
-        let key = keys.path().join("key");
-        let mut replicas = Vec::new();
-        for _ in 0..count {
-            let gateway = Gateway::start_with(&folder, &["--seal-key-file", key.to_str().unwrap()]);
-            tools_of(&gateway, &["asking"]).await;
-            replicas.push(gateway);
+        let mut spread = Self { replicas: Vec::new(), manifests, keys, _server: server };
+        for arguments in arguments {
+            let gateway = spread.process(arguments).await;
+            spread.replicas.push(gateway);
         }
-        Self { replicas, _folders: [folder, keys], _server: server }
+        spread
+    }
+
+    /// One more process of the gateway.
+    pub(super) async fn process(&self, arguments: &[&str]) -> Gateway {
+        let key = self.keys.path().join("key");
+        let arguments = [arguments, &["--seal-key-file", key.to_str().unwrap()]].concat();
+        let gateway = Gateway::start_with(&self.manifests, &arguments);
+        tools_of(&gateway, &["asking"]).await;
+        gateway
     }
 
     /// A session begun at the first, as it is used at each.
-    async fn sessions(&self) -> Vec<Session> {
+    pub(super) async fn sessions(&self) -> Vec<Session> {
         let begun = Http::new().initialize_with(&self.replicas[0].url(), &json!({"elicitation": {}})).await;
         self.replicas.iter().map(|replica| at(&begun, replica)).collect()
     }
@@ -81,13 +93,13 @@ async fn balancer(replicas: &[Gateway]) -> (String, Arc<Vec<AtomicUsize>>, Abort
 }
 
 /// Reads a response to its end.
-async fn rest(stream: Response<Incoming>) -> String {
+pub(super) async fn rest(stream: Response<Incoming>) -> String {
     let read = tokio::time::timeout(SOON, stream.into_body().collect()).await.expect("it waits on").unwrap();
     String::from_utf8(read.to_bytes().to_vec()).unwrap()
 }
 
 /// Calls the tool that asks the client for a name, and gives its stream and the id of the question.
-async fn asked(session: &Session, id: u64) -> (Response<Incoming>, Value) {
+pub(super) async fn asked(session: &Session, id: u64) -> (Response<Incoming>, Value) {
     let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "asking__elicit"}});
     let mut stream = session.http.open(Method::POST, &session.url, &session.headers(), call.to_string()).await;
     let id = question(&mut stream).await["id"].clone();
