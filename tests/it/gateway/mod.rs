@@ -38,6 +38,7 @@ pub mod outcomes;
 mod outside;
 mod overrides;
 mod own_processes;
+mod parked;
 pub mod parts;
 mod plugin;
 mod processes;

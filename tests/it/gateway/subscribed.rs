@@ -13,6 +13,7 @@ use super::http::{Http, JSON, Session};
 use super::parts::{
     SDKS, everything, external, logged, notes_at, notes_http, notes_stdio, object, process, tools_of, until,
 };
+use super::replicas::{KEY, at};
 
 /// A stream of notifications.
 pub struct Stream {
@@ -214,6 +215,34 @@ async fn subscriptions_outlive_the_server_that_has_them() {
     assert_eq!(logged(&log, "resources/subscribe text:/a"), 2);
     touch(&gateway, "up__touch", "text:/a").await;
     assert_eq!((legacy.updated().await, modern.updated().await), (json!("text:/a"), json!("text:/a")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_processes_a_session_is_told_by_the_one_at_which_it_subscribed_and_a_modern_client_by_each() {
+    let (_notes, url) = notes_http();
+    let (folder, keys) = (Folder::with(&external("notes", &url)), Folder::new());
+    keys.write("key", KEY);
+    let key = keys.path().join("key");
+    let [one, two] = [(); 2].map(|()| Gateway::start_with(&folder, &["--seal-key-file", key.to_str().unwrap()]));
+    for gateway in [&one, &two] {
+        tools_of(gateway, &["notes"]).await;
+    }
+    let [note, rows] = ["text://note", "text://rows/users"];
+    let (session, mut first, mut modern) = subscribe(&one.url(), &[note]).await;
+    let there = at(&session, &two);
+    let subscribed = Client::Legacy(there.clone()).ask("resources/subscribe", json!({"uri": rows})).await;
+    assert_eq!(subscribed["result"], json!({}), "{subscribed}");
+    let mut second = Stream::of_session(&there).await;
+    let (mut other, _) = Stream::listen(&Http::new(), &two.url(), json!({"resourceSubscriptions": [note]})).await;
+    touch(&two, "notes__touch", note).await;
+    for stream in [&mut first, &mut modern, &mut other] {
+        assert_eq!(stream.updated().await, json!(note));
+    }
+    touch(&one, "notes__touch", rows).await;
+    assert_eq!(second.updated().await, json!(rows), "it was not told of the other one");
+    Client::Legacy(there).ask("resources/unsubscribe", json!({"uri": note})).await;
+    touch(&one, "notes__touch", note).await;
+    assert_eq!(first.updated().await, json!(note), "it goes on where it was begun");
 }
 
 #[tokio::test(flavor = "multi_thread")]
