@@ -53,4 +53,13 @@ impl Flow {
             (self.began, self.spent) = (Instant::now(), amount.min(self.most));
         }
     }
+
+    /// Takes `amount`, which may be more than is allowed in one second: then waits for several.
+    pub async fn spend_all(&mut self, mut amount: u64) {
+        while amount > self.most {
+            self.spend(self.most).await;
+            amount -= self.most;
+        }
+        self.spend(amount).await;
+    }
 }

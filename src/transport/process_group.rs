@@ -69,6 +69,7 @@ impl ProcessGroup {
         closed: &CancellationToken,
     ) -> Option<ProcessEnd> {
         let exited = tokio::select! {
+            biased;
             status = self.child.wait() => Some(status),
             () = stop.cancelled() => None,
             () = hurry.cancelled() => None,

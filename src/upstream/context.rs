@@ -14,15 +14,17 @@ use super::metrics::UpstreamMetrics;
 use super::server_message;
 use super::under_way::{Audience, UnderWay};
 use super::watched::Watched;
-use crate::domain::budget::ByteBudget;
+use crate::domain::budget::{Account, ByteBudget, Category, Reservation};
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
 use crate::domain::upstream::UpstreamEvent;
 use crate::transport::ServerLauncher;
 
 /// The maximum number of small tasks that run in the background at the same time: cancellations, replies to servers,
-/// ends of sessions, and reading event streams to their end.
-const BACKGROUND: usize = 128;
+/// ends of sessions, and reading responses to their end.
+const BACKGROUND: usize = 512;
+/// The maximum number of those for one upstream: servers that keep theirs waiting leave room for those of others.
+const BACKGROUND_EACH: usize = 32;
 
 /// The maximum number of bytes of the parameters of a log message outside of a response. A larger one is dropped.
 const MAX_MESSAGE: usize = 64 << 10;
@@ -30,6 +32,21 @@ const MAX_MESSAGE: usize = 64 << 10;
 /// The error of a small task that was not started, because too many are running.
 #[derive(Debug)]
 pub(super) struct TooMany;
+
+/// What one upstream may use of what all upstreams share. All its connections count together.
+#[derive(Debug)]
+struct Share {
+    /// Accounts for the memory of its answers.
+    account: Arc<Account>,
+    /// Its small tasks.
+    background: Arc<Semaphore>,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { account: Arc::default(), background: Arc::new(Semaphore::new(BACKGROUND_EACH)) }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct UpstreamContext {
@@ -47,6 +64,8 @@ pub(super) struct UpstreamContext {
     pub(super) instance: Instance,
     /// What clients want to hear of, by upstream.
     watched: DashMap<ObjectKey, Arc<Watched>>,
+    /// What each upstream may use of what all share.
+    shares: DashMap<ObjectKey, Arc<Share>>,
     runtime: Handle,
     background: Arc<Semaphore>,
 }
@@ -68,6 +87,7 @@ impl UpstreamContext {
             budget: Arc::clone(budget),
             instance,
             watched: DashMap::new(),
+            shares: DashMap::new(),
             runtime: Handle::current(),
             background: Arc::new(Semaphore::new(BACKGROUND)),
         }
@@ -81,6 +101,20 @@ impl UpstreamContext {
     /// Forgets what nobody wants to hear of any more at an upstream that is gone.
     pub(super) fn unwatch(&self, upstream: &ObjectKey) {
         self.watched.remove_if(upstream, |_, watched| watched.is_empty());
+    }
+
+    fn share(&self, upstream: &ObjectKey) -> Arc<Share> {
+        Arc::clone(&self.shares.entry(upstream.clone()).or_default())
+    }
+
+    /// Forgets the shares of upstreams that are gone.
+    pub(super) fn forget_shares(&self, is_known: impl Fn(&ObjectKey) -> bool) {
+        self.shares.retain(|upstream, _| is_known(upstream));
+    }
+
+    /// Returns a reservation for one answer of an upstream.
+    pub(super) fn reservation(&self, upstream: &ObjectKey) -> Reservation {
+        self.budget.reservation_for(Category::Answer, &self.share(upstream).account)
     }
 
     /// Takes `notifications/resources/updated` of an upstream, if anybody wants to hear of the resource.
@@ -113,13 +147,18 @@ impl UpstreamContext {
         &self.runtime
     }
 
-    /// Starts a small task in the background. If too many are running, returns an error without running the task. Can
-    /// be called from any thread.
-    pub(super) fn spawn_small(&self, task: impl Future<Output = ()> + Send + 'static) -> Result<(), TooMany> {
-        let permit = Arc::clone(&self.background).try_acquire_owned().map_err(|_| TooMany)?;
+    /// Starts a small task for an upstream in the background. If too many are running, returns an error without running
+    /// the task. Can be called from any thread.
+    pub(super) fn spawn_small(
+        &self,
+        upstream: &ObjectKey,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), TooMany> {
+        let permit = |of: &Arc<Semaphore>| Arc::clone(of).try_acquire_owned().map_err(|_| TooMany);
+        let permits = (permit(&self.share(upstream).background)?, permit(&self.background)?);
         let task = async move {
             task.await;
-            drop(permit);
+            drop(permits);
         };
         self.tasks.spawn_on(task, &self.runtime);
         Ok(())
@@ -127,10 +166,10 @@ impl UpstreamContext {
 
     /// Starts `telling`, which sends a message to an upstream, as a small task. If too many are running, the message is
     /// dropped and counted.
-    pub(super) fn notify_later(&self, upstream: &str, telling: impl Future<Output = ()> + Send + 'static) {
-        if self.spawn_small(telling).is_err() {
-            self.metrics.unsent(upstream).inc();
-            tracing::debug!(upstream, "a message was dropped: too many wait");
+    pub(super) fn notify_later(&self, upstream: &ObjectKey, telling: impl Future<Output = ()> + Send + 'static) {
+        if self.spawn_small(upstream, telling).is_err() {
+            self.metrics.unsent(&upstream.name).inc();
+            tracing::debug!(%upstream, "a message was dropped: too many wait");
         }
     }
 }

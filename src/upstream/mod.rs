@@ -109,6 +109,7 @@ impl Upstreams {
                 }
                 !servers.is_empty()
             });
+            self.shared.forget_shares(|key| known.contains_key(key));
             gone
         })
     }

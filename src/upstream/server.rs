@@ -61,7 +61,8 @@ impl Server {
 
     /// Connects, or tests the existing connection with a request. A connection that was closed because it was idle
     /// stays closed. A connection that fails the test gets no more requests, unless a process, or a server over HTTP+SSE,
-    /// with other requests in flight is only late. If the connection has ended, or the server refuses the request or
+    /// with other requests in flight is only late; the stream of the latter must have brought something since the last probe.
+    /// If the connection has ended, or the server refuses the request or
     /// answers as no server of its era would, a new connection is made immediately.
     pub(super) async fn probe(&self, limit: Duration) -> Result<Probed, UpstreamError> {
         if self.slot.rests() {
@@ -71,14 +72,17 @@ impl Server {
         let request = if lease.facts().era == Era::Modern { McpRequest::Discover } else { McpRequest::Ping };
         match lease.ask(request, None, limit).await {
             Ok(answer) if speaks_still(lease.facts().era, lease.is_duplex(), &answer) => {
+                // What comes from now on counts for the next probe.
+                lease.was_heard();
                 return Ok(Probed::Up(lease.facts().clone()));
             }
             Ok(_) | Err(RequestFailure::Refused(_) | RequestFailure::Final(UpstreamError::Protocol(_))) => {
                 self.renounce(&self.slot, &lease)
             }
-            Err(RequestFailure::Stale(_)) => {}
+            Err(RequestFailure::Stale(_)) => self.slot.discard(&lease),
             Err(RequestFailure::Final(error)) => {
-                if matches!(error, UpstreamError::Timeout(_)) && lease.is_duplex() && !lease.is_sole() {
+                let is_late = matches!(error, UpstreamError::Timeout(_)) && lease.is_duplex();
+                if is_late && lease.was_heard() && !lease.is_sole() {
                     return Ok(Probed::Busy);
                 }
                 self.renounce(&self.slot, &lease);
@@ -216,6 +220,7 @@ impl Server {
                 // A server that does not answer this may answer the call.
                 let _ = tokio::time::timeout_at(deadline, telling).await;
             }
+            let heard = lease.heard();
             match lease.ask(request, to, deadline.saturating_duration_since(Instant::now())).await {
                 Ok(answer) => return Ok((answer, lease)),
                 Err(RequestFailure::Refused(refusal)) => {
@@ -225,8 +230,20 @@ impl Server {
                         return Err(refusal.into());
                     }
                 }
-                Err(RequestFailure::Stale(_)) if std::mem::take(&mut again) => {}
-                Err(RequestFailure::Final(UpstreamError::Timeout(_))) => return Err(UpstreamError::Timeout(limit)),
+                Err(RequestFailure::Stale(error)) => {
+                    // The server may not know the session any more, while its stream is still open.
+                    slot.discard(&lease);
+                    if !std::mem::take(&mut again) {
+                        return Err(error);
+                    }
+                }
+                Err(RequestFailure::Final(UpstreamError::Timeout(_))) => {
+                    // Nothing else would notice that the stream of one client is dead.
+                    if heard.is_some() && lease.heard() == heard {
+                        slot.discard(&lease);
+                    }
+                    return Err(UpstreamError::Timeout(limit));
+                }
                 Err(failure) => return Err(failure.into()),
             }
         }

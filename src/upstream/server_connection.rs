@@ -63,6 +63,22 @@ impl ServerConnection {
         matches!(self, Self::Process(_) | Self::Sse(_))
     }
 
+    /// How often something was read of the event stream over which all comes in; `None` if there is no such stream.
+    pub(super) fn heard(&self) -> Option<u64> {
+        match self {
+            Self::Sse(session) => Some(session.heard()),
+            Self::Process(_) | Self::Http(_) => None,
+        }
+    }
+
+    /// Whether something was read of the event stream since this was asked last. Always true where there is no such stream.
+    pub(super) fn was_heard(&self) -> bool {
+        match self {
+            Self::Sse(session) => session.was_heard(),
+            Self::Process(_) | Self::Http(_) => true,
+        }
+    }
+
     /// A token that is cancelled when the connection has ended or is told to end.
     pub(super) fn ended(&self) -> CancellationToken {
         match self {

@@ -29,8 +29,9 @@ impl ProcessListener {
         Self(duplex.clone())
     }
 
+    /// A token that is cancelled when the process has ended or is told to end.
     pub(in crate::upstream) fn ended(&self) -> CancellationToken {
-        self.0.stop.clone()
+        self.0.ended.clone()
     }
 
     /// Opens a stream, and waits until the process acknowledges it.

@@ -40,8 +40,11 @@ const DOUBT: Duration = Duration::from_secs(1);
 /// The direction to the server.
 #[async_trait]
 pub(super) trait Outgoing: Debug + Send + Sync {
-    /// Sends one message. Fails if the server does not take it; it was then not executed.
+    /// Sends one message. Fails if the server does not take it.
     async fn send(&self, message: Vec<u8>) -> Result<(), RequestFailure>;
+
+    /// Whether the server may have a message before it counts as sent.
+    fn arrives_early(&self) -> bool;
 
     /// Sends one message in the background, or drops it if too many are waiting.
     fn offer(&self, message: String);
@@ -67,14 +70,15 @@ pub(super) struct Duplex {
     askable: Option<Arc<AskableCalls>>,
     /// Cancelled to end the connection.
     pub(super) stop: CancellationToken,
-    /// Cancelled when the server no longer reads or writes properly.
+    /// Cancelled when the server no longer reads or writes properly, or the connection is told to end.
     pub(super) ended: CancellationToken,
 }
 
 impl Duplex {
     /// Creates the state of a connection for the client `of`; `None` if it is for all.
     pub(super) fn new(key: ObjectKey, out: Arc<dyn Outgoing>, of: Option<&ClientKey>) -> Self {
-        let audience = Audience::of(of);
+        let (audience, stop) = (Audience::of(of), CancellationToken::new());
+        let ended = stop.child_token();
         Self {
             calls: Arc::new(OpenRequests::new()),
             out,
@@ -84,8 +88,8 @@ impl Duplex {
             askable: matches!(audience, Audience::Session(_)).then(Arc::default),
             under_way: Arc::default(),
             audience,
-            stop: CancellationToken::new(),
-            ended: CancellationToken::new(),
+            stop,
+            ended,
         }
     }
 
@@ -126,6 +130,7 @@ impl Duplex {
         let answering = async {
             let (mut sending, mut doubted) = (pin!(self.out.send(request.render(era, id))), pin!(doubted(doubt)));
             let mut is_sent = false;
+            pending.cancels = self.out.arrives_early() && request.may_be_cancelled();
             loop {
                 tokio::select! {
                     biased;
@@ -136,6 +141,7 @@ impl Duplex {
                             .map_err(RequestFailure::Final);
                     }
                     sent = &mut sending, if !is_sent => {
+                        pending.cancels = false;
                         sent?;
                         is_sent = true;
                         pending.cancels = request.may_be_cancelled();

@@ -1,4 +1,4 @@
-//! Requests to a process that are not answered yet, by id.
+//! Requests over one connection that are not answered yet, by id.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -178,6 +178,11 @@ impl OpenRequests {
             }
             emptied.await;
         }
+    }
+
+    /// Whether a request waits for its answer.
+    pub(super) fn any_waits(&self) -> bool {
+        !self.lock().waiting.is_empty()
     }
 
     /// Whether answers can still arrive.

@@ -1,5 +1,6 @@
 //! Reads what a server sends: messages, and lines that are not messages.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -8,12 +9,11 @@ use tokio::io::AsyncRead;
 
 use super::Duplex;
 use super::events::{Completed, EventLines};
-use crate::domain::budget::Category;
 use crate::domain::invalid_message::{self, InvalidMessage};
 use crate::domain::members::{MessageMembers, Whose, number};
 use crate::domain::upstream::{Answer, Target, UpstreamError, UpstreamEvent};
-use crate::transport::flow::{EACH, Flow, UNASKED};
-use crate::transport::{LastWords, LinePiece, LineReader};
+use crate::transport::flow::{Flow, UNASKED};
+use crate::transport::{Awaited, LastWords, LinePiece, LineReader};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::metrics::Dropped;
 use crate::upstream::questions::{SHARED, ServerQuestion};
@@ -25,6 +25,8 @@ use crate::upstream::wire::ENVELOPE;
 const PASSED_OVER: u64 = 256 * 1024 * 1024;
 /// The maximum number of bytes at the beginning of a line that are read to make the text for the log.
 const READ_OF_IT: usize = 4096;
+/// What the data of an event may count towards the rate limit before it does, while no request waits for an answer.
+const HELD: u64 = 64 << 10;
 /// The maximum number of characters of a line in the log.
 const SHOWN: usize = 200;
 
@@ -38,17 +40,20 @@ pub(in crate::upstream) struct DuplexReader {
     warned: bool,
     /// How many bytes were skipped of the line that was last cut off.
     passed_over: u64,
-    /// What the lines of the event that is being read count towards the rate limit.
+    /// What the lines of the event's data that is being read count towards the rate limit.
     held: u64,
     /// What puts events together; `None` if each line is a message.
     events: Option<EventLines>,
 }
 
-/// The two kinds of lines: those that a request waited for, and all others, whose rate is limited.
+/// The kinds of lines: those that a request waited for or may wait for, and all others, whose rate is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineOrigin {
     Awaited,
+    /// No request waited for it, nor for the lines before it in the same event.
     Unasked,
+    /// It adds nothing to the event.
+    Nothing,
 }
 
 impl DuplexReader {
@@ -70,15 +75,14 @@ impl DuplexReader {
     /// Reads until the end of the stream.
     pub(in crate::upstream) async fn run(mut self, stream: impl AsyncRead + Unpin) {
         let limit = self.target.max_response_size.saturating_add(ENVELOPE);
-        // A process serves a whole upstream, so it gets its own account in the budget.
-        let reservation = self.shared.budget.reservation_for(Category::Answer, &Arc::default());
+        let reservation = self.shared.reservation(&self.target.plan.key);
         let lines = LineReader::new(stream, usize::try_from(limit).unwrap_or(usize::MAX), Some(reservation));
         let mut lines = lines.answering(Arc::clone(&self.duplex.calls) as _);
         let mut unasked = Flow::of_bytes();
-        while let Ok(Some(piece)) = lines.next().await {
+        while let Ok(Some(piece)) = self.while_asked(lines.next()).await {
             let cost = piece.cost();
             let read = match piece {
-                LinePiece::Line(line) => Ok(self.take_line(line)),
+                LinePiece::Line(line) => Ok(self.take_line(line, cost)),
                 LinePiece::Last(line) => Ok(self.take_last(line)),
                 LinePiece::Cut(beginning) => {
                     let too_large = UpstreamError::TooLarge(self.target.max_response_size);
@@ -90,7 +94,8 @@ impl DuplexReader {
             };
             match read {
                 Ok(LineOrigin::Awaited) => {}
-                Ok(LineOrigin::Unasked) => unasked.spend(cost.max(std::mem::take(&mut self.held))).await,
+                Ok(LineOrigin::Nothing) => unasked.spend(cost).await,
+                Ok(LineOrigin::Unasked) => unasked.spend_all(cost + std::mem::take(&mut self.held)).await,
                 Err(error) => {
                     self.duplex.calls.close(error);
                     break;
@@ -104,11 +109,31 @@ impl DuplexReader {
     /// these fail.
     fn take_cut(&mut self, beginning: &[u8], why: &UpstreamError) -> LineOrigin {
         self.passed_over = 0;
-        let beginning = match &mut self.events {
-            Some(events) => events.cut(beginning),
-            None => beginning,
-        };
-        self.take_large(beginning, why)
+        match &mut self.events {
+            Some(events) => match events.cut(beginning) {
+                Some(beginning) => self.take_large(&beginning, why),
+                None => LineOrigin::Unasked,
+            },
+            None => self.take_large(beginning, why),
+        }
+    }
+
+    /// Waits for the next piece of the stream. Meanwhile drops the event that is being read if it is large and no request
+    /// waits for an answer any more.
+    async fn while_asked<T>(&mut self, next: impl Future<Output = T>) -> T {
+        let mut next = pin!(next);
+        if !self.events.as_ref().is_some_and(EventLines::is_large) {
+            return next.await;
+        }
+        tokio::select! {
+            biased;
+            piece = &mut next => return piece,
+            () = self.duplex.calls.none_wait() => {}
+        }
+        if let Some(beginning) = self.events.as_mut().and_then(EventLines::drop_unasked) {
+            self.take_large(&beginning, &UpstreamError::TooLarge(UNASKED));
+        }
+        next.await
     }
 
     /// Handles the beginning of a message that is dropped for the reason `why`.
@@ -152,18 +177,25 @@ impl DuplexReader {
         if breaks_off { LineOrigin::Unasked } else { self.take(line) }
     }
 
-    /// Handles a line: a message, or a part of an event.
-    fn take_line(&mut self, line: &[u8]) -> LineOrigin {
+    /// Handles a line: a message, or a part of an event. `cost` is what it counts towards the rate limit.
+    fn take_line(&mut self, line: &[u8], cost: u64) -> LineOrigin {
         let Some(events) = &mut self.events else { return self.take(line) };
-        self.held += line.len() as u64 + EACH;
-        let origin = match events.take(line) {
-            Completed::Message(message) => self.take(&message),
-            Completed::Dropped(beginning) => {
-                self.take_large(&beginning, &UpstreamError::TooLarge(self.target.max_response_size))
+        let calls = &self.duplex.calls;
+        let origin = match events.take(line, || calls.any_waits()) {
+            Completed::Message(message) => {
+                let origin = self.take(&message);
+                drop(message);
+                self.events.iter_mut().for_each(EventLines::release);
+                origin
             }
+            Completed::Dropped(beginning, why) => self.take_large(&beginning, &why),
             // Whether a request waits for it is known when it is complete.
-            Completed::Nothing if events.has_data() => return LineOrigin::Awaited,
-            Completed::Nothing => LineOrigin::Unasked,
+            Completed::Part if self.held + cost <= HELD || calls.any_waits() => {
+                self.held += cost;
+                return LineOrigin::Awaited;
+            }
+            Completed::Part => LineOrigin::Unasked,
+            Completed::Nothing => return LineOrigin::Nothing,
         };
         if origin == LineOrigin::Awaited {
             self.held = 0;

@@ -22,7 +22,7 @@ impl Server {
         let leases = slots.filter_map(|(slot, level)| Some((slot.current(Purpose::Care)?, level)));
         for (lease, level) in leases.filter(|(lease, level)| lease.wants_level(*level, true)) {
             let telling = async move { tell(&lease, level).await };
-            self.plan.shared.notify_later(&self.plan.target.plan.key.name, telling);
+            self.plan.shared.notify_later(&self.plan.target.plan.key, telling);
         }
     }
 
@@ -40,7 +40,7 @@ impl Server {
             return;
         };
         let telling = async move { tell(&lease, level).await };
-        self.plan.shared.notify_later(&self.plan.target.plan.key.name, telling);
+        self.plan.shared.notify_later(&self.plan.target.plan.key, telling);
     }
 }
 

@@ -133,7 +133,7 @@ impl ServerProcess {
 
     /// A token that is cancelled when the process has ended or is told to end.
     pub(super) fn ended(&self) -> CancellationToken {
-        self.duplex.stop.clone()
+        self.duplex.ended.clone()
     }
 
     /// Sends a request and waits for its answer. `number` is that of the request among those that are under way.

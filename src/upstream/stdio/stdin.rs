@@ -23,6 +23,10 @@ impl Outgoing for Stdin {
         sent.map_err(|_| RequestFailure::Stale(UpstreamError::Lost("it reads no more".into())))
     }
 
+    fn arrives_early(&self) -> bool {
+        false
+    }
+
     fn offer(&self, message: String) {
         if self.queue.offer(message) == Err(NotSent::Full) {
             self.unsent.inc();

@@ -27,6 +27,12 @@ const IDLE: usize = 256;
 /// time keeps calls from using a connection that the server is just closing.
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
+/// After how long without data TCP asks whether the other side is still there, how long it waits between two attempts, and
+/// how many it makes. Event streams can be silent for long, and devices on the way forget connections without a word.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_RETRIES: u32 = 3;
+
 /// The data that all requests to one upstream share.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -46,6 +52,9 @@ impl Client {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(KEEPALIVE));
+        tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+        tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
         let connect_ms = target.plan.connect_timeout_ms;
         tcp.set_connect_timeout(Some(Duration::from_millis(u64::from(connect_ms))));
         let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
@@ -72,9 +81,9 @@ impl Client {
         method: Method,
         uri: &Uri,
         headers: HeaderMap,
-        body: Vec<u8>,
+        body: impl Into<Bytes>,
     ) -> Result<Response<Incoming>, UpstreamError> {
-        let mut request = Request::new(Full::new(Bytes::from(body)));
+        let mut request = Request::new(Full::new(body.into()));
         *request.method_mut() = method;
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = headers;

@@ -1,6 +1,6 @@
 //! Sends requests to one upstream over HTTP. Those to a legacy server belong to a session.
 
-use crate::domain::budget::{Account, Category, Reservation};
+use crate::domain::budget::Reservation;
 use crate::domain::header_text::encode;
 use crate::domain::item::ItemKind;
 use crate::domain::upstream::{Target, UpstreamError};
@@ -20,7 +20,7 @@ use super::client::Client;
 use super::params::ParamHeaders;
 use super::response_body;
 use crate::upstream::call_questions::{Replies, Replying};
-use crate::upstream::context::UpstreamContext;
+use crate::upstream::context::{TooMany, UpstreamContext};
 use crate::upstream::questions::AskableCalls;
 use crate::upstream::under_way::{Audience, UnderWay};
 use crate::upstream::wire::McpRequest;
@@ -47,8 +47,6 @@ pub(in crate::upstream) struct HttpEndpoint {
     pub(super) client: Client,
     pub(super) params: ParamHeaders,
     pub(super) next_id: AtomicU64,
-    /// Accounts for the memory of the responses in all sessions of the upstream.
-    account: Arc<Account>,
 }
 
 impl HttpEndpoint {
@@ -60,13 +58,18 @@ impl HttpEndpoint {
     ) -> Result<Self, UpstreamError> {
         let (target, shared, client) =
             (Arc::clone(target), Arc::clone(shared), Client::new(target, url, &shared.instance)?);
-        let (params, next_id, account) = (ParamHeaders::default(), AtomicU64::new(1), Arc::default());
-        Ok(Self { target, shared, client, params, next_id, account })
+        let (params, next_id) = (ParamHeaders::default(), AtomicU64::new(1));
+        Ok(Self { target, shared, client, params, next_id })
     }
 
     /// Returns a reservation for one response.
     pub(super) fn reservation(&self) -> Reservation {
-        self.shared.budget.reservation_for(Category::Answer, &self.account)
+        self.shared.reservation(&self.target.plan.key)
+    }
+
+    /// Starts a small task in the background, unless too many are running.
+    pub(super) fn spawn_small(&self, task: impl Future<Output = ()> + Send + 'static) -> Result<(), TooMany> {
+        self.shared.spawn_small(&self.target.plan.key, task)
     }
 }
 
@@ -140,7 +143,7 @@ impl Connection {
     /// Like [`Self::notify`], but runs in the background and ignores failures.
     pub(super) fn notify_later(self: &Arc<Self>, text: String) {
         let connection = Arc::clone(self);
-        self.endpoint.shared.notify_later(&self.endpoint.target.plan.key.name, async move {
+        self.endpoint.shared.notify_later(&self.endpoint.target.plan.key, async move {
             let sent = tokio::time::timeout(SMALL, connection.notify(text)).await;
             if !matches!(sent, Ok(Ok(_))) {
                 tracing::debug!(upstream = %connection.endpoint.target.plan.key, "a message could not be sent");

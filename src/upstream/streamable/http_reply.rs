@@ -22,6 +22,8 @@ use crate::upstream::server_message::{self, Notice, ServerMessage};
 
 /// How often a stream is continued, in a row, without a message.
 const MOST_CUTS: u32 = 5;
+/// How often the stream of one call is continued in all.
+const MOST_CONTINUED: u32 = 4096;
 /// The shortest and the longest time before a stream is continued.
 const SHORTEST_RETRY: Duration = Duration::from_millis(50);
 const LONGEST_RETRY: Duration = Duration::from_secs(10);
@@ -127,12 +129,12 @@ async fn read_events<'a>(
     to: Option<&'a dyn ToClient>,
     asked: &mut CallQuestions<'a>,
 ) -> Result<HttpReply, UpstreamError> {
-    let mut cuts = 0;
+    let (mut cuts, mut continued) = (0, 0);
     loop {
         let failure = match asked.during(messages.next()).await? {
             Ok(Some(text)) => {
                 if let Some(own) = take(connection, text.as_bytes(), id, to, asked)? {
-                    messages.finish(&connection.endpoint.shared, SMALL);
+                    messages.finish(&connection.endpoint, SMALL);
                     return Ok(own);
                 }
                 cuts = 0;
@@ -146,7 +148,10 @@ async fn read_events<'a>(
             }
             Err(error) => error,
         };
-        cuts += 1;
+        (cuts, continued) = (cuts + 1, continued + 1);
+        if continued > MOST_CONTINUED {
+            return Err(failure);
+        }
         messages = asked.during(go_on(connection, &messages, cuts)).await?.ok_or(failure)?;
     }
 }

@@ -141,7 +141,7 @@ impl HttpSession {
         if self.open.swap(false, Ordering::AcqRel) && self.connection.headers.contains_key(SESSION_ID) {
             let connection = Arc::clone(&self.connection);
             let HttpEndpoint { target, shared, .. } = &*self.connection.endpoint;
-            shared.notify_later(&target.plan.key.name, async move { connection.delete().await });
+            shared.notify_later(&target.plan.key, async move { connection.delete().await });
         }
     }
 

@@ -1,5 +1,7 @@
 //! HTTP+SSE of 2024-11-05: old clients, and old servers.
 
+mod faulty;
+
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -6,7 +6,7 @@ mod endpoint_uri;
 mod poster;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -36,6 +36,10 @@ use crate::upstream::wire::{self, ENVELOPE, McpRequest};
 pub(in crate::upstream) struct SseSession {
     duplex: Duplex,
     facts: ServerFacts,
+    /// Counts how often something was read of the stream.
+    heard: Arc<AtomicU64>,
+    /// What `heard` was when this was last asked.
+    noted: AtomicU64,
 }
 
 impl SseSession {
@@ -58,7 +62,9 @@ impl SseSession {
         let duplex = Duplex::new(endpoint.target.plan.key.clone(), Arc::clone(&poster) as _, of);
         // Closes the stream on every return except the successful one.
         let guard = duplex.stop.clone().drop_guard();
-        let named = listen(endpoint, &duplex, stream, ready.clone(), of.is_none());
+        let (heard, is_shared) = (Arc::default(), of.is_none());
+        let stream = BodyReader::new(stream.into_body(), Arc::clone(&heard));
+        let named = listen(endpoint, &duplex, stream, ready.clone(), is_shared);
         let named = named.await.map_err(|_| ended("before it named the URI to post to"))?;
         poster.set_uri(endpoint_uri(&uri, &named)?);
         let capabilities = of.map(|client| client.capabilities.clone()).unwrap_or_default();
@@ -74,7 +80,7 @@ impl SseSession {
         duplex.batches.store(facts.version == BATCH_VERSION, Ordering::Release);
         guard.disarm();
         ready.cancel();
-        Ok(Self { duplex, facts })
+        Ok(Self { duplex, facts, heard, noted: AtomicU64::new(0) })
     }
 
     pub(in crate::upstream) fn facts(&self) -> &ServerFacts {
@@ -97,7 +103,18 @@ impl SseSession {
 
     /// A token that is cancelled when the stream has ended or is told to end.
     pub(in crate::upstream) fn ended(&self) -> CancellationToken {
-        self.duplex.stop.clone()
+        self.duplex.ended.clone()
+    }
+
+    /// How often something was read of the stream.
+    pub(in crate::upstream) fn heard(&self) -> u64 {
+        self.heard.load(Ordering::Relaxed)
+    }
+
+    /// Whether something was read of the stream since this was asked last.
+    pub(in crate::upstream) fn was_heard(&self) -> bool {
+        let heard = self.heard();
+        self.noted.swap(heard, Ordering::Relaxed) != heard
     }
 
     /// Sends a request and waits for its answer. `number` is that of the request among those that are under way.
@@ -162,7 +179,7 @@ async fn get(endpoint: &HttpEndpoint, uri: &Uri) -> Result<Response<Incoming>, U
 fn listen(
     endpoint: &Arc<HttpEndpoint>,
     duplex: &Duplex,
-    stream: Response<Incoming>,
+    stream: BodyReader,
     ready: CancellationToken,
     is_shared: bool,
 ) -> oneshot::Receiver<String> {
@@ -176,7 +193,7 @@ fn listen(
     tasks.spawn(async move {
         let stopped = tokio::select! {
             () = duplex.stop.cancelled() => true,
-            () = reader.run(BodyReader::new(stream.into_body())) => false,
+            () = reader.run(stream) => false,
         };
         duplex.ended.cancel();
         duplex.close(UpstreamError::Lost("its event stream ended".into()));

@@ -4,7 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
-use hyper::body::Incoming;
+use http_body::Body;
+use hyper::body::{Bytes, Incoming};
 use tracing::Span;
 
 use crate::domain::upstream::UpstreamError;
@@ -60,7 +61,7 @@ impl Poster {
     }
 
     /// Posts a message, following at most one redirect.
-    async fn post(&self, message: Vec<u8>) -> Result<Response<Incoming>, UpstreamError> {
+    async fn post(&self, message: Bytes) -> Result<Response<Incoming>, UpstreamError> {
         let uri = self.uri.get().ok_or_else(|| UpstreamError::Lost("it named no URI to post to".into()))?;
         let response = self.endpoint.client.send(Method::POST, uri, self.headers(), message.clone()).await?;
         match same_origin_redirect(uri, response.status(), response.headers()) {
@@ -70,10 +71,24 @@ impl Poster {
     }
 }
 
+impl Poster {
+    /// Reads a response to its end in the background, so that the connection can be used again.
+    fn finish(&self, body: Incoming) {
+        if body.is_end_stream() {
+            return;
+        }
+        let reservation = self.endpoint.reservation();
+        // If too many such tasks are running, the connection is closed instead.
+        let _ = self.endpoint.spawn_small(async move {
+            let _ = tokio::time::timeout(SMALL, whole(body, MAX_RESPONSE, &reservation)).await;
+        });
+    }
+}
+
 #[async_trait]
 impl Outgoing for Poster {
     async fn send(&self, message: Vec<u8>) -> Result<(), RequestFailure> {
-        let response = match self.post(message).await {
+        let response = match self.post(message.into()).await {
             Ok(response) => response,
             // Nothing was executed. Over a new stream it may succeed.
             Err(error @ UpstreamError::Connect(_)) => return Err(RequestFailure::Stale(error)),
@@ -82,9 +97,7 @@ impl Outgoing for Poster {
         let status = response.status();
         let words = format!("HTTP {}", status.as_u16());
         if status.is_success() {
-            // The response is read to its end, so that the connection can be used again.
-            let read = whole(response.into_body(), MAX_RESPONSE, &self.endpoint.reservation()).await;
-            drop(read);
+            self.finish(response.into_body());
             return Ok(());
         }
         Err(match status {
@@ -98,9 +111,14 @@ impl Outgoing for Poster {
         })
     }
 
+    /// The server may execute a request while it keeps the response back.
+    fn arrives_early(&self) -> bool {
+        true
+    }
+
     fn offer(&self, message: String) {
         let poster = self.clone();
-        self.endpoint.shared.notify_later(&self.endpoint.target.plan.key.name, async move {
+        self.endpoint.shared.notify_later(&self.endpoint.target.plan.key, async move {
             if !matches!(tokio::time::timeout(SMALL, poster.send(message.into_bytes())).await, Ok(Ok(()))) {
                 tracing::debug!(upstream = %poster.endpoint.target.plan.key, "a message could not be sent");
             }
