@@ -173,3 +173,26 @@ impl UpstreamContext {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_upstream_leaves_tasks_and_memory_to_others() {
+        let (launcher, budget) = (ServerLauncher::at("none"), Arc::new(ByteBudget::new(16 << 20)));
+        let context =
+            UpstreamContext::new(launcher, UpstreamMetrics::new().unwrap(), &budget, Instance::new("of the test"));
+        let (one, other) = (ObjectKey::new("ns", "one"), ObjectKey::new("ns", "other"));
+        let started = (0..BACKGROUND).filter(|_| context.spawn_small(&one, std::future::pending()).is_ok());
+        assert_eq!(started.count(), BACKGROUND_EACH);
+        assert!(context.spawn_small(&other, std::future::pending()).is_ok());
+        // The connections of one upstream count together.
+        let (first, second) = (context.reservation(&one), context.reservation(&one));
+        first.resize(5 << 20).unwrap();
+        assert!(second.resize(2 << 20).is_err());
+        assert!(context.reservation(&other).resize(2 << 20).is_ok());
+        context.forget_shares(|known| *known == other);
+        assert!(!context.shares.contains_key(&one) && context.shares.contains_key(&other));
+    }
+}

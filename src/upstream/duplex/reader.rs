@@ -52,7 +52,7 @@ enum LineOrigin {
     Awaited,
     /// No request waited for it, nor for the lines before it in the same event.
     Unasked,
-    /// It adds nothing to the event.
+    /// It adds nothing to the event, and does not end it.
     Nothing,
 }
 
@@ -194,8 +194,8 @@ impl DuplexReader {
                 self.held += cost;
                 return LineOrigin::Awaited;
             }
-            Completed::Part => LineOrigin::Unasked,
-            Completed::Nothing => return LineOrigin::Nothing,
+            Completed::Nothing if !line.is_empty() => return LineOrigin::Nothing,
+            Completed::Part | Completed::Nothing => LineOrigin::Unasked,
         };
         if origin == LineOrigin::Awaited {
             self.held = 0;

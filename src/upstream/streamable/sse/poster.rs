@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
-use http_body::Body;
 use hyper::body::{Bytes, Incoming};
 use tracing::Span;
 
@@ -72,16 +72,17 @@ impl Poster {
 }
 
 impl Poster {
-    /// Reads a response to its end in the background, so that the connection can be used again.
+    /// Reads a response to its end, so that the connection can be used again. If it does not end immediately, a background
+    /// task waits for its end.
     fn finish(&self, body: Incoming) {
-        if body.is_end_stream() {
-            return;
-        }
         let reservation = self.endpoint.reservation();
-        // If too many such tasks are running, the connection is closed instead.
-        let _ = self.endpoint.spawn_small(async move {
+        let mut reading = Box::pin(async move {
             let _ = tokio::time::timeout(SMALL, whole(body, MAX_RESPONSE, &reservation)).await;
         });
+        if (&mut reading).now_or_never().is_none() {
+            // If too many such tasks are running, the connection is closed instead.
+            let _ = self.endpoint.spawn_small(reading);
+        }
     }
 }
 
