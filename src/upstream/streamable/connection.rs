@@ -20,7 +20,7 @@ use super::client::Client;
 use super::params::ParamHeaders;
 use super::response_body;
 use crate::upstream::call_questions::{Replies, Replying};
-use crate::upstream::context::{TooMany, UpstreamContext};
+use crate::upstream::context::UpstreamContext;
 use crate::upstream::questions::AskableCalls;
 use crate::upstream::under_way::{Audience, UnderWay};
 use crate::upstream::wire::McpRequest;
@@ -65,11 +65,6 @@ impl HttpEndpoint {
     /// Returns a reservation for one response.
     pub(super) fn reservation(&self) -> Reservation {
         self.shared.reservation(&self.target.plan.key)
-    }
-
-    /// Starts a small task in the background, unless too many are running.
-    pub(super) fn spawn_small(&self, task: impl Future<Output = ()> + Send + 'static) -> Result<(), TooMany> {
-        self.shared.spawn_small(&self.target.plan.key, task)
     }
 }
 

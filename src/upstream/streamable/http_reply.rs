@@ -134,7 +134,7 @@ async fn read_events<'a>(
         let failure = match asked.during(messages.next()).await? {
             Ok(Some(text)) => {
                 if let Some(own) = take(connection, text.as_bytes(), id, to, asked)? {
-                    messages.finish(&connection.endpoint, SMALL);
+                    messages.finish(&connection.endpoint.shared, &connection.endpoint.target.plan.key, SMALL);
                     return Ok(own);
                 }
                 cuts = 0;

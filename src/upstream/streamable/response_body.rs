@@ -15,10 +15,11 @@ use hyper::body::Incoming;
 use sse_stream::SseByteStream;
 
 use super::client::chain;
-use super::connection::HttpEndpoint;
 use crate::domain::budget::Reservation;
+use crate::domain::ids::ObjectKey;
 use crate::domain::upstream::UpstreamError;
 use crate::transport::flow::{EACH, Flow};
+use crate::upstream::context::UpstreamContext;
 use crate::upstream::wire::ENVELOPE;
 
 /// Why a body ended early. This is the only error type of the streams in this module.
@@ -153,10 +154,10 @@ impl<B: Chunks> Messages<B> {
 impl Messages {
     /// Reads the rest of the stream after its last message, so that the connection can be used again. If the stream
     /// does not end immediately, a background task waits for its end for up to `patience`.
-    pub(super) fn finish(mut self, endpoint: &HttpEndpoint, patience: Duration) {
+    pub(super) fn finish(mut self, shared: &UpstreamContext, upstream: &ObjectKey, patience: Duration) {
         if self.next().now_or_never().is_none() {
             // If too many such tasks are running, the connection is closed instead.
-            let _ = endpoint.spawn_small(async move {
+            let _ = shared.spawn_small(upstream, async move {
                 let _ = tokio::time::timeout(patience, self.next()).await;
             });
         }

@@ -81,7 +81,7 @@ impl Poster {
         });
         if (&mut reading).now_or_never().is_none() {
             // If too many such tasks are running, the connection is closed instead.
-            let _ = self.endpoint.spawn_small(reading);
+            let _ = self.endpoint.shared.spawn_small(&self.endpoint.target.plan.key, reading);
         }
     }
 }
