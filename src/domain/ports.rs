@@ -244,9 +244,10 @@ pub trait CallUpstream: Send + Sync + 'static {
         let _ = (target, least, session, level);
     }
 
-    /// Closes the connections that are for the client of this session alone.
-    fn forget_client(&self, session: &str) {
-        let _ = session;
+    /// Closes the connections that are for the client of this session alone. If the session `has_ended`, for which only its
+    /// client can ask, no further ones are made; otherwise it may go on later.
+    fn forget_client(&self, session: &str, has_ended: bool) {
+        let _ = (session, has_ended);
     }
 
     /// Waits for the next event that an upstream reports on its own. Only one task can call this at a time.

@@ -151,7 +151,7 @@ impl Engine {
     pub fn expire_sessions(&self) {
         let idle_ms = u64::from(self.snapshot().plan().gateway.session_idle_seconds) * 1000;
         for gone in self.state.sessions.sweep(self.clock.unix_millis(), idle_ms) {
-            self.upstreams.forget_client(&gone);
+            self.upstreams.forget_client(&gone, false);
         }
         self.metrics.sessions(self.state.sessions.count());
     }
@@ -159,7 +159,7 @@ impl Engine {
     /// Ends a session at the request of its client.
     pub fn end_session(&self, id: &str) {
         self.state.sessions.delete(id);
-        self.upstreams.forget_client(id);
+        self.upstreams.forget_client(id, true);
         self.metrics.sessions(self.state.sessions.count());
     }
 

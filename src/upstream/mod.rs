@@ -179,8 +179,8 @@ impl CallUpstream for Upstreams {
         }
     }
 
-    fn forget_client(&self, session: &str) {
-        self.known.load().values().flatten().for_each(|server| server.forget_client(session));
+    fn forget_client(&self, session: &str, has_ended: bool) {
+        self.known.load().values().flatten().for_each(|server| server.forget_client(session, has_ended));
     }
 
     async fn next_event(&self) -> UpstreamEvent {

@@ -1,7 +1,7 @@
 //! The connections of one upstream that are each for one client.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use super::slot::Slot;
@@ -13,6 +13,9 @@ pub(super) const MAX_CLIENTS: usize = 64;
 /// How long a connection must be idle before it gives way to another: clients that are active do not end each other's.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// How many sessions that ended are remembered: a call of one may still be on its way.
+const MAX_FORGOTTEN: usize = 1024;
+
 /// The connections by client.
 #[derive(Debug, Default)]
 pub(super) struct OwnConnections {
@@ -22,6 +25,10 @@ pub(super) struct OwnConnections {
 #[derive(Debug, Default)]
 struct State {
     slots: HashMap<ClientKey, Arc<Slot>>,
+    /// The slots of clients whose session has ended, while calls use them.
+    ending: Vec<Weak<Slot>>,
+    /// The ids of sessions that have ended, the oldest first.
+    forgotten: VecDeque<String>,
     closed: bool,
 }
 
@@ -30,7 +37,8 @@ impl State {
     /// whether there is room.
     fn make_room(&mut self) -> bool {
         self.slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_in_use());
-        if self.slots.len() < MAX_CLIENTS {
+        self.ending.retain(|slot| slot.strong_count() > 0);
+        if self.has_room() {
             return true;
         }
         let idle = self.slots.iter().filter(|(_, slot)| Arc::strong_count(slot) == 1);
@@ -39,20 +47,24 @@ impl State {
         let Some(client) = longest.map(|(_, client)| client.clone()) else { return false };
         self.slots.remove(&client).is_some()
     }
+
+    fn has_room(&self) -> bool {
+        self.slots.len() + self.ending.len() < MAX_CLIENTS
+    }
 }
 
 impl OwnConnections {
-    /// Returns the slot for the connection of a client; `None` if there are as many as may be, or if the upstream was
-    /// closed.
+    /// Returns the slot for the connection of a client; `None` if there are as many as may be, if its session has ended, or
+    /// if the upstream was closed.
     pub(super) fn slot(&self, client: &ClientKey) -> Option<Arc<Slot>> {
         let mut state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.closed {
+        if state.closed || state.forgotten.contains(&client.session) {
             return None;
         }
         if let Some(slot) = state.slots.get(client) {
             return Some(Arc::clone(slot));
         }
-        if state.slots.len() >= MAX_CLIENTS && !state.make_room() {
+        if !state.has_room() && !state.make_room() {
             return None;
         }
         let slot = Arc::<Slot>::default();
@@ -74,10 +86,19 @@ impl OwnConnections {
         own.map(|(_, slot)| Arc::clone(slot)).collect()
     }
 
-    /// Closes the connections of the clients whose session has this id.
-    pub(super) fn forget(&self, session: &str) {
+    /// Closes the connections of the clients whose session has this id, once their calls have ended. They get no new ones if
+    /// the session `has_ended`.
+    pub(super) fn forget(&self, session: &str, has_ended: bool) {
         let mut state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
-        state.slots.retain(|client, _| client.session != session);
+        let State { slots, ending, forgotten, .. } = &mut *state;
+        ending.extend(slots.extract_if(|client, _| client.session == session).map(|(_, slot)| Arc::downgrade(&slot)));
+        ending.retain(|slot| slot.strong_count() > 0);
+        if has_ended {
+            forgotten.push_back(session.to_owned());
+        }
+        if forgotten.len() > MAX_FORGOTTEN {
+            forgotten.pop_front();
+        }
     }
 }
 
@@ -96,9 +117,11 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &own.slot(&client("a")).unwrap()));
         let second = own.slot(&client("b")).unwrap();
         assert!(!Arc::ptr_eq(&first, &second));
-        own.forget("a");
-        assert!(!Arc::ptr_eq(&first, &own.slot(&client("a")).unwrap()));
-        assert_eq!(own.close().len(), 2);
+        own.forget("a", false);
+        assert!(!Arc::ptr_eq(&first, &own.slot(&client("a")).unwrap()), "it goes on");
+        own.forget("a", true);
+        assert!(own.slot(&client("a")).is_none(), "its session has ended");
+        assert_eq!(own.close().len(), 1);
         assert!(own.slot(&client("c")).is_none());
     }
 
@@ -107,6 +130,8 @@ mod tests {
         let own = OwnConnections::default();
         let held: Vec<_> = (0..MAX_CLIENTS).map(|n| own.slot(&client(&n.to_string())).unwrap()).collect();
         assert!(own.slot(&client("more")).is_none());
+        own.forget("0", true);
+        assert!(own.slot(&client("more")).is_none(), "a call still uses the connection of the session that has ended");
         drop(held);
         assert!(own.slot(&client("more")).is_some());
     }

@@ -171,8 +171,8 @@ impl Server {
     }
 
     /// Closes the connections that are for the client of this session alone.
-    pub(super) fn forget_client(&self, session: &str) {
-        self.own.forget(session);
+    pub(super) fn forget_client(&self, session: &str, has_ended: bool) {
+        self.own.forget(session, has_ended);
     }
 
     /// Returns the client whose own connection a request is sent over; `None` if it is sent over the shared one. A client
@@ -279,8 +279,14 @@ impl Server {
         purpose: Purpose,
         limit: Duration,
     ) -> Result<(Arc<Slot>, ConnectionUse), UpstreamError> {
+        // Extensions are the clients' own words: with them, clients without a session could take all processes.
+        let shared = self.plan.has_own_processes() && client.session.is_empty();
+        let client = if shared { &client.without_extensions() } else { client };
         let slot = self.own.slot(client).ok_or_else(|| {
-            UpstreamError::Connect(format!("{MAX_CLIENTS} clients have connections of their own, as many as may"))
+            let message = format!(
+                "{MAX_CLIENTS} clients have connections of their own, as many as may, or the client has ended its session"
+            );
+            UpstreamError::Connect(message)
         })?;
         if let Some(lease) = slot.current(purpose) {
             return Ok((slot, lease));

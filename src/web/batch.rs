@@ -1,6 +1,7 @@
 //! Batches: POSTs with an array of messages. Only version 2025-03-26 has them. Each message is handled as if it came
 //! alone; the answers to the requests come in one array, or as events of one stream.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 
 use super::envelope::{ClientMessage, Unreadable};
 use super::exchange::SessionOfPost;
@@ -17,7 +19,7 @@ use super::response::RpcResponse;
 use crate::domain::batch;
 use crate::domain::budget::Category;
 use crate::domain::method::Method;
-use crate::domain::rpc::{INVALID_REQUEST, RpcError, too_deep};
+use crate::domain::rpc::{INVALID_REQUEST, REQUEST_CANCELLED, RpcError, too_deep};
 use crate::domain::version::{BATCH_VERSION, Era};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
@@ -27,6 +29,8 @@ use crate::transport::mcp_headers::mean_modern_era;
 const MAX_MESSAGES: usize = 100;
 /// How many requests of a batch are under way at the same time: less than a session may have by default.
 const AT_ONCE: usize = 8;
+/// How many requests of a batch are at most made one after another.
+pub(super) const MAX_ROUNDS: u32 = MAX_MESSAGES.div_ceil(AT_ONCE) as u32;
 
 /// Answers a batch.
 pub(super) async fn answer(
@@ -46,6 +50,8 @@ pub(super) async fn answer(
     let reservation = exchange.reservation();
     let within = InSession { gate, endpoint, headers, peer, session: &session, exchange, reservation };
     let (mut answers, mut requests) = (Vec::new(), Vec::new());
+    // A notification of the same batch, or one that comes meanwhile, can cancel a request that has not begun.
+    let waiting = Waiting::register(&session, &messages);
     for message in messages {
         match message {
             Ok(request @ ClientMessage::Request { .. }) => requests.push(request),
@@ -53,12 +59,12 @@ pub(super) async fn answer(
             Err(Unreadable { id, error }) => answers.push(RpcResponse::error(StatusCode::OK, id, &error)),
         }
     }
-    let (mut waiting, mut open) = (requests.into_iter(), FuturesUnordered::new());
+    let (mut requests, mut open) = (requests.into_iter(), FuturesUnordered::new());
     loop {
         while open.len() < AT_ONCE
-            && let Some(request) = waiting.next()
+            && let Some(request) = requests.next()
         {
-            open.push(answer_one(within, request));
+            open.push(answer_one(within, request, &waiting));
         }
         match open.next().await {
             Some(answer) => answers.push(answer),
@@ -106,13 +112,48 @@ async fn read<'a>(
     Ok((session, messages))
 }
 
-fn is_initialize(message: &ClientMessage<'_>) -> bool {
+/// Whether a message begins a session.
+pub(super) fn is_initialize(message: &ClientMessage<'_>) -> bool {
     matches!(message, ClientMessage::Request { method, .. } if Method::parse(method) == Some(Method::Initialize))
 }
 
+/// The requests of a batch that can be cancelled, by their ids as raw JSON.
+struct Waiting<'a> {
+    session: &'a Session,
+    tokens: HashMap<String, CancellationToken>,
+}
+
+impl<'a> Waiting<'a> {
+    fn register(session: &'a Session, messages: &[Read<'_>]) -> Self {
+        let ids = messages.iter().flatten().filter_map(|message| match message {
+            ClientMessage::Request { id, .. } => Some(*id),
+            _ => None,
+        });
+        Self { session, tokens: ids.map(|id| (id.to_owned(), session.begin(id))).collect() }
+    }
+
+    /// Why a request is not begun; `None` if it is.
+    fn refusal(&self, id: &str) -> Option<RpcError> {
+        if self.session.ended.is_cancelled() {
+            return Some(RpcError::new(INVALID_REQUEST, "the session has ended"));
+        }
+        let is_cancelled = self.tokens.get(id).is_some_and(CancellationToken::is_cancelled);
+        is_cancelled.then(|| RpcError::new(REQUEST_CANCELLED, "Request cancelled"))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.tokens.keys().for_each(|id| self.session.finish(id));
+    }
+}
+
 /// Answers one request. Its answer has memory of its own until the whole batch is answered.
-async fn answer_one(within: InSession<'_>, request: ClientMessage<'_>) -> RpcResponse {
+async fn answer_one(within: InSession<'_>, request: ClientMessage<'_>, waiting: &Waiting<'_>) -> RpcResponse {
     let id = if let ClientMessage::Request { id, .. } = &request { *id } else { "null" };
+    if let Some(refusal) = waiting.refusal(id) {
+        return RpcResponse::error(StatusCode::OK, id, &refusal);
+    }
     let reservation = Arc::new(within.reservation.another(Category::Answer));
     let answer = InSession { reservation: &reservation, ..within }.handle(request).await;
     answer.held_in(&reservation, Some(id), Era::Legacy)

@@ -15,9 +15,10 @@ use futures_util::stream;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::batch::MAX_ROUNDS;
 use super::gate::Gate;
 use super::response::RpcResponse;
-use crate::domain::version::{Era, has_primed_streams};
+use crate::domain::version::{BATCH_VERSION, Era, has_primed_streams};
 use crate::engine::Engine;
 use crate::engine::access::sealed_id::IdPurpose;
 use crate::engine::access::session::Session;
@@ -29,7 +30,9 @@ const PRIMED_AFTER: Duration = Duration::from_millis(100);
 /// How long clients are told to wait before they come back, unless the server says so.
 const RETRY: Duration = Duration::from_secs(1);
 /// The longest wait that clients are told, whatever the server says.
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
+const LONGEST_RETRY: Duration = Duration::from_secs(10);
+/// The shortest one: a server that says 0 does not have its clients ask without a pause.
+const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 
 /// The future that handles one message.
 pub(super) struct RunningMessage {
@@ -193,7 +196,8 @@ impl Kept {
 
     /// Returns what the ids of the events begin with.
     fn id(&self, session: &Session) -> Option<String> {
-        let lives = self.gate.longest_call() + KEPT_AFTER_END;
+        let rounds = if session.version == BATCH_VERSION { MAX_ROUNDS } else { 1 };
+        let lives = self.gate.longest_call() * rounds + KEPT_AFTER_END;
         self.gate.seal_id(IdPurpose::Stream, &session.id, self.handle, lives, Vec::new())
     }
 }
@@ -298,7 +302,7 @@ impl CallStream {
     /// Ends the stream before the answer. If the server says when to come back, its client is told first.
     fn leave(&mut self, retry: Option<Duration>) -> Option<Bytes> {
         self.start = Start::Over;
-        retry.and_then(|retry| self.priming(retry.min(LONGEST_RETRY)))
+        retry.and_then(|retry| self.priming(retry.clamp(SHORTEST_RETRY, LONGEST_RETRY)))
     }
 
     fn event(&mut self, number: u64, message: &str) -> Bytes {

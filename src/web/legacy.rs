@@ -1,5 +1,5 @@
-//! The legacy era, that is, the versions with `initialize` (MCP 2025-03-26, 2025-06-18, 2025-11-25): sessions, and a
-//! stream for notifications that belong to no call. A disconnect does not cancel a call; `notifications/cancelled`
+//! The legacy era, that is, the versions with `initialize` (MCP 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25): sessions,
+//! and a stream for notifications that belong to no call. A disconnect does not cancel a call; `notifications/cancelled`
 //! does.
 
 use std::convert::Infallible;
@@ -28,6 +28,7 @@ use super::message_sender::MessageSender;
 use super::offer;
 use super::response::{RpcResponse, empty, refuse};
 use super::session_replicas::{Deleted, UsedSession, keep_home_told};
+use super::stream_place::StreamPlace;
 use crate::domain::budget::Reservation;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::extensions::TASKS;
@@ -273,7 +274,8 @@ pub(super) async fn open_stream(
     if let Err(error) = gate.engine.admit_stream() {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, error.message);
     }
-    let Some(told) = ListenStream::open(gate, &session) else {
+    let told = StreamPlace::take(gate, client).and_then(|place| ListenStream::open(place, &session));
+    let Some(told) = told else {
         let most = gate.max_streams();
         let message = format!(
             "as many streams are open as may be: {STREAMS_PER_SESSION} a session, {most} in all (limits.maxStreams)"
@@ -301,25 +303,13 @@ fn told(notice: Notice) -> String {
 
 /// The slots that a stream takes up in its session and in its listener.
 struct StreamSlots {
-    gate: Arc<Gate>,
+    place: StreamPlace,
     session: Arc<Session>,
-}
-
-impl StreamSlots {
-    fn take(gate: &Arc<Gate>, session: &Arc<Session>) -> Option<Self> {
-        session.streams.enter(Some(STREAMS_PER_SESSION), None).ok()?;
-        if gate.streams.enter(Some(gate.max_streams()), None).is_err() {
-            session.streams.leave();
-            return None;
-        }
-        Some(Self { gate: Arc::clone(gate), session: Arc::clone(session) })
-    }
 }
 
 impl Drop for StreamSlots {
     fn drop(&mut self) {
         self.session.streams.leave();
-        self.gate.streams.leave();
     }
 }
 
@@ -343,17 +333,19 @@ impl Drop for ListenStream {
 }
 
 impl ListenStream {
-    /// Opens the stream; `None` if as many are open as may be.
-    pub(super) fn open(gate: &Arc<Gate>, session: &Arc<Session>) -> Option<Self> {
-        let places = StreamSlots::take(gate, session)?;
-        let (lists, reader) = (ListChanges::new(&gate.engine), session.mailbox.attach());
-        let open = OpenStream::new(&gate.engine, Era::Legacy);
+    /// Opens the stream in this place; `None` if the session has as many as it may.
+    pub(super) fn open(place: StreamPlace, session: &Arc<Session>) -> Option<Self> {
+        session.streams.enter(Some(STREAMS_PER_SESSION), None).ok()?;
+        let engine = &place.gate.engine;
+        let (lists, reader) = (ListChanges::new(engine), session.mailbox.attach());
+        let open = OpenStream::new(engine, Era::Legacy);
+        let places = StreamSlots { place, session: Arc::clone(session) };
         Some(Self { lists, reader, due: Vec::new(), session: Arc::clone(session), places, _open: open })
     }
 
     /// Returns the next events, or `None` at the end. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
-        let gate = Arc::clone(&self.places.gate);
+        let gate = Arc::clone(&self.places.place.gate);
         loop {
             if let Some(kind) = self.due.pop() {
                 return Some(event(&request(None, list_changed(kind), None)));

@@ -13,9 +13,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::dispatch::{ClientRequest, invalid};
-use super::gate::Gate;
+use super::stream_place::StreamPlace;
 use crate::domain::item::{ItemKind, MAX_URI};
-use crate::domain::limits::Tracker;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::{INVALID_REQUEST, REFUSED, RpcError, request};
 use crate::engine::{ListChanges, MAX_OF_CLIENT, Mailbox, Notice, Reply, SubscribeRequest, Subscription};
@@ -26,8 +25,6 @@ const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 /// The member of `_meta` that says which stream a message is of.
 const STREAM_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// The part of all streams that one client address can have while more than half of them are open.
-const PART: u32 = 8;
 /// How many resources are subscribed to at the same time for one stream.
 const AT_A_TIME: usize = 16;
 /// How many messages wait for a client that reads slowly. Later changes wait in the mailbox, where the same change waits
@@ -85,34 +82,6 @@ pub(super) fn list_changed(kind: ItemKind) -> &'static str {
     }
 }
 
-/// The place that a stream takes up in its listener and of its client's address.
-struct Place {
-    gate: Arc<Gate>,
-    address: Arc<Tracker>,
-}
-
-impl Place {
-    fn take(request: &ClientRequest<'_>) -> Option<Self> {
-        let gate = Arc::clone(request.gate);
-        let address = gate.listeners.of(request.client.peer()?);
-        let most = gate.max_streams();
-        gate.streams.enter(Some(most), None).ok()?;
-        let crowded = gate.streams.in_flight() > most / 2;
-        if address.enter(crowded.then_some(most / PART), None).is_err() {
-            gate.streams.leave();
-            return None;
-        }
-        Some(Self { gate, address })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.address.leave();
-        self.gate.streams.leave();
-    }
-}
-
 impl ClientRequest<'_> {
     /// Sends what the client asks for, until it closes the stream or the gateway ends.
     pub(super) async fn listen(&self) -> Reply {
@@ -126,7 +95,7 @@ impl ClientRequest<'_> {
         if let Err(error) = self.gate.engine.admit_stream() {
             return Reply::Error(error);
         }
-        let Some(_place) = Place::take(self) else {
+        let Some(_place) = self.client.peer().and_then(|peer| StreamPlace::take(self.gate, peer)) else {
             let most = self.gate.max_streams();
             let message = format!("as many streams are open as may be: {most} in all (limits.maxStreams)");
             let data = json!({"reason": "Streams", "retryAfterMs": 1000});

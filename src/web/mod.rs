@@ -36,6 +36,7 @@ mod session_replicas;
 mod sse;
 mod sse_connections;
 mod status;
+mod stream_place;
 mod subscribe;
 mod tasks;
 

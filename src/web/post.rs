@@ -10,6 +10,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::FutureExt;
 
+use super::batch::is_initialize;
 use super::continued::{forward_to_parked, run_or_park};
 use super::envelope::ClientMessage;
 use super::exchange::{RunningMessage, SessionOfPost, respond};
@@ -20,10 +21,11 @@ use super::response::{RpcResponse, refuse};
 use super::{batch, legacy, modern};
 use crate::domain::batch::is_batch;
 use crate::domain::budget::{Category, Reservation};
+use crate::domain::rpc::{INVALID_REQUEST, RpcError};
 use crate::domain::version::Era;
 use crate::engine::exchange::Exchange;
 use crate::telemetry::trace_context::Cause;
-use crate::transport::mcp_headers::mean_modern_era;
+use crate::transport::mcp_headers::{SESSION_HEADER, mean_modern_era};
 use crate::transport::{Accept, BodyError, is_json, peer_address, read_body};
 
 /// How many copies of a message are held until it is answered: the received one, and the one for the upstream.
@@ -162,6 +164,11 @@ impl Post {
         };
         if let ClientMessage::Request { id: read, .. } = &incoming {
             id.get_or_init(|| read);
+        }
+        if self.door == Door::Sse && headers.contains_key(SESSION_HEADER) && is_initialize(&incoming) {
+            let error =
+                RpcError::new(INVALID_REQUEST, "this stream has a session: open another one for another session");
+            return RpcResponse::error(StatusCode::BAD_REQUEST, id.get().copied().unwrap_or("null"), &error);
         }
         if self.door == Door::Streamable && modern::is_of(headers, &incoming) {
             modern::answer(gate, endpoint, headers, *peer, incoming, exchange, parking.as_deref()).await

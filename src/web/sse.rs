@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -24,6 +24,7 @@ use super::legacy::{ListenStream, scope};
 use super::post::{self, Door};
 use super::response::{RpcResponse, refuse};
 use super::sse_connections::SseConnection;
+use super::stream_place::StreamPlace;
 use crate::domain::version::Era;
 use crate::engine::exchange::{Exchange, Next};
 use crate::telemetry::trace_context::Cause;
@@ -33,6 +34,8 @@ use crate::transport::{Accept, peer_address};
 
 /// How long a client has to send `initialize`.
 const BEGIN_WITHIN: Duration = Duration::from_secs(30);
+/// How often a stream at the end of the gateway looks whether all calls were answered.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// The maximum number of messages of one client that are being handled.
 const MAX_POSTS: u32 = 64;
 
@@ -49,17 +52,29 @@ pub(super) fn open(gate: &Arc<Gate>, endpoint: &PathEndpoint, all: &str, request
     if let Err(error) = gate.engine.admit_stream() {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, error.message);
     }
-    let (most, peer) = (gate.max_streams() as usize, peer_address(request.extensions()));
-    let Some((id, connection, received)) = gate.sse.add(endpoint.upstream(), peer, most) else {
+    let Some(place) = StreamPlace::take(gate, peer_address(request.extensions())) else {
+        let most = gate.max_streams();
         let message = format!("as many streams are open as may be: {most} in all (limits.maxStreams)");
         return refuse(StatusCode::TOO_MANY_REQUESTS, message);
     };
+    let (id, connection, received) = gate.sse.add(endpoint.upstream());
     let uri = format!("{}?sessionId={id}", endpoint.messages_path(all));
     let first = Bytes::from(format!("event: endpoint\ndata: {uri}\n\n"));
     let until = Instant::now() + BEGIN_WITHIN;
     let open = OpenStream::new(&gate.engine, Era::Legacy);
-    let gate = Arc::clone(gate);
-    let sse = SseStream { gate, id, connection, received, first: Some(first), until, listening: None, _open: open };
+    let sse = SseStream {
+        gate: Arc::clone(gate),
+        at: (endpoint.clone(), all.to_owned()),
+        plans: gate.engine.plans(),
+        id,
+        connection,
+        received,
+        first: Some(first),
+        until,
+        place: Some(place),
+        listening: None,
+        _open: open,
+    };
     let events = stream::unfold(sse, |mut sse| async move {
         let event = sse.next().await?;
         Some((Ok::<_, Infallible>(event), sse))
@@ -70,6 +85,9 @@ pub(super) fn open(gate: &Arc<Gate>, endpoint: &PathEndpoint, all: &str, request
 /// The stream of one client.
 struct SseStream {
     gate: Arc<Gate>,
+    /// The endpoint, and the listener's path for all upstreams.
+    at: (PathEndpoint, String),
+    plans: watch::Receiver<()>,
     id: String,
     connection: Arc<SseConnection>,
     received: mpsc::Receiver<Bytes>,
@@ -77,6 +95,8 @@ struct SseStream {
     first: Option<Bytes>,
     /// When the session must have begun.
     until: Instant,
+    /// The place of the stream, until the session has begun.
+    place: Option<StreamPlace>,
     /// The notifications of the session, once it has begun.
     listening: Option<ListenStream>,
     _open: OpenStream,
@@ -91,7 +111,7 @@ impl SseStream {
             if self.listening.is_none()
                 && let Some(session) = self.connection.session.get()
             {
-                self.listening = Some(ListenStream::open(&self.gate, session)?);
+                self.listening = Some(ListenStream::open(self.place.take()?, session)?);
             }
             let has_begun = self.listening.is_some();
             let notified = async {
@@ -100,15 +120,37 @@ impl SseStream {
                     None => std::future::pending().await,
                 }
             };
+            let is_ending = self.gate.shutdown.is_cancelled();
             tokio::select! {
                 biased;
-                () = self.gate.shutdown.cancelled() => return None,
                 received = self.received.recv() => return received,
-                event = notified => return event,
+                // Calls that are under way are still answered.
+                () = tokio::time::sleep(LOOK_AGAIN), if is_ending => {
+                    if self.connection.posts.in_flight() == 0 && self.received.is_empty() {
+                        return None;
+                    }
+                }
+                () = self.gate.shutdown.cancelled(), if !is_ending => {}
+                event = notified, if !is_ending => return event,
+                told = self.plans.changed() => {
+                    if told.is_err() || !self.is_served() {
+                        return None;
+                    }
+                }
                 () = self.connection.begun.cancelled(), if !has_begun => {}
                 () = tokio::time::sleep_until(self.until), if !has_begun => return None,
             }
         }
+    }
+
+    /// Whether the client could still post messages.
+    fn is_served(&self) -> bool {
+        let (endpoint, all) = &self.at;
+        let snapshot = self.gate.engine.snapshot();
+        let plan = snapshot.plan();
+        let listener = self.gate.listener.current(&plan.gateway);
+        listener.is_some_and(|listener| listener.legacy_sse && listener.path == *all)
+            && endpoint.upstream().is_none_or(|upstream| plan.upstream(upstream).is_some())
     }
 }
 
@@ -216,8 +258,8 @@ impl Answering {
         let snapshot = engine.snapshot();
         let session = engine.sessions().find(id, scope(&snapshot, &self.endpoint), engine.now());
         let Some(session) = session else { return };
-        if self.connection.closed.is_cancelled() || self.connection.session.set(session).is_err() {
-            // Each stream has one session.
+        // Each stream has one session, which ends with it: the stream may have ended meanwhile.
+        if self.connection.session.set(session).is_err() || self.connection.closed.is_cancelled() {
             engine.end_session(id);
         }
         self.connection.begun.cancel();

@@ -216,14 +216,16 @@ impl Session {
         self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers the request with this id (raw JSON) as in flight, unless [`MAX_CANCELLABLE`] requests are already
-    /// registered. [`Session::cancel`] cancels the returned token of a registered request.
+    /// Registers the request with this id (raw JSON) as in flight, unless it is, or [`MAX_CANCELLABLE`] requests are.
+    /// [`Session::cancel`] cancels the returned token of a registered request.
     pub fn begin(&self, request: &str) -> CancellationToken {
-        let token = CancellationToken::new();
-        if self.in_flight.len() < MAX_CANCELLABLE {
-            self.in_flight.insert(request.to_owned(), token.clone());
+        if let Some(known) = self.in_flight.get(request) {
+            return known.clone();
         }
-        token
+        if self.in_flight.len() >= MAX_CANCELLABLE {
+            return CancellationToken::new();
+        }
+        self.in_flight.entry(request.to_owned()).or_default().clone()
     }
 
     /// Removes the request with this id from those in flight.

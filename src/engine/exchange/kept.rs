@@ -58,7 +58,10 @@ impl KeptExchanges {
 
     /// Says that an exchange has ended at `now`, in Unix milliseconds, so that it is kept for a limited time only.
     pub fn ended(&self, handle: u64, now: u64) {
-        let Some(size) = self.by_handle.get(&handle).map(|entry| entry.exchange.size()) else { return };
+        let sizes = self.by_handle.get(&handle).map(|entry| (entry.exchange.size(), entry.exchange.was_left()));
+        let Some((size, was_left)) = sizes else { return };
+        // A client that was told to come back gets its answer, however large: the client's share of the budget bounds it.
+        let size = if was_left { 0 } else { size };
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if size > MAX_EACH {
             drop(ended);
@@ -117,6 +120,10 @@ mod tests {
         assert!(kept.find("a", id).is_none() && kept.by_handle.is_empty());
     }
 
+    fn found_again(kept: &KeptExchanges, ids: &[u64]) -> bool {
+        ids.iter().all(|id| kept.find("a", *id).is_some())
+    }
+
     #[test]
     fn what_is_kept_is_bounded_in_bytes() {
         let kept = KeptExchanges::default();
@@ -137,5 +144,11 @@ mod tests {
         huge.finish("x".repeat(each + 1).into());
         kept.ended(id, 7);
         assert!(kept.find("a", id).is_none(), "one that is too large is not kept");
+        let left = exchange();
+        let id = kept.add("a", &left);
+        left.leave(None);
+        left.finish("x".repeat(each + 1).into());
+        kept.ended(id, 7);
+        assert!(kept.find("a", id).is_some() && found_again(&kept, &ids[1..]), "its client was told to come back");
     }
 }

@@ -236,6 +236,11 @@ impl Exchange {
         }
     }
 
+    /// Whether the client was told to come back for the answer.
+    fn was_left(&self) -> bool {
+        self.lock().leaves.is_some()
+    }
+
     /// The number of bytes that are held.
     fn size(&self) -> u64 {
         let state = self.lock();

@@ -195,7 +195,7 @@ impl CallUpstream for Server {
         Ok(refuses.as_deref().map_or(Subscribed::Unsupported, |error| Subscribed::Refused(raw(error))))
     }
 
-    fn forget_client(&self, session: &str) {
+    fn forget_client(&self, session: &str, _: bool) {
         self.forgotten.lock().unwrap().push(session.to_owned());
     }
 

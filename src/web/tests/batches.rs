@@ -44,6 +44,20 @@ async fn each_message_of_a_batch_is_handled_and_the_answers_are_an_array() {
 }
 
 #[tokio::test]
+async fn requests_that_wait_in_a_batch_can_be_cancelled() {
+    let (gateway, id) = started("2025-03-26").await;
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
+    let batch = format!("[{cancel}, {}, {}]", ping(1), call("up__echo", json!({})));
+    let answers = gateway.post(&[("mcp-session-id", &id)], &batch).await.json();
+    let of = |id: u64| answers.as_array().unwrap().iter().find(|answer| answer["id"] == id).unwrap().clone();
+    assert_eq!((&of(1)["result"], &of(7)["error"]["code"]), (&json!({}), &json!(-32800)), "{answers}");
+    assert!(gateway.engine.records().recent_calls(9).is_empty(), "the call was not begun");
+    // Nothing is left of it.
+    let again = gateway.post(&[("mcp-session-id", &id)], &call("up__echo", json!({}))).await.json();
+    assert!(again["result"].is_object(), "{again}");
+}
+
+#[tokio::test]
 async fn answers_that_come_after_progress_are_events_of_one_stream() {
     let (gateway, id) = started("2025-03-26").await;
     let batch = format!("[{}, {}]", ping(1), call("up__progress", json!({"progressToken": "t"})));
