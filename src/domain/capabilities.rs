@@ -91,12 +91,6 @@ impl ClientCapabilities {
         Self { questions: self.questions, extensions: self.extensions.without(name) }
     }
 
-    /// Returns the capabilities without extensions.
-    #[must_use]
-    pub fn without_extensions(&self) -> Self {
-        Self { questions: self.questions, extensions: Extensions::default() }
-    }
-
     /// Returns the capabilities as JSON, as a client declares them to a server.
     pub fn to_json(&self) -> String {
         if self.is_empty() {

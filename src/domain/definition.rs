@@ -180,15 +180,13 @@ fn check_schema(schema: &RawValue, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the tool's `execution` member (MCP, `ToolExecution`). A tool that only runs as a task is refused, because the
-/// gateway does not support tasks.
+/// Checks the tool's `execution` member (MCP, `ToolExecution`).
 fn check_execution(object: &RawObject) -> Result<(), String> {
     let Some(execution) = object.get("execution") else { return Ok(()) };
     let execution = parse(execution)?;
     let Some(support) = execution.get("taskSupport") else { return Ok(()) };
     match support.get() {
-        r#""forbidden""# | r#""optional""# => Ok(()),
-        r#""required""# => Err("it runs as a task only, and this gateway does not carry tasks".to_owned()),
+        r#""forbidden""# | r#""optional""# | r#""required""# => Ok(()),
         _ => Err("its execution.taskSupport must be forbidden, optional or required".to_owned()),
     }
 }
@@ -213,6 +211,7 @@ mod tests {
             r#"{"name":"a","title":"A","description":"","inputSchema":{"type":"object"},"icons":[],"x":[1.0],
                "outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"title":"A"},
                "execution":{"taskSupport":"optional"},"_meta":{}}"#,
+            r#"{"name":"a","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}"#,
         ] {
             assert_eq!(read(good).unwrap(), good);
         }
@@ -236,7 +235,6 @@ mod tests {
             (with(r#""outputSchema":{"type":"object","required":true}"#), "its outputSchema.required must be a list"),
             (with(r#""annotations":{"readOnlyHint":"yes"}"#), "its annotations.readOnlyHint must be true or false"),
             (with(r#""execution":{"taskSupport":"maybe"}"#), "its execution.taskSupport must be"),
-            (with(r#""execution":{"taskSupport":"required"}"#), "it runs as a task only"),
         ] {
             let fault = read(&bad).unwrap_err();
             assert!(fault.starts_with(words), "{bad}: {fault}");

@@ -244,14 +244,6 @@ pub struct ClientKey {
     pub session: String,
 }
 
-impl ClientKey {
-    /// Returns the key without the client's extensions.
-    #[must_use]
-    pub fn without_extensions(&self) -> Self {
-        Self { capabilities: self.capabilities.without_extensions(), session: self.session.clone() }
-    }
-}
-
 impl OutCall {
     /// Returns the method of the request.
     pub fn method(&self) -> Method {

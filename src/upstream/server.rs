@@ -177,15 +177,18 @@ impl Server {
 
     /// Returns the client whose own connection a request is sent over; `None` if it is sent over the shared one. A client
     /// that answers questions or has extensions has a connection of its own to a legacy server over HTTP, because
-    /// `initialize` says for the whole connection what the client can do. Each client session has a process of its own if
-    /// the plan says so. Clients without a session that can do the same share one connection.
+    /// `initialize` says for the whole connection what the client can do. Clients without a session that can do the same share
+    /// such a connection, where questions come in the response to the call that they belong to. Over one stream nobody could
+    /// tell whom the server asks, so that such clients use the shared one there. Each client session has a process of its own
+    /// if the plan says so.
     async fn owner<'r>(&self, request: &McpRequest<'r>) -> Result<Option<&'r ClientKey>, UpstreamError> {
         let McpRequest::Use(call) = request else { return Ok(None) };
         let client = &call.client;
         let is_own = if self.plan.is_http() {
-            !client.capabilities.is_empty() && self.era().await? == Era::Legacy
+            let is_legacy = !client.capabilities.is_empty() && self.era().await? == Era::Legacy;
+            is_legacy && !(self.is_over_sse() && client.session.is_empty())
         } else {
-            self.plan.has_own_processes() && *client != ClientKey::default()
+            self.plan.has_own_processes() && !client.session.is_empty()
         };
         Ok(is_own.then_some(client))
     }
@@ -279,9 +282,6 @@ impl Server {
         purpose: Purpose,
         limit: Duration,
     ) -> Result<(Arc<Slot>, ConnectionUse), UpstreamError> {
-        // Extensions are the clients' own words: with them, clients without a session could take all processes.
-        let shared = self.plan.has_own_processes() && client.session.is_empty();
-        let client = if shared { &client.without_extensions() } else { client };
         let slot = self.own.slot(client).ok_or_else(|| {
             let message = format!(
                 "{MAX_CLIENTS} clients have connections of their own, as many as may, or the client has ended its session"

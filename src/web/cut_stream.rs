@@ -21,8 +21,6 @@ use crate::engine::exchange::Exchange;
 const CONTINUED_PER_SESSION: u32 = 32;
 /// How long a replica may take to begin a stream.
 const HEAD: Duration = Duration::from_secs(5);
-/// The length that a sealed id has at least.
-const SHORTEST_ID: usize = 40;
 
 /// The stream of a call that its client comes back to.
 struct CutStream {
@@ -45,16 +43,16 @@ enum NotContinued {
 }
 
 /// Continues the stream of a call after the event with the id `last`. `forwarding` is the client's request, which has these
-/// headers. Returns `None` if that is not the id of such an event.
+/// headers.
 pub(super) async fn continue_stream(
     gate: &Gate,
     session: &Arc<Session>,
     last: &str,
     headers: &HeaderMap,
     forwarding: Forwarding<'_>,
-) -> Option<Response> {
+) -> Response {
     const GONE: &str = "the events after Last-Event-ID are not kept any more";
-    Some(match CutStream::find(gate, session, last)? {
+    match CutStream::find(gate, session, last) {
         Ok(cut) => {
             let busy = || refuse(StatusCode::TOO_MANY_REQUESTS, "as many streams are continued as may be");
             cut.resume(gate, session).unwrap_or_else(busy)
@@ -70,21 +68,14 @@ pub(super) async fn continue_stream(
         Err(NotContinued::Foreign) => {
             refuse(StatusCode::BAD_REQUEST, "Last-Event-ID is not the id of an event of a stream of this session")
         }
-    })
+    }
 }
 
 impl CutStream {
-    /// Finds the stream whose last event that arrived has the id `last`. Returns `None` if that does not look like the id of
-    /// an event of a call.
-    fn find(gate: &Gate, session: &Session, last: &str) -> Option<Result<Self, NotContinued>> {
-        let (id, after) = last.split_once('.')?;
-        let after = after.parse().ok()?;
-        let looks_sealed =
-            id.len() >= SHORTEST_ID && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
-        looks_sealed.then(|| Self::open(gate, session, id, after))
-    }
-
-    fn open(gate: &Gate, session: &Session, id: &str, after: u64) -> Result<Self, NotContinued> {
+    /// Finds the stream whose last event that arrived has the id `last`. Only events of calls have ids.
+    fn find(gate: &Gate, session: &Session, last: &str) -> Result<Self, NotContinued> {
+        let (id, after) = last.split_once('.').ok_or(NotContinued::Foreign)?;
+        let after = after.parse().map_err(|_| NotContinued::Foreign)?;
         let sealed = gate.open_id(IdPurpose::Stream, &session.id, id).map_err(|why| match why {
             NotOpened::Foreign => NotContinued::Foreign,
             NotOpened::Expired => NotContinued::Gone,

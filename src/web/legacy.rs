@@ -264,12 +264,9 @@ pub(super) async fn open_stream(
         Ok(session) => session,
         Err((status, message)) => return refuse(status, message),
     };
-    let last = headers.get(LAST_EVENT_ID).and_then(|last| last.to_str().ok());
-    if let Some(last) = last {
+    if let Some(last) = headers.get(LAST_EVENT_ID) {
         let forwarding = Forwarding::request(Method::GET, endpoint, headers, Bytes::new(), client);
-        if let Some(response) = continue_stream(gate, &session, last, headers, forwarding).await {
-            return response;
-        }
+        return continue_stream(gate, &session, last.to_str().unwrap_or_default(), headers, forwarding).await;
     }
     if let Err(error) = gate.engine.admit_stream() {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, error.message);
@@ -278,7 +275,7 @@ pub(super) async fn open_stream(
     let Some(told) = told else {
         let most = gate.max_streams();
         let message = format!(
-            "as many streams are open as may be: {STREAMS_PER_SESSION} a session, {most} in all (limits.maxStreams)"
+            "as many streams are open as may be: {STREAMS_PER_SESSION} a session, {most} in all (limits.maxStreams), of which one address has a part"
         );
         return refuse(StatusCode::TOO_MANY_REQUESTS, message);
     };

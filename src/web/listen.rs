@@ -97,7 +97,9 @@ impl ClientRequest<'_> {
         }
         let Some(_place) = self.client.peer().and_then(|peer| StreamPlace::take(self.gate, peer)) else {
             let most = self.gate.max_streams();
-            let message = format!("as many streams are open as may be: {most} in all (limits.maxStreams)");
+            let message = format!(
+                "as many streams are open as may be: {most} in all (limits.maxStreams), of which one address has a part"
+            );
             let data = json!({"reason": "Streams", "retryAfterMs": 1000});
             return Reply::Error(RpcError::new(REFUSED, message).with_data(data));
         };

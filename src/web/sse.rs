@@ -54,7 +54,9 @@ pub(super) fn open(gate: &Arc<Gate>, endpoint: &PathEndpoint, all: &str, request
     }
     let Some(place) = StreamPlace::take(gate, peer_address(request.extensions())) else {
         let most = gate.max_streams();
-        let message = format!("as many streams are open as may be: {most} in all (limits.maxStreams)");
+        let message = format!(
+            "as many streams are open as may be: {most} in all (limits.maxStreams), of which one address has a part"
+        );
         return refuse(StatusCode::TOO_MANY_REQUESTS, message);
     };
     let (id, connection, received) = gate.sse.add(endpoint.upstream());
