@@ -94,11 +94,7 @@ impl Tracker {
     /// # Errors
     /// Returns the limit that is reached. The call is then not counted.
     pub fn enter(&self, concurrent: Option<u32>, total: Option<u64>) -> Result<(), Full> {
-        let limit = concurrent.unwrap_or(u32::MAX);
-        let update = |n: u32| (n < limit).then_some(n + 1);
-        if self.in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, update).is_err() {
-            return Err(Full::Concurrent);
-        }
+        self.enter_beside(concurrent)?;
         let limit = total.unwrap_or(u64::MAX);
         let update = |n: u64| (n < limit).then_some(n + 1);
         if self.total.fetch_update(Ordering::AcqRel, Ordering::Acquire, update).is_err() {
@@ -108,7 +104,18 @@ impl Tracker {
         Ok(())
     }
 
-    /// Ends a call that [`Tracker::enter`] counted.
+    /// Like [`Tracker::enter`], for a request that is no call: it counts only as long as it is in flight.
+    ///
+    /// # Errors
+    /// If the limit of requests in flight is reached.
+    pub fn enter_beside(&self, concurrent: Option<u32>) -> Result<(), Full> {
+        let limit = concurrent.unwrap_or(u32::MAX);
+        let update = |n: u32| (n < limit).then_some(n + 1);
+        let entered = self.in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
+        entered.map(drop).map_err(|_| Full::Concurrent)
+    }
+
+    /// Ends what [`Tracker::enter`] or [`Tracker::enter_beside`] counted.
     pub fn leave(&self) {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
@@ -136,6 +143,14 @@ mod tests {
         tracker.leave();
         assert_eq!(tracker.enter(Some(1), None), Ok(()));
         assert_eq!(tracker.total(), 2);
+    }
+
+    #[test]
+    fn what_is_no_call_counts_while_it_is_in_flight() {
+        let tracker = Tracker::default();
+        assert_eq!(tracker.enter_beside(Some(1)), Ok(()));
+        assert_eq!(tracker.enter_beside(Some(1)), Err(Full::Concurrent));
+        assert_eq!((tracker.in_flight(), tracker.total()), (1, 0));
     }
 
     #[test]

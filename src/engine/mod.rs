@@ -40,7 +40,7 @@ pub use list_changes::ListChanges;
 pub use mailbox::{Mailbox, Notice};
 pub use plan::snapshot::Snapshot;
 pub use readiness::NotReady;
-pub use request::{CallRequest, Caller, CheckMirrored, Endpoint, Reply, TaskUse, Within};
+pub use request::{ANONYMOUS, CallRequest, Caller, CheckMirrored, Endpoint, Reply, TaskUse, Within};
 pub use subscribing::SubscribeRequest;
 pub use subscriptions::{MAX_OF_CLIENT, Subscription};
 

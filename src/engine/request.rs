@@ -27,7 +27,7 @@ pub struct Caller {
     pub era: Era,
     /// The version of the protocol that the client speaks.
     pub version: &'static str,
-    /// `anonymous`, or the identity that the credentials prove.
+    /// [`ANONYMOUS`], or the identity that the credentials prove.
     pub principal: String,
     /// The id of the session; empty in the modern era, because it has no sessions.
     pub session: String,
@@ -38,6 +38,16 @@ pub struct Caller {
     /// Whether `tracker` counts by address. Many clients can share an address (behind an ingress, all of them do), so
     /// limits by address apply only while more than half of the calls that the gateway allows are in flight.
     pub by_address: bool,
+}
+
+/// The principal of clients that prove no identity.
+pub const ANONYMOUS: &str = "anonymous";
+
+impl Caller {
+    /// Whether the client proves no identity.
+    pub(super) fn is_anonymous(&self) -> bool {
+        self.principal == ANONYMOUS
+    }
 }
 
 /// A request that uses one item: a tool call, or the fetching of a prompt or a resource.
@@ -109,6 +119,11 @@ impl CallRequest<'_> {
         if let TaskUse::Of(task) = self.task { Some(task) } else { None }
     }
 
+    /// Whether the request counts as a call of its session: it does unless it is about a task, whose call was counted.
+    pub(super) fn is_call(&self) -> bool {
+        self.open_task().is_none()
+    }
+
     /// How many calls enclose this one; 0 for a call of a client.
     pub(super) fn depth(&self) -> u32 {
         self.within.map_or(0, |within| within.depth)
@@ -172,7 +187,7 @@ impl Endpoint<'_> {
 
     /// Whether the list of this kind has the gateway's own tools instead of those of the upstreams.
     pub(super) fn lists_own_tools(&self, snapshot: &Snapshot, kind: ItemKind) -> bool {
-        matches!((self, kind), (Self::All, ItemKind::Tool)) && snapshot.tool_index.is_some()
+        matches!((self, kind), (Self::All, ItemKind::Tool)) && snapshot.finds_tools()
     }
 
     /// Returns the definitions of the items of this kind, as clients see them.

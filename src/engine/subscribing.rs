@@ -47,6 +47,9 @@ impl Engine {
         let kind = ItemKind::Resource;
         let routed =
             self.route_beside(RequestBeside { endpoint, caller, kind, name: uri, counts: false, reservation }).await?;
+        if !routed.found.is_listed && routed.found.item.is_checked() {
+            return Err(CallEnd::of_error(unseen()));
+        }
         let (key, item) = (&routed.plan().key, &routed.found.route.item.name);
         if !self.state.subscribers.has_room(request.own, &caller.tracker, key, item) {
             let message = "this client, or this gateway, has as many subscriptions as it may";
@@ -86,6 +89,14 @@ impl Engine {
 fn code(error: &RawValue) -> i64 {
     let error = RawObject::parse(error.get()).ok();
     error.and_then(|error| error.get("code")?.get().parse().ok()).unwrap_or(INTERNAL_ERROR)
+}
+
+/// The error for a subscription to a URI that its client made up, for the server alone: what checks the reading of the resource
+/// would not see it.
+fn unseen() -> RpcError {
+    let message = "plugins check the reading of this resource and would not see what is subscribed to: only resources that the \
+                   server lists can be subscribed to here";
+    RpcError::new(REFUSED, message).with_data(json!({"reason": "GuardedInput"}))
 }
 
 fn too_many(message: &str) -> RpcError {

@@ -18,7 +18,7 @@ use crate::engine::{Caller, Engine};
 use crate::transport::mcp_headers::check_mirrored;
 
 /// The principal of calls from clients that are not authenticated.
-pub(super) const ANONYMOUS: &str = "anonymous";
+pub(super) use crate::engine::ANONYMOUS;
 
 /// The sender of a request, and what only its era has.
 #[derive(Clone, Copy)]

@@ -23,6 +23,12 @@ impl Counted {
         tracker.enter(concurrent, total)?;
         Ok(Self(Arc::clone(tracker)))
     }
+
+    /// Counts a request that is no call, unless `concurrent` requests are already in flight.
+    fn enter_beside(tracker: &Arc<Tracker>, concurrent: Option<u32>) -> Result<Self, Full> {
+        tracker.enter_beside(concurrent)?;
+        Ok(Self(Arc::clone(tracker)))
+    }
 }
 
 impl Drop for Counted {
@@ -96,7 +102,19 @@ impl Engine {
     /// Accepts a call and counts it against the limits of the process and the caller, or returns why the call is
     /// refused.
     pub(crate) fn admit(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> Result<Admitted, AdmissionError> {
-        let (gateway, depth) = (&snapshot.plan().gateway, request.depth());
+        self.admit_of(snapshot, request.caller, request.depth(), request.is_call())
+    }
+
+    /// Like [`Self::admit`], for a request of this caller. `is_call` tells whether it counts against the number of calls that
+    /// a session makes in all.
+    pub(crate) fn admit_of(
+        &self,
+        snapshot: &Snapshot,
+        caller: &Caller,
+        depth: u32,
+        is_call: bool,
+    ) -> Result<Admitted, AdmissionError> {
+        let gateway = &snapshot.plan().gateway;
         if depth > MAX_DEPTH {
             let message = format!("plugins called tools {depth} calls deep, {MAX_DEPTH} are allowed");
             return Err(AdmissionError::new(RefusalReason::TooDeep, message));
@@ -111,21 +129,31 @@ impl Engine {
             let message = format!("{} calls are in flight, as many as this gateway takes", limits.concurrent_calls);
             AdmissionError::new(RefusalReason::ConcurrentCalls, message)
         })?;
-        let in_session = self.admit_caller(request.caller, limits, depth)?;
+        let in_session = self.admit_caller(caller, limits, depth, is_call)?;
         Ok(vec![in_process, in_session])
     }
 
     /// Counts a call against the limits of the session, principal or address of its caller. The limit on calls in
     /// flight applies only to calls of clients. If it applied to the calls that plugins make, a client's call could
     /// fail halfway.
-    fn admit_caller(&self, caller: &Caller, limits: &Limits, depth: u32) -> Result<Counted, AdmissionError> {
+    fn admit_caller(
+        &self,
+        caller: &Caller,
+        limits: &Limits,
+        depth: u32,
+        is_call: bool,
+    ) -> Result<Counted, AdmissionError> {
         let (mut concurrent, mut total) = (limits.session_concurrent_calls, limits.session_total_calls);
         concurrent = concurrent.filter(|_| depth == 0);
         if caller.by_address {
             let crowded = u64::from(self.state.calls.in_flight()) * 2 > u64::from(limits.concurrent_calls);
             (concurrent, total) = (concurrent.filter(|_| crowded), None);
         }
-        Counted::enter(&caller.tracker, concurrent, total).map_err(|full| match full {
+        let entered = match is_call {
+            true => Counted::enter(&caller.tracker, concurrent, total),
+            false => Counted::enter_beside(&caller.tracker, concurrent),
+        };
+        entered.map_err(|full| match full {
             Full::Concurrent if caller.by_address => {
                 let message = format!(
                     "this gateway is more than half full, and {} calls from your address are in flight, as many as it \

@@ -16,6 +16,7 @@ use super::own_tool::{NamedCall, own_tool};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::spans;
+use super::task_state::plain_wish;
 use super::tool_result::{ResultFacts, text_result, without_caching};
 use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
@@ -24,6 +25,7 @@ use crate::domain::upstream::{Answer, InputRound, OutCall, OutMembers, UpstreamE
 use crate::domain::version::Era;
 use crate::engine::Engine;
 use crate::engine::access::admission::gate;
+use crate::engine::plan::linked_item::Selected;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::request::{CallRequest, Reply, TaskUse};
 
@@ -292,7 +294,9 @@ impl Engine {
         if let TaskUse::Begins(task) = call.request.task
             && !self.is_modern(call)
         {
-            members.push(("task".into(), task.to_owned()));
+            let is_checked = call.item.request.iter().any(Selected::checks);
+            let task = if is_checked { plain_wish(task) } else { task.to_owned() };
+            members.push(("task".into(), task));
         }
         let span = spans::upstream(call, || self.state.upstream(&call.plan().key).facts);
         let out = OutCall {

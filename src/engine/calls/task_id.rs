@@ -9,10 +9,10 @@ use crate::engine::Engine;
 use crate::engine::request::{Caller, Endpoint};
 
 /// The purpose of the seal and the version of what is sealed. Both are authenticated.
-const PURPOSE: &str = "hawsepipe task 1";
+const PURPOSE: &str = "hawsepipe task 2";
 /// Maximum length of a server's own id of a task, in bytes.
 const MAX_OWN: usize = 1024;
-/// Maximum length of an id that is read. The ids that this gateway makes are shorter.
+/// Maximum length of an id that clients get, in bytes.
 const MAX_SEALED: usize = 4096;
 
 impl Engine {
@@ -27,7 +27,13 @@ impl Engine {
             return Err("the id of its task is empty, or longer than 1024 bytes");
         }
         let (scope, text) = (self.task_scope(caller, endpoint), serde_json::to_vec(task).unwrap_or_default());
-        self.sessions().seals().seal(&scope, text).ok_or("the id of its task cannot be sealed")
+        let sealed = self.sessions().seals().seal(&scope, text).ok_or("the id of its task cannot be sealed")?;
+        match sealed.len() {
+            0..=MAX_SEALED => Ok(sealed),
+            _ => Err(
+                "the id of its task is too long: with the names of upstream and tool, sealed, it has more than 4096 bytes",
+            ),
+        }
     }
 
     /// Returns the task that this client knows by this id; `None` if it is not an id of this client at this endpoint.
@@ -44,7 +50,8 @@ impl Engine {
             Endpoint::All => None,
             Endpoint::One(upstream) => Some(upstream),
         };
-        // Tasks of the two eras have different forms.
-        json!([PURPOSE, namespace, name, caller.principal, caller.era.as_str(), upstream]).to_string()
+        // Tasks of the two eras have different forms. Who is anonymous is known by the session alone, if there is one.
+        let session = Some(&caller.session).filter(|session| caller.is_anonymous() && !session.is_empty());
+        json!([PURPOSE, namespace, name, caller.principal, caller.era.as_str(), upstream, session]).to_string()
     }
 }

@@ -73,6 +73,17 @@ pub(super) fn plain(task: &RawValue, with_message: bool) -> Result<RawObject, &'
     Ok(plain)
 }
 
+/// Returns the wish of a client that its call goes on as a task (`params.task`), with nothing that could be content: plugins that
+/// check the request do not see it.
+pub(super) fn plain_wish(task: &RawValue) -> Box<RawValue> {
+    let mut plain = RawObject::default();
+    let ttl = RawObject::parse(task.get()).ok().and_then(|task| task.get("ttl").map(RawValue::to_owned));
+    if let Some(ttl) = ttl.filter(|ttl| is_short_number(ttl)) {
+        plain.set("ttl", ttl);
+    }
+    plain.to_raw()
+}
+
 /// Returns a result, or the parameters of a message, without the note to which task it belongs.
 pub(super) fn without_related(object: &RawValue) -> Box<RawValue> {
     with_meta_changed(object, |meta| meta.remove(RELATED))
@@ -178,6 +189,18 @@ mod tests {
             "[]",
         ] {
             assert!(plain(&raw(wrong), false).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_can_hold_content_is_left_out_of_the_wish_for_a_task() {
+        for (wish, plain) in [
+            (r#"{"ttl": 1.0,"x":"secret"}"#, r#"{"ttl":1.0}"#),
+            (r#"{"ttl":"secret"}"#, "{}"),
+            (r#"{"ttl":4111111111111111111111111}"#, "{}"),
+            ("[]", "{}"),
+        ] {
+            assert_eq!(plain_wish(&raw(wish)).get(), plain);
         }
     }
 

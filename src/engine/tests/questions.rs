@@ -6,7 +6,7 @@ use crate::domain::method::Method;
 use crate::domain::ports::Answering;
 use crate::domain::question::Question;
 use crate::domain::task::{OpenTask, TaskFacts};
-use crate::engine::SubscribeRequest;
+use crate::engine::{SubscribeRequest, Subscription};
 
 /// A client that answers what it is asked, and keeps it.
 #[derive(Default)]
@@ -38,10 +38,14 @@ fn capable(era: Era) -> Caller {
 
 /// Sends a call of `up__read`, its repetition, or a request about a task that it began.
 async fn send(engine: &Gateway, era: Era, round: InputRound, task: TaskUse<'_>, client: &Asked) -> Value {
+    send_as(engine, &capable(era), round, task, client).await
+}
+
+async fn send_as(engine: &Gateway, caller: &Caller, round: InputRound, task: TaskUse<'_>, client: &Asked) -> Value {
     let (arguments, meta) = (raw("{}"), raw(r#"{"hawsepipe.dev/trace":true}"#));
     let request = CallRequest {
         endpoint: Endpoint::All,
-        caller: &capable(era),
+        caller,
         rpc_id: None,
         name: "up__read",
         kind: ItemKind::Tool,
@@ -299,20 +303,72 @@ async fn what_a_server_says_when_it_refuses_a_subscription_does_not_pass_a_guard
         scripts(&mut inputs, "c", Phase::Response, &[(role, "same")]).methods = vec![Method::ReadResource];
         let engine = items(&inputs, "{}").await;
         *engine.server.refuses.lock().unwrap() = Some(error.to_owned());
-        let request = SubscribeRequest {
+        let (caller, mailbox) = (caller(Era::Legacy), Arc::default());
+        let reservation = engine.budget().reservation(Category::Answer);
+        let request = |uri| SubscribeRequest {
             endpoint: Endpoint::All,
-            caller: &caller(Era::Legacy),
-            uri: "file:///a",
-            mailbox: &Arc::default(),
+            caller: &caller,
+            uri,
+            mailbox: &mailbox,
             own: 0,
             within: None,
-            reservation: &engine.budget().reservation(Category::Answer),
+            reservation: &reservation,
         };
-        let said = match engine.subscribe(request).await {
-            Err(Reply::UpstreamError(error)) => error.get().to_owned(),
-            Err(Reply::Error(error)) => json!(error).to_string(),
-            _ => panic!("{role:?}"),
-        };
+        let said = refusal(engine.subscribe(request("file:///a")).await);
         assert!(said.contains("SECRET") == told && said.contains("-32602"), "{role:?}: {said}");
+        let said = refusal(engine.subscribe(request("db:///SECRET")).await);
+        assert_eq!(said.contains("GuardedInput"), !told, "{role:?}: {said}");
     }
+}
+
+fn refusal(subscribed: Result<Subscription, Reply>) -> String {
+    match subscribed {
+        Err(Reply::UpstreamError(error)) => error.get().to_owned(),
+        Err(Reply::Error(error)) => json!(error).to_string(),
+        _ => panic!("it is not refused"),
+    }
+}
+
+#[tokio::test]
+async fn polls_of_a_task_are_no_calls_of_the_session() {
+    let mut inputs = bare();
+    inputs.gateway.as_mut().unwrap().plan.limits.session_total_calls = Some(1);
+    let state = r#"{"taskId":"t","status":"working"}"#;
+    let engine = answering(&inputs, Era::Modern, Answer::Result(raw(state))).await;
+    let caller = capable(Era::Legacy);
+    call_as(&engine, &caller, "{}", None, &Heard::default()).await;
+    let open = open_task(Method::GetTask);
+    for _ in 0..3 {
+        let polled = send_as(&engine, &caller, InputRound::default(), TaskUse::Of(&open), &Asked::default()).await;
+        assert_eq!(polled["taskId"], "sealed", "{polled}");
+    }
+    assert!(call_as(&engine, &caller, "{}", None, &Heard::default()).await.contains("SessionTotalCalls"));
+}
+
+#[tokio::test]
+async fn the_id_of_a_task_opens_whatever_its_server_calls_it_or_the_call_fails() {
+    for (id, opens) in [("a".repeat(1024), true), ("\u{1}".repeat(1000), false), ("a".repeat(1025), false)] {
+        let task = json!({"resultType": "task", "taskId": id, "status": "working"}).to_string();
+        let engine = answering(&bare(), Era::Modern, Answer::Result(raw(&task))).await;
+        let begun = ask(&engine, Era::Modern).await;
+        if !opens {
+            assert_eq!(begun["data"]["reason"], "ProtocolError", "{begun}");
+            assert!(begun["message"].as_str().unwrap().contains("the id of its task"), "{begun}");
+            continue;
+        }
+        let sealed = begun["taskId"].as_str().unwrap();
+        assert_eq!(engine.open_task(&capable(Era::Modern), &Endpoint::All, sealed).unwrap().id, id);
+    }
+}
+
+#[tokio::test]
+async fn the_task_of_an_anonymous_client_is_of_its_session() {
+    let task = r#"{"task":{"taskId":"t","status":"working"}}"#;
+    let engine = answering(&bare(), Era::Legacy, Answer::Result(raw(task))).await;
+    let of = |session: &str| Caller { session: session.into(), ..capable(Era::Legacy) };
+    let (caller, wanted) = (of("one"), raw("{}"));
+    let begun = send_as(&engine, &caller, InputRound::default(), TaskUse::Begins(&wanted), &Asked::default()).await;
+    let sealed = begun["task"]["taskId"].as_str().unwrap();
+    assert_eq!(engine.open_task(&of("one"), &Endpoint::All, sealed).unwrap().id, "t");
+    assert!(engine.open_task(&of("two"), &Endpoint::All, sealed).is_none());
 }
