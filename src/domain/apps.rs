@@ -25,6 +25,21 @@ pub fn own_uri(public: &str) -> Option<(&str, String)> {
     Some((upstream, format!("{SCHEME}{rest}")))
 }
 
+/// Whether a tool is for apps and not for models, as its definition says (`_meta.ui.visibility`).
+pub fn is_for_apps_alone(definition: &RawValue) -> bool {
+    let member = |object: Skim<'_>, wanted: &str| -> Option<String> {
+        let mut members = object.members()?;
+        members.find(|(name, _)| name.as_deref() == Some(wanted)).map(|(_, value)| value.get().to_owned())
+    };
+    let inner = |object: String, wanted: &str| {
+        let object: &RawValue = serde_json::from_str(&object).ok()?;
+        member(object.into(), wanted)
+    };
+    let visibility = member(definition.into(), "_meta").and_then(|meta| inner(inner(meta, "ui")?, "visibility"));
+    let seen_by: Vec<String> = visibility.and_then(|list| serde_json::from_str(&list).ok()).unwrap_or_default();
+    !seen_by.is_empty() && !seen_by.iter().any(|who| who == "model")
+}
+
 /// Returns a definition or a result of this upstream with the public URIs of apps; `None` if it refers to no app. Everything
 /// else keeps its bytes. URIs are found where the protocol and the extension have them: in `_meta`, and in content blocks
 /// and contents of resources. Text is not searched.

@@ -21,6 +21,7 @@ use crate::domain::report::PendingReport;
 use crate::domain::seen::SeenNames;
 use crate::engine::access::sessions::SessionTable;
 use crate::engine::plan::filtered::FilteredDefinitions;
+use crate::engine::plan::tool_index::KeptIndex;
 use crate::engine::upstreams::pinning::remember;
 use crate::engine::upstreams::state::{Catalogue, ItemList, UpstreamState};
 
@@ -35,6 +36,8 @@ pub struct EngineState {
     pub(super) published: ArcSwapOption<SeenNames>,
     /// What chains over lists have made of definitions.
     pub(super) filtered: FilteredDefinitions,
+    /// The index in which clients find tools.
+    pub(super) tool_index: KeptIndex,
     /// Sessions of clients of the legacy era.
     pub sessions: SessionTable,
     /// Counts the calls of this process.

@@ -13,7 +13,7 @@ use crate::domain::budget::Reservation;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::json::{JsonStep, Pointer};
-use crate::domain::plan::UpstreamPlan;
+use crate::domain::plan::{PrefixMode, UpstreamPlan};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
 use crate::domain::record::EntryTrace;
@@ -115,6 +115,14 @@ impl Engine {
         };
         let named = named.and_then(|name| snapshot.upstream(name)).map(|index| &snapshot.linked.upstreams[index]);
         let Some(upstream) = named else {
+            // Any of them may have the item, unless its name would say which.
+            let any = !kind.has_name() || snapshot.plan().gateway.prefix != PrefixMode::Always;
+            let mut all = snapshot.linked.upstreams.iter().filter(|upstream| any && upstream.target.plan.enabled);
+            if let Some((chain, refusal)) =
+                all.find_map(|upstream| snapshot.linked.refused_list(&upstream.target.plan, kind, &name))
+            {
+                return self.refused(kind, Denial::refused(Some(chain), refusal));
+            }
             let down = snapshot.linked.upstreams.iter().filter(|upstream| self.down(upstream).is_some());
             let down: Vec<_> = down.map(|upstream| upstream.target.plan.key.name.as_str()).collect();
             let hint = if down.is_empty() { String::new() } else { format!(" (upstreams down: {})", down.join(", ")) };
@@ -124,9 +132,10 @@ impl Engine {
         match (&upstream.refusing, self.down(upstream)) {
             (Some(refusal), _) => self.refused(kind, Denial::refused(None, refusal)),
             (None, Some(why)) => CallEnd::upstream_down(kind, own, &why),
-            (None, None) => {
-                CallEnd::unknown_item(kind, era, &name, &format!(" (upstream {own} lists no such {kind} now)"))
-            }
+            (None, None) => match snapshot.linked.refused_list(&upstream.target.plan, kind, own_name(&name, own)) {
+                Some((chain, refusal)) => self.refused(kind, Denial::refused(Some(chain), refusal)),
+                None => CallEnd::unknown_item(kind, era, &name, &format!(" (upstream {own} lists no such {kind} now)")),
+            },
         }
     }
 
@@ -194,6 +203,11 @@ impl Engine {
         }
         reply
     }
+}
+
+/// Returns the server's own name of an item with this public name, as far as the name shows it.
+fn own_name<'a>(public: &'a str, upstream: &str) -> &'a str {
+    public.strip_prefix(upstream).and_then(|rest| rest.strip_prefix("__")).unwrap_or(public)
 }
 
 /// Returns the end of a call with the URIs that apps have on the endpoint.

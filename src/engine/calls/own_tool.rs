@@ -67,7 +67,7 @@ impl NamedCall {
 
 /// Returns the gateway's own tool that the request calls; `None` if it calls another one, or if there are none.
 pub(super) fn own_tool(snapshot: &Snapshot, request: &CallRequest<'_>) -> Option<&'static OwnTool> {
-    let is_listed = snapshot.tool_index.is_some();
+    let is_listed = snapshot.finds_tools();
     let is_asked = matches!((&request.endpoint, request.kind), (Endpoint::All, ItemKind::Tool));
     OwnTool::named(request.name).filter(|_| is_listed && is_asked)
 }
@@ -105,7 +105,7 @@ impl Engine {
     async fn search_tools(&self, wanted: &SearchArguments) -> CallEnd {
         self.wait_for_lists(&self.snapshot(), &Endpoint::All, ItemKind::Tool).await;
         let snapshot = self.snapshot();
-        let index = snapshot.tool_index.as_ref();
+        let index = self.tool_index(&snapshot).await;
         let found =
             index.map(|index| index.search(&snapshot.routes, &wanted.query, wanted.limit())).unwrap_or_default();
         let definitions = found.iter().filter_map(|route| route.public_definition.as_deref());

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::domain::item::Item;
 
-/// The maximum number of definitions of which it is kept what chains made of them.
-const MAX_KEPT: usize = 65_536;
+/// The maximum number of definitions on which chains run, and of which it is kept what they made of them.
+pub(super) const MAX_KEPT: usize = 65_536;
 /// The maximum number of bytes of definitions that chains have changed.
 const MAX_BYTES: usize = 32 << 20;
 /// The pause after the first failure of a chain. Each further failure doubles it.
@@ -36,6 +36,42 @@ pub(crate) struct KeptOutcome {
     failures: u32,
 }
 
+/// Counts the definitions on which chains run. If there are too many, each upstream has the same share.
+pub(super) struct FilterRoom {
+    share: usize,
+    /// By the index of the upstream.
+    taken: HashMap<usize, usize>,
+}
+
+impl FilterRoom {
+    /// `listed` is how many items each upstream lists.
+    pub(super) fn new(listed: Vec<usize>) -> Self {
+        Self { share: fair_share(listed, MAX_KEPT), taken: HashMap::new() }
+    }
+
+    /// Counts a definition of this upstream, if there is room for it. Returns whether there is.
+    pub(super) fn take(&mut self, upstream: usize) -> bool {
+        let taken = self.taken.entry(upstream).or_default();
+        let has_room = *taken < self.share;
+        *taken += usize::from(has_room);
+        has_room
+    }
+}
+
+/// Returns how much of `total` each may have at most, so that it is enough for all and who needs little gets that.
+fn fair_share(mut needs: Vec<usize>, total: usize) -> usize {
+    needs.sort_unstable();
+    let (mut left, count) = (total, needs.len());
+    for (served, need) in needs.into_iter().enumerate() {
+        let share = left / (count - served);
+        if need > share {
+            return share;
+        }
+        left -= need;
+    }
+    total
+}
+
 /// The outcomes, by the digest of the definition and of the chains.
 #[derive(Default)]
 pub(crate) struct FilteredDefinitions(Mutex<Kept>);
@@ -52,12 +88,13 @@ impl FilteredDefinitions {
         self.lock().by_key.get(key).cloned()
     }
 
-    /// Keeps an outcome. If an entry failed, the chains run again after a pause. If there is no room, the item is dropped.
+    /// Keeps an outcome. If an entry failed, the chains run again after a pause. If there is no room for the bytes of a changed
+    /// definition, the item is dropped. The number of outcomes is bounded by [`FilterRoom`].
     pub(crate) fn put(&self, key: String, outcome: FilterOutcome, has_failed: bool, now: Duration) {
         let mut kept = self.lock();
         let before = kept.by_key.remove(&key);
         kept.bytes -= before.as_ref().map_or(0, |before| bytes(&before.outcome));
-        let is_full = kept.by_key.len() >= MAX_KEPT || kept.bytes + bytes(&outcome) > MAX_BYTES;
+        let is_full = kept.bytes + bytes(&outcome) > MAX_BYTES;
         let (outcome, has_failed) = match outcome {
             FilterOutcome::Changed(_) if is_full => {
                 let why = "there is no room for what its chains made of its definition";
@@ -91,6 +128,17 @@ fn bytes(outcome: &FilterOutcome) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn upstreams_with_many_definitions_leave_room_to_those_with_few() {
+        let listed = vec![MAX_KEPT, 100, MAX_KEPT, 1];
+        let mut room = FilterRoom::new(listed.clone());
+        let taken: Vec<_> = (0..4).map(|up| (0..listed[up]).take_while(|_| room.take(up)).count()).collect();
+        let share = (MAX_KEPT - 101) / 2;
+        assert_eq!(taken, [share, 100, share, 1]);
+        assert!(FilterRoom::new(vec![1]).take(0) && !FilterRoom::new(vec![0; 9]).taken.contains_key(&0));
+        assert_eq!([fair_share(vec![], 7), fair_share(vec![7], 7), fair_share(vec![4, 4], 7)], [7, 7, 3]);
+    }
 
     #[test]
     fn chains_that_failed_run_again_after_pauses_that_grow() {

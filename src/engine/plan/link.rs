@@ -13,7 +13,8 @@ use crate::config::expr::Expression;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
-    ChainPlan, EntryPlan, NamedValue, Plan, PluginPlan, Refusal, Runtime, TransportPlan, UpstreamPlan, ValueSource,
+    ChainPlan, EntryPlan, NamedValue, Plan, PluginPlan, Refusal, Runtime, ToolDiscovery, TransportPlan, UpstreamPlan,
+    ValueSource,
 };
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Secrets};
@@ -197,6 +198,11 @@ fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretReport> {
 }
 
 impl Linked {
+    /// Whether clients find the tools of upstreams by a search, instead of seeing all of them.
+    pub(crate) fn finds_tools(&self) -> bool {
+        self.plan.gateway.tool_discovery == ToolDiscovery::Search
+    }
+
     /// Returns the same plan, linked with these older forms and these failed loads.
     pub(crate) fn relinked(&self, stand_ins: StandIns, not_loaded: Vec<FailedForm>) -> Self {
         let mut linked = Self {

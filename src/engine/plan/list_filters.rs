@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::filtered::{FilterOutcome, FilteredDefinitions};
+use super::filtered::{FilterOutcome, FilterRoom, FilteredDefinitions, MAX_KEPT};
 use super::link::{Linked, LinkedChain};
 use super::linked_item::{Selected, selected};
 use crate::domain::changed_tool::changed;
 use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind};
-use crate::domain::plan::UpstreamPlan;
+use crate::domain::plan::{Refusal, UpstreamPlan};
 use crate::domain::plugin::Phase;
 use crate::domain::raw::to_raw;
 use crate::domain::upstream::Target;
@@ -75,6 +75,7 @@ pub(super) struct ListFiltering<'a> {
     /// The chains over lists, each with a digest of all that decides what it makes of a definition.
     chains: Vec<(&'a Arc<LinkedChain>, String)>,
     used: HashSet<String>,
+    room: FilterRoom,
     filters: ListFilters,
 }
 
@@ -92,10 +93,18 @@ enum Passage {
 pub(super) type PassedItems<'i> = (Vec<&'i Item>, HashMap<(ItemKind, &'i str), Item>);
 
 impl<'a> ListFiltering<'a> {
-    pub(super) fn new(linked: &'a Linked, known: &'a FilteredDefinitions) -> Self {
+    /// `listed` is how many items each upstream lists.
+    pub(super) fn new(linked: &'a Linked, known: &'a FilteredDefinitions, listed: Vec<usize>) -> Self {
         let filtering = linked.chains.iter().filter(|chain| filters_lists(chain));
         let chains = filtering.map(|chain| (chain, stamp(chain))).collect();
-        Self { linked, known, chains, used: HashSet::new(), filters: ListFilters::default() }
+        Self {
+            linked,
+            known,
+            chains,
+            used: HashSet::new(),
+            room: FilterRoom::new(listed),
+            filters: ListFilters::default(),
+        }
     }
 
     /// Returns which of the items that the upstream with this index lists and offers clients get, and those that chains
@@ -138,6 +147,9 @@ impl<'a> ListFiltering<'a> {
         // A plugin's own filter is no part of its stamp.
         let admits: Vec<_> = chains.iter().map(|chain| &chain.filter_admits).collect();
         let key = key_of(plan, (&stamps, &admits), &own, &shown);
+        if !self.used.contains(&key) && !self.room.take(upstream) {
+            return self.without_room(upstream, item, &chains);
+        }
         let outcome = self.known.get(&key);
         let must_run = chains.iter().any(Selected::must_run);
         let not_before = outcome.as_ref().map_or(Some(Duration::ZERO), |outcome| outcome.again);
@@ -153,6 +165,17 @@ impl<'a> ListFiltering<'a> {
             Some(FilterOutcome::Changed(changed)) => Passage::Changed(changed),
             Some(FilterOutcome::Dropped(why)) => self.withhold(upstream, item, Some(why)),
         }
+    }
+
+    /// Returns what clients get of an item on which no chain runs, because there is no room for what it would make of it.
+    fn without_room(&mut self, upstream: usize, item: &Item, chains: &[Selected]) -> Passage {
+        if !chains.iter().any(Selected::must_run) {
+            return Passage::AsListed;
+        }
+        let why = format!(
+            "chains do not run on it, since they run on at most {MAX_KEPT} definitions, of which its upstream has its share"
+        );
+        self.withhold(upstream, item, Some(why))
     }
 
     /// Keeps an item from clients; `why` is absent if its chains are about to run.
@@ -174,6 +197,15 @@ impl<'a> ListFiltering<'a> {
     pub(super) fn finish(self) -> ListFilters {
         self.known.retain(&self.used);
         self.filters
+    }
+}
+
+impl Linked {
+    /// Returns the chain, and its reason, because of which this item of an upstream would not be listed: the chain covers the
+    /// list of its kind and refuses what it selects.
+    pub(crate) fn refused_list(&self, upstream: &UpstreamPlan, kind: ItemKind, name: &str) -> Option<(&str, &Refusal)> {
+        let covering = self.chains.iter().filter(|chain| chain.selects(upstream, kind.listed_by(), kind, name));
+        covering.filter_map(|chain| Some((&*chain.name, chain.plan.refusing.as_ref()?))).next()
     }
 }
 

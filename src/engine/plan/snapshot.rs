@@ -10,12 +10,11 @@ use super::list_filters::{ListFiltering, ListFilters};
 use super::list_problems::list_problems;
 use super::pages::SerializedLists;
 use super::templates::{Fit, Templates};
-use super::tool_index::ToolIndex;
 use crate::config::compile::implicit;
 use crate::config::input::Inputs;
 use crate::domain::digest::revision;
 use crate::domain::item::{Item, ItemKind};
-use crate::domain::plan::{FORMAT_VERSION, Plan, Refusal, ToolDiscovery};
+use crate::domain::plan::{FORMAT_VERSION, Plan, Refusal};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::{Offer, Route, Routes};
@@ -34,8 +33,6 @@ pub struct Snapshot {
     pub(crate) templates: Templates,
     /// What chains over lists keep from clients, and what they have not seen yet.
     pub(crate) filters: ListFilters,
-    /// Finds tools; `None` if clients see all tools.
-    pub(crate) tool_index: Option<Arc<ToolIndex>>,
     /// Problems with the plan, with linking it, and with the tool lists.
     pub(crate) problems: Vec<Problem>,
     /// The lists that were asked for, as clients get them.
@@ -89,7 +86,6 @@ impl Snapshot {
             items: Vec::new(),
             templates: Templates::default(),
             filters: ListFilters::default(),
-            tool_index: None,
             problems: Vec::new(),
             serialized: SerializedLists::default(),
             list_revisions: ListRevisions::default(),
@@ -106,7 +102,8 @@ impl Snapshot {
     ) -> Self {
         let lists: Vec<_> = linked.upstreams.iter().map(|u| state.catalogue(&u.target.plan.key)).collect();
         let (seen, none) = (Arc::clone(&state.seen.borrow()), BTreeSet::new());
-        let mut filtering = ListFiltering::new(&linked, &state.filtered);
+        let listed = lists.iter().map(|list| list.iter().flat_map(|list| list.items()).count()).collect();
+        let mut filtering = ListFiltering::new(&linked, &state.filtered, listed);
         let offers: Vec<Offer<'_>> = linked
             .upstreams
             .iter()
@@ -126,11 +123,11 @@ impl Snapshot {
         let items = link_items(&linked, &routes, previous);
         let list_revisions = ListRevisions::new(&routes);
         let templates = Templates::of(routes.all(), &previous.templates);
-        let old_index = previous.tool_index.as_ref();
-        let tool_index = ToolIndex::of(&linked, &routes, list_revisions.of(ItemKind::Tool), old_index);
         let mut problems = plan_problems.clone();
         problems.extend(list_problems(&linked, &lists, &seen, &filters, &routes, &templates, state));
-        problems.extend(tool_index.iter().flat_map(|index| index.problems(&linked)));
+        if linked.finds_tools() {
+            problems.extend(state.tool_index.problems(&linked));
+        }
         problems.extend(misfits(&linked, &routes, |route| items[route.index].sent.as_deref()));
         Self {
             linked,
@@ -138,12 +135,16 @@ impl Snapshot {
             items,
             templates,
             filters,
-            tool_index,
             problems,
             serialized: SerializedLists::default(),
             list_revisions,
             plan_problems,
         }
+    }
+
+    /// Whether clients find the tools of upstreams by a search, instead of seeing all of them.
+    pub(crate) fn finds_tools(&self) -> bool {
+        self.linked.finds_tools()
     }
 
     /// The digests of the lists.
@@ -239,7 +240,7 @@ fn offered<'a>(upstream: &LinkedUpstream, list: Option<&'a Catalogue>, state: &E
 
 /// Returns the names that no tool of an upstream gets.
 fn reserved_names(linked: &Linked) -> &'static [&'static str] {
-    if linked.plan.gateway.tool_discovery == ToolDiscovery::Search { &OWN_TOOLS } else { &[] }
+    if linked.finds_tools() { &OWN_TOOLS } else { &[] }
 }
 
 /// Links the item of each route. Chains select all prompts of an upstream or none, and all its resources, so what is linked

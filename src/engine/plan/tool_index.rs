@@ -1,15 +1,18 @@
-//! The index in which `search_tools` finds tools (`toolDiscovery: Search`). It is built with the snapshot.
+//! The index in which `search_tools` finds tools (`toolDiscovery: Search`). It is built in the background, because that
+//! takes longer than the swap of a snapshot may.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::link::Linked;
-use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::apps;
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::item::ItemKind;
-use crate::domain::plan::ToolDiscovery;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::{Route, Routes};
@@ -17,8 +20,6 @@ use crate::domain::search::{Field, SearchIndex};
 
 /// About how many bytes the index takes at most.
 const MAX_BYTES: usize = 32 << 20;
-/// About how many bytes of the index are about tools of one upstream at most.
-const MAX_OF_ONE: usize = 8 << 20;
 /// How much a word counts in the name of a tool, in its title, in its description, and in what is said of its arguments.
 const WEIGHTS: [f32; 4] = [5.0, 3.0, 2.0, 1.0];
 /// Members of a schema whose value is a schema, a list of schemas, or an object of schemas.
@@ -39,49 +40,111 @@ const SCHEMAS: [&str; 10] = [
 #[derive(Default)]
 pub(crate) struct ToolIndex {
     index: SearchIndex,
-    /// The digest of the list of tools that the index was built from.
-    list_revision: String,
     /// The public name of each document.
     names: Vec<String>,
-    /// How many tools there was no room for, by the index of their upstream.
-    left_out: BTreeMap<usize, usize>,
+    /// How many tools of an upstream there was no room for.
+    left_out: BTreeMap<ObjectKey, usize>,
+}
+
+/// The newest index, and what is being done to replace it.
+#[derive(Default)]
+pub(crate) struct KeptIndex {
+    newest: ArcSwapOption<ToolIndex>,
+    /// The digest of the list of tools that the newest index was built from; empty if there is none. Locked while an index is
+    /// built.
+    list_revision: tokio::sync::Mutex<String>,
+}
+
+impl KeptIndex {
+    /// Returns the index of the list of tools with this digest; `None` if there is none. If the newest is of another list,
+    /// takes what `build` makes. Only one is built at a time.
+    pub(crate) async fn of(
+        &self,
+        list_revision: &str,
+        build: impl AsyncFnOnce() -> Option<ToolIndex>,
+    ) -> Option<Arc<ToolIndex>> {
+        let mut newest = self.list_revision.lock().await;
+        if *newest != list_revision {
+            self.newest.store(build().await.map(Arc::new));
+            list_revision.clone_into(&mut newest);
+        }
+        self.newest.load_full()
+    }
+
+    /// How many tools there is no room for, of each upstream with such tools.
+    pub(crate) fn left_out(&self) -> BTreeMap<ObjectKey, usize> {
+        self.newest.load().as_ref().map(|index| index.left_out.clone()).unwrap_or_default()
+    }
+
+    /// Forgets the index.
+    pub(crate) async fn clear(&self) {
+        self.list_revision.lock().await.clear();
+        self.newest.store(None);
+    }
+
+    /// Warns about upstreams of this plan with tools that are not found.
+    pub(super) fn problems(&self, linked: &Linked) -> Vec<Problem> {
+        let left_out = self.left_out();
+        let warnings = linked.upstreams.iter().filter_map(|upstream| {
+            let key = &upstream.target.plan.key;
+            let count = left_out.get(key)?;
+            let message = format!(
+                "{count} of its tools are not found by search_tools: their definitions, or those of the tools before them, have \
+                 too many words. They can be called by their names. Leave out what nobody needs (spec.tools.exclude)"
+            );
+            let object = ObjectId::new(Kind::MCPUpstream, key.clone());
+            Some(Problem::warning(Reason::InvalidTool, object, "spec.tools", message))
+        });
+        warnings.collect()
+    }
 }
 
 impl ToolIndex {
-    /// Returns the index of the tools of these routes, whose digest is `list_revision`; `None` if clients see all tools.
-    /// If `old` is of the same tools, returns that.
-    pub(super) fn of(
-        linked: &Linked,
-        routes: &Routes,
-        list_revision: &str,
-        old: Option<&Arc<Self>>,
-    ) -> Option<Arc<Self>> {
-        if linked.plan.gateway.tool_discovery == ToolDiscovery::All {
-            return None;
-        }
-        let same = old.filter(|old| old.list_revision == list_revision);
-        Some(same.cloned().unwrap_or_else(|| Arc::new(Self::build(routes, list_revision))))
+    /// Builds the index of the tools of these routes that models may call. Each upstream has the same share of the room, and
+    /// of what others leave as much as there is.
+    pub(crate) fn build(linked: &Linked, routes: &Routes) -> Self {
+        let key = |upstream: usize| linked.upstreams.get(upstream).map(|upstream| upstream.target.plan.key.clone());
+        Self::of_routes(routes, key)
     }
 
-    fn build(routes: &Routes, list_revision: &str) -> Self {
-        let mut built = Self { list_revision: list_revision.to_owned(), ..Self::default() };
-        let mut bytes: BTreeMap<usize, usize> = BTreeMap::new();
-        for route in routes.tools() {
-            let (Some(name), Some(definition)) = (&route.public, &route.public_definition) else { continue };
-            let used = bytes.entry(route.upstream).or_default();
-            let before = built.index.bytes();
-            let most = MAX_BYTES.min(before + MAX_OF_ONE.saturating_sub(*used));
-            if built
-                .index
-                .add(texts(name, definition).iter().map(|(text, weight)| -> Field<'_> { (text, *weight) }), most)
-            {
-                built.names.push(name.clone());
+    fn of_routes(routes: &Routes, key: impl Fn(usize) -> Option<ObjectKey>) -> Self {
+        let mut built = Self::default();
+        let tools: Vec<_> = routes.tools().filter(|route| is_found(route)).collect();
+        let upstreams: BTreeSet<_> = tools.iter().map(|route| route.upstream).collect();
+        let share = MAX_BYTES / upstreams.len().max(1);
+        let mut used: BTreeMap<usize, usize> = BTreeMap::new();
+        let (mut rest, mut late): (Vec<_>, BTreeMap<usize, usize>) = (Vec::new(), BTreeMap::new());
+        for route in tools {
+            let (used, before) = (used.entry(route.upstream).or_default(), built.index.bytes());
+            if built.add(route, before + share.saturating_sub(*used)) {
                 *used += built.index.bytes() - before;
             } else {
-                *built.left_out.entry(route.upstream).or_default() += 1;
+                let turn = late.entry(route.upstream).or_default();
+                rest.push((*turn, route));
+                *turn += 1;
+            }
+        }
+        // What is left over goes to the upstreams in turn.
+        rest.sort_by_key(|(turn, _)| *turn);
+        for (_, route) in rest {
+            if !built.add(route, MAX_BYTES)
+                && let Some(key) = key(route.upstream)
+            {
+                *built.left_out.entry(key).or_default() += 1;
             }
         }
         built
+    }
+
+    /// Adds a tool, unless the index would then take more than `most` bytes. Returns whether it was added.
+    fn add(&mut self, route: &Route, most: usize) -> bool {
+        let (Some(name), Some(definition)) = (&route.public, &route.public_definition) else { return true };
+        let texts = texts(name, definition);
+        let is_added = self.index.add(texts.iter().map(|(text, weight)| -> Field<'_> { (text, *weight) }), most);
+        if is_added {
+            self.names.push(name.clone());
+        }
+        is_added
     }
 
     /// Returns the routes of the tools that fit the query best, the best one first.
@@ -92,20 +155,12 @@ impl ToolIndex {
         });
         found.collect()
     }
+}
 
-    /// Warns about upstreams with tools that are not found.
-    pub(super) fn problems(&self, linked: &Linked) -> Vec<Problem> {
-        let warnings = self.left_out.iter().filter_map(|(upstream, count)| {
-            // The index may be one of a plan with other upstreams.
-            let key = linked.upstreams.get(*upstream)?.target.plan.key.clone();
-            let message = format!(
-                "{count} of its tools are not found by search_tools: their definitions, or those of the tools before them, have \
-                 too many words. They can be called by their names. Leave out what nobody needs (spec.tools.exclude)"
-            );
-            Some(Problem::warning(Reason::InvalidTool, ObjectId::new(Kind::MCPUpstream, key), "spec.tools", message))
-        });
-        warnings.collect()
-    }
+/// Whether a search finds a tool: it has a public name, and is not for apps alone, which call it without a model.
+fn is_found(route: &Route) -> bool {
+    route.public.is_some()
+        && route.public_definition.as_ref().is_some_and(|definition| !apps::is_for_apps_alone(definition))
 }
 
 /// Returns the texts of a tool's definition that are searched, with their weights.
@@ -195,7 +250,7 @@ mod tests {
         let odd = r#"{"name":"odd","title":7,"description":null,"annotations":[],"inputSchema":{"properties":[1]}}"#;
         let titled = r#"{"name":"t","title":"Harvest","description":"Reaps wheat.","annotations":{"title":"Sickle"}}"#;
         let routes = routes(&[("farm", vec![tool(titled), tool(odd)]), ("mines", vec![tool(deep)])]);
-        let index = ToolIndex::build(&routes, "1");
+        let index = built(&routes);
         for query in ["outer", "innermost", "marmalade", "zeppelin", "telescope", "deep", "mines__deep"] {
             assert_eq!(found(&index, &routes, query), "mines__deep", "{query}");
         }
@@ -207,13 +262,44 @@ mod tests {
     }
 
     #[test]
-    fn an_upstream_with_many_words_takes_no_room_from_others() {
-        let many = |from: usize| (from..from + 3000).map(|n| format!("word{n} ")).collect::<String>();
-        let large = |n: usize| tool(&format!(r#"{{"name":"t{n}","description":"{}"}}"#, many(n * 3000)));
-        let routes = routes(&[("large", (0..40).map(large).collect()), ("small", vec![tool(r#"{"name":"paint"}"#)])]);
-        let index = ToolIndex::build(&routes, "1");
+    fn upstreams_with_many_words_take_no_room_from_others() {
+        let many = |from: usize| (from..from + 4000).map(|n| format!("word{n} ")).collect::<String>();
+        let large = |n: usize| tool(&format!(r#"{{"name":"t{n}","description":"{}"}}"#, many(n * 4000)));
+        let of = |upstream: usize| (0..18).map(|n| large(upstream * 18 + n)).collect::<Vec<_>>();
+        let names = ["a", "b", "c", "d", "e"];
+        let mut offers: Vec<_> = names.iter().enumerate().map(|(at, name)| (*name, of(at))).collect();
+        offers.push(("small", vec![tool(r#"{"name":"paint"}"#)]));
+        let routes = routes(&offers);
+        let index = built(&routes);
         assert_eq!(found(&index, &routes, "paint"), "small__paint");
-        assert_eq!(index.left_out.keys().collect::<Vec<_>>(), [&0]);
-        assert!(index.left_out[&0] < 40 && index.index.bytes() < MAX_OF_ONE + 1024);
+        // What there is no room for is shared fairly, but for a tool or two of what is left over.
+        assert!(index.left_out.values().all(|count| (1..9).contains(count)), "{:?}", index.left_out);
+        assert_eq!(index.left_out.len(), 5, "{:?}", index.left_out);
+        assert!(index.index.bytes() <= MAX_BYTES);
+    }
+
+    #[test]
+    fn one_large_upstream_has_the_room_that_others_leave() {
+        let many = |from: usize| (from..from + 4000).map(|n| format!("word{n} ")).collect::<String>();
+        let large =
+            (0..40).map(|n| tool(&format!(r#"{{"name":"t{n}","description":"{}"}}"#, many(n * 4000)))).collect();
+        let routes = routes(&[("large", large), ("small", vec![tool(r#"{"name":"paint"}"#)])]);
+        assert!(built(&routes).left_out.is_empty());
+    }
+
+    #[test]
+    fn tools_for_apps_alone_are_not_found() {
+        let paint = |name: &str, visibility: &str| {
+            tool(&format!(
+                r#"{{"name":"{name}","description":"paints","_meta":{{"ui":{{"visibility":{visibility}}}}}}}"#
+            ))
+        };
+        let all = [("app", r#"["app"]"#), ("both", r#"["app","model"]"#), ("none", "[]"), ("odd", r#""app""#)];
+        let routes = routes(&[("up", all.map(|(name, visibility)| paint(name, visibility)).into())]);
+        assert_eq!(found(&built(&routes), &routes, "paints"), "up__both up__none up__odd");
+    }
+
+    fn built(routes: &Routes) -> ToolIndex {
+        ToolIndex::of_routes(routes, |upstream| Some(ObjectKey::new("default", &upstream.to_string())))
     }
 }

@@ -120,9 +120,24 @@ async fn a_list_is_read_anew_when_it_is_no_longer_fresh_or_has_changed() {
 async fn a_server_that_says_nothing_is_asked_at_each_probe() {
     for ttl_ms in [None, Some(0)] {
         let engine = modern(ttl_ms).await;
+        engine.clock.pass(Duration::from_secs(30));
         probe(&engine).await;
         until(|| ItemKind::ALL.map(|kind| asked(&engine, kind)) == [2; 4]).await;
     }
+}
+
+#[tokio::test]
+async fn a_list_without_a_time_waits_for_no_other_list_and_is_read_no_more_often() {
+    let server = Server { tools: Mutex::new(ITEMS.into()), era: Mutex::new(Era::Modern), ..Server::default() };
+    server.caching.lock().unwrap().insert("up tool".into(), caching(3_600_000, false));
+    let engine = start_with(&bare(), server).await;
+    listed(&engine, ItemKind::Template).await;
+    until(|| ItemKind::OTHERS.iter().all(|kind| asked(&engine, *kind) == 1)).await;
+    probe(&engine).await;
+    assert_eq!(ItemKind::ALL.map(|kind| asked(&engine, kind)), [1; 4], "it comes early");
+    engine.clock.pass(Duration::from_secs(30));
+    probe(&engine).await;
+    until(|| ItemKind::ALL.map(|kind| asked(&engine, kind)) == [1, 2, 2, 2]).await;
 }
 
 #[tokio::test]

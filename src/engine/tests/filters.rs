@@ -1,6 +1,6 @@
 //! Chains over lists: a plugin sees one definition at a time, and clients get what it makes of it.
 
-use super::items::{ask, items};
+use super::items::{ask, ask_at, items};
 use super::*;
 use crate::config::compile::tests::upstream;
 use crate::config::input::UpstreamsInput;
@@ -121,6 +121,27 @@ async fn a_chain_that_refuses_keeps_what_it_selects_from_clients() {
     let engine = start_with(&inputs, Server::default()).await;
     assert!(listed(&engine, ItemKind::Tool).await.is_empty());
     assert!(problems(&engine).contains("chain default/f refuses what it selects"), "{}", problems(&engine));
+    let refused = call(&engine, "{}").await;
+    let detail = &refused["result"]["_meta"]["hawsepipe.dev/refused"];
+    assert_eq!((&detail["chain"], &detail["reason"]), (&json!("default/f"), &json!("InvalidExpression")), "{refused}");
+    assert!(sent(&engine).is_empty());
+}
+
+#[tokio::test]
+async fn resources_and_tools_without_a_prefix_are_refused_by_the_chain_that_hides_them() {
+    for (method, kind) in [(Method::ListTools, ItemKind::Tool), (Method::ListResources, ItemKind::Resource)] {
+        let mut inputs = listing(method, Role::Guard, "same");
+        inputs.chains[0].entries[0].when = Some("(".into());
+        inputs.gateway.as_mut().unwrap().plan.prefix = crate::domain::plan::PrefixMode::OnConflict;
+        let engine = items(&inputs, "{}").await;
+        settled(&engine).await;
+        let name = if kind == ItemKind::Tool { r#"{"name":"read"}"# } else { r#"{"uri":"file:///a"}"# };
+        let refused = ask_at(&engine, Endpoint::All, Era::Legacy, kind, name).await.to_string();
+        assert!(refused.contains(r#""hawsepipe.dev/refused":{"chain":"default/f""#), "{refused}");
+        let other = if kind == ItemKind::Tool { ItemKind::Prompt } else { ItemKind::Tool };
+        let unknown = ask_at(&engine, Endpoint::All, Era::Legacy, other, r#"{"name":"nothing"}"#).await;
+        assert!(unknown["message"].as_str().unwrap().starts_with("Unknown"), "{unknown}");
+    }
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ pub(super) struct Server {
     pub(super) tools: Mutex<String>,
     /// The items of some upstreams, by name. All others have `tools`.
     pub(super) own: Mutex<HashMap<String, String>>,
-    /// What some upstreams say about the caching of their lists, by name.
+    /// What some upstreams say about the caching of their lists, by name; of one list, by name and kind.
     pub(super) caching: Mutex<HashMap<String, Caching>>,
     /// The era of every upstream.
     pub(super) era: Mutex<Era>,
@@ -152,7 +152,9 @@ impl CallUpstream for Server {
         let all = own.unwrap_or_else(|| self.tools.lock().unwrap().clone());
         let all: Vec<Box<RawValue>> = serde_json::from_str(&all).unwrap();
         let of_kind = all.iter().filter(|item| kind(item) == wanted);
-        let caching = self.caching.lock().unwrap().get(&target.plan.key.name).copied().unwrap_or_default();
+        let (name, said) = (&target.plan.key.name, self.caching.lock().unwrap());
+        let caching = said.get(&format!("{name} {wanted}")).or_else(|| said.get(name)).copied().unwrap_or_default();
+        drop(said);
         let items = of_kind.map(|item| Item::parse(wanted, item).unwrap()).collect();
         Ok(Listed { items, caching, ..Listed::default() })
     }

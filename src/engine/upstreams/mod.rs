@@ -2,6 +2,7 @@
 
 mod filtering;
 mod freshness;
+mod indexing;
 pub(crate) mod other_lists;
 pub(crate) mod pinning;
 pub(crate) mod probes;

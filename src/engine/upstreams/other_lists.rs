@@ -33,6 +33,8 @@ struct OtherList {
     not_before: Duration,
     /// When the list is no longer fresh, and is read again; `None` if the server does not say so.
     fresh_until: Option<Duration>,
+    /// When the list was read last; `None` if it never was.
+    read_at: Option<Duration>,
 }
 
 impl OtherLists {
@@ -48,9 +50,12 @@ impl OtherLists {
         self.0.iter_mut().for_each(|list| list.is_due = true);
     }
 
-    /// Makes the lists due of which the server does not say how long they are fresh. The others become due by themselves.
-    pub(crate) fn ask_untimed(&mut self) {
-        self.0.iter_mut().for_each(|list| list.is_due |= list.fresh_until.is_none());
+    /// Makes the lists due of which the server does not say how long they are fresh, and that were read about `interval` ago
+    /// or earlier. The others become due by themselves.
+    pub(crate) fn ask_untimed(&mut self, now: Duration, interval: Duration) {
+        // A probe can come somewhat earlier than the one before was answered, so half of the time is enough.
+        let is_old = |list: &OtherList| list.read_at.is_none_or(|at| now >= at + interval / 2);
+        self.0.iter_mut().for_each(|list| list.is_due |= list.fresh_until.is_none() && is_old(list));
     }
 
     /// Returns the list that is read first, and how long to wait before; `None` if none is due or will be.
@@ -79,6 +84,7 @@ impl OtherLists {
     ) -> bool {
         let list = self.of(kind);
         list.failures = 0;
+        list.read_at = Some(now);
         list.fresh_until = fresh_for.map(|fresh_for| now + fresh_for);
         list.not_before = now + (took * REST).max(SHORTEST_PAUSE);
         list.fault.take().is_some()
@@ -175,9 +181,15 @@ mod tests {
         lists.begin(Prompt);
         lists.succeed(Prompt, NOW, Duration::ZERO, Some(Duration::from_secs(60)));
         assert_eq!(lists.next(NOW), Some((Prompt, Duration::from_secs(60))));
-        lists.ask_untimed();
-        let due: Vec<_> = ItemKind::OTHERS.iter().filter(|kind| lists.of(**kind).is_due).collect();
-        assert_eq!(due, [&Resource, &Template]);
+        lists.begin(Template);
+        lists.succeed(Template, NOW, Duration::ZERO, None);
+        let interval = Duration::from_secs(30);
+        let mut due_at = |seconds| {
+            lists.ask_untimed(NOW + Duration::from_secs(seconds), interval);
+            ItemKind::OTHERS.into_iter().filter(|kind| lists.of(*kind).is_due).collect::<Vec<_>>()
+        };
+        assert_eq!(due_at(5), [Resource], "one was never read, one just now");
+        assert_eq!(due_at(29), [Resource, Template]);
         lists.begin(Resource);
         lists.begin(Template);
         assert_eq!(lists.next(NOW + Duration::from_secs(61)), Some((Prompt, Duration::ZERO)));

@@ -16,6 +16,8 @@ pub(crate) struct Probes {
     pub(crate) events: Mutex<Option<JoinHandle<()>>>,
     /// The task that runs chains on the definitions of lists.
     pub(crate) filters: Mutex<Option<JoinHandle<()>>>,
+    /// The task that keeps the index of tools up to date.
+    pub(crate) index: Mutex<Option<JoinHandle<()>>>,
 }
 
 pub(crate) struct Probe {
@@ -55,7 +57,7 @@ impl Probes {
 
     pub(crate) fn stop(&self) {
         self.lock().clear();
-        for task in [&self.events, &self.filters] {
+        for task in [&self.events, &self.filters, &self.index] {
             let task = task.lock().unwrap_or_else(PoisonError::into_inner).take();
             task.iter().for_each(JoinHandle::abort);
         }

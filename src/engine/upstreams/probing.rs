@@ -24,6 +24,14 @@ use crate::engine::plan::link::Linked;
 /// report changes endlessly.
 const SHORTEST: Duration = Duration::from_secs(1);
 
+/// Which lists a probe makes due.
+#[derive(Clone, Copy, Debug, Default)]
+struct DueLists {
+    tools: bool,
+    /// All others after a connection was made, and else those of which the server does not say how long they are fresh.
+    others: bool,
+}
+
 impl Engine {
     /// Ends the probes of upstreams that are not in this plan, or whose settings this plan changes. Other probes
     /// continue.
@@ -36,6 +44,7 @@ impl Engine {
     pub(crate) fn probe_targets(self: &Arc<Self>, linked: &Linked) {
         self.listen();
         self.filter_lists();
+        self.index_tools();
         let mut running = self.probes.lock();
         for (key, target) in probed(linked) {
             running.entry(key).or_insert_with(|| {
@@ -140,12 +149,13 @@ impl Engine {
                 self.metrics.ping(&plan.key.name, took);
                 self.note_success(target, &facts, took);
                 let is_fresh = known.fresh_until.is_some_and(|until| self.clock.monotonic() < until);
-                let due = !connected || (facts.era == Era::Modern && !is_fresh);
+                let is_modern = facts.era == Era::Modern;
+                let due = DueLists { tools: !connected || is_modern && !is_fresh, others: !connected || is_modern };
                 self.refresh_tools(target, due, connected).await
             }
             Ok(Probed::Resting) => {
                 self.state.update(&plan.key, |state| state.others.give_up());
-                self.refresh_tools(target, false, connected).await
+                self.refresh_tools(target, DueLists::default(), connected).await
             }
             // The server works on a call, so a request for the tool list would have to wait too.
             Ok(Probed::Busy) => Some(self.note_reachable(target, connected)),
@@ -200,12 +210,12 @@ impl Engine {
 
     /// Called after a probe that succeeded: reads the tool list if it is due, and returns how long to wait before the
     /// next probe. The list is due at the start, after a reconnection, after the server has reported a change, and at
-    /// each probe of a modern server that does not say how long the list is fresh; if it does, when that time is over. Once
-    /// the list was read, the other lists are due too.
-    async fn refresh_tools(&self, target: &Target, due: bool, was_connected: bool) -> Option<Duration> {
+    /// each probe of a modern server that does not say how long the list is fresh; if it does, when that time is over. The
+    /// other lists are read after it.
+    async fn refresh_tools(&self, target: &Target, due: DueLists, was_connected: bool) -> Option<Duration> {
         let plan = &target.plan;
         let known = self.state.upstream(&plan.key);
-        if due || known.catalogue.is_none() || known.stale {
+        if due.tools || known.catalogue.is_none() || known.stale {
             let (began, is_announced) = (self.clock.monotonic(), self.take_announced(&plan.key, ItemKind::Tool));
             match self.ask_for_tools(target, known.facts.is_none_or(|facts| facts.has_tools)).await {
                 Ok(listed) => self.announcing(ItemKind::Tool, is_announced, || self.take_tools(target, listed, began)),
@@ -216,9 +226,11 @@ impl Engine {
                 }
             }
         }
-        if due {
-            self.state.update(&plan.key, |state| {
-                if was_connected { state.others.ask_untimed() } else { state.others.ask_all() }
+        if due.others {
+            let interval = Duration::from_secs(u64::from(plan.health.period_seconds));
+            self.state.update(&plan.key, |state| match was_connected {
+                true => state.others.ask_untimed(self.clock.monotonic(), interval),
+                false => state.others.ask_all(),
             });
         }
         let (wait, now) = (self.note_reachable(target, was_connected), self.clock.monotonic());

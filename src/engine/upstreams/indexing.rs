@@ -1,0 +1,52 @@
+//! Keeps the index up to date in which clients find tools (`toolDiscovery: Search`), beside calls and the swap of snapshots.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::domain::item::ItemKind;
+use crate::engine::Engine;
+use crate::engine::plan::snapshot::Snapshot;
+use crate::engine::plan::tool_index::ToolIndex;
+
+impl Engine {
+    /// Starts the task that builds the index whenever tools change, unless it runs.
+    pub(crate) fn index_tools(self: &Arc<Self>) {
+        let mut task = self.probes.index.lock().unwrap_or_else(PoisonError::into_inner);
+        if task.is_none() {
+            let engine = Arc::clone(self);
+            *task = Some(tokio::spawn(async move {
+                loop {
+                    engine.index_newest().await;
+                }
+            }));
+        }
+    }
+
+    /// Builds the index of the newest snapshot, and waits for the next one.
+    async fn index_newest(&self) {
+        let published = self.published.notified();
+        tokio::pin!(published);
+        // Registers before the look, so that no snapshot between the look and the wait is missed.
+        published.as_mut().enable();
+        let before = self.state.tool_index.left_out();
+        let snapshot = self.snapshot();
+        match snapshot.finds_tools() {
+            true => drop(self.tool_index(&snapshot).await),
+            false => self.state.tool_index.clear().await,
+        }
+        // The problems of a snapshot name what the index has no room for.
+        if self.state.tool_index.left_out() != before {
+            self.relist();
+        }
+        published.await;
+    }
+
+    /// Returns the index of the tools of this snapshot, once it is built; `None` if it cannot be built.
+    pub(crate) async fn tool_index(&self, snapshot: &Arc<Snapshot>) -> Option<Arc<ToolIndex>> {
+        let build = async || {
+            let of = Arc::clone(snapshot);
+            // If it panics, there is no index.
+            tokio::task::spawn_blocking(move || ToolIndex::build(&of.linked, &of.routes)).await.ok()
+        };
+        self.state.tool_index.of(snapshot.list_revisions().of(ItemKind::Tool), build).await
+    }
+}
