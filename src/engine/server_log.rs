@@ -16,21 +16,37 @@ use crate::domain::log_level::LogLevel;
 use crate::domain::plan::UpstreamPlan;
 use crate::domain::plugin::{Phase, Role};
 use crate::domain::raw::RawObject;
+use crate::domain::rpc::RpcError;
 use crate::domain::upstream::LogWish;
 use crate::domain::version::Era;
 
 impl Engine {
     /// `logging/setLevel`: sets the lowest level of log messages for a session, and tells the servers that it can reach.
-    pub fn set_log_level(&self, endpoint: Endpoint<'_>, session: &Session, level: LogLevel) {
+    ///
+    /// # Errors
+    /// If the request is not admitted.
+    pub fn set_log_level(
+        &self,
+        endpoint: Endpoint<'_>,
+        caller: &Caller,
+        session: &Session,
+        level: LogLevel,
+    ) -> Result<(), RpcError> {
+        let snapshot = self.snapshot();
+        let _admitted = self.admit_of(&snapshot, caller, 0, false).map_err(|error| {
+            self.metrics.refused(error.reason.as_str());
+            error.to_error()
+        })?;
         session.set_log_level(level);
         let asked = self.state.sessions.all().into_iter().filter_map(|session| session.asked_log_level());
         let least = asked.min().unwrap_or(level);
-        for upstream in self.snapshot().linked.upstreams.iter() {
+        for upstream in snapshot.linked.upstreams.iter() {
             let name = &upstream.target.plan.key.name;
             if matches!(endpoint, Endpoint::All) || matches!(endpoint, Endpoint::One(one) if one == name) {
                 self.upstreams.want_log(&upstream.target, least, &session.id, level);
             }
         }
+        Ok(())
     }
 
     /// What the client of a call wants of the messages that do not come in the response to the call.

@@ -45,6 +45,11 @@ impl Flow {
         fits
     }
 
+    /// How long until the whole allowance is there again; zero if it is.
+    pub fn rest(&self) -> Duration {
+        WINDOW.saturating_sub(self.began.elapsed())
+    }
+
     /// Takes `amount`. If not enough is left of the allowance of the current second, waits until that second is over.
     /// The caller does not read in the meantime, so the server has to wait too.
     pub async fn spend(&mut self, amount: u64) {

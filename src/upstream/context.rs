@@ -13,7 +13,7 @@ use super::event_queue::EventQueue;
 use super::metrics::UpstreamMetrics;
 use super::server_message;
 use super::under_way::{Audience, UnderWay};
-use super::watched::Watched;
+use super::watched::{Covered, Watched};
 use crate::domain::budget::{Account, ByteBudget, Category, Reservation};
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
@@ -120,8 +120,10 @@ impl UpstreamContext {
     /// Takes `notifications/resources/updated` of an upstream, if anybody wants to hear of the resource.
     pub(super) fn updated(&self, upstream: &ObjectKey, params: Option<&RawValue>) {
         let Some(uri) = server_message::updated(params) else { return };
-        if self.watched.get(upstream).is_some_and(|watched| watched.covers(&uri)) {
-            self.events.push(UpstreamEvent::Updated(upstream.clone(), uri));
+        match self.watched.get(upstream).map(|watched| watched.covers(&uri)) {
+            Some(Covered::Whole) => self.events.push(UpstreamEvent::Updated(upstream.clone(), uri)),
+            Some(Covered::PartOf(wholes)) if !wholes.is_empty() => self.events.push_part(upstream, uri, wholes),
+            _ => {}
         }
     }
 

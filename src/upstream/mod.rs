@@ -22,6 +22,7 @@ mod server_message;
 mod slot;
 mod stdio;
 pub mod streamable;
+mod told_level;
 mod under_way;
 mod watched;
 mod wire;

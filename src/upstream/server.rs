@@ -212,16 +212,17 @@ impl Server {
         limit: Duration,
     ) -> Result<(Answer, ConnectionUse), UpstreamError> {
         let limit = limit.min(LONGEST);
-        let deadline = Instant::now() + limit;
+        let mut deadline = Instant::now() + limit;
         let late = || UpstreamError::Connect(format!("not connected within the {limit:?} of the request"));
         let mut again = true;
         loop {
             let connecting = tokio::time::timeout_at(deadline, self.connection_for(&request, purpose, deadline));
             let (slot, lease) = connecting.await.unwrap_or_else(|_| Err(late()))?;
             if let McpRequest::Use(OutCall { log: LogWish { level: Some(level), .. }, .. }) = request {
-                let telling = self.tell_level(&lease, *level, Arc::ptr_eq(&slot, &self.slot));
-                // A server that does not answer this may answer the call.
-                let _ = tokio::time::timeout_at(deadline, telling).await;
+                let began = Instant::now();
+                self.tell_level(&lease, *level, Arc::ptr_eq(&slot, &self.slot)).await;
+                // The time is not the call's.
+                deadline += began.elapsed();
             }
             let heard = lease.heard();
             match lease.ask(request, to, deadline.saturating_duration_since(Instant::now())).await {

@@ -11,10 +11,10 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::log_level::LogLevel;
 use crate::domain::upstream::UpstreamError;
 
 use super::server_connection::ServerConnection;
+use super::told_level::ToldLevel;
 
 /// How long later calls get the error of a failed attempt to connect. Without this pause, every call would start a
 /// process.
@@ -52,8 +52,8 @@ pub(super) struct LiveConnection {
     number: u64,
     /// Whether [`ConnectionUse::is_new`] was asked.
     is_known: AtomicBool,
-    /// The level of log messages that the server was told; `None` if it was not told any.
-    log_level: Mutex<Option<LogLevel>>,
+    /// The level of log messages that the server is told.
+    log_level: ToldLevel,
 }
 
 /// The number of the next connection.
@@ -88,6 +88,11 @@ impl ConnectionUse {
         Self { live: Arc::clone(live), purpose }
     }
 
+    /// Returns another use of the same connection.
+    pub(super) fn another(&self, purpose: Purpose) -> Self {
+        Self::new(&self.live, purpose)
+    }
+
     /// The number of the connection in this process.
     pub(super) fn number(&self) -> u64 {
         self.live.number
@@ -98,9 +103,9 @@ impl ConnectionUse {
         !self.live.is_known.swap(true, Ordering::AcqRel)
     }
 
-    /// The level of log messages that the server was told over this connection; `None` if it was not told any.
-    pub(super) fn told_level(&self) -> MutexGuard<'_, Option<LogLevel>> {
-        self.live.log_level.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The level of log messages that the server is told over this connection.
+    pub(super) fn log_level(&self) -> &ToldLevel {
+        &self.live.log_level
     }
 
     /// Whether nothing else uses the connection.
@@ -125,7 +130,16 @@ impl LiveConnection {
     fn new(link: ServerConnection) -> Self {
         let (users, freed, last_used_ms) = (AtomicUsize::new(0), Notify::new(), AtomicU64::new(0));
         let (number, is_known) = (NEXT_NUMBER.fetch_add(1, Ordering::Relaxed), AtomicBool::new(false));
-        Self { link, users, freed, born: Instant::now(), last_used_ms, number, is_known, log_level: Mutex::default() }
+        Self {
+            link,
+            users,
+            freed,
+            born: Instant::now(),
+            last_used_ms,
+            number,
+            is_known,
+            log_level: ToldLevel::default(),
+        }
     }
 
     /// How long ago a call last used the connection, or how old the connection is if no call has used it. `None` while

@@ -49,6 +49,17 @@ pub(super) struct WatchedUri {
     /// The number of the connection over which the server was asked to report changes; `None` if it was not asked. Locked
     /// while the server is asked.
     pub(super) told: tokio::sync::Mutex<Option<u64>>,
+    /// Whether a task is about to tell the server that nobody wants to hear of it any more.
+    is_ending: AtomicBool,
+}
+
+/// What of the resources is changed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Covered {
+    /// One of them, which can be a part of others too.
+    Whole,
+    /// A part of these. If there are none, nobody wants to hear of it.
+    PartOf(Vec<String>),
 }
 
 /// What the stream of a server of 2026-07-28 reports.
@@ -121,10 +132,13 @@ impl Watched {
         wanted.iter().filter(|(_, entry)| entry.is_wanted()).map(|(uri, _)| uri.clone()).collect()
     }
 
-    /// Whether a change of this resource is of interest: of one of the resources, or of a part of one.
-    pub(super) fn covers(&self, uri: &str) -> bool {
+    /// What is changed if this URI changes: a resource that somebody wants to hear of, or a part of some.
+    pub(super) fn covers(&self, uri: &str) -> Covered {
         let by_uri = self.lock();
-        by_uri.contains_key(uri) || by_uri.keys().any(|watched| is_part(uri, watched))
+        if by_uri.contains_key(uri) {
+            return Covered::Whole;
+        }
+        Covered::PartOf(by_uri.keys().filter(|watched| is_part(uri, watched)).cloned().collect())
     }
 
     /// A receiver that is notified whenever the set of resources changes.
@@ -168,6 +182,16 @@ impl Watched {
 }
 
 impl WatchedUri {
+    /// Whether a task is needed that ends the reports: none waits for its turn. One that does has to call [`Self::ends`].
+    pub(super) fn needs_end(&self) -> bool {
+        !self.is_ending.swap(true, Ordering::AcqRel)
+    }
+
+    /// Records that a task that ends the reports has its turn: what happens from now on needs another one.
+    pub(super) fn ends(&self) {
+        self.is_ending.store(false, Ordering::Release);
+    }
+
     /// Whether anybody wants to hear of the resource.
     pub(super) fn is_wanted(&self) -> bool {
         *self.count() > 0
@@ -192,10 +216,20 @@ mod tests {
         assert!(watched.unwant("a").is_none() && !changes.has_changed().unwrap(), "the server is not asked anew");
         assert_eq!(watched.wanted().len(), 1);
         watched.forget("a", &entry);
-        assert!(watched.covers("a"), "one client is left");
+        assert_eq!(watched.covers("a"), Covered::Whole, "one client is left");
+        assert_eq!(watched.covers("a/b"), Covered::PartOf(vec!["a".to_owned()]));
+        assert_eq!(watched.covers("b"), Covered::PartOf(vec![]));
         assert!(watched.unwant("a").is_some() && watched.wanted().is_empty());
         watched.forget("a", &entry);
         assert!(watched.is_empty() && watched.unwant("a").is_none());
+    }
+
+    #[test]
+    fn one_task_at_most_waits_to_end_the_reports_of_a_resource() {
+        let entry = Watched::default().want("a").unwrap();
+        assert!(entry.needs_end() && !entry.needs_end());
+        entry.ends();
+        assert!(entry.needs_end());
     }
 
     #[test]

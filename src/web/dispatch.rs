@@ -240,8 +240,11 @@ impl ClientRequest<'_> {
         let Some(level) = self.params.level.and_then(|level| LogLevel::parse(level.get())) else {
             return invalid("`level` must be debug, info, notice, warning, error, critical, alert or emergency");
         };
-        self.gate.engine.set_log_level(self.endpoint.as_engine(), session, level);
-        Reply::Result(to_raw(&json!({})))
+        let engine = &self.gate.engine;
+        match engine.set_log_level(self.endpoint.as_engine(), &self.client.caller(engine), session, level) {
+            Ok(()) => Reply::Result(to_raw(&json!({}))),
+            Err(error) => Reply::Error(error),
+        }
     }
 
     /// `completion/complete`.

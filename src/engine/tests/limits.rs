@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::domain::item::ItemKind;
+use crate::domain::log_level::LogLevel;
+use crate::engine::access::session_id::{SessionFacts, SessionScope};
 
 fn error(value: &Value) -> (i64, &str, Option<u64>) {
     let error = &value["error"];
@@ -167,4 +169,27 @@ async fn a_tool_that_is_not_there_is_invalid_params() {
         assert_eq!(error.code, -32602);
         assert!(error.message.contains(&format!("Unknown tool: {name}")), "{}", error.message);
     }
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_stopped_sets_no_level_of_log_messages() {
+    let mut inputs = bare();
+    let engine = start(&inputs).await;
+    let facts = SessionFacts {
+        version: "2025-11-25".into(),
+        client: "test".into(),
+        capabilities: ClientCapabilities::default(),
+        created_at: engine.now(),
+        replica: None,
+    };
+    let snapshot = engine.snapshot();
+    let scope = SessionScope { gateway: &snapshot.plan().gateway.key, principal: "anonymous", upstream: None };
+    let (session, caller) = (engine.sessions().open(facts, scope).unwrap(), caller(Era::Legacy));
+    let set = |level| engine.set_log_level(Endpoint::All, &caller, &session, level);
+    assert!(set(LogLevel::Warning).is_ok());
+    inputs.gateway.as_mut().unwrap().plan.stopped = true;
+    apply(&engine, &inputs).await;
+    let refused = set(LogLevel::Debug).unwrap_err();
+    assert_eq!(refused.data.unwrap()["reason"], "Stopped");
+    assert_eq!((session.log_level(), caller.tracker.total()), (LogLevel::Warning, 0));
 }

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 use super::Server;
 use crate::domain::log_level::LogLevel;
 use crate::domain::version::Era;
@@ -12,6 +14,8 @@ use crate::upstream::wire::McpRequest;
 
 /// How long a server has to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a call waits until its server has answered. One that does not answer this may answer the call.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 impl Server {
     /// Tells the server, in the background, over the connections that are open.
@@ -19,50 +23,59 @@ impl Server {
         self.plan.watched.set_log_level(least);
         let own = self.own.of_session(session).into_iter().map(|slot| (slot, level));
         let slots = std::iter::once((Arc::clone(&self.slot), least)).chain(own);
-        let leases = slots.filter_map(|(slot, level)| Some((slot.current(Purpose::Care)?, level)));
-        for (lease, level) in leases.filter(|(lease, level)| lease.wants_level(*level, true)) {
-            let telling = async move { tell(&lease, level).await };
-            self.plan.shared.notify_later(&self.plan.target.plan.key, telling);
+        for (slot, level) in slots {
+            if let Some(lease) = slot.current(Purpose::Care) {
+                let _ = self.tell_later(lease, level, true);
+            }
         }
     }
 
     /// Tells the server before a call whose client asked for this level. A shared connection keeps a lower one.
     pub(super) async fn tell_level(&self, lease: &ConnectionUse, level: LogLevel, is_shared: bool) {
-        if lease.wants_level(level, !is_shared) {
-            tell(lease, level).await;
+        if let Some(told) = self.tell_later(lease.another(Purpose::Care), level, !is_shared) {
+            let _ = tokio::time::timeout(LONGEST_WAIT, told).await;
         }
     }
 
     /// Tells the server over a new connection that clients share.
     pub(super) fn greet_with_level(&self) {
         let Some(level) = self.plan.watched.log_level() else { return };
-        let Some(lease) = self.slot.current(Purpose::Care).filter(|lease| lease.wants_level(level, false)) else {
-            return;
-        };
-        let telling = async move { tell(&lease, level).await };
-        self.plan.shared.notify_later(&self.plan.target.plan.key, telling);
+        if let Some(lease) = self.slot.current(Purpose::Care) {
+            let _ = self.tell_later(lease, level, false);
+        }
+    }
+
+    /// Tells the server in the background, if it has to be told. Unless it is the `exact` level that is wanted, a lower one
+    /// does too. What is returned completes when the server has answered.
+    fn tell_later(&self, lease: ConnectionUse, level: LogLevel, exact: bool) -> Option<oneshot::Receiver<()>> {
+        let facts = lease.facts();
+        if facts.era != Era::Legacy || !facts.has_logging || !lease.log_level().want(level, exact) {
+            return None;
+        }
+        let (done, told) = oneshot::channel();
+        let teller = Teller(lease);
+        self.plan.shared.notify_later(&self.plan.target.plan.key, async move {
+            teller.tell().await;
+            drop(done);
+        });
+        Some(told)
     }
 }
 
-impl ConnectionUse {
-    /// Whether the server has to be told this level, and notes that it is. Unless it is the `exact` one that is wanted, a
-    /// lower one does too.
-    fn wants_level(&self, level: LogLevel, exact: bool) -> bool {
-        let facts = self.facts();
-        if facts.era != Era::Legacy || !facts.has_logging {
-            return false;
+/// Tells a server the level that is wanted.
+struct Teller(ConnectionUse);
+
+impl Teller {
+    async fn tell(&self) {
+        let Some(telling) = self.0.log_level().begin().await else { return };
+        if let Err(failure) = self.0.ask(McpRequest::SetLogLevel(telling.level), None, PATIENCE).await {
+            tracing::debug!("logging/setLevel was not answered: {failure:?}");
         }
-        let mut told = self.told_level();
-        let is_due = told.is_none_or(|told| if exact { told != level } else { told > level });
-        if is_due {
-            *told = Some(level);
-        }
-        is_due
     }
 }
 
-async fn tell(lease: &ConnectionUse, level: LogLevel) {
-    if let Err(failure) = lease.ask(McpRequest::SetLogLevel(level), None, PATIENCE).await {
-        tracing::debug!("logging/setLevel was not answered: {failure:?}");
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.0.log_level().end();
     }
 }

@@ -76,7 +76,7 @@ impl Server {
 
     /// Counts one client less that wants to hear of a resource. After the last one, the server is told in the background.
     pub(in crate::upstream) fn unsubscribe(self: &Arc<Self>, uri: &str) {
-        let Some(entry) = self.plan.watched.unwant(uri) else { return };
+        let Some(entry) = self.plan.watched.unwant(uri).filter(|entry| entry.needs_end()) else { return };
         let (server, uri) = (Arc::clone(self), uri.to_owned());
         let telling = async move { server.end_updates(&uri, &entry).await };
         self.plan.shared.tasks.spawn_on(telling, self.plan.shared.runtime());
@@ -84,6 +84,7 @@ impl Server {
 
     async fn end_updates(&self, uri: &str, entry: &Arc<WatchedUri>) {
         let mut told = entry.told.lock().await;
+        entry.ends();
         if entry.is_wanted() {
             return;
         }
