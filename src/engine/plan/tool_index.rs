@@ -300,6 +300,6 @@ mod tests {
     }
 
     fn built(routes: &Routes) -> ToolIndex {
-        ToolIndex::of_routes(routes, |upstream| Some(ObjectKey::new("default", &upstream.to_string())))
+        ToolIndex::of_routes(routes, |upstream| Some(ObjectKey::new("default", upstream.to_string())))
     }
 }

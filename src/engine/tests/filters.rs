@@ -168,7 +168,7 @@ async fn each_kind_passes_the_chains_of_its_own_list() {
 async fn a_long_list_is_filtered_to_its_end() {
     let tools: Vec<_> = (0..1000).map(|n| format!(r#"{{"name":"t{n}","inputSchema":{{"type":"object"}}}}"#)).collect();
     let engine =
-        start_with(&listing(Method::ListTools, Role::Guard, "same"), Server::with(&format!("[{}]", tools.join(","))))
+        start_with(&listing(Method::ListTools, Role::Guard, "same"), Server::with(format!("[{}]", tools.join(","))))
             .await;
     settled(&engine).await;
     assert_eq!(engine.snapshot().routes.tools().count(), 1000);
