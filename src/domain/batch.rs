@@ -7,6 +7,13 @@ use serde_json::value::RawValue;
 
 use super::rpc::{INVALID_REQUEST, PARSE_ERROR, RpcError};
 
+/// The maximum number of messages of a batch.
+pub const MAX_MESSAGES: usize = 100;
+/// How many requests of a batch are under way at the same time: less than a session may have by default.
+pub const AT_ONCE: usize = 8;
+/// How many requests of a batch are made one after another at most.
+pub const MAX_IN_A_ROW: u32 = MAX_MESSAGES.div_ceil(AT_ONCE) as u32;
+
 /// Why an array is not taken as a batch.
 #[derive(Debug)]
 pub enum BatchFault {

@@ -16,7 +16,7 @@ use super::exchange::SessionOfPost;
 use super::gate::{Gate, PathEndpoint};
 use super::legacy::{InSession, check_headers, find_session};
 use super::response::RpcResponse;
-use crate::domain::batch;
+use crate::domain::batch::{self, AT_ONCE, MAX_MESSAGES};
 use crate::domain::budget::Category;
 use crate::domain::method::Method;
 use crate::domain::rpc::{INVALID_REQUEST, REQUEST_CANCELLED, RpcError, too_deep};
@@ -24,13 +24,6 @@ use crate::domain::version::{BATCH_VERSION, Era};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
 use crate::transport::mcp_headers::mean_modern_era;
-
-/// The maximum number of messages of a batch.
-const MAX_MESSAGES: usize = 100;
-/// How many requests of a batch are under way at the same time: less than a session may have by default.
-const AT_ONCE: usize = 8;
-/// How many requests of a batch are at most made one after another.
-pub(super) const MAX_ROUNDS: u32 = MAX_MESSAGES.div_ceil(AT_ONCE) as u32;
 
 /// Answers a batch.
 pub(super) async fn answer(

@@ -15,9 +15,9 @@ use futures_util::stream;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::batch::MAX_ROUNDS;
 use super::gate::Gate;
 use super::response::RpcResponse;
+use crate::domain::batch::MAX_IN_A_ROW;
 use crate::domain::version::{BATCH_VERSION, Era, has_primed_streams};
 use crate::engine::Engine;
 use crate::engine::access::sealed_id::IdPurpose;
@@ -196,7 +196,7 @@ impl Kept {
 
     /// Returns what the ids of the events begin with.
     fn id(&self, session: &Session) -> Option<String> {
-        let rounds = if session.version == BATCH_VERSION { MAX_ROUNDS } else { 1 };
+        let rounds = if session.version == BATCH_VERSION { MAX_IN_A_ROW } else { 1 };
         let lives = self.gate.longest_call() * rounds + KEPT_AFTER_END;
         self.gate.seal_id(IdPurpose::Stream, &session.id, self.handle, lives, Vec::new())
     }

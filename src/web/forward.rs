@@ -52,8 +52,10 @@ pub(super) struct Forwarding<'a> {
 /// What is forwarded in a session.
 #[derive(Clone)]
 pub(super) enum OfSession {
-    /// A message of its client.
-    Message(Bytes),
+    /// An answer of its client.
+    Answer(Bytes),
+    /// A cancellation of its client.
+    Cancellation(Bytes),
     /// Its end.
     Delete,
     /// A message between replicas about where it is used.
@@ -78,8 +80,9 @@ impl<'a> Forwarding<'a> {
     /// What is to be known of a session at another replica.
     pub(super) fn in_session(endpoint: &'a PathEndpoint, session: &Session, sent: OfSession, client: IpAddr) -> Self {
         let (method, body, share) = match sent {
-            OfSession::Message(body) => (Method::POST, body, Share::Messages),
-            OfSession::Delete => (Method::DELETE, Bytes::new(), Share::Messages),
+            OfSession::Answer(body) => (Method::POST, body, Share::Answers),
+            OfSession::Cancellation(body) => (Method::POST, body, Share::Cancellations),
+            OfSession::Delete => (Method::DELETE, Bytes::new(), Share::Answers),
             OfSession::Use(body) => (Method::POST, body, Share::Sessions),
         };
         let of_session = [(SESSION_HEADER, &session.id), (VERSION_HEADER, &session.version)];
@@ -103,6 +106,8 @@ pub(super) enum NotForwarded {
          probably ended, or it has another key or time"
     )]
     NoReplica,
+    #[error("it is at another replica of this gateway, which takes no connection in time")]
+    Busy,
     #[error("it is at another replica of this gateway, which did not answer within {0:?}")]
     Late(Duration),
     #[error("it is at another replica of this gateway, whose answer did not arrive")]
@@ -128,6 +133,7 @@ impl NotForwarded {
         }
         match error.source().and_then(|source| source.downcast_ref()) {
             Some(NotConnected::Unproved) => Self::NoReplica,
+            Some(NotConnected::Late) => Self::Busy,
             _ => Self::Unreachable,
         }
     }

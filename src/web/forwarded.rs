@@ -29,8 +29,13 @@ impl Forwarded {
         Some(Self { token: token.to_owned(), request })
     }
 
-    /// Makes of the request, which came with this token, the one that is forwarded, and returns it. `None` if the sender only
-    /// wants to know whether a replica answers. That the body is the forwarded one is still to be checked: what was sent is
+    /// Whether the sender only wants to know whether a replica answers.
+    pub(super) fn is_challenge(&self) -> bool {
+        self.request.is_none()
+    }
+
+    /// Makes of the request, which came with this token, the one that is forwarded, and returns it. `None` if there is none, or if it
+    /// cannot be made. That the body is the forwarded one is still to be checked: what was sent is
     /// among the extensions.
     pub(super) fn restored(&self, mut request: Request) -> Option<Request> {
         let sent = self.request.clone()?;

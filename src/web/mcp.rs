@@ -63,7 +63,8 @@ async fn answer_replica(gate: &Arc<Gate>, request: Request) -> Response {
     let Some(forwarded) = Forwarded::read(gate, &request) else { return refuse(StatusCode::FORBIDDEN, NOT_FORWARDED) };
     let answer = match forwarded.restored(request) {
         Some(request) => serve(gate, request).await,
-        None => empty(StatusCode::NO_CONTENT),
+        None if forwarded.is_challenge() => empty(StatusCode::NO_CONTENT),
+        None => refuse(StatusCode::BAD_REQUEST, "the forwarded request has no method or path"),
     };
     forwarded.sealed(gate, answer)
 }

@@ -37,7 +37,7 @@ impl MessageSender<'_> {
             Answer::Result(result) => success(id, result),
             Answer::Error(error) => failure(id, error),
         };
-        self.used.pass_to(replica, OfSession::Message(body.into())).await;
+        self.used.pass_to(replica, OfSession::Answer(body.into())).await;
     }
 
     /// Returns the replica that asked the question with this id.
@@ -67,7 +67,7 @@ impl MessageSender<'_> {
         let Some(id) = params.request_id.filter(|id| is_id(id.get())) else { return };
         if !self.used.session.cancel(id.get()) {
             let body = request(None, CANCELLED, Some(&to_raw(&json!({"requestId": id}))));
-            self.used.pass_to_others(&OfSession::Message(body.into())).await;
+            self.used.pass_to_others(&OfSession::Cancellation(body.into())).await;
         }
     }
 }

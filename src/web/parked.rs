@@ -98,7 +98,7 @@ pub(super) struct ParkedCall {
     account: Arc<Account>,
     pub(super) binding: Binding,
     /// The arguments of the call that headers repeat.
-    mirrored: Vec<Mirrored>,
+    mirrored: Arc<[Mirrored]>,
     _running: AbortOnDropHandle<()>,
     expiry: Option<AbortOnDropHandle<()>>,
 }
@@ -106,7 +106,7 @@ pub(super) struct ParkedCall {
 impl ParkedCall {
     pub(super) fn new(parking: &Parking, binding: Binding, running: AbortOnDropHandle<()>) -> Self {
         let (asked, account) = (Arc::clone(&parking.asked), Arc::clone(&parking.account));
-        let mirrored = parking.mirrored.get().cloned().unwrap_or_default();
+        let mirrored = parking.mirrored.get().map(|marked| Arc::from(&**marked)).unwrap_or_default();
         Self { asked, account, binding, mirrored, _running: running, expiry: None }
     }
 }
@@ -149,10 +149,13 @@ impl ParkedCalls {
         binding: Binding,
         check: impl FnOnce(&[Mirrored]) -> Result<(), RpcError>,
     ) -> Result<Option<ParkedCall>, RpcError> {
-        let mut parked = self.lock();
-        let Some(call) = parked.get(&handle).filter(|call| call.binding == binding) else { return Ok(None) };
-        check(&call.mirrored)?;
-        Ok(parked.remove(&handle).map(|call| ParkedCall { expiry: None, ..call }))
+        let is_it = |call: &&ParkedCall| call.binding == binding;
+        let Some(mirrored) = self.lock().get(&handle).filter(is_it).map(|call| Arc::clone(&call.mirrored)) else {
+            return Ok(None);
+        };
+        // The arguments may be large: others do not wait for that.
+        check(&mirrored)?;
+        Ok(self.lock().remove(&handle).map(|call| ParkedCall { expiry: None, ..call }))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, ParkedCall>> {

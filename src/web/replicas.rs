@@ -23,8 +23,10 @@ const IDLE: Duration = Duration::from_secs(30);
 pub(super) enum Share {
     /// A call that goes on, or the stream of one.
     Calls,
-    /// A message of a client: an answer, a cancellation, the end of a session.
-    Messages,
+    /// An answer of a client, or the end of its session.
+    Answers,
+    /// A cancellation of a client, of which it can send any number.
+    Cancellations,
     /// That a replica uses a session.
     Sessions,
 }
@@ -34,8 +36,8 @@ impl Share {
     /// for one client address.
     fn limits(self) -> (u32, u32) {
         match self {
-            Self::Calls | Self::Messages => (1000, 250),
-            Self::Sessions => (250, 64),
+            Self::Calls | Self::Answers => (1000, 250),
+            Self::Cancellations | Self::Sessions => (250, 64),
         }
     }
 }
@@ -66,7 +68,8 @@ impl Replicas {
 #[derive(Default)]
 pub(super) struct Shares {
     calls: Places,
-    messages: Places,
+    answers: Places,
+    cancellations: Places,
     sessions: Places,
 }
 
@@ -75,7 +78,8 @@ impl Shares {
     pub(super) fn enter(&self, share: Share, client: IpAddr) -> Option<UnderWay> {
         let places = match share {
             Share::Calls => &self.calls,
-            Share::Messages => &self.messages,
+            Share::Answers => &self.answers,
+            Share::Cancellations => &self.cancellations,
             Share::Sessions => &self.sessions,
         };
         let (all, each) = share.limits();
@@ -106,7 +110,7 @@ mod tests {
     fn each_share_has_places_of_its_own_and_leaves_some_to_other_addresses() {
         let places = Shares::default();
         let [one, other]: [IpAddr; 2] = ["10.0.0.1", "10.0.0.2"].map(|address| address.parse().unwrap());
-        let shares = [Share::Calls, Share::Messages, Share::Sessions];
+        let shares = [Share::Calls, Share::Answers, Share::Cancellations, Share::Sessions];
         let mut held = Vec::new();
         for share in shares {
             let (_, each) = share.limits();
