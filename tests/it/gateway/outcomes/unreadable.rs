@@ -23,8 +23,8 @@ async fn a_chain_with_unreadable_gateways_refuses_every_call_of_a_gateway_that_c
     gateway.logged(|line| line["message"].as_str().is_some_and(|said| said.contains("spec.gateways")));
     gateway.until_answer("up__args", &json!({}), text, &json!("{}")).await;
     folder.write("odd.yaml", &for_gateways("default", &unreadable));
-    // It may be one over lists, so that clients see no tool either.
-    gateway.until_answer("up__args", &json!({}), "/error/code", &json!(-32602)).await;
+    let refused = json!({"chain": "default/odd", "reason": "InvalidObject"});
+    gateway.until_answer("up__args", &json!({}), "/result/_meta/hawsepipe.dev~1refused", &refused).await;
     // It is for another gateway, as can be read now.
     folder.write("odd.yaml", &for_gateways("default", &json!([{"name": "other"}])));
     gateway.until_answer("up__args", &json!({}), text, &json!("{}")).await;
