@@ -244,8 +244,8 @@ pub trait CallUpstream: Send + Sync + 'static {
         let _ = (target, least, session, level);
     }
 
-    /// Closes the connections that are for the client of this session alone. If the session `has_ended`, for which only its
-    /// client can ask, no further ones are made; otherwise it may go on later.
+    /// Closes the connections that are for the client of this session alone. If its client has ended the session
+    /// (`has_ended`), it gets no further ones; a session that ended by itself may go on later.
     fn forget_client(&self, session: &str, has_ended: bool) {
         let _ = (session, has_ended);
     }

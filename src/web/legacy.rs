@@ -298,18 +298,6 @@ fn told(notice: Notice) -> String {
     }
 }
 
-/// The slots that a stream takes up in its session and in its listener.
-struct StreamSlots {
-    place: StreamPlace,
-    session: Arc<Session>,
-}
-
-impl Drop for StreamSlots {
-    fn drop(&mut self) {
-        self.session.streams.leave();
-    }
-}
-
 /// The notification stream of a session. It reports changes of the lists, and of the resources that the session
 /// subscribed to.
 pub(super) struct ListenStream {
@@ -319,13 +307,14 @@ pub(super) struct ListenStream {
     /// The lists that changed, and of which the client is told next, in reverse.
     due: Vec<ItemKind>,
     session: Arc<Session>,
-    places: StreamSlots,
+    place: StreamPlace,
     _open: OpenStream,
 }
 
 impl Drop for ListenStream {
     fn drop(&mut self) {
         self.session.mailbox.detach(self.reader);
+        self.session.streams.leave();
     }
 }
 
@@ -336,13 +325,12 @@ impl ListenStream {
         let engine = &place.gate.engine;
         let (lists, reader) = (ListChanges::new(engine), session.mailbox.attach());
         let open = OpenStream::new(engine, Era::Legacy);
-        let places = StreamSlots { place, session: Arc::clone(session) };
-        Some(Self { lists, reader, due: Vec::new(), session: Arc::clone(session), places, _open: open })
+        Some(Self { lists, reader, due: Vec::new(), session: Arc::clone(session), place, _open: open })
     }
 
     /// Returns the next events, or `None` at the end. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
-        let gate = Arc::clone(&self.places.place.gate);
+        let gate = Arc::clone(&self.place.gate);
         loop {
             if let Some(kind) = self.due.pop() {
                 return Some(event(&request(None, list_changed(kind), None)));

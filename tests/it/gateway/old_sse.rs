@@ -1,5 +1,6 @@
 //! HTTP+SSE of 2024-11-05: old clients, and old servers.
 
+mod ends;
 mod faulty;
 
 use std::collections::BTreeSet;
@@ -272,14 +273,20 @@ fn hostile(events: &'static str, more: &'static str, status: u16) -> String {
     format!("http://{address}/sse")
 }
 
+/// Reads the head of a request: its text, and the length of the body.
+fn read_head(lines: &mut impl BufRead) -> std::io::Result<(String, usize)> {
+    let (mut head, mut length) = (String::new(), 0);
+    while lines.read_line(&mut head)? > 2 {
+        let line = head.lines().next_back().unwrap_or_default().to_ascii_lowercase();
+        length = line.strip_prefix("content-length: ").and_then(|text| text.parse().ok()).unwrap_or(length);
+    }
+    Ok((head, length))
+}
+
 fn answer(mut connection: TcpStream, events: &str, more: &str, status: u16) -> std::io::Result<()> {
     let mut lines = BufReader::new(connection.try_clone()?);
     loop {
-        let (mut head, mut length) = (String::new(), 0);
-        while lines.read_line(&mut head)? > 2 {
-            let line = head.lines().next_back().unwrap_or_default().to_ascii_lowercase();
-            length = line.strip_prefix("content-length: ").and_then(|text| text.parse().ok()).unwrap_or(length);
-        }
+        let (head, length) = read_head(&mut lines)?;
         if head.is_empty() {
             return Ok(());
         }

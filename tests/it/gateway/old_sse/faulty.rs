@@ -1,7 +1,7 @@
 //! Servers over HTTP+SSE whose sessions fail in ways that those of the SDKs cannot be told to.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -64,11 +64,7 @@ impl Server {
     fn serve(&self, mut connection: TcpStream) -> std::io::Result<()> {
         let mut lines = BufReader::new(connection.try_clone()?);
         loop {
-            let (mut head, mut length) = (String::new(), 0);
-            while lines.read_line(&mut head)? > 2 {
-                let line = head.lines().next_back().unwrap_or_default().to_ascii_lowercase();
-                length = line.strip_prefix("content-length: ").and_then(|text| text.parse().ok()).unwrap_or(length);
-            }
+            let (head, length) = super::read_head(&mut lines)?;
             let mut body = vec![0; length];
             lines.read_exact(&mut body)?;
             let uri = head.split(' ').nth(1).unwrap_or_default().to_owned();
