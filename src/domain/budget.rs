@@ -182,6 +182,11 @@ impl Reservation {
         self.budget.new_reservation(category, self.account.clone())
     }
 
+    /// The account that the bytes are charged to; `None` if they are charged to none.
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        self.account.as_ref()
+    }
+
     /// Changes the total size of the reservation to `bytes`, which include the first [`FREE`] bytes.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::announcement::Announcement;
-use super::budget::NO_ROOM;
+use super::budget::{Account, NO_ROOM};
 use super::capabilities::ClientCapabilities;
 use super::ids::ObjectKey;
 use super::item::ItemKind;
@@ -153,6 +153,9 @@ pub struct OutCall {
     pub client: ClientKey,
     /// How closely chains look at what the server asks during the call.
     pub watch: QuestionWatch,
+    /// The account of the client's address, which has a share of the connections of clients of their own; `None` if no
+    /// client made the call.
+    pub account: Option<Arc<Account>>,
     /// What the client answers to an earlier result that asked for input.
     pub round: InputRound,
     /// The task that the request is about; `None` for requests that use the item themselves.
@@ -305,6 +308,13 @@ pub enum UpstreamError {
     /// The server sent something that the protocol does not allow.
     #[error("protocol error: {0}")]
     Protocol(String),
+    /// The body of a response has this content coding, which the server chose.
+    #[error("protocol error: its response is encoded ({0}), which it was not asked for")]
+    Encoded(String),
+    /// All connections that clients can have of their own are taken, and no other may stand in. The text says which limit
+    /// is reached and what to do; it has nothing of a server.
+    #[error("{0}")]
+    OwnProcesses(String),
     /// The answer is larger than the size limit, given here in bytes.
     #[error("its answer is larger than {0} bytes")]
     TooLarge(u64),
@@ -316,6 +326,9 @@ pub enum UpstreamError {
     Cancelled,
 }
 
+/// The reason of calls that are refused because as many processes of sessions run as may.
+pub const OWN_PROCESSES: &str = "OwnProcesses";
+
 impl UpstreamError {
     /// Returns the reason in the `Connected` condition and in metric labels.
     pub fn reason(&self) -> &'static str {
@@ -323,7 +336,8 @@ impl UpstreamError {
             Self::Connect(_) | Self::Start(_) | Self::Lost(_) | Self::Exited { .. } => "ConnectFailed",
             Self::Timeout(_) => "Timeout",
             Self::Unauthorized(_) => "Unauthorized",
-            Self::Protocol(_) | Self::Refused { .. } => "ProtocolError",
+            Self::Protocol(_) | Self::Refused { .. } | Self::Encoded(_) => "ProtocolError",
+            Self::OwnProcesses(_) => OWN_PROCESSES,
             Self::TooLarge(_) => "TooLarge",
             Self::NoRoom => NO_ROOM,
             Self::Cancelled => "Cancelled",
@@ -335,6 +349,10 @@ impl UpstreamError {
     pub fn to_client(&self) -> String {
         match self {
             Self::Connect(_) => "it cannot be reached; the gateway's log says why".to_owned(),
+            Self::Encoded(_) => {
+                "protocol error: its response is encoded, which it was not asked for; the gateway's log says how"
+                    .to_owned()
+            }
             Self::Lost(_) => "connection lost; the gateway's log says why".to_owned(),
             Self::Exited { how, .. } => format!("its process ended ({how}); the gateway's log says why"),
             Self::Refused { what, .. } => format!("protocol error: {what}; the gateway's log says why"),

@@ -5,13 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use super::slot::Slot;
+use crate::domain::budget::Account;
 use crate::domain::upstream::ClientKey;
 
 /// The maximum number of clients that have a connection of their own to one upstream. If there are more, the connection
 /// that was idle longest is closed, if that was for at least [`IDLE`]. While there is none, further clients get none.
 pub(super) const MAX_CLIENTS: usize = 64;
+/// The maximum number of such connections for the clients of one address while at least half of [`MAX_CLIENTS`] are there.
+/// An address that has as many gives up an idle one of its own for a new one.
+pub(super) const FAIR_SHARE: usize = MAX_CLIENTS / 8;
 /// How long a connection must be idle before it gives way to another: clients that are active do not end each other's.
-const IDLE: Duration = Duration::from_secs(60);
+pub(super) const IDLE: Duration = Duration::from_secs(60);
 
 /// How many sessions that ended are remembered: a call of one may still be on its way.
 const MAX_FORGOTTEN: usize = 1024;
@@ -22,68 +26,104 @@ pub(super) struct OwnConnections {
     by_client: Mutex<State>,
 }
 
+/// Why a client gets no connection of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoSlot {
+    /// There are [`MAX_CLIENTS`], none of which is idle for long.
+    Full,
+    /// The clients of the address have their [`FAIR_SHARE`], of which none is idle for long.
+    OfAddress,
+    /// The session has ended, or the upstream was closed.
+    Ended,
+}
+
 #[derive(Debug, Default)]
 struct State {
-    slots: HashMap<ClientKey, Arc<Slot>>,
+    slots: HashMap<ClientKey, OwnSlot<Arc<Slot>>>,
     /// The slots of clients whose session has ended, while calls use them.
-    ending: Vec<Weak<Slot>>,
+    ending: Vec<OwnSlot<Weak<Slot>>>,
     /// The ids of sessions that have ended, the oldest first.
     forgotten: VecDeque<String>,
     closed: bool,
 }
 
+/// A slot, and the account of the address of the client that it was made for. The account counts no bytes here: it tells
+/// addresses apart. Clients without one count as one address.
+#[derive(Debug)]
+struct OwnSlot<S> {
+    slot: S,
+    account: Option<Arc<Account>>,
+}
+
+impl<S> OwnSlot<S> {
+    fn is_of(&self, account: Option<&Arc<Account>>) -> bool {
+        self.account.as_ref().map(Arc::as_ptr) == account.map(Arc::as_ptr)
+    }
+}
+
 impl State {
     /// Removes the slots that hold nothing, or else the one whose connection was idle longest, and long enough. Returns
-    /// whether there is room.
-    fn make_room(&mut self) -> bool {
-        self.slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_in_use());
-        self.ending.retain(|slot| slot.strong_count() > 0);
-        if self.has_room() {
-            return true;
-        }
-        let idle = self.slots.iter().filter(|(_, slot)| Arc::strong_count(slot) == 1);
-        let idle = idle.filter_map(|(client, slot)| Some((slot.idle()?, client))).filter(|(idle, _)| *idle >= IDLE);
-        let longest = idle.max_by_key(|(idle, _)| *idle);
-        let Some(client) = longest.map(|(_, client)| client.clone()) else { return false };
-        self.slots.remove(&client).is_some()
+    /// why there is no room for a client with this account.
+    fn make_room(&mut self, account: Option<&Arc<Account>>) -> Result<(), NoSlot> {
+        self.slots.retain(|_, own| Arc::strong_count(&own.slot) > 1 || own.slot.is_in_use());
+        self.ending.retain(|own| own.slot.strong_count() > 0);
+        let Err(why) = self.room_for(account) else { return Ok(()) };
+        let idle = self.slots.iter().filter(|(_, own)| Arc::strong_count(&own.slot) == 1);
+        let idle = idle.filter(|(_, own)| why == NoSlot::Full || own.is_of(account));
+        let idle = idle.filter_map(|(client, own)| Some((own.slot.idle()?, client))).filter(|(idle, _)| *idle >= IDLE);
+        let longest = idle.max_by_key(|(idle, _)| *idle).map(|(_, client)| client.clone());
+        longest.and_then(|client| self.slots.remove(&client)).map(drop).ok_or(why)
     }
 
-    fn has_room(&self) -> bool {
-        self.slots.len() + self.ending.len() < MAX_CLIENTS
+    /// Returns why there is no room for another slot of a client with this account.
+    fn room_for(&self, account: Option<&Arc<Account>>) -> Result<(), NoSlot> {
+        let taken = self.slots.len() + self.ending.len();
+        let own = || {
+            self.slots.values().filter(|own| own.is_of(account)).count()
+                + self.ending.iter().filter(|own| own.is_of(account)).count()
+        };
+        match taken {
+            _ if taken >= MAX_CLIENTS / 2 && own() >= FAIR_SHARE => Err(NoSlot::OfAddress),
+            _ if taken >= MAX_CLIENTS => Err(NoSlot::Full),
+            _ => Ok(()),
+        }
     }
 }
 
 impl OwnConnections {
-    /// Returns the slot for the connection of a client; `None` if there are as many as may be, if its session has ended, or
-    /// if the upstream was closed.
-    pub(super) fn slot(&self, client: &ClientKey) -> Option<Arc<Slot>> {
+    /// Returns the slot for the connection of a client. `account` is that of its address.
+    ///
+    /// # Errors
+    /// If there are as many as may be, of all clients or of those at its address, if its session has ended, or if the
+    /// upstream was closed.
+    pub(super) fn slot(&self, client: &ClientKey, account: Option<&Arc<Account>>) -> Result<Arc<Slot>, NoSlot> {
         let mut state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         if state.closed || state.forgotten.contains(&client.session) {
-            return None;
+            return Err(NoSlot::Ended);
         }
-        if let Some(slot) = state.slots.get(client) {
-            return Some(Arc::clone(slot));
+        if let Some(own) = state.slots.get(client) {
+            return Ok(Arc::clone(&own.slot));
         }
-        if !state.has_room() && !state.make_room() {
-            return None;
+        if state.room_for(account).is_err() {
+            state.make_room(account)?;
         }
         let slot = Arc::<Slot>::default();
-        state.slots.insert(client.clone(), Arc::clone(&slot));
-        Some(slot)
+        state.slots.insert(client.clone(), OwnSlot { slot: Arc::clone(&slot), account: account.cloned() });
+        Ok(slot)
     }
 
     /// Refuses new connections, and returns the slots of those that there are.
     pub(super) fn close(&self) -> Vec<Arc<Slot>> {
         let mut state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         state.closed = true;
-        state.slots.drain().map(|(_, slot)| slot).collect()
+        state.slots.drain().map(|(_, own)| own.slot).collect()
     }
 
     /// Returns the slots for the connections of the clients whose session has this id.
     pub(super) fn of_session(&self, session: &str) -> Vec<Arc<Slot>> {
         let state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         let own = state.slots.iter().filter(|(client, _)| client.session == session);
-        own.map(|(_, slot)| Arc::clone(slot)).collect()
+        own.map(|(_, own)| Arc::clone(&own.slot)).collect()
     }
 
     /// Closes the connections of the clients whose session has this id, once their calls have ended. They get no new ones if
@@ -91,8 +131,9 @@ impl OwnConnections {
     pub(super) fn forget(&self, session: &str, has_ended: bool) {
         let mut state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         let State { slots, ending, forgotten, .. } = &mut *state;
-        ending.extend(slots.extract_if(|client, _| client.session == session).map(|(_, slot)| Arc::downgrade(&slot)));
-        ending.retain(|slot| slot.strong_count() > 0);
+        let ended = slots.extract_if(|client, _| client.session == session);
+        ending.extend(ended.map(|(_, own)| OwnSlot { slot: Arc::downgrade(&own.slot), account: own.account }));
+        ending.retain(|own| own.slot.strong_count() > 0);
         if has_ended {
             forgotten.push_back(session.to_owned());
         }
@@ -113,26 +154,47 @@ mod tests {
     #[test]
     fn each_client_has_its_own_slot() {
         let own = OwnConnections::default();
-        let first = own.slot(&client("a")).unwrap();
-        assert!(Arc::ptr_eq(&first, &own.slot(&client("a")).unwrap()));
-        let second = own.slot(&client("b")).unwrap();
+        let slot = |session: &str| own.slot(&client(session), None);
+        let first = slot("a").unwrap();
+        assert!(Arc::ptr_eq(&first, &slot("a").unwrap()));
+        let second = slot("b").unwrap();
         assert!(!Arc::ptr_eq(&first, &second));
         own.forget("a", false);
-        assert!(!Arc::ptr_eq(&first, &own.slot(&client("a")).unwrap()), "it goes on");
+        assert!(!Arc::ptr_eq(&first, &slot("a").unwrap()), "it goes on");
         own.forget("a", true);
-        assert!(own.slot(&client("a")).is_none(), "its session has ended");
+        assert_eq!(slot("a").unwrap_err(), NoSlot::Ended, "its session has ended");
         assert_eq!(own.close().len(), 1);
-        assert!(own.slot(&client("c")).is_none());
+        assert_eq!(slot("c").unwrap_err(), NoSlot::Ended);
     }
 
     #[test]
     fn slots_that_hold_nothing_make_room() {
         let own = OwnConnections::default();
-        let held: Vec<_> = (0..MAX_CLIENTS).map(|n| own.slot(&client(&n.to_string())).unwrap()).collect();
-        assert!(own.slot(&client("more")).is_none());
+        let slot = |session: &str| own.slot(&client(session), Some(&Arc::default()));
+        let held: Vec<_> = (0..MAX_CLIENTS).map(|n| slot(&n.to_string()).unwrap()).collect();
+        assert_eq!(slot("more").unwrap_err(), NoSlot::Full);
         own.forget("0", true);
-        assert!(own.slot(&client("more")).is_none(), "a call still uses the connection of the session that has ended");
+        let why = slot("more").unwrap_err();
+        assert_eq!(why, NoSlot::Full, "a call still uses the connection of the session that has ended");
         drop(held);
-        assert!(own.slot(&client("more")).is_some());
+        assert!(slot("more").is_ok());
+    }
+
+    #[test]
+    fn one_address_does_not_take_all_slots() {
+        let own = OwnConnections::default();
+        let (greedy, modest) = (Arc::default(), Arc::default());
+        let taken = |account: &Arc<Account>, name: &str| {
+            let sessions = (0..MAX_CLIENTS).map(|n| client(&format!("{name}{n}")));
+            sessions.map_while(|client| own.slot(&client, Some(account)).ok()).collect::<Vec<_>>()
+        };
+        let of_greedy = taken(&greedy, "g");
+        assert_eq!(of_greedy.len(), MAX_CLIENTS / 2, "half of them");
+        // Sessions that end while calls use their connections still count.
+        (0..MAX_CLIENTS).for_each(|n| own.forget(&format!("g{n}"), true));
+        assert_eq!(own.slot(&client("again"), Some(&greedy)).unwrap_err(), NoSlot::OfAddress);
+        assert_eq!(taken(&modest, "m").len(), FAIR_SHARE);
+        drop(of_greedy);
+        assert!(own.slot(&client("again"), Some(&greedy)).is_ok());
     }
 }

@@ -18,7 +18,7 @@ use super::connector::Connector;
 use super::context::UpstreamContext;
 use super::handshake::speaks_still;
 use super::list_reader::ListReader;
-use super::own_connections::{MAX_CLIENTS, OwnConnections};
+use super::own_connections::{FAIR_SHARE, IDLE, MAX_CLIENTS, NoSlot, OwnConnections};
 use super::request_failure::RequestFailure;
 use super::server_message::readable;
 use super::slot::{ConnectionUse, Purpose, Slot};
@@ -175,13 +175,13 @@ impl Server {
         self.own.forget(session, has_ended);
     }
 
-    /// Returns the client whose own connection a request is sent over; `None` if it is sent over the shared one. A client
+    /// Returns the call whose client has a connection of its own for it; `None` if the request is sent over the shared one. A client
     /// that answers questions or has extensions has a connection of its own to a legacy server over HTTP, because
     /// `initialize` says for the whole connection what the client can do. Clients without a session that can do the same share
     /// such a connection, where questions come in the response to the call that they belong to. Over one stream nobody could
     /// tell whom the server asks, so that such clients use the shared one there. Each client session has a process of its own
     /// if the plan says so.
-    async fn owner<'r>(&self, request: &McpRequest<'r>) -> Result<Option<&'r ClientKey>, UpstreamError> {
+    async fn owner<'r>(&self, request: &McpRequest<'r>) -> Result<Option<&'r OutCall>, UpstreamError> {
         let McpRequest::Use(call) = request else { return Ok(None) };
         let client = &call.client;
         let is_own = if self.plan.is_http() {
@@ -190,7 +190,7 @@ impl Server {
         } else {
             self.plan.has_own_processes() && !client.session.is_empty()
         };
-        Ok(is_own.then_some(client))
+        Ok(is_own.then_some(*call))
     }
 
     /// Returns the era of the server, and connects to it if that is not known.
@@ -262,9 +262,9 @@ impl Server {
         purpose: Purpose,
         deadline: Instant,
     ) -> Result<(Arc<Slot>, ConnectionUse), UpstreamError> {
-        if let Some(client) = self.owner(request).await? {
+        if let Some(call) = self.owner(request).await? {
             let limit = (deadline - Instant::now()) / 2;
-            match self.own_connection(client, purpose, limit).await {
+            match self.own_connection(call, purpose, limit).await {
                 Ok(own) => return Ok(own),
                 Err(error) if self.plan.has_own_processes() => return Err(error),
                 Err(error) => {
@@ -275,20 +275,16 @@ impl Server {
         Ok((Arc::clone(&self.slot), self.lease(&self.slot, None, purpose, false).await?))
     }
 
-    /// Returns a use of the connection that is for this client alone, and its slot. For one that must be made first,
+    /// Returns a use of the connection that is for the client of this call alone, and its slot. For one that must be made first,
     /// waits at most `limit`, unless it is a process: a process is the only place for the requests of its client.
     async fn own_connection(
         &self,
-        client: &ClientKey,
+        call: &OutCall,
         purpose: Purpose,
         limit: Duration,
     ) -> Result<(Arc<Slot>, ConnectionUse), UpstreamError> {
-        let slot = self.own.slot(client).ok_or_else(|| {
-            let message = format!(
-                "{MAX_CLIENTS} clients have connections of their own, as many as may, or the client has ended its session"
-            );
-            UpstreamError::Connect(message)
-        })?;
+        let client = &call.client;
+        let slot = self.own.slot(client, call.account.as_ref()).map_err(no_slot)?;
         if let Some(lease) = slot.current(purpose) {
             return Ok((slot, lease));
         }
@@ -315,4 +311,20 @@ impl Server {
         }
         Ok(lease)
     }
+}
+
+/// Returns the error for a call whose client gets no connection of its own.
+fn no_slot(why: NoSlot) -> UpstreamError {
+    let taken = match why {
+        NoSlot::Full => format!("{MAX_CLIENTS} sessions have a process of it"),
+        NoSlot::OfAddress => format!(
+            "at least {} sessions have a process of it, among them {FAIR_SHARE} or more from your address",
+            MAX_CLIENTS / 2
+        ),
+        NoSlot::Ended => return UpstreamError::Connect("the client has ended its session".into()),
+    };
+    UpstreamError::OwnProcesses(format!(
+        "{taken}, as many as this gateway runs (process.session: PerSession). End sessions that are not used any more, or \
+         try again: a process that no call has used for {IDLE:?} gives way"
+    ))
 }

@@ -291,6 +291,7 @@ mod tests {
             extend_on_progress: true,
             client: ClientKey::default(),
             watch: QuestionWatch::None,
+            account: None,
             round: InputRound::default(),
             log: LogWish::default(),
             task: None,

@@ -310,6 +310,7 @@ impl Engine {
             extend_on_progress: call.plan().extend_on_progress,
             client: call.client_key(),
             watch: call.item.question_watch(),
+            account: call.request.reservation.account().cloned(),
             round,
             log: self.log_wish(call),
             task: task.map(|task| task.out()),

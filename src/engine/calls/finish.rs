@@ -84,8 +84,11 @@ impl Engine {
     }
 
     fn note_failed_request(&self, key: &ObjectKey, error: &UpstreamError) {
-        // The upstream is not to blame if the gateway has no room for its answer.
-        let own = *error == UpstreamError::NoRoom;
+        // The upstream is not to blame if the gateway has no room for its answer, or runs as many of its processes as may.
+        let own = matches!(error, UpstreamError::NoRoom | UpstreamError::OwnProcesses(_));
+        if matches!(error, UpstreamError::OwnProcesses(_)) {
+            self.metrics.refused(error.reason());
+        }
         if !own {
             self.metrics.upstream_failed(&key.name);
         }

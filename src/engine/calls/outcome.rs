@@ -353,9 +353,13 @@ impl CallEnd {
                 (REQUEST_TIMEOUT, CallOutcome::Timeout, said)
             }
             UpstreamError::NoRoom => (REFUSED, CallOutcome::RpcError, error.to_client()),
+            UpstreamError::OwnProcesses(_) => (REFUSED, CallOutcome::Refused, error.to_client()),
             _ => (INTERNAL_ERROR, CallOutcome::RpcError, error.to_client()),
         };
-        let data = json!({"reason": error.reason(), "upstream": name});
+        let mut data = json!({"reason": error.reason(), "upstream": name});
+        if matches!(error, UpstreamError::OwnProcesses(_)) {
+            data["retryAfterMs"] = json!(1000);
+        }
         let reply = Reply::Error(RpcError::new(code, format!("upstream {name}: {said}")).with_data(data));
         Self::new(reply, outcome, error.reason().to_owned())
     }

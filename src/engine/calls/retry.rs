@@ -69,6 +69,8 @@ fn may_be_sent_again(failure: &UpstreamError, when: RetryWhen, hints: Hints) -> 
         | UpstreamError::Timeout(_)
         | UpstreamError::Unauthorized(_)
         | UpstreamError::Protocol(_)
+        | UpstreamError::Encoded(_)
+        | UpstreamError::OwnProcesses(_)
         | UpstreamError::TooLarge(_)
         | UpstreamError::NoRoom
         | UpstreamError::Cancelled => false,

@@ -28,6 +28,8 @@ pub struct Exchange {
     /// Whether the client reads messages before the answer. If not, none are sent.
     is_read: bool,
     reservation: Arc<Reservation>,
+    /// The account of the client's address.
+    account: Arc<Account>,
 }
 
 #[derive(Debug)]
@@ -77,7 +79,8 @@ impl Exchange {
             attached: false,
             leaves: None,
         };
-        Self { state: Mutex::new(state), changed: Notify::new(), is_read, reservation }
+        let account = Arc::clone(account);
+        Self { state: Mutex::new(state), changed: Notify::new(), is_read, reservation, account }
     }
 
     /// Whether the client reads messages before its answer.
@@ -234,6 +237,10 @@ impl Exchange {
             }
             changed.await;
         }
+    }
+
+    fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     /// Whether the client was told to come back for the answer.

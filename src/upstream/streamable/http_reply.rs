@@ -81,9 +81,7 @@ pub(super) async fn read<'a>(
     let (status, mut media) = (response.status(), media(response.headers()));
     if let Some(encoding) = encoding(response.headers()) {
         if status.is_success() {
-            return Err(UpstreamError::Protocol(format!(
-                "its response is encoded ({encoding}), which it was not asked for"
-            )));
+            return Err(UpstreamError::Encoded(encoding));
         }
         media = Media::Other;
     }

@@ -99,6 +99,13 @@ impl Http {
         Self(Client::builder(TokioExecutor::new()).build_http())
     }
 
+    /// A client at this address of this machine.
+    pub fn at(address: std::net::IpAddr) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_local_address(Some(address));
+        Self(Client::builder(TokioExecutor::new()).build(connector))
+    }
+
     /// Sends a request.
     pub async fn send(&self, method: Method, url: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
         self.try_send(method, url, headers, body).await.unwrap()

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway};
 use super::http::{Http, Session};
-use super::parts::{ECHO_MODULE, SDKS, asking_processes, chain, plugin, tools_of, until};
+use super::parts::{ECHO_MODULE, SDKS, asking_processes, chain, object, plugin, tools_of, until};
 
 const ANSWERS: &str = r#"{
     "sampling": {"role": "assistant", "content": {"type": "text", "text": "forty-two"}, "model": "m"},
@@ -100,4 +100,57 @@ async fn a_process_asks_nothing_past_a_guard() {
     let lines = SDKS[3].run(&gateway.url(), &["call", "asking__sample", "{}", "--answers", ANSWERS], "");
     let said = text(&lines[0]);
     assert!(lines[0]["result"]["isError"] == true && said.contains("Guard"), "{said}");
+}
+
+/// A server that starts at once and takes little memory. Its tool says the id of the process.
+const SMALL: &str = r#"while IFS= read -r line; do
+  id=${line#*\"id\":}; id=${id%%[,\}]*}
+  case $line in
+    *'"notifications/'*) continue;;
+    *'"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"small","version":"1"}}';;
+    *'"tools/list"'*) result='{"tools":[{"name":"pid","inputSchema":{"type":"object"}}]}';;
+    *) result="{\"content\":[{\"type\":\"text\",\"text\":\"$$\"}]}";;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+"#;
+
+#[tokio::test]
+async fn one_address_has_a_share_of_the_processes_and_hears_which_limit_it_reached() {
+    let folder = Folder::new();
+    folder.write("small.sh", SMALL);
+    let script = folder.path().join("small.sh");
+    let process =
+        format!("process: {{command: sh, args: [{script:?}], session: PerSession}}, protocol: {{era: Legacy}}");
+    folder.write("manifests.yaml", &object("MCPUpstream", "small", &process));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["small"]).await;
+    let http = Http::new();
+    let mut sessions = Vec::new();
+    for _ in 0..32 {
+        let session = http.initialize(&gateway.url()).await;
+        let said = text(&session.call_raw(1, "small__pid", "{}").await.json());
+        sessions.push((session, said));
+    }
+    assert_eq!(sessions.iter().map(|(_, pid)| pid).collect::<BTreeSet<_>>().len(), 32);
+    let more = http.initialize(&gateway.url()).await;
+    let refused = more.call_raw(1, "small__pid", "{}").await.json();
+    let data = json!({"reason": "OwnProcesses", "upstream": "small", "retryAfterMs": 1000});
+    assert_eq!((&refused["error"]["code"], &refused["error"]["data"]), (&json!(-32000), &data), "{refused}");
+    let message = refused["error"]["message"].as_str().unwrap();
+    for word in ["upstream small", "your address", "PerSession", "End sessions"] {
+        assert!(message.contains(word), "{word}: {message}");
+    }
+    gateway.logged(|line| line["reason"] == "OwnProcesses" && line["upstream"] == "small");
+    let metrics = http.get(&format!("http://{}/metrics", gateway.admin())).await.body;
+    assert!(metrics.contains(r#"hawsepipe_calls_refused_total{reason="OwnProcesses"} 1"#), "{metrics}");
+    let elsewhere = Http::at([127, 0, 0, 2].into()).initialize(&gateway.url()).await;
+    let said = text(&elsewhere.call_raw(1, "small__pid", "{}").await.json());
+    assert!(sessions.iter().all(|(_, pid)| *pid != said), "another address has its own share");
+    http.send(Method::DELETE, &elsewhere.url, &elsewhere.headers(), Bytes::new()).await;
+    // A session that ends makes room for another one, once the address is below half of all again.
+    let (first, _) = sessions.remove(0);
+    http.send(Method::DELETE, &first.url, &first.headers(), Bytes::new()).await;
+    let said = text(&more.call_raw(2, "small__pid", "{}").await.json());
+    assert!(sessions.iter().all(|(_, pid)| *pid != said));
 }

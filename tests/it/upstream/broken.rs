@@ -44,6 +44,7 @@ async fn an_encoded_answer_is_not_asked_for_and_says_so() {
     let upstreams = started(external(&fake.url));
     let error = call(&upstreams, out("x", "{}")).await.unwrap_err();
     assert!(error.reason() == "ProtocolError" && error.to_string().contains("x-gzip"), "{error}");
+    assert!(!error.to_client().contains("x-gzip"), "no Guard has seen what the server chose");
     assert!(fake.all().iter().all(|seen| seen.header("accept-encoding") == "identity"));
 }
 

@@ -166,6 +166,7 @@ fn out(tool: &str, arguments: &str) -> OutCall {
         extend_on_progress: true,
         client: ClientKey::default(),
         watch: QuestionWatch::None,
+        account: None,
         round: InputRound::default(),
         log: LogWish::default(),
         task: None,
