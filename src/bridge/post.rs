@@ -22,7 +22,7 @@ use crate::transport::mcp_headers::{
     Presence, SESSION_HEADER, VERSION_HEADER, check_routing, check_single, check_supported, header as text_of,
     is_of_modern_era, mismatch,
 };
-use crate::transport::{Accept, BodyError, is_json, read_body};
+use crate::transport::{Accept, BodyError, is_encoded, is_json, read_body};
 
 /// How much memory a message takes up while it is rewritten, in multiples of its size.
 const COPIES: u64 = 3;
@@ -41,6 +41,10 @@ pub(super) async fn answer(bridge: &Arc<Bridge>, request: Request) -> Response {
     let headers = head.headers;
     if !is_json(&headers) {
         return invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
+    }
+    if is_encoded(&headers) {
+        let message = "the body is encoded (Content-Encoding), which is not spoken here: send it as plain JSON";
+        return invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
     }
     let accept = Accept::read(&headers);
     if !accept.json && !accept.events {

@@ -49,6 +49,13 @@ pub fn is_json(headers: &HeaderMap) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
+/// Whether a request says that its body is encoded, such as compressed (RFC 9110, 8.4).
+pub fn is_encoded(headers: &HeaderMap) -> bool {
+    let named =
+        headers.get_all(header::CONTENT_ENCODING).iter().flat_map(|value| value.as_bytes().split(|b| *b == b','));
+    named.map(<[u8]>::trim_ascii).any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
+}
+
 /// Reads a whole body of at most `limit` bytes, and reserves memory for it in `reservation`. A body in one piece is not
 /// copied.
 ///

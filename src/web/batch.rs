@@ -42,14 +42,20 @@ pub(super) async fn answer(
     of_post.get_or_init(|| Arc::clone(&session));
     let reservation = exchange.reservation();
     let within = InSession { gate, endpoint, headers, peer, session: &session, exchange, reservation };
-    let (mut answers, mut requests) = (Vec::new(), Vec::new());
+    let (mut answers, mut requests, mut ids) = (Vec::new(), Vec::new(), Vec::new());
     // A notification of the same batch, or one that comes meanwhile, can cancel a request that has not begun.
     let waiting = Waiting::register(&session, &messages);
     for message in messages {
         match message {
-            Ok(request @ ClientMessage::Request { .. }) => requests.push(request),
+            Ok(request @ ClientMessage::Request { id, .. }) => {
+                ids.push(id.to_owned());
+                requests.push(request);
+            }
             Ok(other) => drop(within.handle(other).await),
-            Err(Unreadable { id, error }) => answers.push(RpcResponse::error(StatusCode::OK, id, &error)),
+            Err(Unreadable { id, error }) => {
+                ids.push(id.to_owned());
+                answers.push(RpcResponse::error(StatusCode::OK, id, &error));
+            }
         }
     }
     let (mut requests, mut open) = (requests.into_iter(), FuturesUnordered::new());
@@ -64,7 +70,22 @@ pub(super) async fn answer(
             None => break,
         }
     }
-    if answers.is_empty() { RpcResponse::accepted() } else { RpcResponse::batch(answers) }
+    if answers.is_empty() { RpcResponse::accepted() } else { RpcResponse::batch(answers, ids) }
+}
+
+/// Returns the errors for a message, or a batch of them, that does not fit into the memory budget.
+pub(super) fn no_room(body: &[u8]) -> RpcResponse {
+    if !batch::is_batch(body) {
+        return RpcResponse::no_room(request_id(body).unwrap_or("null"));
+    }
+    let messages = if too_deep(body) { Vec::new() } else { batch::split(body, MAX_MESSAGES).unwrap_or_default() };
+    let ids: Vec<_> = messages.iter().filter_map(|text| request_id(text.get().as_bytes())).map(str::to_owned).collect();
+    if ids.is_empty() { RpcResponse::no_room("null") } else { RpcResponse::no_room_for_batch(ids) }
+}
+
+/// Returns the raw id of a request; `None` for other messages.
+fn request_id(message: &[u8]) -> Option<&str> {
+    if let Ok(ClientMessage::Request { id, .. }) = ClientMessage::parse(message) { Some(id) } else { None }
 }
 
 /// A message of a batch; an error if it is none.

@@ -11,7 +11,7 @@ use crate::domain::method::ItemParam;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError, too_deep};
 use crate::domain::upstream::{Answer, InputRound};
 
-/// The maximum length of a request id, in bytes of JSON.
+/// The maximum length of a request id, in bytes of JSON without the quotes of a string.
 const MAX_ID: usize = 1024;
 
 /// One message with raw values. In a client's message, unlike an upstream's, `id: null` differs from a missing `id`.
@@ -250,7 +250,8 @@ pub(super) fn object(raw: &RawValue) -> Option<&str> {
 
 /// Whether raw JSON is a string or a number of at most [`MAX_ID`] bytes.
 pub(super) fn is_id(raw: &str) -> bool {
-    raw.len() <= MAX_ID && matches!(raw.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
+    let inner = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')).unwrap_or(raw);
+    inner.len() <= MAX_ID && matches!(raw.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
 /// Returns the text of a raw JSON string; `None` for other values.

@@ -50,6 +50,9 @@ use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
 const STREAMS_PER_SESSION: u32 = 2;
 /// The maximum number of characters that are kept of a client's name and version together.
 const MAX_CLIENT: usize = 128;
+/// The error for a message outside of a session. Over HTTP+SSE, the stream is the session.
+const NOT_BEGUN: &str =
+    "no session has begun: begin with initialize, and over Streamable HTTP send the Mcp-Session-Id of its response";
 /// The error for a session that is not known.
 const NO_SESSION: &str = "Session not found: it ended, or was begun elsewhere; initialize again";
 
@@ -218,7 +221,7 @@ pub(super) async fn find_session(
         return Err((StatusCode::BAD_REQUEST, message));
     }
     let Some(id) = headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()) else {
-        return Err((StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing: begin with initialize".to_owned()));
+        return Err((StatusCode::BAD_REQUEST, NOT_BEGUN.to_owned()));
     };
     let sessions = gate.engine.sessions();
     let session = sessions.find(id, scope(&gate.engine.snapshot(), endpoint), gate.engine.now());

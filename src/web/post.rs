@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -26,7 +26,7 @@ use crate::domain::version::Era;
 use crate::engine::exchange::Exchange;
 use crate::telemetry::trace_context::Cause;
 use crate::transport::mcp_headers::{SESSION_HEADER, mean_modern_era};
-use crate::transport::{Accept, BodyError, is_json, peer_address, read_body};
+use crate::transport::{Accept, BodyError, is_encoded, is_json, peer_address, read_body};
 
 /// How many copies of a message are held until it is answered: the received one, and the one for the upstream.
 const COPIES: u64 = 2;
@@ -62,7 +62,7 @@ pub(super) async fn receive(
 ) -> Result<(Post, Arc<Exchange>), Box<Response>> {
     let (head, body) = request.into_parts();
     let is_sse = door == Door::Sse;
-    let accept = check_media(&head.headers, is_sse).or_else(|(status, why)| refused(status, why))?;
+    let accept = check_media(&head.headers, is_sse)?;
     let declared = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let budget = gate.engine.budget();
     let peer = peer_address(&head.extensions);
@@ -70,7 +70,9 @@ pub(super) async fn receive(
     let reservation = budget.reservation_for(Category::Request, &account);
     let body = match read_body(body, declared, limit, &reservation).await {
         Ok(body) if reservation.resize(COPIES * body.len() as u64).is_ok() => body,
-        Ok(_) | Err(BodyError::NoRoom(_)) => return Err(Box::new(RpcResponse::no_room("null").into_response())),
+        Ok(body) => return Err(Box::new(batch::no_room(&body).into_response())),
+        // The ids are in the part that was not read.
+        Err(BodyError::NoRoom(_)) => return Err(Box::new(RpcResponse::no_room("null").into_response())),
         Err(error) => return refused(error.status(), refusal(error)),
     };
     if head.extensions.get().is_some_and(|sent: &SentRequest| !sent.has_body(&body)) {
@@ -98,14 +100,25 @@ pub(super) async fn receive(
     Ok((post, exchange))
 }
 
-/// Checks the media types that a request names, and returns those that its client accepts: over HTTP+SSE all.
-fn check_media(headers: &HeaderMap, is_sse: bool) -> Result<Accept, (StatusCode, &'static str)> {
+/// Checks the encoding and the media types that a request names, and returns those that its client accepts: over HTTP+SSE all.
+fn check_media(headers: &HeaderMap, is_sse: bool) -> Result<Accept, Box<Response>> {
     const TYPES: &str = "Accept must name application/json, and text/event-stream for progress";
+    if is_encoded(headers) {
+        return Err(Box::new(encoded()));
+    }
     if !is_json(headers) {
-        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json"));
+        return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
     }
     let accept = if is_sse { Accept { json: true, events: true } } else { Accept::read(headers) };
-    if accept.json { Ok(accept) } else { Err((StatusCode::NOT_ACCEPTABLE, TYPES)) }
+    if accept.json { Ok(accept) } else { refused(StatusCode::NOT_ACCEPTABLE, TYPES) }
+}
+
+/// Returns the response to a body that is encoded (RFC 9110, 15.5.16).
+fn encoded() -> Response {
+    let message = "the body is encoded (Content-Encoding), which is not spoken here: send it as plain JSON";
+    let mut response = refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
+    response.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    response
 }
 
 fn refused<T>(status: StatusCode, message: impl Into<String>) -> Result<T, Box<Response>> {

@@ -37,22 +37,22 @@ pub(super) struct RpcResponse {
 enum AnswerBody {
     /// A message as JSON; empty if there is nothing to send.
     One(String),
-    /// The messages that answer a batch, at least one.
-    Batch(Vec<String>),
+    /// The messages that answer a batch, at least one, and the raw ids of its requests.
+    Batch(Vec<String>, Vec<String>),
 }
 
 impl AnswerBody {
     fn len(&self) -> usize {
         match self {
             Self::One(body) => body.len(),
-            Self::Batch(bodies) => bodies.iter().map(|body| body.len() + 1).sum::<usize>() + 1,
+            Self::Batch(bodies, _) => bodies.iter().map(|body| body.len() + 1).sum::<usize>() + 1,
         }
     }
 
     fn into_json(self) -> String {
         match self {
             Self::One(body) => body,
-            Self::Batch(bodies) => format!("[{}]", bodies.join(",")),
+            Self::Batch(bodies, _) => format!("[{}]", bodies.join(",")),
         }
     }
 }
@@ -81,10 +81,12 @@ impl RpcResponse {
         Self { status, body: AnswerBody::One(body), session: None, reservation: None }
     }
 
-    /// Creates the answer to a batch from those to its messages, of which there is at least one.
-    pub(super) fn batch(answers: Vec<Self>) -> Self {
+    /// Creates the answer to a batch from those to its messages, of which there is at least one. `ids` are the raw ids of its
+    /// requests.
+    pub(super) fn batch(answers: Vec<Self>, ids: Vec<String>) -> Self {
         let bodies = answers.into_iter().map(|answer| answer.body.into_json()).filter(|body| !body.is_empty());
-        Self { status: StatusCode::OK, body: AnswerBody::Batch(bodies.collect()), session: None, reservation: None }
+        let body = AnswerBody::Batch(bodies.collect(), ids);
+        Self { status: StatusCode::OK, body, session: None, reservation: None }
     }
 
     /// Creates an error response with this HTTP status. `id` is the raw id of the message; `null` if none could be
@@ -103,6 +105,12 @@ impl RpcResponse {
         }
     }
 
+    /// Creates the errors for a batch that does not fit into the memory budget: one for each request, by their raw ids.
+    pub(super) fn no_room_for_batch(ids: Vec<String>) -> Self {
+        let errors = ids.iter().map(|id| Self::no_room(id)).collect();
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, ..Self::batch(errors, ids) }
+    }
+
     /// Creates the error for a message that does not fit into the memory budget.
     pub(super) fn no_room(id: &str) -> Self {
         let data = json!({"reason": NO_ROOM, "retryAfterMs": 1000});
@@ -111,11 +119,20 @@ impl RpcResponse {
     }
 
     /// Returns the response with memory reserved for its body until the body is written, because the client may read
-    /// slowly. If the budget has no room for the body, returns an error response instead.
+    /// slowly. If the budget has no room for the body, returns an error response instead, with an error for each request of a
+    /// batch.
     pub(super) fn held_in(self, reservation: &Arc<Reservation>, id: Option<&str>, era: Era) -> Self {
         match reservation.resize(self.body.len() as u64) {
             Ok(()) => Self { reservation: Some(Arc::clone(reservation)), ..self },
-            Err(NoRoom) => Self::reply(id.unwrap_or("null"), &Reply::Error(dropped()), era),
+            Err(NoRoom) => {
+                let error = |id: &str| Self::reply(id, &Reply::Error(dropped()), era);
+                match self.body {
+                    AnswerBody::Batch(_, ids) if !ids.is_empty() => {
+                        Self::batch(ids.iter().map(|id| error(id)).collect(), ids)
+                    }
+                    _ => error(id.unwrap_or("null")),
+                }
+            }
         }
     }
 
@@ -144,7 +161,7 @@ impl RpcResponse {
         match self.body {
             AnswerBody::One(body) if body.is_empty() => Bytes::new(),
             AnswerBody::One(body) => event(&body),
-            AnswerBody::Batch(bodies) => bodies.iter().map(|body| event(body)).collect::<Vec<_>>().concat().into(),
+            AnswerBody::Batch(bodies, _) => bodies.iter().map(|body| event(body)).collect::<Vec<_>>().concat().into(),
         }
     }
 
@@ -234,5 +251,12 @@ mod tests {
             assert_eq!((&body["id"], &body["error"]["data"]), (&json!(7), &json!({"reason": NO_ROOM})));
             assert!(body["error"]["message"].as_str().unwrap().ends_with("what was asked may be done"));
         }
+        let answers =
+            ["1", "2"].map(|id| RpcResponse::reply(id, &Reply::Result(to_raw(&"x".repeat(16 << 10))), Era::Legacy));
+        let batch = RpcResponse::batch(answers.into(), vec!["1".into(), "2".into()]);
+        let body = batch.held_in(&reservation, None, Era::Legacy).into_answer().message;
+        let errors: Vec<serde_json::Value> = serde_json::from_str(&body).unwrap();
+        assert_eq!(errors.iter().map(|error| &error["id"]).collect::<Vec<_>>(), [&json!(1), &json!(2)]);
+        assert!(errors.iter().all(|error| error["error"]["data"] == json!({"reason": NO_ROOM})), "{body}");
     }
 }

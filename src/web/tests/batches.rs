@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::gateway::{Gateway, call, initialize};
+use crate::domain::budget::{Category, FREE, LIMIT};
 
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
@@ -96,7 +97,7 @@ async fn a_batch_that_cannot_be_handled_is_refused_as_a_whole() {
         (vec![("mcp-session-id", &id)], format!("[{ping}"), -32700, "not valid JSON"),
         (vec![("mcp-session-id", &id)], format!("[{ping},{}]", initialize("2025-03-26")), -32600, "`initialize`"),
         (vec![], format!("[{}]", initialize("2025-03-26")), -32600, "`initialize`"),
-        (vec![], format!("[{ping}]"), -32600, "Mcp-Session-Id is missing"),
+        (vec![], format!("[{ping}]"), -32600, "begin with initialize"),
         (vec![("mcp-session-id", &newer)], format!("[{ping}]"), -32600, "only version 2025-03-26"),
         (vec![("mcp-protocol-version", "2026-07-28")], format!("[{ping}]"), -32600, "not spoken in this version"),
         (vec![("mcp-session-id", &id), ("mcp-method", "tools/call")], format!("[{ping}]"), -32020, "mcp-method"),
@@ -106,4 +107,45 @@ async fn a_batch_that_cannot_be_handled_is_refused_as_a_whole() {
         assert!(answer.text.contains(message), "{answer:?}");
     }
     assert_eq!(gateway.engine.records().recent_calls(9).len(), 0);
+}
+
+/// As many pings as there are ids, each with an id of the longest size.
+fn pings() -> (Vec<String>, String) {
+    let ids: Vec<_> = (0..20).map(|n| format!("{n:x<1024}")).collect();
+    let pings: Vec<_> =
+        ids.iter().map(|id| json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string()).collect();
+    (ids, format!("[{}]", pings.join(",")))
+}
+
+#[tokio::test]
+async fn a_batch_that_finds_no_room_is_answered_with_an_error_for_each_request() {
+    let (gateway, session) = started("2025-03-26").await;
+    let (wanted, batch) = pings();
+    let post = async || gateway.post(&[("mcp-session-id", &session)], &batch).await;
+    let ids_of = |answers: &Value| ids(answers).iter().map(|id| id.as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let sorted = {
+        let mut sorted = wanted.clone();
+        sorted.sort();
+        sorted
+    };
+    let answered = post().await;
+    assert_eq!((answered.status, ids_of(&answered.json())), (StatusCode::OK, sorted.clone()));
+    // The room for answers is taken: each alone would find some.
+    let others = gateway.engine.budget().reservation(Category::Answer);
+    others.resize(LIMIT / 4 * 3 + FREE).unwrap();
+    let unanswered = post().await;
+    assert_eq!((unanswered.status, ids_of(&unanswered.json())), (StatusCode::OK, sorted.clone()));
+    let refused =
+        |answers: &Value| answers.as_array().unwrap().iter().all(|one| one["error"]["data"]["reason"] == "NoRoom");
+    assert!(refused(&unanswered.json()), "{unanswered:?}");
+    drop(others);
+    // The room for requests is taken once the body was read.
+    let others = gateway.engine.budget().reservation(Category::Request);
+    others.resize(LIMIT / 4 + FREE - 8 * 1024).unwrap();
+    let unread = post().await;
+    assert_eq!((unread.status, ids_of(&unread.json())), (StatusCode::SERVICE_UNAVAILABLE, sorted));
+    assert!(refused(&unread.json()), "{unread:?}");
+    let alone = json!({"jsonrpc": "2.0", "id": 5, "method": "ping", "params": {"x": "x".repeat(20 << 10)}}).to_string();
+    let alone = gateway.post(&[("mcp-session-id", &session)], &alone).await;
+    assert_eq!((alone.status, &alone.json()["id"]), (StatusCode::SERVICE_UNAVAILABLE, &json!(5)), "{alone:?}");
 }

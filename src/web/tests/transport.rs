@@ -137,3 +137,29 @@ async fn kinds_of_content() {
     let put = gateway.send(request("PUT", "/mcp", &[], "")).await;
     assert_eq!((put.status().as_u16(), &put.headers()["allow"]), (405, &"GET, POST, DELETE".parse().unwrap()));
 }
+
+#[tokio::test]
+async fn a_body_that_is_encoded_is_refused() {
+    let gateway = Gateway::start().await;
+    for (coding, status) in [("gzip", 415), ("identity, BR", 415), ("identity", 200), ("", 200)] {
+        let answer = gateway.post(&[("content-encoding", coding)], &initialize("2025-11-25")).await;
+        assert_eq!(answer.status.as_u16(), status, "{coding} {answer:?}");
+        if status == 415 {
+            assert_eq!(answer.header("accept-encoding"), "identity");
+            assert!(answer.text.contains("Content-Encoding"), "{answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_id_has_at_most_1024_characters() {
+    let gateway = Gateway::start().await;
+    let session = gateway.session().await;
+    for (length, status) in [(1024, 200), (1025, 400)] {
+        let id = "x".repeat(length);
+        let ping = json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string();
+        let answer = gateway.post(&[("mcp-session-id", &session)], &ping).await;
+        assert_eq!(answer.status.as_u16(), status, "{answer:?}");
+        assert_eq!(answer.json()["id"], if status == 200 { json!(id) } else { json!(null) });
+    }
+}
