@@ -13,7 +13,7 @@ use super::address::MCP_PORT;
 use super::wiring::instance;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
 use crate::engine::Engine;
-use crate::transport::bind;
+use crate::transport::{ConnectionBounds, bind};
 use crate::web;
 
 /// The name of the listener for the address from the command line.
@@ -66,6 +66,19 @@ impl Bind {
         };
         let port = self.listen.is_none().then(|| bound.port());
         web::ServedListener { port, default, bound, advertised: self.advertised(bound), instance: instance() }
+    }
+}
+
+/// The bounds of the connections of an MCP endpoint, from the plan in force.
+struct McpBounds(Arc<Engine>);
+
+impl ConnectionBounds for McpBounds {
+    fn most(&self) -> usize {
+        usize::try_from(self.0.snapshot().plan().gateway.limits.max_connections).unwrap_or(usize::MAX)
+    }
+
+    fn is_full(&self) {
+        self.0.metrics().connections_full();
     }
 }
 
@@ -135,10 +148,8 @@ impl Listeners {
         tracing::info!(address = %bound, path, "MCP endpoint");
         self.url.get_or_insert_with(|| format!("http://{bound}{}", path.unwrap_or_default()));
         let router = web::mcp_router(Arc::clone(&self.engine), listener, stop.clone());
-        let engine = Arc::clone(&self.engine);
-        let most =
-            move || usize::try_from(engine.snapshot().plan().gateway.limits.max_connections).unwrap_or(usize::MAX);
-        self.connections.spawn(crate::transport::serve(socket, router, most, stop.clone()));
+        let bounds = McpBounds(Arc::clone(&self.engine));
+        self.connections.spawn(crate::transport::serve(socket, router, bounds, stop.clone()));
         self.open.insert(address, stop);
         Ok(())
     }

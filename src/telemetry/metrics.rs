@@ -6,15 +6,16 @@
 //! time.
 
 mod entry_labels;
+mod tool_labels;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use dashmap::DashSet;
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
 
 pub use self::entry_labels::EntryLabels;
+pub use self::tool_labels::MAX_TOOLS;
+use self::tool_labels::ToolLabels;
 use super::catalog::Catalog;
 use super::scrape_input::{PlannedNames, ScrapeInput};
 use crate::domain::health::ConnectionState;
@@ -22,10 +23,6 @@ use crate::domain::method::Method;
 use crate::domain::ports::{PluginLoad, WorkerInfo};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::record::{CallRecord, PluginExecution};
-
-/// The maximum number of tools that have their own value of the label `tool`. The value for all other tools is
-/// `_other`.
-pub const MAX_TOOLS: usize = 500;
 
 /// Upper bounds of the buckets for plugins, and for the gateway's own share of calls, in seconds.
 const PLUGIN_BUCKETS: &[f64] =
@@ -39,8 +36,7 @@ pub struct Metrics {
     catalog: Catalog,
     /// Locked during rendering, because rendering resets some gauges and then sets them again.
     rendering: Mutex<()>,
-    tools: DashSet<String>,
-    tool_count: AtomicUsize,
+    tools: ToolLabels,
     calls: IntCounterVec,
     call_duration: HistogramVec,
     gateway_duration: HistogramVec,
@@ -66,6 +62,7 @@ pub struct Metrics {
     chain_fails_open: IntGaugeVec,
     sessions: IntGaugeVec,
     streams: IntGaugeVec,
+    connections_full: IntCounterVec,
     plan_info: IntGaugeVec,
     plan_problems: IntGaugeVec,
     plan_apply: HistogramVec,
@@ -83,10 +80,16 @@ impl Metrics {
         let m = Catalog::of_process()?;
         let build = m.gauge("hawsepipe_build_info", "1, with what was built", &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        let connections_full = m.counter(
+            "hawsepipe_connections_full_seconds_total",
+            "Seconds in which an MCP endpoint had as many connections as limits.maxConnections allows, so that others waited",
+            &[],
+        )?;
+        // It is there from the start, so that its first second is a change.
+        connections_full.with_label_values::<&str>(&[]).reset();
         Ok(Self {
             rendering: Mutex::default(),
-            tools: DashSet::new(),
-            tool_count: AtomicUsize::new(0),
+            tools: ToolLabels::default(),
             calls: m.counter(
                 "hawsepipe_calls_total",
                 "Calls by how they ended",
@@ -181,6 +184,7 @@ impl Metrics {
             )?,
             sessions: m.gauge("hawsepipe_sessions", "Sessions", &["era"])?,
             streams: m.gauge("hawsepipe_streams", "Open event streams", &["era"])?,
+            connections_full,
             plan_info: m.gauge("hawsepipe_plan_info", "1 for the plan that runs", &["revision"])?,
             plan_problems: m.gauge("hawsepipe_plan_problems", "Problems of the plan that runs", &["level"])?,
             plan_apply: m.histogram(
@@ -245,7 +249,7 @@ impl Metrics {
         self.in_flight.with_label_values::<&str>(&[]).dec();
         // There can be any number of URIs.
         let has_label = known && record.method != Method::ReadResource;
-        let tool = if has_label { self.tool_label(&record.upstream, &record.tool) } else { "_other" };
+        let tool = if has_label { self.tools.label(&record.upstream, &record.tool) } else { "_other" };
         let (method, outcome) = (record.method.as_str(), record.outcome.as_label());
         self.calls.with_label_values(&[gateway, &record.upstream, tool, method, record.era, outcome]).inc();
         self.call_duration
@@ -253,22 +257,6 @@ impl Metrics {
             .observe(record.duration_ms / 1e3);
         let own = (record.duration_ms - record.upstream_ms.unwrap_or_default() - record.plugin_ms).max(0.0);
         self.gateway_duration.with_label_values(&[record.upstream.as_str()]).observe(own / 1e3);
-    }
-
-    fn tool_label<'a>(&self, upstream: &str, tool: &'a str) -> &'a str {
-        let mut key = String::with_capacity(upstream.len() + tool.len() + 1);
-        key.push_str(upstream);
-        key.push('/');
-        key.push_str(tool);
-        if self.tools.contains(&key) {
-            return tool;
-        }
-        if self.tool_count.fetch_add(1, Ordering::Relaxed) >= MAX_TOOLS {
-            self.tool_count.store(MAX_TOOLS, Ordering::Relaxed);
-            return "_other";
-        }
-        self.tools.insert(key);
-        tool
     }
 
     /// Counts a call that was refused before it was sent to an upstream. `reason` is the value of the label `reason`.
@@ -354,6 +342,11 @@ impl Metrics {
         self.streams.with_label_values(&[era]).add(change);
     }
 
+    /// Counts a second in which an MCP endpoint has as many connections as it may.
+    pub fn connections_full(&self) {
+        self.connections_full.with_label_values::<&str>(&[]).inc();
+    }
+
     /// Records the plan that has come into force, with its problems. `took` is the time since the plan arrived.
     pub fn plan(&self, revision: &str, problems: &[Problem], took: Duration) {
         self.plan_info.reset();
@@ -374,8 +367,7 @@ impl Metrics {
     /// after its plan was replaced can create such a series again.
     fn prune(&self, names: &PlannedNames<'_>) {
         self.catalog.prune(&|label, value| names.is_gone(label, value));
-        self.tools.retain(|key| key.split_once('/').is_some_and(|(name, _)| names.upstreams.contains(name)));
-        self.tool_count.store(self.tools.len(), Ordering::Relaxed);
+        self.tools.retain(|upstream| names.upstreams.contains(upstream));
     }
 
     fn bytes_and_rows(&self, now: &ScrapeInput<'_>) {

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::http::Extensions;
@@ -22,7 +22,9 @@ use tokio_util::sync::CancellationToken;
 pub const MAX_CONNECTIONS: usize = 8192;
 /// How long to wait before the maximum is looked at again while there are as many connections as may be.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How long a client may take to send its headers, and how long a connection may be idle between requests.
+/// How long a connection may be open before the headers of its first request have arrived.
+const FIRST_HEADERS: Duration = Duration::from_secs(30);
+/// How long a client may take to send the headers of a request, and how long a connection may be idle between requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(120);
 /// The size of the read buffer in bytes, which also limits the size of the headers.
 const READ_BUFFER: usize = 64 * 1024;
@@ -36,6 +38,9 @@ const KEEP_ALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
 /// How long to wait after a connection could not be accepted, for example because the process is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The shortest time between two lines in the log about the maximum.
+const TOLD_AGAIN: Duration = Duration::from_secs(60);
 
 /// Stands for a local address that the system does not tell.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -62,14 +67,70 @@ pub fn peer_address(extensions: &Extensions) -> IpAddr {
     extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip())
 }
 
+/// The bounds of the connections of a listener.
+pub trait ConnectionBounds: Send {
+    /// Returns the maximum number of connections, which can change.
+    fn most(&self) -> usize;
+
+    /// Counts a second in which there are as many connections as may be.
+    fn is_full(&self) {}
+}
+
+impl<F: Fn() -> usize + Send> ConnectionBounds for F {
+    fn most(&self) -> usize {
+        self()
+    }
+}
+
+/// Tells about a listener that has as many connections as it may: at most once a second by a count, at most once a minute in
+/// the log.
+#[derive(Default)]
+struct FullTold {
+    counted: Option<Instant>,
+    logged: Option<Instant>,
+}
+
+impl FullTold {
+    fn tell(&mut self, bounds: &impl ConnectionBounds, listener: &TcpListener, open: usize) {
+        let is_due = |last: Option<Instant>, pause: Duration| last.is_none_or(|last| last.elapsed() >= pause);
+        if is_due(self.counted, LOOK_AGAIN) {
+            self.counted = Some(Instant::now());
+            bounds.is_full();
+        }
+        if is_due(self.logged, TOLD_AGAIN) {
+            self.logged = Some(Instant::now());
+            let address = listener.local_addr().unwrap_or(NOWHERE);
+            tracing::warn!(
+                %address,
+                open,
+                "as many connections are open as may be (limits.maxConnections of MCP endpoints): further ones wait"
+            );
+        }
+    }
+}
+
 /// Serves `router` on `listener` until `shutdown` is cancelled. After that, accepts no further connections, lets
 /// answers in progress finish, and returns when the last connection is closed. A connection without a request still has
-/// a second to send its first one. Dropping the future closes all connections immediately. `most` returns the maximum
-/// number of connections, which can change; further ones wait to be accepted.
-pub async fn serve(listener: TcpListener, router: Router, most: impl Fn() -> usize, shutdown: CancellationToken) {
-    let mut connections = JoinSet::new();
+/// a second to send its first one. Dropping the future closes all connections immediately. Connections beyond `bounds` wait
+/// to be accepted.
+pub async fn serve(listener: TcpListener, router: Router, bounds: impl ConnectionBounds, shutdown: CancellationToken) {
+    serve_within(FIRST_HEADERS, listener, router, bounds, shutdown).await;
+}
+
+/// Like [`serve`]. The headers of the first request of a connection must arrive within `first_headers`.
+async fn serve_within(
+    first_headers: Duration,
+    listener: TcpListener,
+    router: Router,
+    bounds: impl ConnectionBounds,
+    shutdown: CancellationToken,
+) {
+    let (mut connections, mut told) = (JoinSet::new(), FullTold::default());
     loop {
-        let is_full = connections.len() >= most();
+        let is_full = connections.len() >= bounds.most();
+        if is_full {
+            told.tell(&bounds, &listener, connections.len());
+        }
         tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
@@ -80,7 +141,8 @@ pub async fn serve(listener: TcpListener, router: Router, most: impl Fn() -> usi
                     // If the system does not report the local address, the connection counts as not on loopback.
                     let local = stream.local_addr().unwrap_or(NOWHERE);
                     let peer = Peer { remote, local };
-                    connections.spawn(serve_connection(stream, peer, router.clone(), shutdown.clone()));
+                    let (router, shutdown) = (router.clone(), shutdown.clone());
+                    connections.spawn(serve_connection(stream, peer, router, first_headers, shutdown));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -109,7 +171,13 @@ fn end_where_dead(stream: &TcpStream, stalled: Duration) -> io::Result<()> {
     Ok(())
 }
 
-async fn serve_connection(stream: TcpStream, peer: Peer, router: Router, shutdown: CancellationToken) {
+async fn serve_connection(
+    stream: TcpStream,
+    peer: Peer,
+    router: Router,
+    first_headers: Duration,
+    shutdown: CancellationToken,
+) {
     // Answers are written in one piece, so waiting for more data before sending a packet would only delay them.
     let _ = stream.set_nodelay(true);
     if let Err(error) = end_where_dead(&stream, STALLED) {
@@ -127,6 +195,10 @@ async fn serve_connection(stream: TcpStream, peer: Peer, router: Router, shutdow
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = silence(&asked, first_headers) => {
+            tracing::debug!("a connection was closed on which no request came");
+            return;
+        }
         () = shutdown.cancelled() => {
             tokio::select! {
                 ended = connection.as_mut() => ended,
@@ -139,6 +211,14 @@ async fn serve_connection(stream: TcpStream, peer: Peer, router: Router, shutdow
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// Waits until the headers of a first request should have arrived. Does not return if they have.
+async fn silence(asked: &AtomicBool, first_headers: Duration) {
+    tokio::time::sleep(first_headers).await;
+    if asked.load(Ordering::Relaxed) {
+        std::future::pending().await
     }
 }
 
@@ -184,6 +264,63 @@ mod tests {
         assert!(waits.is_err(), "{waits:?}");
         drop(first);
         second.read_exact(&mut byte).await.unwrap();
+        served.abort();
+    }
+
+    #[derive(Default)]
+    struct One(std::sync::Arc<std::sync::atomic::AtomicUsize>);
+
+    impl ConnectionBounds for One {
+        fn most(&self) -> usize {
+            1
+        }
+
+        fn is_full(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    async fn ends(stream: &mut TcpStream) -> bool {
+        let end = tokio::time::timeout(HEADER_TIMEOUT / 4, stream.read(&mut [0])).await;
+        matches!(end, Ok(Ok(0) | Err(_)))
+    }
+
+    #[tokio::test]
+    async fn a_connection_without_a_request_ends_soon_and_a_full_listener_is_counted() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let (address, bounds) = (listener.local_addr().unwrap(), One::default());
+        let full = std::sync::Arc::clone(&bounds.0);
+        let router = Router::new().fallback(|| async { "ok" });
+        let first_headers = Duration::from_millis(100);
+        let served = tokio::spawn(serve_within(first_headers, listener, router, bounds, CancellationToken::new()));
+        let mut silent = TcpStream::connect(address).await.unwrap();
+        assert!(ends(&mut silent).await);
+        assert!(full.load(Ordering::Relaxed) > 0);
+        let mut slow = TcpStream::connect(address).await.unwrap();
+        slow.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+        assert!(ends(&mut slow).await);
+        served.abort();
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_had_a_request_may_be_idle_for_longer() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().fallback(|| async { "ok" });
+        let first_headers = Duration::from_millis(200);
+        let served = tokio::spawn(serve_within(first_headers, listener, router, || 9, CancellationToken::new()));
+        let mut used = TcpStream::connect(address).await.unwrap();
+        for _ in 0..2 {
+            used.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"ok") {
+                let mut part = [0; 256];
+                let read = used.read(&mut part).await.unwrap();
+                assert!(read > 0, "it ended");
+                answer.extend_from_slice(&part[..read]);
+            }
+            tokio::time::sleep(2 * first_headers).await;
+        }
         served.abort();
     }
 }

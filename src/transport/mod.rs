@@ -18,11 +18,11 @@ mod stdin_queue;
 
 pub use self::accept::Accept;
 pub use self::bind::{EVERYWHERE, bind};
-pub use self::connections::{MAX_CONNECTIONS, Peer, peer_address, serve};
+pub use self::connections::{ConnectionBounds, MAX_CONNECTIONS, Peer, peer_address, serve};
 pub use self::last_words::LastWords;
 pub use self::launcher::{ServerLauncher, find, server_main};
 pub use self::line_reader::{Awaited, LinePiece, LineReader};
 pub use self::process_group::{ProcessEnd, ProcessGroup};
 pub use self::process_tree::{Descendants, zombies_of};
-pub use self::request_body::{BodyError, is_json, read_body};
+pub use self::request_body::{BodyError, is_encoded, is_json, read_body};
 pub use self::stdin_queue::{NotSent, StdinQueue, stdin_queue};

@@ -52,8 +52,8 @@ fn tools_beyond_the_bound_share_a_label() {
     let metrics = Metrics::new().unwrap();
     for n in 0..MAX_TOOLS {
         let name = format!("t{n}");
-        assert_eq!(metrics.tool_label("u", &name), name);
+        assert_eq!(metrics.tools.label("u", &name), name);
     }
-    assert_eq!(metrics.tool_label("u", "one-more"), "_other");
-    assert_eq!(metrics.tool_label("u", "t7"), "t7");
+    assert_eq!(metrics.tools.label("u", "one-more"), "_other");
+    assert_eq!(metrics.tools.label("u", "t7"), "t7");
 }
