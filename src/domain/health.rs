@@ -91,6 +91,64 @@ impl Health {
     }
 }
 
+/// Connections of one upstream that ended by themselves soon after they were made, one after another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShortConnections {
+    /// When the last connection was made, in the clock's monotonic time; `None` once it has ended.
+    made_at: Option<Duration>,
+    /// How many in a row did not last.
+    count: u32,
+}
+
+impl ShortConnections {
+    /// How long a connection lasts that counts as a good one.
+    pub const LASTS: Duration = Duration::from_secs(60);
+    /// The longest wait before the next connection.
+    const MAX_WAIT: Duration = Duration::from_secs(60);
+    /// How many are a fault of the server that its owner is told of.
+    pub const FAULT: u32 = 3;
+
+    /// Records that a connection was made at `now`.
+    pub fn made(&mut self, now: Duration) {
+        self.made_at = Some(now);
+    }
+
+    /// Records that the connection still answers at `now`. Returns whether that ends a fault.
+    pub fn lasts(&mut self, now: Duration) -> bool {
+        let lasts = self.made_at.is_some_and(|made_at| now.saturating_sub(made_at) >= Self::LASTS);
+        lasts && std::mem::take(&mut self.count) >= Self::FAULT
+    }
+
+    /// Records that the connection ended at `now`. Returns how many in a row did not last. One that is not known was made
+    /// by a call, after the last one ended, and ended before a probe found it.
+    pub fn ended(&mut self, now: Duration) -> u32 {
+        let is_short = self.made_at.take().is_none_or(|made_at| now.saturating_sub(made_at) < Self::LASTS);
+        self.count = if is_short { self.count.saturating_add(1) } else { 0 };
+        self.count
+    }
+
+    /// Returns how long to wait before the next connection is made without a call that needs it: nothing after the first
+    /// one that did not last, then twice as long each time.
+    pub fn wait(&self) -> Duration {
+        match self.count {
+            0 | 1 => Duration::ZERO,
+            count => Duration::from_secs(1 << (count - 1).min(6)).min(Self::MAX_WAIT),
+        }
+    }
+
+    /// Returns what is wrong; `None` if connections last, or too few did not.
+    pub fn fault(&self) -> Option<String> {
+        (self.count >= Self::FAULT).then(|| {
+            let lasts = Self::LASTS.as_secs();
+            format!(
+                "its connection keeps ending by itself within {lasts} s of being made: the server, or a proxy before it, \
+                 closes it. It is made again at growing intervals, up to {} s, and at once for a call",
+                Self::MAX_WAIT.as_secs()
+            )
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +200,24 @@ mod tests {
         for state in ConnectionState::ALL {
             assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
         }
+    }
+
+    #[test]
+    fn connections_that_do_not_last_are_made_again_at_growing_intervals() {
+        let (mut connections, mut now) = (ShortConnections::default(), Duration::ZERO);
+        let waits: Vec<_> = (0..9)
+            .map(|_| {
+                connections.made(now);
+                now += Duration::from_secs(1);
+                connections.ended(now);
+                connections.wait().as_secs()
+            })
+            .collect();
+        assert_eq!(waits, [0, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert_eq!(connections.ended(now), 10, "one that a call made");
+        connections.made(now);
+        assert!(!connections.lasts(now + Duration::from_secs(59)) && connections.fault().is_some());
+        assert!(connections.lasts(now + ShortConnections::LASTS) && connections.fault().is_none());
+        assert_eq!((connections.ended(now + ShortConnections::LASTS), connections.wait()), (0, Duration::ZERO));
     }
 }

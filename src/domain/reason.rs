@@ -123,6 +123,8 @@ reasons! {
     MethodsNotNamed,
     /// A list of prompts, resources or templates cannot be read. The last one stays, and tools do not depend on it.
     ListUnread,
+    /// Connections to the server end by themselves soon after they were made, again and again.
+    ConnectionEnds,
     // -- about what is deployed ------------------------------------------------------------------
     /// The last accepted form continues to run.
     PreviousRevision,

@@ -182,6 +182,7 @@ impl Engine {
                 // it, has changed.
                 Some(new) if new.target != old.target => self.state.update(key, |state| {
                     state.health = Default::default();
+                    state.short = Default::default();
                     state.auto_disabled_at = None;
                     state.tried = false;
                 }),

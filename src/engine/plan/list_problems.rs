@@ -73,8 +73,8 @@ fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
     problems
 }
 
-/// Returns warnings about items that are not offered, and about lists that could not be read: their server is at fault,
-/// not what is written about it.
+/// Returns warnings about items that are not offered, about lists that could not be read, and about connections that do not
+/// last: their server is at fault, not what is written about it.
 fn left_out(linked: &Linked, lists: &[Option<Arc<Catalogue>>], state: &EngineState) -> Vec<Problem> {
     let of_one = |(upstream, list): (&LinkedUpstream, &Option<Arc<Catalogue>>)| {
         let key = &upstream.target.plan.key;
@@ -85,7 +85,9 @@ fn left_out(linked: &Linked, lists: &[Option<Arc<Catalogue>>], state: &EngineSta
             _ => warning(Reason::InvalidItem, said),
         });
         let mut problems: Vec<_> = left_out.collect();
-        problems.extend(state.upstream(key).others.faults().map(|(kind, fault)| {
+        let known = state.upstream(key);
+        problems.extend(known.short.fault().map(|fault| warning(Reason::ConnectionEnds, &fault)));
+        problems.extend(known.others.faults().map(|(kind, fault)| {
             warning(Reason::ListUnread, &format!("{} is not read anew: {fault}", kind.listed_by()))
         }));
         problems

@@ -4,6 +4,7 @@ use super::*;
 use crate::domain::health::ConnectionState;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
+use crate::domain::reason::Reason;
 use crate::domain::upstream::Probed;
 
 #[tokio::test]
@@ -273,4 +274,19 @@ async fn an_upstream_that_is_tried_is_connecting_and_one_that_is_probed_again_st
         until(|| state() == ConnectionState::Connected).await;
         engine.probes.kick(&up());
     }
+}
+
+#[tokio::test]
+async fn an_upstream_whose_connection_keeps_ending_is_a_problem_and_is_not_connected_at_once() {
+    let engine = start(&bare()).await;
+    for _ in 0..20 {
+        told(&engine, UpstreamEvent::Disconnected(up()));
+        until(|| engine.server.event.lock().unwrap().is_none()).await;
+    }
+    let is_told = || engine.snapshot().problems().iter().any(|problem| problem.reason == Reason::ConnectionEnds);
+    until(is_told).await;
+    let known = engine.state.upstream(&up());
+    assert!(known.short.wait() >= Duration::from_secs(60));
+    assert!(known.health.in_routing(), "calls connect at once");
+    assert!(call(&engine, "{}").await["result"].is_object());
 }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::freshness::fresh_for;
 use super::probes::Probe;
 use crate::domain::budget::{Category, NoRoom};
-use crate::domain::health::ConnectionState;
+use crate::domain::health::{ConnectionState, ShortConnections};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{ItemKind, Listed};
 use crate::domain::plan::{TransportPlan, UpstreamPlan};
@@ -71,18 +71,32 @@ impl Engine {
                     UpstreamEvent::ListStale(key, kind) => engine.read_anew(&key, kind, false),
                     UpstreamEvent::Logged(key, session, params) => engine.take_log(&key, session.as_deref(), params),
                     UpstreamEvent::Updated(key, uri) => engine.take_update(&key, &uri),
-                    UpstreamEvent::Disconnected(key) => {
-                        engine.state.update(&key, |state| {
-                            if state.health.state == ConnectionState::Connected {
-                                state.health.state = ConnectionState::Disconnected;
-                            }
-                        });
-                        engine.probes.kick(&key);
-                    }
+                    UpstreamEvent::Disconnected(key) => engine.take_disconnected(&key),
                     UpstreamEvent::Doubtful(key) => engine.probes.kick(&key),
                 }
             }
         }));
+    }
+
+    /// Has the connection made again that has ended by itself: at once, or after a while if it keeps ending.
+    fn take_disconnected(&self, key: &ObjectKey) {
+        let now = self.clock.monotonic();
+        let (count, fault, wait) = self.state.update(key, |state| {
+            let count = state.short.ended(now);
+            let fault = state.short.fault();
+            if state.health.state == ConnectionState::Connected {
+                state.health.state = ConnectionState::Disconnected;
+                state.health.last_error = fault.as_ref().map(|fault| format!("ConnectFailed: {fault}"));
+            }
+            (count, fault, state.short.wait())
+        });
+        if let Some(fault) = fault.filter(|_| count == ShortConnections::FAULT || count.is_power_of_two()) {
+            tracing::warn!(upstream = key.name, count, ?wait, "{fault}");
+        }
+        if count == ShortConnections::FAULT {
+            self.relist();
+        }
+        self.probes.kick(key);
     }
 
     /// Has a list read again that may have changed. `is_announced` tells whether the server said so.
@@ -125,7 +139,10 @@ impl Engine {
                 tokio::time::sleep(wait).await;
             } else {
                 let _ = tokio::time::timeout(wait, wake.notified()).await;
-                tokio::time::sleep(SHORTEST.saturating_sub(self.clock.monotonic().saturating_sub(began))).await;
+                let known = self.state.upstream(&key);
+                let is_lost = known.health.state == ConnectionState::Disconnected;
+                let pause = if is_lost { SHORTEST.max(known.short.wait()) } else { SHORTEST };
+                tokio::time::sleep(pause.saturating_sub(self.clock.monotonic().saturating_sub(began))).await;
             }
         }
     }
@@ -181,6 +198,9 @@ impl Engine {
                     server = facts.server_name,
                     "connected"
                 );
+            }
+            if state.health.state != ConnectionState::Connected {
+                state.short.made(self.clock.monotonic());
             }
             state.facts = Some(facts);
             state.ping_ms = Some(millis(took));
@@ -241,13 +261,17 @@ impl Engine {
     /// Records that the upstream is connected. Returns how long to wait before the next probe.
     fn note_reachable(&self, target: &Target, was_connected: bool) -> Duration {
         let plan = &target.plan;
-        let wait = self.state.update(&plan.key, |state| {
+        let (wait, lasts) = self.state.update(&plan.key, |state| {
+            let now = self.clock.monotonic();
             if !was_connected {
                 state.connected_at = Some(self.clock.unix_millis());
             }
             (state.auto_disabled_at, state.down) = (None, None);
-            state.health.succeeded(&plan.health, self.clock.monotonic())
+            (state.health.succeeded(&plan.health, now), state.short.lasts(now))
         });
+        if lasts {
+            self.relist();
+        }
         self.probes.wake_lists(&plan.key);
         wait
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::caching::Caching;
 use crate::domain::digest::{revision, sha256_hex};
-use crate::domain::health::Health;
+use crate::domain::health::{Health, ShortConnections};
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::limits::Tracker;
 use crate::domain::pin;
@@ -19,6 +19,8 @@ use crate::engine::upstreams::other_lists::OtherLists;
 pub struct UpstreamState {
     /// The health of the upstream, as the probes found it.
     pub health: Health,
+    /// The connections that did not last.
+    pub short: ShortConnections,
     /// When the upstream last became connected, in Unix milliseconds.
     pub connected_at: Option<u64>,
     /// When the upstream left routing, in Unix milliseconds; `None` while it is in routing.

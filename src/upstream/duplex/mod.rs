@@ -43,6 +43,10 @@ pub(super) trait Outgoing: Debug + Send + Sync {
     /// Sends one message. Fails if the server does not take it.
     async fn send(&self, message: Vec<u8>) -> Result<(), RequestFailure>;
 
+    /// How long the server may take to take the client's answer to a question of its own; `None` if it may take as long as
+    /// the question is open.
+    fn takes_answers_within(&self) -> Option<Duration>;
+
     /// Whether the server may have a message before it counts as sent.
     fn arrives_early(&self) -> bool;
 
@@ -157,8 +161,15 @@ impl Duplex {
 impl Replies for Duplex {
     fn reply(&self, text: String) -> Replying<'_> {
         Box::pin(async move {
-            self.out.send(text.into_bytes()).await.map_err(|failure| {
-                let why = UpstreamError::from(failure);
+            let sending = self.out.send(text.into_bytes());
+            let sent = match self.out.takes_answers_within() {
+                Some(limit) => tokio::time::timeout(limit, sending)
+                    .await
+                    .map_err(|_| format!("it did not take it within {limit:?}")),
+                None => Ok(sending.await),
+            };
+            let sent = sent.and_then(|sent| sent.map_err(|failure| UpstreamError::from(failure).to_string()));
+            sent.map_err(|why| {
                 UpstreamError::Lost(format!("the client's answer to its question could not be delivered: {why}"))
             })
         })

@@ -1,5 +1,7 @@
 //! The stdin of a process.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use prometheus::IntCounter;
 
@@ -21,6 +23,10 @@ impl Outgoing for Stdin {
     async fn send(&self, message: Vec<u8>) -> Result<(), RequestFailure> {
         let sent = self.queue.send(message).await;
         sent.map_err(|_| RequestFailure::Stale(UpstreamError::Lost("it reads no more".into())))
+    }
+
+    fn takes_answers_within(&self) -> Option<Duration> {
+        None
     }
 
     fn arrives_early(&self) -> bool {

@@ -153,9 +153,7 @@ async fn open(endpoint: &HttpEndpoint) -> Result<(Uri, Response<Incoming>), Upst
         }
         StatusCode::OK => match encoding(response.headers()) {
             None => Ok((uri, response)),
-            Some(encoding) => Err(UpstreamError::Protocol(format!(
-                "its event stream is encoded ({encoding}), which it was not asked for"
-            ))),
+            Some(encoding) => Err(UpstreamError::Encoded(encoding)),
         },
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             Err(UpstreamError::Unauthorized(format!("HTTP {}", status.as_u16())))

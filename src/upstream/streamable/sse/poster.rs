@@ -1,6 +1,7 @@
 //! Posts messages to the URI that the server named.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -110,6 +111,10 @@ impl Outgoing for Poster {
             }
             _ => UpstreamError::Protocol(words).into(),
         })
+    }
+
+    fn takes_answers_within(&self) -> Option<Duration> {
+        Some(SMALL)
     }
 
     /// The server may execute a request while it keeps the response back.

@@ -6,8 +6,12 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use http_body_util::BodyExt;
+use hyper::Method;
 use serde_json::{Value, json};
 
+use super::super::asked::{answer, question};
+use super::super::harness::SOON;
 use super::{Folder, Gateway, Http, object, text, tools_of, until};
 
 /// What a server does with what is posted to a session.
@@ -21,6 +25,10 @@ enum Fault {
     Silent,
     /// It takes a call, and sends no response to the POST.
     Withheld,
+    /// It asks the client during a call, and sends no response to the POST of the answer.
+    Deaf,
+    /// It ends the stream once it has listed its tools.
+    Ends,
 }
 
 struct Session {
@@ -32,6 +40,8 @@ struct Session {
 struct State {
     sessions: HashMap<String, Session>,
     posted: Vec<Value>,
+    /// The fault of sessions that are begun.
+    next: Option<Fault>,
 }
 
 /// A server with one tool, `whoami`, which says the id of the session.
@@ -49,6 +59,11 @@ impl Server {
             }
         });
         (server, format!("http://{address}/old/sse"))
+    }
+
+    /// Gives this fault to all sessions that are begun from now on.
+    fn fail_next(&self, fault: Fault) {
+        self.0.lock().unwrap().next = Some(fault);
     }
 
     /// Gives this fault to all sessions that there are.
@@ -85,7 +100,8 @@ impl Server {
         let id = format!("/m{}", state.sessions.len());
         write!(connection, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")?;
         write!(connection, "\u{FEFF}event: endpoint\rdata: ../old/..{id}\r\r")?;
-        state.sessions.insert(id, Session { stream: connection, fault: Fault::None });
+        let fault = state.next.unwrap_or(Fault::None);
+        state.sessions.insert(id, Session { stream: connection, fault });
         Ok(())
     }
 
@@ -99,7 +115,14 @@ impl Server {
             Fault::Forgotten => return Some(404),
             Fault::Silent => return Some(202),
             Fault::Withheld if is_call => return None,
-            Fault::None | Fault::Withheld => {}
+            Fault::Deaf if is_call => {
+                let params = json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
+                let asked = json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": params});
+                let _ = write!(session.stream, "event: message\ndata: {asked}\n\n");
+                return Some(202);
+            }
+            Fault::Deaf if message.get("method").is_none() => return None,
+            Fault::None | Fault::Withheld | Fault::Deaf | Fault::Ends => {}
         }
         let result = match message["method"].as_str() {
             Some("initialize") => json!({
@@ -114,13 +137,20 @@ impl Server {
             let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
             let _ = write!(session.stream, "event: message\rdata: {answer}\r\n\r\n");
         }
+        if session.fault == Fault::Ends && message["method"] == "tools/list" {
+            let _ = session.stream.shutdown(std::net::Shutdown::Both);
+        }
         Some(202)
     }
 }
 
-/// A gateway with the server as its only upstream.
+/// A gateway with the server as its only upstream, whose calls may take half a second.
 async fn gateway(url: &str) -> Gateway {
-    let spec = format!("external: {{url: {url:?}, transport: SSE}}, timeouts: {{callMs: 500}}");
+    gateway_with(url, 500).await
+}
+
+async fn gateway_with(url: &str, call_ms: u64) -> Gateway {
+    let spec = format!("external: {{url: {url:?}, transport: SSE}}, timeouts: {{callMs: {call_ms}}}");
     let gateway = Gateway::start(&Folder::with(&object("MCPUpstream", "faulty", &spec)));
     tools_of(&gateway, &["faulty"]).await;
     gateway
@@ -165,4 +195,34 @@ async fn a_call_is_cancelled_though_its_post_has_no_response() {
         server.posted("notifications/cancelled").iter().any(|message| message["params"]["requestId"] == call["id"])
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_call_ends_whose_server_does_not_take_the_answer_to_its_question() {
+    let (server, url) = Server::start();
+    server.fail_next(Fault::Deaf);
+    let gateway = gateway_with(&url, 60_000).await;
+    let session = Http::new().initialize_with(&gateway.url(), &json!({"elicitation": {}})).await;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "faulty__whoami"}});
+    let mut stream = session.http.open(Method::POST, &session.url, &session.headers(), call.to_string()).await;
+    let id = question(&mut stream).await["id"].clone();
+    assert_eq!(answer(&session, &id, "Ann").await, 202);
+    let rest = tokio::time::timeout(SOON, stream.body_mut().collect()).await.expect("it waits on").unwrap();
+    let rest = String::from_utf8(rest.to_bytes().to_vec()).unwrap();
+    assert!(rest.contains("ConnectFailed"), "{rest}");
+    gateway.logged(|line| line.to_string().contains("could not be delivered: it did not take it within"));
+}
+
+#[tokio::test]
+async fn a_server_whose_stream_keeps_ending_is_a_problem() {
+    let (server, url) = Server::start();
+    server.fail_next(Fault::Ends);
+    let gateway = gateway(&url).await;
+    gateway.logged(|line| line.to_string().contains("keeps ending"));
+    let plan = format!("http://{}/api/v1/plan", gateway.admin());
+    until("it is told", async || Http::new().get(&plan).await.body.contains("ConnectionEnds")).await;
+    // Calls do not wait for the next attempt.
+    let session = Http::new().initialize(&gateway.url()).await;
+    let answer = session.call_raw(1, "faulty__whoami", "{}").await.json();
+    assert!(text(&answer).starts_with("/m"), "{answer}");
 }
