@@ -12,8 +12,9 @@ use anyhow::{Context, Result, ensure};
 use http::Uri;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// How long a child can take to end after SIGTERM.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a child can take to end after SIGTERM: a gateway's calls have a second, their last answers another one, and its
+/// workers and upstreams ten.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// A child in its own process group. Dropping it sends SIGTERM to the child, and then SIGKILL to the whole group.
 pub struct Child {

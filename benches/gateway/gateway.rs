@@ -74,12 +74,16 @@ spec:
   entries:
 "#;
 
+/// How long the gateway's calls in flight have after SIGTERM: at the end of a measurement nobody waits for them.
+const DRAIN_SECONDS: &str = "1";
+
 /// Starts `binary` with the manifests in a file or folder.
 pub fn start(binary: &Path, manifests: &Path) -> Result<(Child, Uri)> {
     let (port, admin) = (child::free_port()?, child::free_port()?);
     let mut command = Command::new(binary);
     command.arg("run").arg("-f").arg(manifests).arg("--state-dir").arg(manifests.with_extension("state"));
     command.args(["--listen", &format!("127.0.0.1:{port}"), "--admin", &format!("127.0.0.1:{admin}")]);
+    command.args(["--drain-seconds", DRAIN_SECONDS]);
     command.env("HAWSEPIPE_LOG", "error").stdin(Stdio::null()).stdout(Stdio::null());
     Ok((Child::start("the gateway", &mut command)?, child::endpoint(port)?))
 }
