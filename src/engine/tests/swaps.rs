@@ -1,7 +1,7 @@
 //! Replacing plans while calls run, and the health of upstreams.
 
 use super::*;
-use crate::domain::health::ConnectionState;
+use crate::domain::health::{ConnectionState, ShortConnections};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
 use crate::domain::reason::Reason;
@@ -289,4 +289,10 @@ async fn an_upstream_whose_connection_keeps_ending_is_a_problem_and_is_not_conne
     assert!(known.short.wait() >= Duration::from_secs(60));
     assert!(known.health.in_routing(), "calls connect at once");
     assert!(call(&engine, "{}").await["result"].is_object());
+    // One that ends after it has lasted is no fault.
+    let now = engine.clock.monotonic();
+    engine.state.update(&up(), |state| state.short.made(now));
+    engine.clock.pass(ShortConnections::LASTS);
+    told(&engine, UpstreamEvent::Disconnected(up()));
+    until(|| !is_told()).await;
 }

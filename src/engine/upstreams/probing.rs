@@ -81,19 +81,21 @@ impl Engine {
     /// Has the connection made again that has ended by itself: at once, or after a while if it keeps ending.
     fn take_disconnected(&self, key: &ObjectKey) {
         let now = self.clock.monotonic();
-        let (count, fault, wait) = self.state.update(key, |state| {
+        let (was_fault, count, fault, wait) = self.state.update(key, |state| {
+            let was_fault = state.short.fault().is_some();
             let count = state.short.ended(now);
             let fault = state.short.fault();
             if state.health.state == ConnectionState::Connected {
                 state.health.state = ConnectionState::Disconnected;
                 state.health.last_error = fault.as_ref().map(|fault| format!("ConnectFailed: {fault}"));
             }
-            (count, fault, state.short.wait())
+            (was_fault, count, fault, state.short.wait())
         });
+        let is_other = was_fault != fault.is_some();
         if let Some(fault) = fault.filter(|_| count == ShortConnections::FAULT || count.is_power_of_two()) {
             tracing::warn!(upstream = key.name, count, ?wait, "{fault}");
         }
-        if count == ShortConnections::FAULT {
+        if is_other {
             self.relist();
         }
         self.probes.kick(key);
