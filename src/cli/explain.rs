@@ -26,7 +26,10 @@ pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     };
     let rows = rows(&explanation);
     if matches!(args.output, ListFormat::Table | ListFormat::Wide) {
-        print_line(&format!("{} (upstream {})", text(&explanation["tool"]), text(&explanation["upstream"])))?;
+        head(&explanation).iter().try_for_each(|line| print_line(line))?;
+        if rows.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
     }
     let columns = [
         column("PHASE", |r| text(&r["phase"])),
@@ -40,6 +43,18 @@ pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     ];
     print_list(args.output, &explanation, &rows, &columns)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the lines before the table: the tool, why it is withheld, and the notes.
+fn head(explanation: &Value) -> Vec<String> {
+    let tool = text(&explanation["tool"]);
+    let mut lines = vec![match text(&explanation["upstream"]) {
+        upstream if upstream.is_empty() => tool,
+        upstream => format!("{tool} (upstream {upstream})"),
+    }];
+    lines.extend(explanation["withheld"].as_str().map(|why| format!("clients do not get it: {why}")));
+    lines.extend(explanation["notes"].as_array().into_iter().flatten().map(text));
+    lines
 }
 
 /// Returns the failure policy of an entry, or `none` in shadow mode, in which a failure has no effect.

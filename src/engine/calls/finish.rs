@@ -25,10 +25,14 @@ use crate::engine::Engine;
 use crate::engine::access::admission::AdmissionError;
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
+use crate::engine::plan::withheld_item::WithheldItem;
 use crate::engine::request::{CallRequest, Endpoint, Reply};
 
 /// The member that has the trace of a call, if the client asked for it.
 const TRACE: &str = "hawsepipe.dev/trace";
+
+/// The reason in the record of a request for an item that is withheld from clients.
+const WITHHELD: &str = "Withheld";
 
 /// Names of members that the protocol itself defines (MCP, CallToolResult, ContentBlock, GetPromptResult and
 /// ReadResourceResult; JSON-RPC 2.0, error object).
@@ -110,7 +114,7 @@ impl Engine {
     fn unknown_item(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> CallEnd {
         let most = if request.kind.has_name() { MAX_NAME } else { MAX_URI };
         let name: String = request.name.chars().take(most).collect();
-        let (kind, era) = (request.kind, request.caller.era);
+        let kind = request.kind;
         let named = match &request.endpoint {
             Endpoint::One(upstream) => Some(*upstream),
             Endpoint::All if !kind.has_name() => None,
@@ -129,7 +133,7 @@ impl Engine {
             let down = snapshot.linked.upstreams.iter().filter(|upstream| self.down(upstream).is_some());
             let down: Vec<_> = down.map(|upstream| upstream.target.plan.key.name.as_str()).collect();
             let hint = if down.is_empty() { String::new() } else { format!(" (upstreams down: {})", down.join(", ")) };
-            return CallEnd::unknown_item(kind, era, &name, &hint);
+            return self.not_offered(snapshot, request, &name, &hint);
         };
         let own = &upstream.target.plan.key.name;
         match (&upstream.refusing, self.down(upstream)) {
@@ -137,9 +141,29 @@ impl Engine {
             (None, Some(why)) => CallEnd::upstream_down(kind, own, &why),
             (None, None) => match snapshot.linked.refused_list(&upstream.target.plan, kind, own_name(&name, own)) {
                 Some((chain, refusal)) => self.refused(kind, Denial::refused(Some(chain), refusal)),
-                None => CallEnd::unknown_item(kind, era, &name, &format!(" (upstream {own} lists no such {kind} now)")),
+                None => {
+                    let hint = format!(" (no such {kind} of upstream {own} is offered now)");
+                    self.not_offered(snapshot, request, &name, &hint)
+                }
             },
         }
+    }
+
+    /// Returns the end of a call whose item is not there or is withheld, which clients cannot tell apart. The log says why it
+    /// is withheld.
+    fn not_offered(&self, snapshot: &Snapshot, request: &CallRequest<'_>, name: &str, hint: &str) -> CallEnd {
+        let kind = request.kind;
+        let end = CallEnd::unknown_item(kind, request.caller.era, name, hint);
+        let withheld = snapshot.withheld(&self.state, &request.endpoint, kind, request.name);
+        let Some(WithheldItem { upstream, name, why }) = withheld else { return end };
+        let target = &snapshot.linked.upstreams[upstream].target;
+        let (upstream, shown) = (&*target.plan.key.name, kind.shown(&name));
+        tracing::info!(
+            upstream,
+            item = &*target.mask().masked(&shown),
+            "a request names a {kind} that is withheld: {why}"
+        );
+        CallEnd { reason: Some(WITHHELD.to_owned()), ..end }
     }
 
     /// Returns the end of the reading of a resource that templates of several upstreams fit. None of them may take the URIs

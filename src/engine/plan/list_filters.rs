@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::filtered::{FilterOutcome, FilterRoom, FilteredDefinitions, MAX_KEPT};
 use super::link::{Linked, LinkedChain};
 use super::linked_item::{Selected, selected};
+use super::withheld::Withheld;
 use crate::domain::changed_tool::changed;
 use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::ids::ObjectKey;
@@ -85,8 +86,8 @@ enum Passage {
     AsListed,
     /// The item as chains have changed it, with the server's own name.
     Changed(Item),
-    /// Nothing.
-    Withheld,
+    /// Nothing, for this reason; it is absent if the chains are about to run.
+    Withheld(Option<String>),
 }
 
 /// The items that clients get, and those of them that chains have changed, by kind and name.
@@ -113,7 +114,7 @@ impl<'a> ListFiltering<'a> {
         let (mut items, mut changed) = (listed, HashMap::new());
         if !self.chains.is_empty() {
             items.retain(|item| match self.pass(upstream, item) {
-                Passage::Withheld => false,
+                Passage::Withheld(_) => false,
                 Passage::AsListed => true,
                 Passage::Changed(item_of_chains) => {
                     changed.insert((item.kind, item.name.as_str()), item_of_chains);
@@ -183,14 +184,14 @@ impl<'a> ListFiltering<'a> {
         if item.kind == ItemKind::Resource {
             self.filters.hidden.insert((upstream, item.name.clone()));
         }
-        if let Some(why) = why {
+        if let Some(why) = &why {
             let dropped = self.filters.dropped.entry(upstream).or_default();
             dropped.count += 1;
             if dropped.said.len() < MAX_NAMED {
                 dropped.said.push(format!("{} {} is not offered: {why}", item.kind, item.kind.shown(&item.name)));
             }
         }
-        Passage::Withheld
+        Passage::Withheld(why)
     }
 
     /// Returns what the chains say of the lists, and forgets what they said of definitions that are not listed any more.
@@ -209,8 +210,21 @@ impl Linked {
     }
 }
 
+/// Returns why the chains over lists withhold an item that the upstream with this index lists; `None` if they do not.
+pub(super) fn withheld_by_chains(
+    linked: &Linked,
+    known: &FilteredDefinitions,
+    upstream: usize,
+    item: &Item,
+) -> Option<Withheld> {
+    match ListFiltering::new(linked, known, vec![1]).pass(upstream, item) {
+        Passage::Withheld(why) => Some(Withheld::ByChains(why)),
+        Passage::AsListed | Passage::Changed(_) => None,
+    }
+}
+
 /// Whether a chain covers lists. One that refuses does so in whichever phase: it may have been meant for lists.
-fn filters_lists(chain: &LinkedChain) -> bool {
+pub(crate) fn filters_lists(chain: &LinkedChain) -> bool {
     let in_phase = chain.plan.phase == Phase::Response || chain.plan.refusing.is_some();
     in_phase && chain.plan.methods.iter().any(|method| ItemKind::listed_with(*method).is_some())
 }

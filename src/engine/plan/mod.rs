@@ -16,3 +16,5 @@ pub(crate) mod schema;
 pub(crate) mod snapshot;
 mod templates;
 pub(crate) mod tool_index;
+pub(crate) mod withheld;
+pub(crate) mod withheld_item;

@@ -10,6 +10,7 @@ use super::list_filters::{ListFiltering, ListFilters};
 use super::list_problems::list_problems;
 use super::pages::SerializedLists;
 use super::templates::{Fit, Templates};
+use super::withheld::Withheld;
 use crate::config::compile::implicit;
 use crate::config::input::Inputs;
 use crate::domain::digest::revision;
@@ -228,13 +229,8 @@ impl ListRevisions {
 /// withholds because they are not approved, and all others.
 fn offered<'a>(upstream: &LinkedUpstream, list: Option<&'a Catalogue>, state: &EngineState) -> Vec<&'a Item> {
     let plan = &upstream.target.plan;
-    let withheld = withheld(plan, list, &state.upstream(&plan.key).first_seen);
-    let is_offered = |item: &&Item| {
-        let name = &*item.name;
-        let hidden = || plan.overrides.iter().any(|change| change.hidden && change.name == name);
-        let admitted = || upstream.include.admits(name) && !upstream.exclude.names(name);
-        plan.enabled && (item.kind != ItemKind::Tool || admitted() && !hidden() && !withheld.contains_key(name))
-    };
+    let unapproved = withheld(plan, list, &state.upstream(&plan.key).first_seen);
+    let is_offered = |item: &&Item| Withheld::by_manifest(upstream, item.kind, &item.name, &unapproved).is_none();
     list.into_iter().flat_map(Catalogue::items).filter(is_offered).collect()
 }
 

@@ -6,6 +6,7 @@ mod callbacks;
 mod clients;
 mod discovery;
 mod doubled;
+mod explained;
 mod filters;
 mod forms;
 mod items;

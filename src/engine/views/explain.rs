@@ -1,9 +1,11 @@
 //! Explains which chains and entries would run for a tool or another item, and why the others would not.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::notes;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::{Plan, UpstreamPlan};
@@ -11,7 +13,8 @@ use crate::domain::plugin::{Failure, FailurePolicy, Mode, Phase, Role};
 use crate::domain::ports::{LinkedPlugin, Secrets};
 use crate::domain::problem::Problem;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry, link};
-use crate::engine::plan::snapshot::Lookup;
+use crate::engine::plan::snapshot::{Found, Lookup};
+use crate::engine::plan::withheld::Withheld;
 use crate::engine::{Endpoint, Engine};
 
 /// The chains of the gateway, and what each would do on content of one method of one item.
@@ -20,10 +23,16 @@ use crate::engine::{Endpoint, Engine};
 pub struct Explanation {
     /// The item's public name; if it has none, its name on the endpoint of its upstream.
     pub tool: String,
-    /// The name of the upstream.
+    /// The name of the upstream; empty for a tool of the gateway itself.
     pub upstream: String,
     /// The server's own name for the item.
     pub upstream_tool: String,
+    /// Why clients neither see the item nor can use it; absent if they can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<String>,
+    /// What happens with calls of the item apart from its chains, such as that nothing is sent to its server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The method of the content: that of a call, or of what the server asks during one.
     pub method: Method,
     /// All chains of the gateway, in the order in which they run.
@@ -95,6 +104,8 @@ fn explain_item(linked: &Linked, upstream: usize, asked: &Asked<'_>, public: &st
         tool: public.to_owned(),
         upstream: plan.key.name.clone(),
         upstream_tool: asked.name.to_owned(),
+        withheld: None,
+        notes: notes::of_item(linked, upstream, asked.kind, asked.name),
         method: asked.method,
         chains: linked.chains.iter().map(|chain| explain_chain(chain, plan, asked, unable)).collect(),
     }
@@ -164,18 +175,47 @@ impl Engine {
         let kind = kind_of(method);
         self.wait_for_lists(&self.snapshot(), &Endpoint::All, kind).await;
         let snapshot = self.snapshot();
-        let found = |endpoint: Endpoint<'_>, name: &str| match endpoint.find(&snapshot, kind, name) {
-            Lookup::Found(found) => Some(found.route),
-            Lookup::Ambiguous(..) | Lookup::Unknown => None,
-        };
-        let own = || name.split_once('/').and_then(|(upstream, name)| found(Endpoint::One(upstream), name));
-        let hint = if kind == ItemKind::Tool { "; `hawsepipe tools` lists them" } else { "" };
-        let route = found(Endpoint::All, name).or_else(own);
-        let route = route.ok_or_else(|| format!("there is no {kind} {name:?}{hint}"))?;
-        let public = route.public.as_deref().unwrap_or(&route.own);
+        if let Some(explanation) = own_tool(&snapshot.linked, method, name) {
+            return Ok(explanation);
+        }
+        let places = [Some((Endpoint::All, name)), own_place(name)];
         let unable = |entry: &LinkedEntry| self.unable(entry);
-        Ok(explain_item(&snapshot.linked, route.upstream, &Asked::new(method, &route.item.name), public, &unable))
+        for (endpoint, name) in places.iter().flatten() {
+            let Lookup::Found(Found { route, is_listed, .. }) = endpoint.find(&snapshot, kind, name) else { continue };
+            let public = route.public.as_deref().unwrap_or(&route.own);
+            let asked = Asked::new(method, &route.item.name);
+            let mut explained = explain_item(&snapshot.linked, route.upstream, &asked, public, &unable);
+            explained.notes.extend(notes::of_route(&snapshot.linked, &route).filter(|_| is_listed));
+            return Ok(explained);
+        }
+        for (endpoint, name) in places.iter().flatten() {
+            let Some(item) = snapshot.withheld(&self.state, endpoint, kind, name) else { continue };
+            let asked = Asked::new(method, &item.name);
+            let explained = explain_item(&snapshot.linked, item.upstream, &asked, name, &unable);
+            return Ok(Explanation { withheld: Some(item.why.to_string()), ..explained });
+        }
+        let hint = if kind == ItemKind::Tool { "; `hawsepipe tools` lists them" } else { "" };
+        Err(format!("there is no {kind} {name:?}{hint}"))
     }
+}
+
+/// Returns the endpoint of the upstream that a name of the form `upstream/name` means, and the name there.
+fn own_place(name: &str) -> Option<(Endpoint<'_>, &str)> {
+    name.split_once('/').map(|(upstream, name)| (Endpoint::One(upstream), name))
+}
+
+/// Explains a tool of the gateway itself; `None` if the name is that of another tool.
+fn own_tool(linked: &Linked, method: Method, name: &str) -> Option<Explanation> {
+    let note = notes::of_own_tool(linked, name).filter(|_| kind_of(method) == ItemKind::Tool)?;
+    Some(Explanation {
+        tool: name.to_owned(),
+        upstream: String::new(),
+        upstream_tool: name.to_owned(),
+        withheld: None,
+        notes: vec![note],
+        method,
+        chains: Vec::new(),
+    })
 }
 
 /// Explains a tool, or the other item that `method` is about, of a plan that is not in force. `name` is `upstream/tool` or
@@ -185,6 +225,9 @@ impl Engine {
 /// If there is no such upstream. The message contains its name.
 pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str, method: Method) -> Result<Explanation, String> {
     let (linked, _) = link(plan, &[], secrets);
+    if let Some(explanation) = own_tool(&linked, method, name) {
+        return Ok(explanation);
+    }
     let parts = name.split_once('/').or_else(|| name.split_once("__"));
     let (upstream, tool) = parts.ok_or_else(|| format!("{name:?} names no upstream: write UPSTREAM/TOOL"))?;
     let known = linked.upstreams.iter().position(|u| u.target.plan.key.name == upstream);
@@ -194,7 +237,11 @@ pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str, method: Meth
     })?;
     let unable = |entry: &LinkedEntry| entry.plugin.as_ref().err().cloned();
     let public = if kind_of(method).has_name() { format!("{upstream}__{tool}") } else { tool.to_owned() };
-    Ok(explain_item(&linked, index, &Asked::new(method, tool), &public, &unable))
+    let explained = explain_item(&linked, index, &Asked::new(method, tool), &public, &unable);
+    let withheld = Withheld::by_manifest(&linked.upstreams[index], kind_of(method), tool, &BTreeMap::new());
+    let unknown = notes::unknown_without_lists(&linked, index, kind_of(method), tool);
+    let notes = explained.notes.into_iter().chain(unknown).collect();
+    Ok(Explanation { withheld: withheld.map(|why| why.to_string()), notes, ..explained })
 }
 
 /// Links a plan. Returns its enabled plugins, ready to be loaded, and the problems that linking found, such as missing

@@ -1,6 +1,7 @@
 //! The data that the admin API, `explain`, the metrics and the report show.
 
 pub(crate) mod explain;
+mod notes;
 pub(crate) mod objects;
 pub(crate) mod report;
 pub(crate) mod scrape;

@@ -59,6 +59,33 @@ fn a_guard_that_does_not_act_is_said() {
 }
 
 #[test]
+fn what_clients_do_not_get_and_what_no_server_is_asked_is_explained() {
+    let folder = Folder::new();
+    let path = folder.path().to_str().unwrap();
+    let tools = "tools: {exclude: [secret], overrides: [{name: args, answer: Ask Ann.}]}";
+    let approved = format!("[{{name: args, sha256: {:?}}}]", "0".repeat(64));
+    let server = format!("external: {{url: 'http://127.0.0.1:1/mcp'}}, {tools}, pinning: {{approved: {approved}}}");
+    let gateway = "authentication: {anonymous: {}}, upstreams: {toolDiscovery: Search}, limits: {maxConnections: 500}";
+    folder.write("all.yaml", &(object("MCPUpstream", "raw", &server) + &object("MCPGateway", "main", gateway)));
+    let (code, said) = validated(path);
+    assert!(code == 0 && said.contains("spec.pinning.mode: without it, pinning is off"), "{said}");
+    assert!(said.contains("0 errors, 1 warning"), "{said}");
+    for (tool, why) in [
+        ("raw/secret", "clients do not get it: its upstream excludes it (spec.tools.exclude)"),
+        ("raw/args", "nothing is sent to the server: the answer is the text of spec.tools.overrides[0].answer"),
+        ("search_tools", "it is a tool of the gateway (toolDiscovery: Search)"),
+    ] {
+        let explained = run(&["explain", tool, "-f", path]);
+        let text = out(&explained);
+        assert!(
+            explained.status.success() && text.lines().nth(1).unwrap().starts_with(why),
+            "{text}{}",
+            err(&explained)
+        );
+    }
+}
+
+#[test]
 fn a_program_that_is_not_there_is_found_before_it_is_needed() {
     let folder = Folder::new();
     let servers = [

@@ -1,0 +1,69 @@
+//! Why clients get an item that its server lists neither in lists nor by its name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::link::LinkedUpstream;
+use crate::domain::item::ItemKind;
+
+/// Why an item is withheld from clients. Its text is for operators: clients are not told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Withheld {
+    /// The upstream is disabled.
+    Disabled,
+    /// The upstream's `include` does not match the tool.
+    NotIncluded,
+    /// The upstream's `exclude` matches the tool.
+    Excluded,
+    /// The override at this place hides the tool.
+    Hidden(usize),
+    /// The definition of the tool, which has this digest, is not approved.
+    NotApproved(String),
+    /// The chains over the list withhold the item, for this reason; `None` if they have not seen it yet.
+    ByChains(Option<String>),
+}
+
+impl fmt::Display for Withheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disabled => f.write_str("its upstream is disabled (spec.enabled)"),
+            Self::NotIncluded => f.write_str("its upstream does not include it (spec.tools.include)"),
+            Self::Excluded => f.write_str("its upstream excludes it (spec.tools.exclude)"),
+            Self::Hidden(place) => write!(f, "its upstream hides it (spec.tools.overrides[{place}].hidden)"),
+            Self::NotApproved(digest) => {
+                write!(f, "its definition is not approved: spec.pinning.approved of its upstream has to name {digest}")
+            }
+            Self::ByChains(Some(why)) => f.write_str(why),
+            Self::ByChains(None) => f.write_str("the chains over its list have not run on its definition yet"),
+        }
+    }
+}
+
+impl Withheld {
+    /// Returns why the manifest of an upstream withholds an item; `None` if it does not. `unapproved` are the tools that are
+    /// not approved, with their digests.
+    pub(crate) fn by_manifest(
+        upstream: &LinkedUpstream,
+        kind: ItemKind,
+        name: &str,
+        unapproved: &BTreeMap<&str, &str>,
+    ) -> Option<Self> {
+        let plan = &upstream.target.plan;
+        if !plan.enabled {
+            return Some(Self::Disabled);
+        }
+        if kind != ItemKind::Tool {
+            return None;
+        }
+        if !upstream.include.admits(name) {
+            return Some(Self::NotIncluded);
+        }
+        if upstream.exclude.names(name) {
+            return Some(Self::Excluded);
+        }
+        if let Some(place) = plan.overrides.iter().position(|change| change.hidden && change.name == name) {
+            return Some(Self::Hidden(place));
+        }
+        unapproved.get(name).map(|digest| Self::NotApproved((*digest).to_owned()))
+    }
+}

@@ -1,0 +1,68 @@
+//! Items that servers list and clients do not get, as they are asked for by their names.
+
+use super::link::LinkedUpstream;
+use super::list_filters::withheld_by_chains;
+use super::snapshot::Snapshot;
+use super::withheld::Withheld;
+use crate::domain::apps;
+use crate::domain::item::{Item, ItemKind};
+use crate::domain::plan::PrefixMode;
+use crate::engine::request::Endpoint;
+use crate::engine::state::EngineState;
+use crate::engine::upstreams::pinning::withheld;
+
+/// An item that a server lists and clients do not get.
+pub(crate) struct WithheldItem {
+    /// The index of the upstream in the plan.
+    pub(crate) upstream: usize,
+    /// The server's own name for the item.
+    pub(crate) name: String,
+    pub(crate) why: Withheld,
+}
+
+impl Snapshot {
+    /// Returns the item that would have this name on the endpoint if it was not withheld, and why it is. An item that an
+    /// override renames is found by both names.
+    pub(crate) fn withheld(
+        &self,
+        state: &EngineState,
+        endpoint: &Endpoint<'_>,
+        kind: ItemKind,
+        name: &str,
+    ) -> Option<WithheldItem> {
+        let mut candidates = self.upstreams_of(endpoint, kind, name).into_iter();
+        candidates.find_map(|(upstream, own)| self.withheld_of(state, upstream, kind, &own))
+    }
+
+    /// Returns the upstreams that can have an item with this name, each with the name on its own endpoint.
+    fn upstreams_of(&self, endpoint: &Endpoint<'_>, kind: ItemKind, name: &str) -> Vec<(usize, String)> {
+        if let Endpoint::One(upstream) = endpoint {
+            return self.upstream(upstream).map(|index| (index, name.to_owned())).into_iter().collect();
+        }
+        if let Some((upstream, own)) = apps::own_uri(name).filter(|_| kind == ItemKind::Resource) {
+            return self.upstream(upstream).map(|index| (index, own.clone())).into_iter().collect();
+        }
+        let any = !kind.has_name() || self.plan().gateway.prefix != PrefixMode::Always;
+        let of_one = |(index, upstream): (usize, &LinkedUpstream)| {
+            let prefix = name.strip_prefix(&*upstream.target.plan.key.name).filter(|_| kind.has_name());
+            let own = prefix.and_then(|rest| rest.strip_prefix("__")).or(any.then_some(name))?;
+            Some((index, own.to_owned()))
+        };
+        self.linked.upstreams.iter().enumerate().filter_map(of_one).collect()
+    }
+
+    fn withheld_of(&self, state: &EngineState, upstream: usize, kind: ItemKind, own: &str) -> Option<WithheldItem> {
+        let linked = self.linked.upstreams.get(upstream)?;
+        let plan = &linked.target.plan;
+        let list = state.catalogue(&plan.key)?;
+        let renamed = plan.overrides.iter().find(|change| change.rename.as_deref() == Some(own));
+        let renamed = renamed.filter(|_| kind == ItemKind::Tool).map(|change| &*change.name);
+        let is_named = |item: &&Item| item.kind == kind && (item.name == own || Some(&*item.name) == renamed);
+        let item = list.items().find(is_named)?;
+        let first_seen = state.upstream(&plan.key).first_seen;
+        let unapproved = withheld(plan, Some(&list), &first_seen);
+        let by_manifest = Withheld::by_manifest(linked, kind, &item.name, &unapproved);
+        let why = by_manifest.or_else(|| withheld_by_chains(&self.linked, &state.filtered, upstream, item))?;
+        Some(WithheldItem { upstream, name: item.name.clone(), why })
+    }
+}
