@@ -131,7 +131,14 @@ pub fn faults(listed: Option<&RawValue>, change: &ToolOverride) -> Vec<(usize, S
     let fault = |argument: &ArgumentOverride| {
         let name = &argument.name;
         if properties.get(name).is_none() {
-            Some(format!("the server's input schema of {} has no argument {name:?}", change.name))
+            let effect = if argument.value.is_some() {
+                "its value is sent all the same"
+            } else if argument.hidden {
+                "calls that have it are not sent all the same"
+            } else {
+                "clients see nothing of it"
+            };
+            Some(format!("the server's input schema of {} has no argument {name:?}: {effect}", change.name))
         } else if argument.hidden && argument.value.is_none() && required.contains(name) {
             Some(format!(
                 "{name:?} is hidden and has no value, and the server requires it: calls of {} are not sent unless a plugin \

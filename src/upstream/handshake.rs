@@ -115,12 +115,12 @@ impl Handshake {
     }
 }
 
-/// Returns the error for a handshake that was not done in time. `limit` is the time that it had, and `wrote` the
-/// last lines of the process that are no messages.
-pub(super) fn late(plan: &UpstreamPlan, limit: Duration, wrote: &str) -> UpstreamError {
+/// Returns the error for a handshake that was not done in time. `limit` is the time that it had, and `seen` is what is
+/// known of the cause; empty if nothing is.
+pub(super) fn late(plan: &UpstreamPlan, limit: Duration, seen: &str) -> UpstreamError {
     let connect = Duration::from_millis(u64::from(plan.connect_timeout_ms));
     let first = if limit > connect { ", which the first start of a process has at least" } else { "" };
-    let said = if wrote.is_empty() { String::new() } else { format!("; it wrote last: {wrote}") };
+    let said = if seen.is_empty() { String::new() } else { format!("; {seen}") };
     let ms = plan.connect_timeout_ms;
     UpstreamError::Connect(format!("no handshake within {limit:?}{first} (spec.timeouts.connectMs is {ms}){said}"))
 }

@@ -130,9 +130,9 @@ pub enum SandboxMode {
     "limits.callTimeoutMs (default 30000) must not exceed callCeilingMs (default 600000)"
 ))]
 #[x_kube(validation = Rule::new(
-    "(has(self.maxStreams) ? self.maxStreams : 1000) <= (has(self.maxConnections) ? self.maxConnections : 8192)"
+    "!has(self.maxStreams) || self.maxStreams <= (has(self.maxConnections) ? self.maxConnections : 8192)"
 ).message(
-    "limits.maxStreams (default 1000) must not exceed maxConnections (default 8192): each stream takes a connection"
+    "limits.maxStreams must not exceed maxConnections (default 8192): each stream takes a connection"
 ))]
 pub struct GatewayLimits {
     /// Maximum number of calls in flight, to protect the gateway from overload. Default: 1000.
@@ -157,7 +157,7 @@ pub struct GatewayLimits {
     #[schemars(range(min = 16, max = 100_000))]
     pub max_connections: Option<u32>,
     /// Maximum number of streams that clients hold open at each listener for notifications (GET of sessions,
-    /// `subscriptions/listen`, HTTP+SSE); further ones are refused. Default: 1000.
+    /// `subscriptions/listen`, HTTP+SSE); further ones are refused. Default: 1000, at most half of `maxConnections`.
     #[schemars(range(max = 100_000))]
     pub max_streams: Option<u32>,
     /// Limits for each session or, for clients without sessions, for each principal. Clients with neither a session nor

@@ -25,6 +25,9 @@ use crate::domain::sandbox::SandboxMode;
 /// The effect of a protective setting of the whole gateway that is not implemented.
 const EVERY_CALL: &str = "every call is refused";
 
+/// The effect of a limit of no streams on HTTP+SSE.
+const NO_STREAMS: &str = "clients of HTTP+SSE get no stream, because spec.limits.maxStreams is 0: set another limit";
+
 /// Default percentage of calls that are traced.
 const DEFAULT_SAMPLE_PERCENT: u32 = 10;
 
@@ -99,12 +102,16 @@ fn listeners(spec: &MCPGatewaySpec, key: &ObjectKey, place: Place<'_>, findings:
     for (i, listener) in listeners.iter().enumerate() {
         let field = format!("spec.listeners[{i}]");
         let tls = findings.refuse(listener.tls.is_some(), format!("{field}.tls"), "the listener stays closed");
+        let legacy_sse = listener.legacy_sse.unwrap_or(false);
+        if legacy_sse && spec.limits.as_ref().is_some_and(|limits| limits.max_streams == Some(0)) {
+            findings.ineffective(&format!("{field}.legacySSE"), NO_STREAMS.to_owned());
+        }
         let hosts: Vec<_> = listener.hosts.iter().flatten().map(|host| without_port(host)).collect();
         plans.push(ListenerPlan {
             name: listener.name.clone(),
             port: listener.port,
             path: listener.path.clone().unwrap_or_else(|| "/mcp".to_owned()),
-            legacy_sse: listener.legacy_sse.unwrap_or(false),
+            legacy_sse,
             default_hosts: if hosts.is_empty() { default_hosts.clone() } else { Vec::new() },
             hosts,
             allowed_origins: listener.allowed_origins.clone().unwrap_or_default(),
@@ -153,6 +160,7 @@ fn limits(written: &GatewayLimits) -> Limits {
     // -1, which does not fit into an unsigned integer, means no limit.
     let concurrent = session.concurrent_calls.map(|calls| u32::try_from(calls).ok());
     let total = session.total_calls.map(|calls| u64::try_from(calls).ok());
+    let max_connections = written.max_connections.unwrap_or(defaults.max_connections);
     Limits {
         concurrent_calls: written.concurrent_calls.unwrap_or(defaults.concurrent_calls),
         call_timeout_ms: written.call_timeout_ms.unwrap_or(defaults.call_timeout_ms),
@@ -162,8 +170,8 @@ fn limits(written: &GatewayLimits) -> Limits {
         max_response_size: size(written.max_response_size.as_ref()).unwrap_or(defaults.max_response_size),
         session_concurrent_calls: concurrent.unwrap_or(defaults.session_concurrent_calls),
         session_total_calls: total.unwrap_or(defaults.session_total_calls),
-        max_connections: written.max_connections.unwrap_or(defaults.max_connections),
-        max_streams: written.max_streams.unwrap_or(defaults.max_streams),
+        max_connections,
+        max_streams: written.max_streams.unwrap_or_else(|| defaults.max_streams.min(max_connections / 2)),
     }
 }
 

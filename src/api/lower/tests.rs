@@ -3,6 +3,7 @@
 mod tools;
 mod transports;
 mod unimplemented;
+mod warned;
 
 use std::path::Path;
 
@@ -144,23 +145,6 @@ fn guards_of_a_gateway_that_are_not_built_refuse() {
     let (input, problems) = lower_gateway(tls);
     assert_eq!(problems, ["!NotImplemented spec.listeners[0].tls"]);
     assert!(input.plan.refusing.is_none() && input.plan.listeners[0].refusing.is_some());
-}
-
-#[test]
-fn what_is_done_anyway_is_not_warned_of() {
-    let (_, problems) = lower_gateway(json!({
-        "audit": {"mode": "Off"}, "history": {"payloads": "None"}, "plugins": {"discovery": "Declared"},
-        "listeners": [{"name": "a", "port": 1, "legacySSE": true}],
-    }));
-    assert!(problems.is_empty(), "{problems:?}");
-    let (_, problems) = lower_upstream(json!({
-        "process": {"command": "x", "session": "Shared"}, "retry": {"when": "Never"}, "pinning": {"mode": "Off"},
-    }));
-    assert!(problems.is_empty(), "{problems:?}");
-    let (_, problems) = lower_plugin(json!({
-        "type": "middleware", "reuse": false, "encoding": "JSON", "egress": [], "pool": {"concurrency": 1},
-    }));
-    assert!(problems.is_empty(), "{problems:?}");
 }
 
 #[test]

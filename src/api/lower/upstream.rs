@@ -18,7 +18,7 @@ use crate::api::upstream::referred::ServerRef;
 use crate::api::upstream::{MCPUpstream, MCPUpstreamSpec};
 use crate::config::input::{InputValue, NamedInput, ServerInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId};
-use crate::domain::plan::{self, EraSetting, HealthPlan, Refusal, RetryPlan, TransportPlan, UpstreamPlan};
+use crate::domain::plan::{self, EraSetting, HealthPlan, PinningPlan, Refusal, RetryPlan, TransportPlan, UpstreamPlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -37,6 +37,9 @@ const RETRIES_OF_MANAGED: &[u32] = &[1000, 5000, 10_000, 15_000, 20_000, 30_000,
 /// The effect of pinning without a list.
 const TRUSTS_FIRST: &str = "without it, each process of the gateway trusts what the server lists first after a start; \
                             `hawsepipe tools pin` prints the list";
+/// The effect of a list of approved tools without a mode.
+const APPROVES_IN_VAIN: &str =
+    "without it, pinning is off, and spec.pinning.approved has no effect: set Alert or Enforce";
 /// The effect of a protective setting of the upstream that is not implemented.
 const ITS_CALLS: &str = "calls to the upstream are refused";
 
@@ -45,10 +48,7 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
     let key = key(&object.metadata);
     let mut findings = Findings::at(ObjectId::new(Kind::MCPUpstream, key.clone()), place);
     let (transport, values, unreachable) = transport(spec, place, &mut findings);
-    let pinning = spec.pinning.as_ref().and_then(pinning);
-    if pinning.as_ref().is_some_and(|pinning| pinning.approved.is_none()) {
-        findings.ineffective("spec.pinning.approved", TRUSTS_FIRST.to_owned());
-    }
+    let pinning = checked_pinning(spec, &mut findings);
     let timeouts = spec.timeouts.clone().unwrap_or_default();
     let limits = spec.limits.clone().unwrap_or_default();
     let tools = spec.tools.clone().unwrap_or_default();
@@ -79,6 +79,19 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
     let server = spec.server_ref.as_ref().map(server);
     let managed = spec.managed.as_ref().map(managed);
     (UpstreamInput { plan, values, server, managed, share_with }, findings.finish())
+}
+
+/// Lowers the pinning of an upstream, and warns of what has less effect than it seems to have.
+fn checked_pinning(spec: &MCPUpstreamSpec, findings: &mut Findings) -> Option<PinningPlan> {
+    let written = spec.pinning.as_ref()?;
+    if written.mode.is_none() && written.approved.is_some() {
+        findings.ineffective("spec.pinning.mode", APPROVES_IN_VAIN.to_owned());
+    }
+    let plan = pinning(written)?;
+    if plan.approved.is_none() {
+        findings.ineffective("spec.pinning.approved", TRUSTS_FIRST.to_owned());
+    }
+    Some(plan)
 }
 
 type LoweredTransport = (TransportPlan, Vec<NamedInput>, Option<Refusal>);

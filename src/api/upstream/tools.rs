@@ -106,8 +106,9 @@ pub struct ArgumentOverride {
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
     /// Fixed value of the argument, any JSON but null. It is put in after the request chains, right before the call is
-    /// sent. Clients need not give the argument, and cannot give it another value. Not for secrets: the value is kept
-    /// as plain text, and unless the argument is hidden, clients see it. Default: none.
+    /// sent, also if the server's input schema does not have the argument, which is warned of. Clients need not give
+    /// the argument, and cannot give it another value. Not for secrets: the value is kept as plain text, and unless the
+    /// argument is hidden, clients see it. Default: none.
     pub value: Option<FreeValue>,
     /// Whether the argument is left out of the schema that clients see. A call that has the argument is not sent.
     /// Plugins can set it. Default: false.

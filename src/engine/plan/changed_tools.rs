@@ -52,14 +52,17 @@ pub(super) fn misfits<'a>(
         };
         let object = ObjectId::new(Kind::MCPUpstream, plan.key.clone());
         let field = |place: usize| format!("spec.tools.overrides[{index}].arguments[{place}]");
-        let unfit = unfit_values(check(route), change).map(|place| {
-            let message = "the value does not fit the server's input schema: calls of the tool are not sent";
-            Problem::error(Reason::InvalidOverride, object.clone(), format!("{}.value", field(place)), message)
+        let unfit: Vec<_> = unfit_values(check(route), change).collect();
+        let errors = unfit.iter().map(|place| {
+            let message = "the value does not fit the server's input schema, or that allows no such argument: calls of the \
+                           tool are not sent";
+            Problem::error(Reason::InvalidOverride, object.clone(), format!("{}.value", field(*place)), message)
         });
-        let warned = faults(route.listed_schema.as_deref(), change)
-            .into_iter()
+        let others = faults(route.listed_schema.as_deref(), change).into_iter();
+        let warnings = others
+            .filter(|(place, _)| !unfit.contains(place))
             .map(|(place, message)| Problem::warning(Reason::InvalidOverride, object.clone(), field(place), message));
-        unfit.chain(warned).collect::<Vec<_>>()
+        errors.chain(warnings).collect::<Vec<_>>()
     };
     routes.all().iter().flat_map(of_one).collect()
 }

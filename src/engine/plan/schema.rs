@@ -13,6 +13,10 @@ use crate::domain::raw::to_raw;
 
 /// The maximum number of mismatches that one error lists.
 const MAX_PLACES: usize = 10;
+/// The length of a message, in bytes, from which on it does not contain the value.
+const MAX_QUOTED: usize = 512;
+/// The maximum number of characters that are said of one place.
+const MAX_LINE: usize = 2048;
 /// The largest schema that is enforced, in bytes.
 const MAX_SCHEMA: usize = 256 * 1024;
 
@@ -117,7 +121,7 @@ impl Arguments {
     /// # Errors
     /// The places that do not match the schema, one per line, so that a model can correct the arguments.
     pub(crate) fn check(&self, arguments: &str) -> Result<(), String> {
-        self.judge(arguments, |error| format!("arguments{}: {error}", error.instance_path()))
+        self.judge(arguments, |error| cut(format!("arguments{}: {}", error.instance_path(), with_value(error))))
     }
 
     /// Like [`Self::check`], for arguments that a plugin changed. The plugin may have inserted values that the client
@@ -139,11 +143,17 @@ impl Arguments {
         })
     }
 
-    /// Whether the argument fits, whatever the others are.
+    /// Whether the argument fits, whatever the others are: it has a value that the schema allows, and the schema does not
+    /// forbid what it does not name.
     pub(crate) fn fits(&self, name: &str, value: &Value) -> bool {
         let Some(validator) = &self.validator else { return true };
         let arguments = json!({name: value});
-        !validator.iter_errors(&arguments).any(|error| first_member(&error).is_some_and(|member| member == name))
+        let concerns = |error: ValidationError<'_>| match (first_member(&error), error.kind()) {
+            (Some(member), _) => member == name,
+            (None, ValidationErrorKind::AdditionalProperties { unexpected }) => unexpected.iter().any(|it| it == name),
+            _ => false,
+        };
+        !validator.iter_errors(&arguments).any(concerns)
     }
 
     /// Whether the schema is enforced.
@@ -173,6 +183,20 @@ impl Arguments {
         }
         let lines: Vec<_> = validator.iter_errors(&value).take(MAX_PLACES).map(|error| line(&error)).collect();
         Err(lines.join("\n"))
+    }
+}
+
+/// Describes a mismatch with the value, unless that is long.
+fn with_value(error: &ValidationError<'_>) -> String {
+    let text = error.to_string();
+    if text.len() > MAX_QUOTED { error.masked().to_string() } else { text }
+}
+
+/// Cuts what is said of one place.
+fn cut(line: String) -> String {
+    match line.char_indices().nth(MAX_LINE) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
     }
 }
 
@@ -221,6 +245,18 @@ mod tests {
             assert!(error.contains(place), "{error}");
         }
         assert_eq!(check(schema, r#"{"c":1}"#), Ok(()));
+    }
+
+    #[test]
+    fn long_values_and_names_are_not_repeated() {
+        let schema =
+            r#"{"type":"object","properties":{"a":{"type":"string","maxLength":9}},"additionalProperties":false}"#;
+        let long = "x".repeat(100_000);
+        assert!(check(schema, r#"{"a":"ten letters"}"#).unwrap_err().contains("ten letters"));
+        let error = check(schema, &format!(r#"{{"a":"{long}"}}"#)).unwrap_err();
+        assert_eq!(error, "arguments/a: value is longer than 9 characters");
+        let error = check(schema, &format!(r#"{{"{long}":1}}"#)).unwrap_err();
+        assert!(error.len() < MAX_LINE + 9, "{}", error.len());
     }
 
     #[test]

@@ -123,12 +123,27 @@ async fn a_value_of_the_wrong_type_and_an_argument_that_is_not_there_are_told() 
     .await;
     let snapshot = engine.snapshot();
     let problems = snapshot.problems().iter().filter(|problem| problem.reason == Reason::InvalidOverride);
-    let told: Vec<_> = problems.map(|problem| (problem.is_error(), &*problem.field)).collect();
-    let place = "spec.tools.overrides[0].arguments";
-    assert_eq!(told, [(true, &*format!("{place}[0].value")), (false, &*format!("{place}[2]"))]);
+    let told: Vec<_> = problems.map(|problem| (problem.is_error(), problem.field.clone())).collect();
+    assert_eq!(told, [0, 2].map(|at| (true, format!("spec.tools.overrides[0].arguments[{at}].value"))));
     let reply = call(&engine, r#"{"n":1}"#).await;
     assert!(text(&reply).contains("its owner has to correct that"), "{reply}");
     assert!(!text(&reply).contains("key") && sent(&engine).is_empty(), "{reply}");
+}
+
+#[tokio::test]
+async fn a_value_that_the_schema_does_not_name_is_sent_where_it_allows_others_and_that_is_told() {
+    let inputs = with_arguments(vec![argument("more", Some(json!(1)), true)]);
+    let engine = start_with(&inputs, Server::default()).await;
+    let snapshot = engine.snapshot();
+    let told: Vec<_> = snapshot.problems().iter().filter(|it| it.reason == Reason::InvalidOverride).collect();
+    assert_eq!((told.len(), told[0].is_error(), &*told[0].field), (1, false, "spec.tools.overrides[0].arguments[0]"));
+    assert!(
+        told[0].message.ends_with(r#"has no argument "more": its value is sent all the same"#),
+        "{}",
+        told[0].message
+    );
+    call(&engine, "{}").await;
+    assert_eq!(sent(&engine), [r#"up/read {"more":1}"#]);
 }
 
 #[tokio::test]

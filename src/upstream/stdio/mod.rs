@@ -61,7 +61,11 @@ impl ServerProcess {
         match tokio::time::timeout(limit, handshake).await {
             Ok(Ok(process)) => Ok(process),
             Ok(Err((UpstreamError::Lost(reason), _))) => Err(UpstreamError::Connect(reason)),
-            Ok(Err((UpstreamError::Timeout(_), _))) | Err(_) => Err(late(&target.plan, limit, &last_words.text())),
+            Ok(Err((UpstreamError::Timeout(_), _))) | Err(_) => {
+                let wrote = last_words.text();
+                let seen = if wrote.is_empty() { wrote } else { format!("it wrote last: {wrote}") };
+                Err(late(&target.plan, limit, &seen))
+            }
             Ok(Err((error, _))) => Err(error),
         }
     }

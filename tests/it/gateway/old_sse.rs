@@ -312,9 +312,10 @@ async fn hostile_old_servers_harm_nobody_else() {
     let huge = format!("data: {}", "x".repeat(1 << 20)).leak();
     let named = "event: endpoint\ndata: /messages\n\n";
     let cases = [
-        ("silent", hostile("", "", 202), "no handshake within"),
+        ("silent", hostile("", "", 202), "its event stream sent no event `endpoint`"),
         ("elsewhere", hostile(elsewhere, "", 202), "another origin"),
-        ("endless", hostile("", endless, 202), "no handshake within"),
+        ("endless", hostile("", endless, 202), "its event stream sent no event `endpoint`"),
+        ("mute", hostile(named, "", 202), "no handshake within 700ms (spec.timeouts.connectMs is 700)\""),
         ("huge", hostile(named, huge, 202), "no handshake within|is larger than"),
         ("refusing", hostile(named, "", 500), "HTTP 500"),
         ("leading", hostile(named, "", 302), "HTTP 302"),

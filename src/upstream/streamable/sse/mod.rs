@@ -6,7 +6,7 @@ mod endpoint_uri;
 mod poster;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -31,6 +31,9 @@ use crate::upstream::request_failure::RequestFailure;
 use crate::upstream::under_way::UnderWay;
 use crate::upstream::wire::{self, ENVELOPE, McpRequest};
 
+/// What a stream lacks that is open and silent.
+const NO_ENDPOINT: &str = "its event stream sent no event `endpoint`, which names the URI to post to";
+
 /// A server over HTTP+SSE, after the handshake.
 #[derive(Debug)]
 pub(in crate::upstream) struct SseSession {
@@ -50,14 +53,24 @@ impl SseSession {
         limit: Duration,
         of: Option<&ClientKey>,
     ) -> Result<Self, UpstreamError> {
-        match tokio::time::timeout(limit, Self::shake_hands(endpoint, of)).await {
-            Ok(Err(UpstreamError::Timeout(_))) | Err(_) => Err(late(&endpoint.target.plan, limit, "")),
+        let unnamed = AtomicBool::new(false);
+        match tokio::time::timeout(limit, Self::shake_hands(endpoint, of, &unnamed)).await {
+            Ok(Err(UpstreamError::Timeout(_))) | Err(_) => {
+                let said = if unnamed.into_inner() { NO_ENDPOINT } else { "" };
+                Err(late(&endpoint.target.plan, limit, said))
+            }
             Ok(outcome) => outcome,
         }
     }
 
-    async fn shake_hands(endpoint: &Arc<HttpEndpoint>, of: Option<&ClientKey>) -> Result<Self, UpstreamError> {
+    /// `unnamed` is set while the stream is open and has not named the URI to post to.
+    async fn shake_hands(
+        endpoint: &Arc<HttpEndpoint>,
+        of: Option<&ClientKey>,
+        unnamed: &AtomicBool,
+    ) -> Result<Self, UpstreamError> {
         let (uri, stream) = open(endpoint).await?;
+        unnamed.store(true, Ordering::Relaxed);
         let (poster, ready) = (Arc::new(Poster::new(endpoint)), CancellationToken::new());
         let duplex = Duplex::new(endpoint.target.plan.key.clone(), Arc::clone(&poster) as _, of);
         // Closes the stream on every return except the successful one.
@@ -66,6 +79,7 @@ impl SseSession {
         let stream = BodyReader::new(stream.into_body(), Arc::clone(&heard));
         let named = listen(endpoint, &duplex, stream, ready.clone(), is_shared);
         let named = named.await.map_err(|_| ended("before it named the URI to post to"))?;
+        unnamed.store(false, Ordering::Relaxed);
         poster.set_uri(endpoint_uri(&uri, &named)?);
         let capabilities = of.map(|client| client.capabilities.clone()).unwrap_or_default();
         let mut handshake = Handshake::new(EraSetting::Legacy, Some(Era::Legacy));
