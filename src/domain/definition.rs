@@ -191,6 +191,17 @@ fn check_execution(object: &RawObject) -> Result<(), String> {
     }
 }
 
+/// Whether a tool can be called as a task only (MCP 2025-11-25, tasks: tool-level negotiation).
+pub fn runs_as_task_only(definition: &RawValue) -> bool {
+    let required = |object: RawObject| {
+        let execution = RawObject::parse(object.get("execution")?.get()).ok()?;
+        execution.get_str("taskSupport").map(|support| support == "required")
+    };
+    // Few definitions have the member, so that few are parsed.
+    let has_member = memchr::memmem::find(definition.get().as_bytes(), b"execution").is_some();
+    has_member && RawObject::parse(definition.get()).ok().and_then(required).unwrap_or(false)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -78,9 +78,9 @@ impl SearchIndex {
         self.bytes
     }
 
-    /// Returns the numbers of the `limit` documents that fit the query best, the best one first. A document fits if it has
-    /// a word of the query. Of documents that fit equally well, the one that was added first comes first.
-    pub fn search(&self, query: &str, limit: usize) -> Vec<u32> {
+    /// Returns the numbers of the documents that fit the query, the one that fits best first. A document fits if it has a
+    /// word of the query. Of documents that fit equally well, the one that was added first comes first.
+    pub fn search(&self, query: &str) -> Vec<u32> {
         let mut wanted: Vec<String> = Vec::new();
         each_word(query, |word| {
             if !wanted.contains(&word) {
@@ -97,7 +97,6 @@ impl SearchIndex {
         }
         let mut found: Vec<_> = scores.into_iter().collect();
         found.sort_unstable_by(|(a, of_a), (b, of_b)| of_b.total_cmp(of_a).then(a.cmp(b)));
-        found.truncate(limit);
         found.into_iter().map(|(document, _)| document).collect()
     }
 
@@ -138,22 +137,22 @@ mod tests {
             &[("send_mail", 5.0), ("Sends a mail to an address.", 2.0)],
             &[("list_files", 5.0), ("Lists the files of a folder.", 2.0)],
         ]);
-        assert_eq!(index.search("delete file", 10), [0, 1, 3]);
-        assert_eq!(index.search("which tool reads files?", 10)[0], 1);
-        assert_eq!(index.search("FILES", 2).len(), 2);
-        assert_eq!(index.search("mailAddress", 10), [2]);
+        assert_eq!(index.search("delete file"), [0, 1, 3]);
+        assert_eq!(index.search("which tool reads files?")[0], 1);
+        assert_eq!(index.search("FILES"), [0, 3, 1]);
+        assert_eq!(index.search("mailAddress"), [2]);
         for nothing in ["", "  ", "calendar", "\u{0}"] {
-            assert!(index.search(nothing, 10).is_empty(), "{nothing}");
+            assert!(index.search(nothing).is_empty(), "{nothing}");
         }
-        assert!(SearchIndex::default().search("file", 10).is_empty());
+        assert!(SearchIndex::default().search("file").is_empty());
     }
 
     #[test]
     fn a_rare_word_counts_more_than_a_frequent_one_and_a_short_text_more_than_a_long_one() {
         let long = format!("get data {}", "of some kind ".repeat(50));
         let index = index(&[&[("get data", 1.0)], &[("get invoice", 1.0)], &[("get data", 1.0)], &[(&long, 1.0)]]);
-        assert_eq!(index.search("get invoice", 10)[0], 1);
-        assert_eq!(index.search("data", 10)[..2], [0, 2], "ties are in order");
+        assert_eq!(index.search("get invoice")[0], 1);
+        assert_eq!(index.search("data")[..2], [0, 2], "ties are in order");
     }
 
     /// The value is computed by hand from the formula: two documents of length 1 and 3, of which the first has the word
@@ -175,11 +174,11 @@ mod tests {
         let added = texts.iter().filter(|text| index.add([(text.as_str(), 1.0)], 64 << 10)).count();
         assert!((100..500).contains(&added), "{added}");
         assert!(index.bytes() <= 64 << 10);
-        assert!(index.search("word999", 1).is_empty() && index.search("word0", 1) == [0]);
+        assert!(index.search("word999").is_empty() && index.search("word0") == [0]);
         let long: String = (0..10_000).map(|n| format!("w{n} ")).collect();
         let mut index = SearchIndex::default();
         assert!(index.add([(long.as_str(), 1.0)], usize::MAX));
         assert_eq!(index.postings.len(), MAX_WORDS);
-        assert_eq!(index.search(&format!("{long} w0"), 10), [0]);
+        assert_eq!(index.search(&format!("{long} w0")), [0]);
     }
 }

@@ -7,15 +7,20 @@ use serde_json::value::RawValue;
 use super::outcome::CallEnd;
 use super::recorder::CallRecorder;
 use super::tool_result::ResultFacts;
+use crate::domain::definition::runs_as_task_only;
+use crate::domain::extensions::TASKS;
 use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::raw::to_raw;
+use crate::domain::route::Route;
 use crate::domain::tool_name::{CALL_TOOL, OWN_TOOLS, SEARCH_TOOLS};
 use crate::domain::upstream::Answer;
+use crate::domain::version::Era;
 use crate::engine::Engine;
+use crate::engine::plan::linked_item::Selected;
 use crate::engine::plan::own_tools::{CallArguments, OwnTool, SearchArguments};
 use crate::engine::plan::snapshot::Snapshot;
-use crate::engine::request::{CallRequest, Endpoint};
+use crate::engine::request::{CallRequest, Caller, Endpoint};
 
 /// The maximum number of bytes of the definitions in one answer. The best one is in it whatever its size.
 const MAX_ANSWER: usize = 1 << 20;
@@ -94,7 +99,7 @@ impl Engine {
             return CallEnd::doubled_argument(request.kind, &steps);
         }
         match serde_json::from_str::<SearchArguments>(arguments) {
-            Ok(wanted) if request.name == SEARCH_TOOLS => self.search_tools(&wanted).await,
+            Ok(wanted) if request.name == SEARCH_TOOLS => self.search_tools(&wanted, request.caller).await,
             _ => {
                 let places = format!("arguments/name: {} are called directly, by their names", OWN_TOOLS.join(" and "));
                 CallEnd::invalid_arguments(request.name, &places)
@@ -102,14 +107,32 @@ impl Engine {
         }
     }
 
-    async fn search_tools(&self, wanted: &SearchArguments) -> CallEnd {
+    async fn search_tools(&self, wanted: &SearchArguments, caller: &Caller) -> CallEnd {
         self.wait_for_lists(&self.snapshot(), &Endpoint::All, ItemKind::Tool).await;
         let snapshot = self.snapshot();
         let index = self.tool_index(&snapshot).await;
-        let found =
-            index.map(|index| index.search(&snapshot.routes, &wanted.query, wanted.limit())).unwrap_or_default();
+        let may_call = |route: &Route| self.may_call(&snapshot, caller, route);
+        let found = index.map(|index| index.search(&snapshot.routes, &wanted.query, wanted.limit(), may_call));
+        let found = found.unwrap_or_default();
         let definitions = found.iter().filter_map(|route| route.public_definition.as_deref());
         CallEnd::answered(Answer::Result(search_result(definitions)), ResultFacts::default())
+    }
+
+    /// Whether no call of a tool by this client is refused from the outset: by its upstream, an override or a chain that
+    /// cannot be enforced, or because the tool runs only as a task and the client and the server do not have the same tasks.
+    fn may_call(&self, snapshot: &Snapshot, caller: &Caller, route: &Route) -> bool {
+        let upstream = &snapshot.linked.upstreams[route.upstream];
+        let change = route.change.and_then(|index| upstream.target.plan.overrides.get(index));
+        let refuses = |selected: &Selected| selected.chain.plan.refusing.is_some();
+        let is_refused = upstream.refusing.is_some()
+            || change.is_some_and(|change| change.refusing.is_some())
+            || snapshot.items[route.index].chains().any(refuses);
+        let has_tasks = || match self.state.upstream(&upstream.target.plan.key).facts.map(|facts| facts.era) {
+            Some(Era::Modern) => caller.era == Era::Modern && caller.capabilities.has_extension(TASKS),
+            Some(Era::Legacy) => caller.era == Era::Legacy,
+            None => true,
+        };
+        !is_refused && (!runs_as_task_only(&route.item.definition) || has_tasks())
     }
 }
 

@@ -147,13 +147,19 @@ impl ToolIndex {
         is_added
     }
 
-    /// Returns the routes of the tools that fit the query best, the best one first.
-    pub(crate) fn search<'r>(&self, routes: &'r Routes, query: &str, limit: usize) -> Vec<&'r Arc<Route>> {
-        let found = self.index.search(query, limit).into_iter().filter_map(|document| {
+    /// Returns the routes of the tools that fit the query best and that `admits` lets pass, the best one first.
+    pub(crate) fn search<'r>(
+        &self,
+        routes: &'r Routes,
+        query: &str,
+        limit: usize,
+        admits: impl Fn(&Route) -> bool,
+    ) -> Vec<&'r Arc<Route>> {
+        let found = self.index.search(query).into_iter().filter_map(|document| {
             let name = self.names.get(usize::try_from(document).ok()?)?;
             routes.public(ItemKind::Tool, name)
         });
-        found.collect()
+        found.filter(|route| admits(route)).take(limit).collect()
     }
 }
 
@@ -238,7 +244,7 @@ mod tests {
     }
 
     fn found(index: &ToolIndex, routes: &Routes, query: &str) -> String {
-        let found = index.search(routes, query, 10);
+        let found = index.search(routes, query, 10, |_| true);
         found.iter().map(|route| route.public.clone().unwrap()).collect::<Vec<_>>().join(" ")
     }
 

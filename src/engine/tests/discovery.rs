@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::compile::tests::upstream;
-use crate::domain::plan::{ToolDiscovery, ToolOverride};
+use crate::domain::plan::{Refusal, ToolDiscovery, ToolOverride};
 use crate::domain::record::CallOutcome;
 
 /// The items of two upstreams: tools, of which one has the name of a tool of the gateway, and a prompt.
@@ -194,4 +194,34 @@ async fn what_is_found_follows_the_plan_and_the_lists() {
     assert_eq!(listed(&engine, Endpoint::All, ItemKind::Tool).await, ["up__read", "mail__paint"]);
     let gone = call_own(&engine, "search_tools", r#"{"query":"paint"}"#).await;
     assert!(gone["message"].as_str().unwrap().starts_with("Unknown tool: search_tools"), "{gone}");
+}
+
+#[tokio::test]
+async fn tools_whose_calls_are_refused_are_not_found_and_take_no_place() {
+    let mut inputs = searched();
+    let engine = started(&inputs).await;
+    let first = json!({"query": "read a file", "limit": 1}).to_string();
+    let best = async |engine: &Gateway, caller: &Caller| {
+        let result = call_at(engine, Endpoint::All, caller, "search_tools", &first).await;
+        result["structuredContent"]["tools"][0]["name"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(best(&engine, &caller(Era::Legacy)).await, "up__read");
+    let refusing = Refusal { reason: Reason::NotImplemented, message: "it cannot be".into() };
+    let change = ToolOverride { name: "read".into(), refusing: Some(refusing.clone()), ..ToolOverride::default() };
+    inputs.upstreams[0].plan.overrides = vec![change];
+    apply(&engine, &inputs).await;
+    assert_eq!(best(&engine, &caller(Era::Legacy)).await, "up__erase");
+    inputs.upstreams[0].plan.overrides.clear();
+    inputs.upstreams[0].plan.refusing = Some(refusing);
+    apply(&engine, &inputs).await;
+    assert_eq!(found(&engine, "read a file").await, ["mail__call_tool"]);
+
+    let tasks = r#"[{"name":"slow","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]"#;
+    let engine = start_with(&searched(), Server::with(tasks)).await;
+    until(|| engine.snapshot().routes.public(ItemKind::Tool, "up__slow").is_some()).await;
+    for (era, count) in [(Era::Legacy, 1), (Era::Modern, 0)] {
+        let result = call_at(&engine, Endpoint::All, &caller(era), "search_tools", r#"{"query":"slow up"}"#).await;
+        let tools = result["structuredContent"]["tools"].as_array().unwrap();
+        assert_eq!(tools.iter().filter(|tool| tool["name"] == "up__slow").count(), count, "{era:?}: {result}");
+    }
 }
