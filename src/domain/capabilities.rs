@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::extensions::{Extensions, MAX_OF_CLIENT};
 use super::method::Method;
+use super::quoted::Quoted;
 use super::raw::{RawObject, to_raw};
 
 /// What a client can do, as its capabilities say (MCP, client capabilities). A value is small and cheap to clone, because
@@ -22,6 +23,9 @@ pub struct ClientCapabilities {
     extensions: Extensions,
 }
 
+/// The maximum number of characters of the name of an extension that an error repeats.
+const MAX_SHOWN: usize = 64;
+
 fn is_zero(flags: &u8) -> bool {
     *flags == 0
 }
@@ -34,6 +38,9 @@ const ELICITATION_FORM: u8 = 1 << 4;
 const ELICITATION_URL: u8 = 1 << 5;
 const ROOTS: u8 = 1 << 6;
 
+/// Capabilities that are objects too, and that the gateway does not ask for.
+const OTHERS: [&str; 3] = ["experimental", "extensions", "tasks"];
+
 /// A member inside of a capability, and its flag.
 type Member = (&'static str, u8);
 
@@ -45,6 +52,30 @@ const TABLE: [(&str, u8, &[Member]); 3] = [
 ];
 
 impl ClientCapabilities {
+    /// Checks that the capabilities of the protocol are objects, and so what is inside of them (MCP, client capabilities).
+    /// A member that is `null` counts as absent, because some clients write what they do not have so.
+    ///
+    /// # Errors
+    /// Says which member is no object. `name` is the name of all of them.
+    pub fn check(declared: Option<&RawValue>, name: &str) -> Result<(), String> {
+        let Some(all) = object(declared, || name.to_owned())? else { return Ok(()) };
+        for (capability, _, members) in TABLE {
+            let place = || format!("{name}.{capability}");
+            let Some(inner) = object(all.get(capability), place)? else { continue };
+            for (member, _) in members {
+                object(inner.get(member), || format!("{}.{member}", place()))?;
+            }
+        }
+        for capability in OTHERS {
+            object(all.get(capability), || format!("{name}.{capability}"))?;
+        }
+        let extensions = object(all.get("extensions"), String::new)?.unwrap_or_default();
+        for (extension, settings) in extensions.iter() {
+            object(Some(settings), || format!("{name}.extensions[{}]", Quoted(extension, MAX_SHOWN)))?;
+        }
+        Ok(())
+    }
+
     /// Reads what a client declares. What is not about questions or extensions, or is not an object, is left out.
     pub fn read(declared: Option<&RawValue>) -> Self {
         let object = |raw: &RawValue| RawObject::parse(raw.get()).ok();
@@ -109,6 +140,19 @@ impl ClientCapabilities {
     }
 }
 
+/// Reads a member that has to be an object; `None` if it is absent. `place` names it.
+fn object(member: Option<&RawValue>, place: impl Fn() -> String) -> Result<Option<RawObject>, String> {
+    let Some(text) = member.map(RawValue::get).filter(|text| *text != "null") else { return Ok(None) };
+    let found = match text.as_bytes().first() {
+        Some(b'{') => return Ok(RawObject::parse(text).ok()),
+        Some(b'[') => "an array",
+        Some(b'"') => "a string",
+        Some(b't' | b'f') => "a boolean",
+        _ => "a number",
+    };
+    Err(format!("`{}` must be an object, such as {{}}, and is {found}", place()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +178,34 @@ mod tests {
             assert_eq!(read(declared).to_json(), told, "{declared}");
         }
         assert_eq!(ClientCapabilities::read(None), ClientCapabilities::default());
+    }
+
+    #[test]
+    fn what_cannot_be_an_object_is_named() {
+        let check = |text: &str| ClientCapabilities::check(Some(&RawValue::from_string(text.into()).unwrap()), "all");
+        for valid in [
+            "{}",
+            "null",
+            r#"{"sampling":{},"elicitation":null,"roots":{"listChanged":true},"new":3}"#,
+            r#"{"elicitation":{"form":{},"url":null},"sampling":{"tools":{},"context":{"x":[]}},"experimental":{"x":true}}"#,
+            r#"{"extensions":{"a/x":{}},"tasks":{"list":{},"requests":{"sampling":{"createMessage":{}}}}}"#,
+        ] {
+            assert_eq!(check(valid), Ok(()), "{valid}");
+        }
+        for (declared, place, found) in [
+            ("[]", "all", "an array"),
+            (r#"{"sampling":3}"#, "all.sampling", "a number"),
+            (r#"{"elicitation":[]}"#, "all.elicitation", "an array"),
+            (r#"{"roots":true}"#, "all.roots", "a boolean"),
+            (r#"{"elicitation":{"form":"yes"}}"#, "all.elicitation.form", "a string"),
+            (r#"{"sampling":{"tools":-1}}"#, "all.sampling.tools", "a number"),
+            (r#"{"experimental":"x"}"#, "all.experimental", "a string"),
+            (r#"{"tasks":[]}"#, "all.tasks", "an array"),
+            (r#"{"extensions":{"a/x":1}}"#, r#"all.extensions["a/x"]"#, "a number"),
+        ] {
+            assert_eq!(check(declared), Err(format!("`{place}` must be an object, such as {{}}, and is {found}")));
+        }
+        assert_eq!(ClientCapabilities::check(None, "all"), Ok(()));
     }
 
     #[test]

@@ -162,6 +162,9 @@ async fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Par
         let error = RpcError::new(INVALID_PARAMS, "`protocolVersion` must be a string");
         return RpcResponse::reply(id, &Reply::Error(error), Era::Legacy);
     };
+    if let Err(fault) = ClientCapabilities::check(params.capabilities, "capabilities") {
+        return RpcResponse::reply(id, &Reply::Error(RpcError::new(INVALID_PARAMS, fault)), Era::Legacy);
+    }
     if let Err(error) = gate.engine.admit_session() {
         return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
     }

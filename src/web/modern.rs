@@ -12,6 +12,7 @@ use super::envelope::{ClientMessage, EnvelopeMeta, Params, text};
 use super::gate::{Gate, PathEndpoint};
 use super::parked::Parking;
 use super::response::RpcResponse;
+use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError};
 use crate::domain::version::Era;
 use crate::engine::exchange::Exchange;
@@ -72,13 +73,15 @@ fn check_envelope<'a>(headers: &HeaderMap, method: &str, params: &Params<'a>) ->
     let meta =
         params.read_meta().ok_or_else(|| invalid("`params._meta` must be an object with the envelope's keys"))?;
     let version = meta.protocol_version.ok_or_else(|| lacks("protocolVersion"))?;
-    meta.client_capabilities.ok_or_else(|| lacks("clientCapabilities"))?;
+    let capabilities = meta.client_capabilities.ok_or_else(|| lacks("clientCapabilities"))?;
     let version = text(version);
     if version.is_none() || header(headers, VERSION_HEADER) != version.as_deref() {
         return Err(mismatch(format!("the {VERSION_HEADER} header does not match the body's protocol version")));
     }
     check_routing(headers, method, |param| params.text_of(param), Presence::Required)?;
     check_supported(version.as_deref().unwrap_or_default())?;
+    let fault = ClientCapabilities::check(Some(capabilities), "io.modelcontextprotocol/clientCapabilities");
+    fault.map_err(|fault| invalid(&fault))?;
     Ok(meta)
 }
 

@@ -355,3 +355,24 @@ async fn a_client_that_first_asks_what_the_server_is_goes_on_with_a_session() {
     assert_eq!((answer.status, answer.code()), (StatusCode::OK, -32601), "{answer:?}");
     assert_eq!(gateway.post(&[("mcp-session-id", &id)], PING).await.code(), 0);
 }
+
+#[tokio::test]
+async fn capabilities_that_are_no_objects_begin_no_session() {
+    let gateway = Gateway::start().await;
+    for (capabilities, named) in [
+        (json!({"sampling": 3}), Some("`capabilities.sampling` must be an object")),
+        (json!({"elicitation": []}), Some("`capabilities.elicitation` must be an object")),
+        (json!("all"), Some("`capabilities` must be an object")),
+        (json!({"sampling": null, "elicitation": {"form": {}}, "experimental": {}}), None),
+    ] {
+        let mut body: serde_json::Value = serde_json::from_str(&initialize("2025-11-25")).unwrap();
+        body["params"]["capabilities"] = capabilities;
+        let answer = gateway.post(&[], &body.to_string()).await;
+        assert_eq!(answer.headers.contains_key("mcp-session-id"), named.is_none(), "{}", answer.text);
+        let answer = answer.json();
+        if let Some(named) = named {
+            assert_eq!(answer["error"]["code"], -32602, "{answer}");
+            assert!(answer["error"]["message"].as_str().unwrap().starts_with(named), "{answer}");
+        }
+    }
+}
