@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
 
 use super::source::OptionArgs;
@@ -11,10 +11,10 @@ use crate::cli::complete;
 use crate::cli::formats::{DataFormat, ListFormat, ResultFormat};
 use crate::domain::method::Method;
 
-/// Reads a method that chains can cover.
-fn chained_method(text: &str) -> Result<Method, String> {
-    let known = Method::parse(text).filter(|method| Method::CHAINED.contains(method));
-    known.ok_or_else(|| format!("chains cover {}", Method::CHAINED.map(Method::as_str).join(", ")))
+/// Reads a method that chains can cover. The shell completes it.
+fn chained_method() -> impl TypedValueParser<Value = Method> {
+    let known = PossibleValuesParser::new(Method::CHAINED.map(Method::as_str));
+    known.try_map(|text| Method::parse(&text).ok_or("chains cover no such method"))
 }
 
 /// The methods of requests that chains can see.
@@ -77,7 +77,7 @@ Examples:
     -p \"{\\\"spec\\\":{\\\"pinning\\\":$(hawsepipe tools pin files -o json)}}\"")]
 pub struct PinArgs {
     /// Name of the upstream
-    #[arg(value_name = "UPSTREAM")]
+    #[arg(value_name = "UPSTREAM", add = ArgValueCompleter::new(complete::upstreams))]
     pub upstream: String,
     #[command(flatten)]
     pub admin: AdminArgs,
@@ -173,7 +173,7 @@ pub struct ExplainArgs {
     pub tool: String,
     /// The method whose chains are explained; of a method that is about prompts or resources, TOOL is the name of a prompt
     /// or the URI of a resource
-    #[arg(long, value_name = "METHOD", default_value = "tools/call", value_parser = chained_method)]
+    #[arg(long, value_name = "METHOD", default_value = "tools/call", value_parser = chained_method())]
     pub method: Method,
     #[command(flatten)]
     pub admin: AdminArgs,

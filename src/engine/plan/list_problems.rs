@@ -19,6 +19,9 @@ use crate::engine::state::EngineState;
 use crate::engine::upstreams::pinning::changed;
 use crate::engine::upstreams::state::Catalogue;
 
+/// The maximum number of upstreams that one message names.
+const MAX_LISTED: usize = 10;
+
 /// Returns the problems with the lists of all upstreams. `lists` are in the order of the upstreams.
 pub(super) fn list_problems(
     linked: &Linked,
@@ -120,16 +123,29 @@ fn passed_by(linked: &Linked, lists: &[Option<Arc<Catalogue>>]) -> Vec<Problem> 
         |chain: &LinkedChain| chain.entries.iter().any(|entry| entry.enforces() && entry.rules.role == Role::Guard);
     let chains = linked.chains.iter().filter(|chain| chain.plan.default_methods && guards(chain));
     let warnings = chains.filter_map(|chain| {
-        let (upstream, _) = listing.iter().find(|(upstream, _)| chain.covers(&upstream.target.plan))?;
+        let covered = listing.iter().filter(|(upstream, _)| chain.covers(&upstream.target.plan));
+        let names: Vec<_> = covered.map(|(upstream, _)| upstream.target.plan.key.name.as_str()).collect();
+        let (subject, verb) = match names.as_slice() {
+            [] => return None,
+            [_] => ("upstream", "lists"),
+            _ => ("upstreams", "list"),
+        };
         let message = format!(
-            "it has a Guard and sees tools/call alone, and upstream {} lists prompts or resources: name the methods that \
+            "it has a Guard and sees tools/call alone, and {subject} {} {verb} prompts or resources: name the methods that \
              it is for, such as [tools/call, prompts/get, resources/read]",
-            upstream.target.plan.key.name
+            listed_names(&names)
         );
         let object = ObjectId::new(Kind::PluginChain, chain.plan.key.clone());
         Some(Problem::warning(Reason::MethodsNotNamed, object, "spec.methods", message))
     });
     warnings.collect()
+}
+
+/// Returns the first names, and how many more there are.
+fn listed_names(names: &[&str]) -> String {
+    let more = names.len().saturating_sub(MAX_LISTED);
+    let first = names[..names.len() - more].join(", ");
+    if more > 0 { format!("{first} and {more} more") } else { first }
 }
 
 /// Warns about upstreams with templates that are not matched.
@@ -173,4 +189,18 @@ fn no_room_for_names(linked: &Linked, lists: &[Option<Arc<Catalogue>>], seen: &S
         })
     });
     unseen.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_listed_up_to_a_number() {
+        let names: Vec<_> = (0..12).map(|n| n.to_string()).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        assert_eq!(listed_names(&names[..3]), "0, 1, 2");
+        assert_eq!(listed_names(&names[..MAX_LISTED]), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9");
+        assert_eq!(listed_names(&names), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more");
+    }
 }

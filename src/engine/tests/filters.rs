@@ -189,7 +189,12 @@ async fn a_guard_that_names_no_methods_is_a_warning_where_prompts_are_listed() {
     scripts(&mut inputs, "c", Phase::Response, &[(Role::Guard, "same")]);
     let engine = items(&inputs, "{}").await;
     assert_eq!(listed(&engine, ItemKind::Prompt).await.len(), 1);
+    assert!(problems(&engine).contains("upstream up lists prompts"), "{}", problems(&engine));
     assert!(problems(&engine).contains("(MethodsNotNamed)"), "{}", problems(&engine));
+    let mut several = inputs.clone();
+    several.upstreams.push(upstream("more"));
+    let engine = items(&several, "{}").await;
+    until(|| problems(&engine).contains("upstreams up, more list prompts")).await;
     inputs.chains[0].default_methods = false;
     let engine = items(&inputs, "{}").await;
     assert_eq!(listed(&engine, ItemKind::Prompt).await.len(), 1);

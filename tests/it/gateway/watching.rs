@@ -249,5 +249,7 @@ printf '%s\\n' \"${{COMPREPLY[@]}}\""
     has("hawsepipe explain raw__ex", "raw__exact");
     has("hawsepipe executions --plugin s", "says");
     has("hawsepipe calls --upstream r", "raw");
+    has("hawsepipe tools pin r", "raw");
+    has("hawsepipe explain raw__exact --method tools/l", "tools/list");
     assert!(completed("hawsepipe call raw__ar", "127.0.0.1:1").iter().all(|word| word.is_empty()), "nobody is there");
 }
