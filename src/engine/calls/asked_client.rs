@@ -20,6 +20,7 @@ use crate::domain::method::Method;
 use crate::domain::ports::{Answering, ToClient};
 use crate::domain::question::Question;
 use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::reason::Reason;
 use crate::domain::rpc::{REFUSED, RpcError};
 use crate::domain::upstream::Answer;
 use crate::engine::Engine;
@@ -42,6 +43,16 @@ pub(super) struct Asking<'a> {
     reservation: Reservation,
 }
 
+/// A client's answer to a question, in words.
+const ANSWER: &str = "the client's answer";
+
+/// What does not pass between a server and a client, and why.
+pub(super) struct NotPassed {
+    /// The question, or the answer to it, in words.
+    what: &'static str,
+    pub(super) end: ChainEnd,
+}
+
 impl<'a> AskedClient<'a> {
     pub(crate) fn new(engine: &'a Arc<Engine>, call: &'a Routed<'a>, recorder: &CallRecorder) -> Self {
         let progress = Progress::of(call.request.client, call.item, call.request.open_task());
@@ -49,7 +60,7 @@ impl<'a> AskedClient<'a> {
     }
 
     /// Asks the client a question, unless a chain denies it. Returns the answer for the server.
-    pub(super) async fn put(&self, question: Question) -> Result<Answer, ChainEnd> {
+    pub(super) async fn put(&self, question: Question) -> Result<Answer, NotPassed> {
         let client = self.call.request.client;
         let Some(chains) = self.call.item.questions(question.method) else {
             return Ok(client.ask(self.unseen(question)).await);
@@ -57,10 +68,11 @@ impl<'a> AskedClient<'a> {
         if !self.call.client_answers(question.method) {
             return Ok(question.refused("this client offers no such method"));
         }
-        let mut asking = self.begin(question.method, chains, chains.all())?;
-        let question = self.check(&mut asking, question).await?;
+        let not_asked = |end| NotPassed { what: "the question", end };
+        let mut asking = self.begin(question.method, chains, chains.all()).map_err(not_asked)?;
+        let question = self.check(&mut asking, question).await.map_err(not_asked)?;
         let answer = client.ask(question).await;
-        self.check_answer(&mut asking, answer).await
+        self.check_answer(&mut asking, answer).await.map_err(|end| NotPassed { what: ANSWER, end })
     }
 
     /// Begins with a question or an answer on which the chains `of_run` are going to run.
@@ -197,22 +209,29 @@ impl ToClient for AskedClient<'_> {
     fn ask(&self, question: Question) -> Answering<'_> {
         Box::pin(async move {
             let method = question.method;
-            self.put(question).await.unwrap_or_else(|end| unanswered(method, end))
+            self.put(question).await.unwrap_or_else(|not_passed| not_passed.to_server(method))
         })
     }
 }
 
-/// Returns the answer to a server whose question, or the answer to it, did not pass. A plugin's own text is for the client.
-fn unanswered(method: Method, end: ChainEnd) -> Answer {
-    let why = match end {
-        ChainEnd::NoRoom => "the gateway has no room for what its plugins made of it".to_owned(),
-        ChainEnd::Denied(denial) => match denial.kind {
-            DenialKind::Denied => "a plugin of the gateway denied it".to_owned(),
-            DenialKind::Failed => "a plugin of the gateway that guards it failed".to_owned(),
-            DenialKind::Refused => return Question { method, params: None }.refused(&denial.text),
-        },
-    };
-    Answer::Error(to_raw(&RpcError::new(REFUSED, format!("{method}: {why}"))))
+impl NotPassed {
+    /// Returns the answer to the server. A plugin's own text is for the client.
+    fn to_server(&self, method: Method) -> Answer {
+        let what = self.what;
+        let why = match &self.end {
+            ChainEnd::NoRoom => format!("the gateway has no room for what its plugins made of {what}"),
+            ChainEnd::Denied(denial) => match denial.kind {
+                DenialKind::Refused => return Question { method, params: None }.refused(&denial.text),
+                DenialKind::Denied => format!("a plugin of the gateway denied {what}"),
+                // In the response phase, an entry that denies counts as failed.
+                DenialKind::Failed if what == ANSWER && denial.reason == Reason::PluginError.as_str() => {
+                    format!("a plugin of the gateway that guards {what} did not let it pass")
+                }
+                DenialKind::Failed => format!("a plugin of the gateway that guards {what} failed"),
+            },
+        };
+        Answer::Error(to_raw(&RpcError::new(REFUSED, format!("{method}: {why}"))))
+    }
 }
 
 fn refused(reason: &str, text: String) -> ChainEnd {

@@ -17,7 +17,7 @@ use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::spans;
 use super::task_state::plain_wish;
-use super::tool_result::{ResultFacts, text_result, without_caching};
+use super::tool_result::{MODERN_OF_RESOURCES, RESULT_TYPE, ResultFacts, text_result, without_members};
 use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::ports::ToClient;
@@ -191,8 +191,8 @@ impl Engine {
         if facts.asks_back {
             return client.asks_back(answer, facts).await;
         }
-        let hides_caching = call.request.kind == ItemKind::Resource && call.request.caller.era == Era::Legacy;
-        let answer = if hides_caching && self.is_modern(call) { without_caching(answer) } else { answer };
+        let is_rewritten = call.request.kind == ItemKind::Resource && self.is_foreign(call);
+        let answer = if is_rewritten { without_members(answer, &MODERN_OF_RESOURCES) } else { answer };
         self.answer_to_give(call, context, answer, facts, &sent_text, recorder).await
     }
 
@@ -243,6 +243,9 @@ impl Engine {
         let chains = self.run_chains(context, &call.item.response, &when, &content, &mut recorder.traces);
         match (chains.await, content) {
             (Ok(None), Content::Answer(answer)) => CallEnd::answered(answer, facts),
+            (Ok(Some(Content::Answer(answer))), _) if self.is_foreign(call) => {
+                CallEnd::answered_anew(without_members(answer, &[RESULT_TYPE]))
+            }
             (Ok(Some(Content::Answer(answer))), _) => CallEnd::answered_anew(answer),
             (Ok(_), _) => CallEnd::internal("a response chain gave no answer"),
             (Err(end), _) => end.of_call(call.request.kind),
@@ -252,6 +255,11 @@ impl Engine {
     /// Whether the call's upstream uses the modern era. False before the first handshake with the upstream.
     pub(super) fn is_modern(&self, call: &Routed<'_>) -> bool {
         self.state.upstream(&call.plan().key).facts.is_some_and(|facts| facts.era == Era::Modern)
+    }
+
+    /// Whether the call's upstream uses the modern era and its client the legacy one.
+    fn is_foreign(&self, call: &Routed<'_>) -> bool {
+        call.request.caller.era == Era::Legacy && self.is_modern(call)
     }
 
     /// Whether the call's upstream uses the legacy era. False before the first handshake with the upstream.

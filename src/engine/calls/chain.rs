@@ -12,7 +12,7 @@ use super::when::WhenInput;
 use crate::domain::budget::{Category, NoRoom, Reservation};
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
-use crate::domain::plugin::Failure;
+use crate::domain::plugin::{Failure, Phase};
 use crate::domain::ports::ToClient;
 use crate::domain::reason::Reason;
 use crate::domain::record::{EntryOutcome, Skip};
@@ -119,7 +119,7 @@ impl Engine {
                         return Err(ChainEnd::Denied(denial));
                     }
                     Verdict::Fail(failure) => {
-                        let text = failed_text(context.method, &entry.name, &failure);
+                        let text = failed_text(context.method, chain.plan.phase, &entry.name, &failure);
                         let reason = failure.reason.to_string();
                         let denial = Denial::by_entry(DenialKind::Failed, &chain.name, &entry.name, reason, text);
                         return Err(ChainEnd::Denied(denial));
@@ -171,9 +171,20 @@ fn skipped(
     skip.or_else(|| (!when.holds(entry, content)).then_some(Skip::When))
 }
 
-fn failed_text(method: Method, plugin: &str, failure: &Failure) -> String {
-    let what = if method.is_question() { "The server's question could not be passed on" } else { "The call failed" };
-    format!("{what}: plugin {plugin} could not do its work ({}).", failure.reason)
+fn failed_text(method: Method, phase: Phase, plugin: &str, failure: &Failure) -> String {
+    let (what, reason) = (what_failed(method, phase), failure.reason);
+    // In the response phase, a plugin that denies has failed, as one that throws.
+    let denies = method.is_question() && phase == Phase::Response && reason == Reason::PluginError;
+    let did = if denies { "did not let it pass" } else { "could not do its work" };
+    format!("{what}: plugin {plugin} {did} ({reason}).")
+}
+
+fn what_failed(method: Method, phase: Phase) -> &'static str {
+    match phase {
+        _ if !method.is_question() => "The call failed",
+        Phase::Request => "The server's question could not be passed on",
+        Phase::Response => "The client's answer to the server's question could not be passed on",
+    }
 }
 
 /// Returns the labels of an entry with this status on content of this method.

@@ -112,7 +112,7 @@ impl InputQuestions {
         asked.resize(self.size()).map_err(|NoRoom| CallEnd::no_room())?;
         let answered = self.questions.into_iter().map(|(key, question)| async {
             let (method, held) = (question.method, reservation());
-            let answer = client.put(question).await.map_err(|end| client.ended(end))?;
+            let answer = client.put(question).await.map_err(|not_passed| client.ended(not_passed.end))?;
             match answer {
                 Answer::Result(result) => {
                     held.resize(result.get().len() as u64).map_err(|NoRoom| CallEnd::no_room())?;

@@ -69,17 +69,20 @@ pub(crate) fn says_caching(result: &RawValue) -> bool {
     (ttl, scope) == (1, 1)
 }
 
-/// Returns an answer without what it says about caching, which clients of the legacy era do not know.
-pub(crate) fn without_caching(answer: Answer) -> Answer {
+/// The member with the type of a result, which clients of the legacy era do not know.
+pub(crate) const RESULT_TYPE: &str = "resultType";
+/// The members of what was read of a resource that clients of the legacy era do not know.
+pub(crate) const MODERN_OF_RESOURCES: [&str; 3] = [RESULT_TYPE, "ttlMs", "cacheScope"];
+
+/// Returns an answer without these members of its result.
+pub(crate) fn without_members(answer: Answer, unwanted: &[&str]) -> Answer {
     let Answer::Result(result) = answer else { return answer };
-    let says = |name: &str| matches!(name, "ttlMs" | "cacheScope");
     let mut members = Skim::from(&*result).members().into_iter().flatten();
-    if !members.any(|(name, _)| name.as_deref().is_some_and(says)) {
+    if !members.any(|(name, _)| name.as_deref().is_some_and(|name| unwanted.contains(&name))) {
         return Answer::Result(result);
     }
     let Ok(mut object) = RawObject::parse(result.get()) else { return Answer::Result(result) };
-    object.remove("ttlMs");
-    object.remove("cacheScope");
+    unwanted.iter().for_each(|name| object.remove(name));
     Answer::Result(object.to_raw())
 }
 
@@ -183,17 +186,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_about_caching_is_removed_and_nothing_else() {
+    fn members_of_the_modern_era_are_removed_and_nothing_else() {
         for (result, expected) in [
             (r#"{"contents": [{"ttlMs":1}]}"#, r#"{"contents": [{"ttlMs":1}]}"#),
             (
-                r#"{"n":1.0,"ttlMs":1,"contents":[ ],"cache\u0053cope":"public","ttlMs":2}"#,
+                r#"{"n":1.0,"ttlMs":1,"contents":[ ],"cache\u0053cope":"public","ttlMs":2,"resultType":"complete"}"#,
                 r#"{"n":1.0,"contents":[ ]}"#,
             ),
             ("[1]", "[1]"),
         ] {
             let answer = Answer::Result(RawValue::from_string(result.into()).unwrap());
-            let Answer::Result(without) = without_caching(answer) else { panic!("{result}") };
+            let Answer::Result(without) = without_members(answer, &MODERN_OF_RESOURCES) else { panic!("{result}") };
             assert_eq!(without.get(), expected);
         }
     }

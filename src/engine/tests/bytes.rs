@@ -59,6 +59,23 @@ fn modern_server() -> Server {
 }
 
 #[tokio::test]
+async fn the_type_of_a_result_is_left_out_for_a_legacy_client_where_a_chain_changed_the_result() {
+    const TYPED: &str = r#"{"content":[{"type":"text","text":"a"}],"resultType":"complete"}"#;
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Response, &[(Role::Transform, "put b")]);
+    for (inputs, era, expected) in [
+        (bare(), Era::Legacy, TYPED),
+        (inputs.clone(), Era::Legacy, r#"{"content":[{"type":"text","text":"b"}]}"#),
+        (inputs, Era::Modern, r#"{"content":[{"type":"text","text":"b"}],"resultType":"complete"}"#),
+    ] {
+        let engine = start_with(&inputs, modern_server()).await;
+        *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(TYPED)));
+        let text = call_as(&engine, &caller(era), "{}", None, &Heard::default()).await;
+        assert_eq!(text, format!(r#"{{"result":{expected}}}"#), "{era:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_modern_server_says_by_a_string_what_its_result_is() {
     let server = modern_server();
     *server.answers.lock().unwrap() = Ok(Answer::Result(raw(r#"{"content":[],"resultType":{"kind":"complete"}}"#)));

@@ -142,7 +142,7 @@ async fn a_list_without_a_time_waits_for_no_other_list_and_is_read_no_more_often
 
 #[tokio::test]
 async fn clients_of_the_legacy_era_hear_nothing_of_caching() {
-    const READ: &str = r#"{"contents":[{"uri":"file:///a","text":"x"}],"ttlMs":7,"cacheScope":"public","n":1.0}"#;
+    const READ: &str = r#"{"contents":[{"uri":"file:///a","text":"x"}],"ttlMs":7,"cacheScope":"public","n":1.0,"resultType":"complete"}"#;
     for (server, client, expected) in [
         (Era::Modern, Era::Modern, [json!(7), json!("public")]),
         (Era::Modern, Era::Legacy, [Value::Null, Value::Null]),
@@ -155,5 +155,7 @@ async fn clients_of_the_legacy_era_hear_nothing_of_caching() {
         let result = ask_at(&engine, Endpoint::All, client, ItemKind::Resource, r#"{"uri":"file:///a"}"#).await;
         assert_eq!([result["ttlMs"].clone(), result["cacheScope"].clone()], expected, "{result}");
         assert_eq!(result["n"], 1.0);
+        let is_rewritten = (server, client) == (Era::Modern, Era::Legacy);
+        assert_eq!(result.get("resultType").is_none(), is_rewritten, "{result}");
     }
 }

@@ -151,6 +151,32 @@ async fn an_answer_is_not_taken_once_a_chain_refuses_it() {
 }
 
 #[tokio::test]
+async fn servers_that_ask_during_a_call_and_clients_that_are_asked_by_a_result_are_told_what_did_not_pass() {
+    for (phase, code, to_server, to_client) in [
+        (Phase::Request, "deny no", "denied the question", "not this"),
+        (Phase::Request, "fail", "guards the question failed", "The server's question could not be passed on: "),
+        (
+            Phase::Response,
+            "deny no",
+            "guards the client's answer did not let it pass",
+            "did not let it pass (PluginError)",
+        ),
+        (Phase::Response, "fail", "guards the client's answer failed", "The client's answer to the server's question"),
+    ] {
+        let mut inputs = bare();
+        on_questions(&mut inputs, "q", phase, &[(Role::Guard, code)]);
+        let engine = start(&inputs).await;
+        *engine.server.asks.lock().unwrap() = Some(Question { method: Method::Elicit, params: Some(raw("{}")) });
+        ask(&engine, Era::Legacy).await;
+        let told = format!("{phase:?} {code}: {:?}", engine.server.told_answer.lock().unwrap());
+        assert!(told.contains(to_server), "{told}");
+        let engine = answering(&inputs, Era::Modern, Answer::Result(raw(ASKS))).await;
+        let ended = ask(&engine, Era::Legacy).await;
+        assert!(ended["content"][0]["text"].as_str().unwrap().contains(to_client), "{phase:?} {code}: {ended}");
+    }
+}
+
+#[tokio::test]
 async fn answers_reach_the_server_under_its_own_keys() {
     let mut inputs = bare();
     on_questions(&mut inputs, "q", Phase::Request, &[(Role::Guard, "same")]);

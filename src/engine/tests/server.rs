@@ -40,6 +40,8 @@ pub(super) struct Server {
     pub(super) rounds: Mutex<Vec<String>>,
     /// What is asked during each call.
     pub(super) asks: Mutex<Option<Question>>,
+    /// What it was answered.
+    pub(super) told_answer: Mutex<Option<Answer>>,
     /// The error with which subscriptions are refused; `None` if the server has none.
     pub(super) refuses: Mutex<Option<String>>,
     /// The calls that were sent, as `upstream/tool arguments`.
@@ -78,6 +80,7 @@ impl Default for Server {
             ),
             rounds: Mutex::default(),
             asks: Mutex::default(),
+            told_answer: Mutex::default(),
             refuses: Mutex::default(),
             sent: Mutex::default(),
             holds: Mutex::default(),
@@ -181,7 +184,7 @@ impl CallUpstream for Server {
         client.progress(raw(&self.reports.lock().unwrap()));
         let asked = self.asks.lock().unwrap().clone();
         if let Some(question) = asked {
-            client.ask(question).await;
+            *self.told_answer.lock().unwrap() = Some(client.ask(question).await);
         }
         if *self.holds.lock().unwrap() {
             self.go.notified().await;

@@ -284,7 +284,9 @@ async fn a_guard_that_sees_questions_lets_them_pass_from_a_server_that_asks_in_r
 async fn a_question_that_is_denied_or_whose_guard_fails_is_not_asked() {
     const DENIES: &str = "export default () => ({ text: 'Not this.', continue: false, error: 'no' });";
     const FAILS: &str = "export default () => { throw new Error('no'); };";
-    for (code, key, told) in [(DENIES, "denied", "denied it"), (FAILS, "failed", "guards it failed")] {
+    for (code, key, told) in
+        [(DENIES, "denied", "denied the question"), (FAILS, "failed", "guards the question failed")]
+    {
         for result in interviewed(&guarded("up", code)).await {
             let detail = &result["_meta"][format!("hawsepipe.dev/{key}")];
             let end = (&result["isError"], &detail["chain"]);
