@@ -1,9 +1,14 @@
 //! Shutting a gateway down, gracefully or immediately.
 
+use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
+
 use super::Engine;
+use super::access::admission::Counted;
 
 impl Engine {
     /// Begins the shutdown: the gateway reports that it is not ready and opens no session that would end with it, but
@@ -17,9 +22,28 @@ impl Engine {
         self.state.draining.load(Ordering::Acquire)
     }
 
-    /// Waits until no call is running, and no observer or shadow is running in the background.
+    /// Runs `work` in a task of its own, which goes on where the request that began it is gone. The shutdown waits for it as
+    /// for a call. The task returns `None` if it was ended like one. What bounds the number of such tasks is up to `work`.
+    pub fn run_detached<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<Option<T>> {
+        let (engine, counted) = (Arc::clone(self), Counted::enter(&self.state.detached, None, None));
+        tokio::spawn(async move {
+            let _counted = counted;
+            tokio::select! {
+                biased;
+                done = work => Some(done),
+                () = engine.state.ended.cancelled() => None,
+            }
+        })
+    }
+
+    /// Waits until no call is running, no observer or shadow is running in the background, and no task that goes on without
+    /// its request.
     pub async fn calls_ended(&self) {
-        while self.state.calls.in_flight() > 0 || self.state.background.in_flight() > 0 {
+        let running = [&self.state.calls, &self.state.background, &self.state.detached];
+        while running.iter().any(|running| running.in_flight() > 0) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

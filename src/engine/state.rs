@@ -44,6 +44,8 @@ pub struct EngineState {
     pub(super) calls: Arc<Tracker>,
     /// Counts the executions in the background.
     pub(super) background: Arc<Tracker>,
+    /// Counts the tasks that go on without the request that began them.
+    pub(super) detached: Arc<Tracker>,
     /// Cancelled to end calls in flight (`stopMode: Cancel`). Replaced when calls can run again.
     pub(super) cut: ArcSwap<CancellationToken>,
     /// When the first plan came into force, by the monotonic clock.

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -17,6 +16,8 @@ use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+use super::activity::Activity;
 
 /// The maximum number of connections of a listener that has no setting for it.
 pub const MAX_CONNECTIONS: usize = 8192;
@@ -34,8 +35,6 @@ const STALLED: Duration = Duration::from_secs(30);
 /// TCP keep-alive: how long a connection is silent before the first probe, the time between probes, and how many probes
 /// may go unanswered.
 const KEEP_ALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(10), 3);
-/// How long a connection without a request stays open after the listener has closed.
-const FIRST_REQUEST: Duration = Duration::from_secs(1);
 /// How long to wait after a connection could not be accepted, for example because the process is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -111,8 +110,8 @@ impl FullTold {
 
 /// Serves `router` on `listener` until `shutdown` is cancelled. After that, accepts no further connections, lets
 /// answers in progress finish, and returns when the last connection is closed. A connection without a request still has
-/// a second to send its first one. Dropping the future closes all connections immediately. Connections beyond `bounds` wait
-/// to be accepted.
+/// a second to send its first one, and one that got an answer a moment ago has as long for its next one. Dropping the future
+/// closes all connections immediately. Connections beyond `bounds` wait to be accepted.
 pub async fn serve(listener: TcpListener, router: Router, bounds: impl ConnectionBounds, shutdown: CancellationToken) {
     serve_within(FIRST_HEADERS, listener, router, bounds, shutdown).await;
 }
@@ -186,23 +185,23 @@ async fn serve_connection(
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(READ_BUFFER);
     let router = TowerToHyperService::new(router);
-    let asked = AtomicBool::new(false);
+    let activity = Activity::default();
     let service = service_fn(|mut request: Request<_>| {
-        asked.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(peer);
-        router.call(request)
+        let answered = router.call(request);
+        activity.during(answered)
     });
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = silence(&asked, first_headers) => {
+        () = activity.silence(first_headers) => {
             tracing::debug!("a connection was closed on which no request came");
             return;
         }
         () = shutdown.cancelled() => {
             tokio::select! {
                 ended = connection.as_mut() => ended,
-                () = first_request(&asked) => {
+                () = activity.next_request() => {
                     connection.as_mut().graceful_shutdown();
                     connection.await
                 }
@@ -211,22 +210,6 @@ async fn serve_connection(
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
-    }
-}
-
-/// Waits until the headers of a first request should have arrived. Does not return if they have.
-async fn silence(asked: &AtomicBool, first_headers: Duration) {
-    tokio::time::sleep(first_headers).await;
-    if asked.load(Ordering::Relaxed) {
-        std::future::pending().await
-    }
-}
-
-/// Waits a second if the connection has had no request yet. A graceful shutdown would immediately close such a
-/// connection, even if its first request is on the way.
-async fn first_request(asked: &AtomicBool) {
-    if !asked.load(Ordering::Relaxed) {
-        tokio::time::sleep(FIRST_REQUEST).await;
     }
 }
 
@@ -245,6 +228,27 @@ mod tests {
         let (answer, most) = (vec![0; 64 << 20], Duration::from_secs(60));
         let written = tokio::time::timeout(most, stream.write_all(&answer)).await.expect("it waits on");
         assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_follows_an_answer_is_answered_although_the_listener_closes() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (router, shutdown) = (Router::new().fallback(|| async { "ok" }), CancellationToken::new());
+        let served = tokio::spawn(serve(listener, router, || 1, shutdown.clone()));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        for _ in 0..2 {
+            client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"ok") {
+                assert_ne!(client.read_buf(&mut answer).await.unwrap(), 0, "the connection was closed");
+            }
+            shutdown.cancel();
+            // The server takes note of that before the next request comes.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
+        served.await.unwrap();
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 //! only the headers that repeat parts of the body.
 
 mod accept;
+mod activity;
 mod bind;
 mod connections;
 pub mod flow;

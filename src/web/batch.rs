@@ -93,7 +93,7 @@ type Read<'a> = Result<ClientMessage<'a>, Unreadable<'a>>;
 
 /// Reads the messages, and finds the session. The error refuses the batch as a whole.
 async fn read<'a>(
-    gate: &Gate,
+    gate: &Arc<Gate>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
     peer: IpAddr,

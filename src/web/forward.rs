@@ -4,24 +4,22 @@
 //! for this one request, by which the replica knows that one of its own sent it. What was forwarded is not forwarded again,
 //! but by the replica that began a session to others that use it.
 
-use std::error::Error as _;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Error;
 
 use super::forward_token::{AnswerScope, FORWARD_PATH, FORWARDED, SentRequest, Token, TokenScope};
 use super::forwarded_body::ForwardedBody;
 use super::gate::{Gate, PathEndpoint};
-use super::replica_connector::NotConnected;
+use super::replica_client::{NotForwarded, send};
 use super::replicas::{Share, UnderWay};
-use crate::domain::causes::causes;
+use crate::domain::limits::Tracker;
 use crate::engine::access::session::Session;
 use crate::transport::mcp_headers::{LAST_EVENT_ID, SESSION_HEADER, VERSION_HEADER};
 
@@ -46,6 +44,8 @@ pub(super) struct Forwarding<'a> {
     body: Bytes,
     /// The address of the client that has caused it.
     client: IpAddr,
+    /// Counts what is forwarded for the client in its session.
+    session: Option<Arc<Tracker>>,
     share: Share,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum OfSession {
     /// A cancellation of its client.
     Cancellation(Bytes),
     /// Its end.
-    Delete,
+    End,
     /// A message between replicas about where it is used.
     Use(Bytes),
 }
@@ -74,7 +74,7 @@ impl<'a> Forwarding<'a> {
         let is_passed = |name: &HeaderName| PASSED.contains(name) || name.as_str().starts_with("mcp-");
         let passed = headers.iter().filter(|(name, _)| is_passed(name));
         let headers = passed.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Self { method, endpoint, headers, body, client, share: Share::Calls }
+        Self { method, endpoint, headers, body, client, session: None, share: Share::Calls }
     }
 
     /// What is to be known of a session at another replica.
@@ -82,7 +82,7 @@ impl<'a> Forwarding<'a> {
         let (method, body, share) = match sent {
             OfSession::Answer(body) => (Method::POST, body, Share::Answers),
             OfSession::Cancellation(body) => (Method::POST, body, Share::Cancellations),
-            OfSession::Delete => (Method::DELETE, Bytes::new(), Share::Answers),
+            OfSession::End => (Method::DELETE, Bytes::new(), Share::Ends),
             OfSession::Use(body) => (Method::POST, body, Share::Sessions),
         };
         let of_session = [(SESSION_HEADER, &session.id), (VERSION_HEADER, &session.version)];
@@ -90,58 +90,13 @@ impl<'a> Forwarding<'a> {
         let media = HeaderValue::from_static("application/json");
         let of_message = [header::ACCEPT, header::CONTENT_TYPE].map(|name| (name, media.clone()));
         let headers = of_session.into_iter().flatten().chain(of_message).collect();
-        Self { method, endpoint, headers, body, client, share }
-    }
-}
-
-/// Why a forwarded request has no answer.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum NotForwarded {
-    #[error("too many requests are being forwarded to other replicas: try again")]
-    TooMany,
-    #[error("it is at another replica of this gateway, which cannot be reached: the replica has probably ended")]
-    Unreachable,
-    #[error(
-        "it is at another replica of this gateway, but the server at that address does not prove to be one: the replica has \
-         probably ended, or it has another key or time"
-    )]
-    NoReplica,
-    #[error("it is at another replica of this gateway, which takes no connection in time")]
-    Busy,
-    #[error("it is at another replica of this gateway, which did not answer within {0:?}")]
-    Late(Duration),
-    #[error("it is at another replica of this gateway, whose answer did not arrive")]
-    Broken,
-    #[error("it is at another replica of this gateway, which refuses it")]
-    Refused,
-}
-
-impl NotForwarded {
-    /// Whether the replica may have taken the request.
-    pub(super) fn may_be_done(&self) -> bool {
-        matches!(self, Self::Late(_) | Self::Broken)
-    }
-
-    /// Whether there seems to be no replica at the address any more.
-    pub(super) fn is_gone(&self) -> bool {
-        matches!(self, Self::Unreachable | Self::NoReplica)
-    }
-
-    fn of(error: &Error) -> Self {
-        if !error.is_connect() {
-            return Self::Broken;
-        }
-        match error.source().and_then(|source| source.downcast_ref()) {
-            Some(NotConnected::Unproved) => Self::NoReplica,
-            Some(NotConnected::Late) => Self::Busy,
-            _ => Self::Unreachable,
-        }
+        Self { method, endpoint, headers, body, client, session: Some(Arc::clone(&session.forwarded)), share }
     }
 }
 
 /// A request as it is sent, and its token.
 struct ToSend {
-    request: hyper::Request<Full<Bytes>>,
+    request: hyper::Request<Bytes>,
     token: String,
 }
 
@@ -154,13 +109,10 @@ impl Gate {
         request: Forwarding<'_>,
         limit: Duration,
     ) -> Result<Response, NotForwarded> {
-        let under_way = self.replicas.shares.enter(request.share, request.client).ok_or(NotForwarded::TooMany)?;
+        let under_way = self.replicas.shares.enter(request.share, request.client, request.session.as_ref());
+        let under_way = under_way.ok_or(NotForwarded::TooMany)?;
         let ToSend { request, token } = self.to_send(to, request).ok_or(NotForwarded::Unreachable)?;
-        let answered = tokio::time::timeout(limit, self.replicas.client.request(request)).await;
-        let response = answered.map_err(|_| NotForwarded::Late(limit))?.map_err(|error| {
-            tracing::debug!(replica = %to, "a request could not be forwarded: {}", causes(&error));
-            NotForwarded::of(&error)
-        })?;
+        let response = send(&self.replicas.client, request, limit).await?;
         let (snapshot, status) = (self.engine.snapshot(), response.status());
         let scope = AnswerScope { gateway: &snapshot.plan().gateway.key, token: &token, status };
         if !scope.is_sealed(self.engine.sessions().seals(), response.headers()) {
@@ -181,7 +133,7 @@ impl Gate {
         let sent = SentRequest::new(&method, path, client, &body);
         let token = Token::new(Some(sent), self.engine.now()).seal(self.engine.sessions().seals(), scope)?;
         headers.insert(FORWARDED, HeaderValue::try_from(&token).ok()?);
-        let mut request = hyper::Request::new(Full::new(body));
+        let mut request = hyper::Request::new(body);
         *request.method_mut() = Method::POST;
         *request.uri_mut() =
             Uri::builder().scheme("http").authority(to.to_string()).path_and_query(FORWARD_PATH).build().ok()?;
@@ -214,4 +166,34 @@ fn returned(response: hyper::Response<Incoming>, under_way: UnderWay) -> Respons
         RETURNED.into_iter().filter_map(|name| head.headers.get(&name).map(|value| (name.clone(), value.clone())));
     returned.headers_mut().extend(headers);
     returned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::capabilities::ClientCapabilities;
+    use crate::domain::ids::ObjectKey;
+    use crate::engine::access::session_id::{SessionFacts, SessionScope};
+    use crate::engine::access::sessions::SessionTable;
+
+    #[test]
+    fn each_message_of_a_session_is_forwarded_in_a_share_of_its_kind() {
+        let gateway = ObjectKey::new("mcp", "main");
+        let scope = SessionScope { gateway: &gateway, principal: "", upstream: None };
+        let (version, capabilities) = ("2025-11-25".to_owned(), ClientCapabilities::default());
+        let facts = SessionFacts { version, client: String::new(), capabilities, created_at: 0, replica: None };
+        let session = SessionTable::default().open(facts, scope).unwrap();
+        let client = "10.0.0.1".parse().unwrap();
+        let body = Bytes::from_static(b"{}");
+        for (sent, method, share) in [
+            (OfSession::Answer(body.clone()), Method::POST, Share::Answers),
+            (OfSession::Cancellation(body.clone()), Method::POST, Share::Cancellations),
+            (OfSession::End, Method::DELETE, Share::Ends),
+            (OfSession::Use(body.clone()), Method::POST, Share::Sessions),
+        ] {
+            let forwarding = Forwarding::in_session(&PathEndpoint::All, &session, sent, client);
+            assert_eq!((forwarding.method, forwarding.share), (method, share));
+            assert!(Arc::ptr_eq(&forwarding.session.unwrap(), &session.forwarded));
+        }
+    }
 }

@@ -69,7 +69,7 @@ mod tests {
     #[tokio::test]
     async fn a_stream_whose_replica_falls_silent_is_cut_and_frees_its_place() {
         let (shares, client) = (Shares::default(), "10.0.0.1".parse().unwrap());
-        let mut places: Vec<_> = std::iter::from_fn(|| shares.enter(Share::Calls, client)).collect();
+        let mut places: Vec<_> = std::iter::from_fn(|| shares.enter(Share::Calls, client, None)).collect();
         let sent = iter([Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"data: 1\n\n")))]).chain(pending());
         let longest_silence = Duration::from_millis(50);
         let body = ForwardedBody::new(StreamBody::new(sent), places.pop().unwrap());
@@ -77,8 +77,8 @@ mod tests {
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "data: 1\n\n");
         let cut = body.frame().await.unwrap().unwrap_err();
         assert_eq!(cut.to_string(), "the replica was silent for 50ms");
-        assert!(shares.enter(Share::Calls, client).is_none());
+        assert!(shares.enter(Share::Calls, client, None).is_none());
         drop(body);
-        assert!(shares.enter(Share::Calls, client).is_some());
+        assert!(shares.enter(Share::Calls, client, None).is_some());
     }
 }

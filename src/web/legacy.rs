@@ -27,7 +27,7 @@ use super::listen::{RESOURCE_UPDATED, list_changed};
 use super::message_sender::MessageSender;
 use super::offer;
 use super::response::{RpcResponse, empty, refuse};
-use super::session_replicas::{Deleted, UsedSession, keep_home_told};
+use super::session_replicas::{Deleted, UsedSession};
 use super::stream_place::StreamPlace;
 use crate::domain::budget::Reservation;
 use crate::domain::capabilities::ClientCapabilities;
@@ -210,7 +210,7 @@ fn client_of(params: &Params<'_>) -> String {
 
 /// Finds the session that a request names. The request must arrive at the endpoint at which the session was opened.
 pub(super) async fn find_session(
-    gate: &Gate,
+    gate: &Arc<Gate>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
     client: IpAddr,
@@ -243,15 +243,25 @@ pub(super) fn scope<'a>(snapshot: &'a Snapshot, endpoint: &'a PathEndpoint) -> S
     SessionScope { gateway: &snapshot.plan().gateway.key, principal: ANONYMOUS, upstream: endpoint.upstream() }
 }
 
-/// DELETE: ends a session, here and at the other replicas that use it.
-pub(super) async fn end_session(gate: &Gate, endpoint: &PathEndpoint, headers: &HeaderMap, client: IpAddr) -> Response {
-    match find_session(gate, endpoint, headers, client).await {
-        Ok(session) => {
-            gate.engine.end_session(&session.id);
-            UsedSession::new(gate, endpoint, headers, &session, client).pass_to_others(&OfSession::Delete).await;
-            empty(StatusCode::NO_CONTENT)
-        }
-        Err((status, message)) => refuse(status, message),
+/// DELETE: ends a session, here and at the other replicas that use it, even if the client does not wait for the answer.
+pub(super) async fn end_session(
+    gate: &Arc<Gate>,
+    endpoint: &PathEndpoint,
+    headers: &HeaderMap,
+    client: IpAddr,
+) -> Response {
+    let (own, endpoint, headers) = (Arc::clone(gate), endpoint.clone(), headers.clone());
+    let ending = gate.engine.run_detached(async move {
+        let session = find_session(&own, &endpoint, &headers, client).await?;
+        own.engine.end_session(&session.id);
+        UsedSession::new(&own, &endpoint, &headers, &session, client).pass_to_others(&OfSession::End).await;
+        Ok(())
+    });
+    match ending.await {
+        Ok(Some(Ok(()))) => empty(StatusCode::NO_CONTENT),
+        Ok(Some(Err((status, message)))) => refuse(status, message),
+        Ok(None) => refuse(StatusCode::SERVICE_UNAVAILABLE, "this gateway is about to end"),
+        Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "the gateway failed while it ended the session"),
     }
 }
 
@@ -285,8 +295,8 @@ pub(super) async fn open_stream(
         );
         return refuse(StatusCode::TOO_MANY_REQUESTS, message);
     };
-    let home_told = keep_home_told(Arc::clone(gate), endpoint.clone(), Arc::clone(&session), client);
-    let home_told = AbortOnDropHandle::new(tokio::spawn(home_told));
+    let used = UsedSession::new(gate, endpoint, headers, &session, client).kept();
+    let home_told = AbortOnDropHandle::new(tokio::spawn(async move { used.as_used().keep_home_told().await }));
     let events = stream::unfold((told, home_told), |(mut told, home_told)| async move {
         let event = told.next().await?;
         Some((Ok::<_, Infallible>(event), (told, home_told)))

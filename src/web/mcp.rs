@@ -53,19 +53,30 @@ async fn handle(State(gate): State<Arc<Gate>>, request: Request) -> Response {
     }
     let mut response = answer_client(&gate, request).await;
     if gate.engine.is_draining() {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        close_after(&mut response);
     }
     response
 }
 
-/// Answers a request that another replica forwards, which has checked `Host` and `Origin`.
+/// Tells the other end to use a new connection for its next request.
+fn close_after(response: &mut Response) {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+}
+
+/// Answers a request that another replica forwards, which has checked `Host` and `Origin`. Over a connection that closes
+/// soon, a request could be lost on its way: its sender could not tell that from one that was taken.
 async fn answer_replica(gate: &Arc<Gate>, request: Request) -> Response {
     let Some(forwarded) = Forwarded::read(gate, &request) else { return refuse(StatusCode::FORBIDDEN, NOT_FORWARDED) };
-    let answer = match forwarded.restored(request) {
+    let mut answer = match forwarded.restored(request) {
         Some(request) => serve(gate, request).await,
         None if forwarded.is_challenge() => empty(StatusCode::NO_CONTENT),
         None => refuse(StatusCode::BAD_REQUEST, "the forwarded request has no method or path"),
     };
+    // A request follows the challenge at once. It is taken as long as connections are.
+    let closes = if forwarded.is_challenge() { gate.shutdown.is_cancelled() } else { gate.engine.is_draining() };
+    if closes {
+        close_after(&mut answer);
+    }
     forwarded.sealed(gate, answer)
 }
 

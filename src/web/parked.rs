@@ -187,4 +187,26 @@ mod tests {
             .for_each(|state| drop(parked.take(*state, binding, |_| Ok(())).unwrap().unwrap()));
         assert!(park(&one).is_some(), "fewer than half of the places are taken");
     }
+
+    #[tokio::test]
+    async fn headers_are_checked_while_other_calls_are_parked_and_taken() {
+        let (parked, budget, shutdown) = (Arc::<ParkedCalls>::default(), Arc::default(), CancellationToken::new());
+        let [binding, other] = ["t", "u"].map(|name| Binding::new("a", None, ItemKind::Tool, name, None));
+        let running = AbortOnDropHandle::new(tokio::spawn(std::future::pending()));
+        let parking = Parking::new(&budget, &Arc::default());
+        let handle = parked.park(&shutdown, ParkedCall::new(&parking, binding, running)).unwrap();
+        let is_free = || parked.by_handle.try_lock().is_ok();
+        let refused = parked.take(handle, binding, |_| {
+            assert!(is_free(), "others wait for the check");
+            Err(RpcError::new(0, "a header differs"))
+        });
+        assert_eq!(refused.err().map(|error| error.message.to_string()), Some("a header differs".to_owned()));
+        let foreign = parked.take(handle, other, |_| panic!("it is another call"));
+        assert!(foreign.is_ok_and(|call| call.is_none()));
+        let taken_meanwhile = parked.take(handle, binding, |_| {
+            assert!(parked.take(handle, binding, |_| Ok(())).unwrap().is_some());
+            Ok(())
+        });
+        assert!(taken_meanwhile.is_ok_and(|call| call.is_none()), "a call is taken once");
+    }
 }

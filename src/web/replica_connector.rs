@@ -36,6 +36,8 @@ pub(super) enum NotConnected {
     Late,
     #[error("the server at this address does not prove that it is a replica of this gateway")]
     Unproved,
+    #[error("the replica is about to end")]
+    Ending,
     #[error("the system provides no random numbers")]
     NoRandom,
 }
@@ -97,5 +99,10 @@ async fn proved(engine: &Engine, to: SocketAddr, socket: Socket) -> Result<Socke
         answer.status() == status && AnswerScope { gateway, token: &token, status }.is_sealed(seals, answer.headers());
     let parts = connection.into_parts();
     // A replica says nothing before it is asked.
-    if is_replica && parts.read_buf.is_empty() { Ok(parts.io) } else { Err(NotConnected::Unproved) }
+    if !is_replica || !parts.read_buf.is_empty() {
+        return Err(NotConnected::Unproved);
+    }
+    // It takes no request over this connection any more.
+    let closes = answer.headers().get(header::CONNECTION).is_some_and(|said| said == "close");
+    if closes { Err(NotConnected::Ending) } else { Ok(parts.io) }
 }

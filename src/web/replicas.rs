@@ -4,12 +4,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
+use super::replica_client::SentBody;
 use super::replica_connector::ReplicaConnector;
+use super::silent_replicas::SilentReplicas;
 use crate::domain::limits::Tracker;
 use crate::engine::Engine;
 use crate::engine::access::addresses::Addresses;
@@ -23,10 +23,12 @@ const IDLE: Duration = Duration::from_secs(30);
 pub(super) enum Share {
     /// A call that goes on, or the stream of one.
     Calls,
-    /// An answer of a client, or the end of its session.
+    /// An answer of a client.
     Answers,
     /// A cancellation of a client, of which it can send any number.
     Cancellations,
+    /// The end of a session, which its client ends once.
+    Ends,
     /// That a replica uses a session.
     Sessions,
 }
@@ -36,9 +38,15 @@ impl Share {
     /// for one client address.
     fn limits(self) -> (u32, u32) {
         match self {
-            Self::Calls | Self::Answers => (1000, 250),
-            Self::Cancellations | Self::Sessions => (250, 64),
+            Self::Calls | Self::Answers | Self::Cancellations | Self::Ends => (1000, 250),
+            Self::Sessions => (250, 64),
         }
+    }
+
+    /// Returns how many requests are forwarded at the same time for one session, if its client decides how many it sends.
+    /// Behind an ingress all clients can share one address. A cancellation goes to each replica that uses the session.
+    fn limit_of_session(self) -> Option<u32> {
+        matches!(self, Self::Answers | Self::Cancellations).then_some(64)
     }
 }
 
@@ -51,8 +59,9 @@ struct Places {
 
 /// The connections to other replicas, and the number of requests that are forwarded.
 pub(super) struct Replicas {
-    pub(super) client: Client<ReplicaConnector, Full<Bytes>>,
+    pub(super) client: Client<ReplicaConnector, SentBody>,
     pub(super) shares: Shares,
+    pub(super) silent: SilentReplicas,
 }
 
 impl Replicas {
@@ -60,7 +69,7 @@ impl Replicas {
         let connector = ReplicaConnector { engine: Arc::clone(engine) };
         let mut client = Client::builder(TokioExecutor::new());
         let client = client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(connector);
-        Self { client, shares: Shares::default() }
+        Self { client, shares: Shares::default(), silent: SilentReplicas::default() }
     }
 }
 
@@ -70,22 +79,25 @@ pub(super) struct Shares {
     calls: Places,
     answers: Places,
     cancellations: Places,
+    ends: Places,
     sessions: Places,
 }
 
 impl Shares {
-    /// Counts a request that is forwarded for a client, unless there are too many.
-    pub(super) fn enter(&self, share: Share, client: IpAddr) -> Option<UnderWay> {
+    /// Counts a request that is forwarded for a client, unless there are too many. `session` counts those of its session.
+    pub(super) fn enter(&self, share: Share, client: IpAddr, session: Option<&Arc<Tracker>>) -> Option<UnderWay> {
         let places = match share {
             Share::Calls => &self.calls,
             Share::Answers => &self.answers,
             Share::Cancellations => &self.cancellations,
+            Share::Ends => &self.ends,
             Share::Sessions => &self.sessions,
         };
         let (all, each) = share.limits();
+        let of_session = session.map(Arc::clone).zip(share.limit_of_session());
         let trackers = [(Arc::clone(&places.all), all), (places.by_address.of(client), each)];
-        let mut under_way = UnderWay(Vec::with_capacity(trackers.len()));
-        for (tracker, limit) in trackers {
+        let mut under_way = UnderWay(Vec::with_capacity(trackers.len() + 1));
+        for (tracker, limit) in trackers.into_iter().chain(of_session) {
             tracker.enter(Some(limit), None).ok()?;
             under_way.0.push(tracker);
         }
@@ -106,19 +118,37 @@ impl Drop for UnderWay {
 mod tests {
     use super::*;
 
+    const SHARES: [Share; 5] = [Share::Calls, Share::Answers, Share::Cancellations, Share::Ends, Share::Sessions];
+
+    fn clients() -> [IpAddr; 2] {
+        ["10.0.0.1", "10.0.0.2"].map(|address| address.parse().unwrap())
+    }
+
     #[test]
     fn each_share_has_places_of_its_own_and_leaves_some_to_other_addresses() {
-        let places = Shares::default();
-        let [one, other]: [IpAddr; 2] = ["10.0.0.1", "10.0.0.2"].map(|address| address.parse().unwrap());
-        let shares = [Share::Calls, Share::Answers, Share::Cancellations, Share::Sessions];
+        let (places, [one, other]) = (Shares::default(), clients());
         let mut held = Vec::new();
-        for share in shares {
+        for share in SHARES {
             let (_, each) = share.limits();
-            held.extend((0..each).map(|_| places.enter(share, one).expect("no other share takes its places")));
-            assert!(places.enter(share, one).is_none(), "{share:?}");
-            assert!(places.enter(share, other).is_some(), "{share:?}");
+            held.extend((0..each).map(|_| places.enter(share, one, None).expect("no other share takes its places")));
+            assert!(places.enter(share, one, None).is_none(), "{share:?}");
+            assert!(places.enter(share, other, None).is_some(), "{share:?}");
         }
         drop(held);
-        assert!(shares.iter().all(|share| places.enter(*share, one).is_some()));
+        assert!(SHARES.iter().all(|share| places.enter(*share, one, None).is_some()));
+    }
+
+    #[test]
+    fn a_session_leaves_places_to_others_of_its_address() {
+        let (places, [one, _]) = (Shares::default(), clients());
+        let sessions = [(); 2].map(|()| Arc::<Tracker>::default());
+        for share in [Share::Answers, Share::Cancellations] {
+            let enter = |n: usize| places.enter(share, one, Some(&sessions[n]));
+            let held: Vec<_> = std::iter::from_fn(|| enter(0)).collect();
+            assert!(held.len() < 100 && enter(1).is_some(), "{share:?}");
+            assert!(places.enter(Share::Ends, one, Some(&sessions[0])).is_some(), "it can be ended");
+            drop(held);
+            assert!(enter(0).is_some());
+        }
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, StatusCode};
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinHandle;
 
 use super::envelope::Params;
 use super::forward::{Forwarding, OfSession};
@@ -45,9 +46,9 @@ struct TakenOver {
 /// A session, and the request of its client with which it is used here.
 #[derive(Clone, Copy)]
 pub(super) struct UsedSession<'a> {
-    pub(super) gate: &'a Gate,
+    pub(super) gate: &'a Arc<Gate>,
     endpoint: &'a PathEndpoint,
-    pub(super) session: &'a Session,
+    pub(super) session: &'a Arc<Session>,
     /// The address of the client.
     client: IpAddr,
     /// Whether another replica forwarded the request.
@@ -57,10 +58,10 @@ pub(super) struct UsedSession<'a> {
 impl<'a> UsedSession<'a> {
     /// The session of a request of a client, which has these headers.
     pub(super) fn new(
-        gate: &'a Gate,
+        gate: &'a Arc<Gate>,
         endpoint: &'a PathEndpoint,
         headers: &HeaderMap,
-        session: &'a Session,
+        session: &'a Arc<Session>,
         client: IpAddr,
     ) -> Self {
         Self { gate, endpoint, session, client, is_forwarded: forward_token::is_forwarded(headers) }
@@ -73,10 +74,22 @@ impl<'a> UsedSession<'a> {
     pub(super) async fn tell_home(&self) -> Result<(), Deleted> {
         let Some((home, own)) = self.home().filter(|_| !self.is_forwarded) else { return Ok(()) };
         let (now, every) = (self.gate.engine.now(), self.tell_every());
-        if !self.session.others.is_home_to_be_told(now, every.min(TRY_AGAIN)) {
+        let again = every.min(TRY_AGAIN);
+        if !self.session.others.is_home_to_be_told(now, again) {
+            return Ok(());
+        }
+        let silent = &self.gate.replicas.silent;
+        if !silent.may_be_asked(home, now, again) {
+            // The next request tells it, if it answers again by then.
+            self.session.others.home_is_told(now, Duration::ZERO);
             return Ok(());
         }
         let told = self.gate.forward(home, self.forwarding(telling(own)), HOME).await;
+        match &told {
+            Ok(_) => silent.remove(home),
+            Err(why) if why.is_silent() => silent.add(home, self.gate.engine.now(), again),
+            Err(_) => {}
+        }
         match told {
             Ok(response) if response.status() == StatusCode::GONE => {
                 self.gate.engine.end_session(&self.session.id);
@@ -131,18 +144,29 @@ impl<'a> UsedSession<'a> {
             return Ok(());
         }
         let pairs = others.into_iter().flatten().flat_map(|other| [(other, replica), (replica, other)]);
-        join_all(pairs.map(|(to, about)| self.pass_to(to, telling(about)))).await;
+        // Who uses the session does not wait for the others: what they pass on arrives by the home until they know.
+        drop(self.pass_beside(pairs.map(|(to, about)| (to, telling(about))).collect()));
         Ok(())
     }
 
-    /// Passes what a client sent on to the other replicas at which the session is used. Of what was forwarded itself, only
-    /// the home passes anything on.
+    /// Passes what a client sent on to the other replicas at which the session is used, even if the client is gone before
+    /// they have it. Of what was forwarded itself, only the home passes anything on.
     pub(super) async fn pass_to_others(&self, sent: &OfSession) {
         if self.is_forwarded && self.home().is_some() {
             return;
         }
         let others = self.session.replicas().into_iter().filter_map(|replica| self.gate.elsewhere(Some(replica)));
-        join_all(others.map(|to| self.pass_to(to, sent.clone()))).await;
+        // An error is one of the runtime, at whose end there is nobody to tell.
+        let _ = self.pass_beside(others.map(|to| (to, sent.clone())).collect()).await;
+    }
+
+    /// Passes messages on in a task of its own. Each takes a place, or is lost, so there are not more tasks than places.
+    fn pass_beside(&self, messages: Vec<(SocketAddr, OfSession)>) -> JoinHandle<Option<()>> {
+        let used = self.kept();
+        self.gate.engine.run_detached(async move {
+            let used = used.as_used();
+            join_all(messages.into_iter().map(|(to, sent)| used.pass_to(to, sent))).await;
+        })
     }
 
     /// Passes something on to another replica. Forgets the replica if it is gone.
@@ -153,20 +177,36 @@ impl<'a> UsedSession<'a> {
         }
     }
 
+    pub(super) fn kept(&self) -> KeptUse {
+        let Self { gate, endpoint, session, client, is_forwarded } = *self;
+        KeptUse {
+            gate: Arc::clone(gate),
+            endpoint: endpoint.clone(),
+            session: Arc::clone(session),
+            client,
+            is_forwarded,
+        }
+    }
+
     fn forwarding(&self, sent: OfSession) -> Forwarding<'a> {
         Forwarding::in_session(self.endpoint, self.session, sent, self.client)
     }
 }
 
-/// [`UsedSession::keep_home_told`] for a stream that a client holds open.
-pub(super) async fn keep_home_told(
+/// A [`UsedSession`] for what goes on without its request.
+pub(super) struct KeptUse {
     gate: Arc<Gate>,
     endpoint: PathEndpoint,
     session: Arc<Session>,
     client: IpAddr,
-) -> Infallible {
-    let (gate, endpoint, session) = (&*gate, &endpoint, &*session);
-    UsedSession { gate, endpoint, session, client, is_forwarded: false }.keep_home_told().await
+    is_forwarded: bool,
+}
+
+impl KeptUse {
+    pub(super) fn as_used(&self) -> UsedSession<'_> {
+        let Self { gate, endpoint, session, client, is_forwarded } = self;
+        UsedSession { gate, endpoint, session, client: *client, is_forwarded: *is_forwarded }
+    }
 }
 
 /// Returns the notification that `replica` uses a session.

@@ -50,6 +50,8 @@ pub struct Session {
     pub streams: Tracker,
     /// Counts the streams of calls that the client continues.
     pub continued: Tracker,
+    /// Counts the messages of the client that are being forwarded to other replicas.
+    pub forwarded: Arc<Tracker>,
     /// Cancelled when the session ends.
     pub ended: CancellationToken,
     /// Other replicas that use the session, besides the one that began it.
@@ -106,6 +108,7 @@ impl Session {
             tracker: Arc::default(),
             streams: Tracker::default(),
             continued: Tracker::default(),
+            forwarded: Arc::default(),
             ended: CancellationToken::new(),
             others: OtherReplicas::default(),
             ready: AtomicBool::new(false),

@@ -50,14 +50,15 @@ pub(crate) struct ToolIndex {
 #[derive(Default)]
 pub(crate) struct KeptIndex {
     newest: ArcSwapOption<ToolIndex>,
-    /// The digest of the list of tools that the newest index was built from; empty if there is none. Locked while an index is
-    /// built.
+    /// The digest of the list of tools of which an index was built last, or could not be; empty if there is none. Locked
+    /// while an index is built.
     list_revision: tokio::sync::Mutex<String>,
 }
 
 impl KeptIndex {
-    /// Returns the index of the list of tools with this digest; `None` if there is none. If the newest is of another list,
-    /// takes what `build` makes. Only one is built at a time.
+    /// Returns the index of the list of tools with this digest. If the newest is of another list, takes what `build` makes.
+    /// Only one is built at a time. Where none can be built, the one before stays until the list changes; `None` if there
+    /// was none.
     pub(crate) async fn of(
         &self,
         list_revision: &str,
@@ -65,7 +66,9 @@ impl KeptIndex {
     ) -> Option<Arc<ToolIndex>> {
         let mut newest = self.list_revision.lock().await;
         if *newest != list_revision {
-            self.newest.store(build().await.map(Arc::new));
+            if let Some(built) = build().await {
+                self.newest.store(Some(Arc::new(built)));
+            }
             list_revision.clone_into(&mut newest);
         }
         self.newest.load_full()
@@ -291,6 +294,27 @@ mod tests {
             (0..40).map(|n| tool(&format!(r#"{{"name":"t{n}","description":"{}"}}"#, many(n * 4000)))).collect();
         let routes = routes(&[("large", large), ("small", vec![tool(r#"{"name":"paint"}"#)])]);
         assert!(built(&routes).left_out.is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_index_before_stays_until_one_can_be_built_of_another_list() {
+        let kept = KeptIndex::default();
+        let of = async |revision: &str, built: Option<&str>| {
+            let tools = built.map(|name| routes(&[("up", vec![tool(&format!(r#"{{"name":"{name}"}}"#))])]));
+            let mut is_tried = false;
+            let build = async || {
+                is_tried = true;
+                tools.map(|tools| ToolIndex::of_routes(&tools, |_| None))
+            };
+            let names = kept.of(revision, build).await.map(|index| index.names.join(" "));
+            (is_tried, names)
+        };
+        assert_eq!(of("first", None).await, (true, None), "there was none before");
+        let paint = Some("up__paint".to_owned());
+        assert_eq!(of("second", Some("paint")).await, (true, paint.clone()));
+        assert_eq!(of("third", None).await, (true, paint.clone()));
+        assert_eq!(of("third", Some("glue")).await, (false, paint), "that is tried once for a list");
+        assert_eq!(of("fourth", Some("glue")).await, (true, Some("up__glue".to_owned())));
     }
 
     #[test]

@@ -7,6 +7,10 @@ use crate::engine::Engine;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::plan::tool_index::ToolIndex;
 
+/// What is logged of an index that could not be built, besides the panic.
+const NOT_BUILT: &str =
+    "the index of tools could not be built: until tools change, search_tools finds those of the index before";
+
 impl Engine {
     /// Starts the task that builds the index whenever tools change, unless it runs.
     pub(crate) fn index_tools(self: &Arc<Self>) {
@@ -40,12 +44,19 @@ impl Engine {
         published.await;
     }
 
-    /// Returns the index of the tools of this snapshot, once it is built; `None` if it cannot be built.
+    /// Returns the index of the tools of this snapshot, once it is built. If it cannot be built, returns the one before, in
+    /// which newer tools are not found; `None` if there was none.
     pub(crate) async fn tool_index(&self, snapshot: &Arc<Snapshot>) -> Option<Arc<ToolIndex>> {
         let build = async || {
             let of = Arc::clone(snapshot);
-            // If it panics, there is no index.
-            tokio::task::spawn_blocking(move || ToolIndex::build(&of.linked, &of.routes)).await.ok()
+            let built = tokio::task::spawn_blocking(move || ToolIndex::build(&of.linked, &of.routes)).await;
+            built
+                .inspect_err(|why| {
+                    if why.is_panic() {
+                        tracing::error!("{NOT_BUILT}")
+                    }
+                })
+                .ok()
         };
         self.state.tool_index.of(snapshot.list_revisions().of(ItemKind::Tool), build).await
     }

@@ -2,12 +2,14 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, serve};
 use http_body_util::BodyExt;
+use hyper::header::HeaderValue;
 use hyper::{Method, StatusCode};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
@@ -19,7 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::asked::{answer, call_with};
 use super::harness::Gateway;
 use super::http::{Http, Session};
-use super::parts::object;
+use super::parts::{object, until};
 use super::resumed::{call, events, go_on};
 use super::spread::{Spread, asked, rest};
 
@@ -27,6 +29,9 @@ use super::spread::{Spread, asked, rest};
 const ELSEWHERE: &[&str] = &["--advertise", "127.0.0.2"];
 /// Sessions that are idle soon, so that processes often tell each other that they use one.
 const OFTEN: &str = "authentication: {anonymous: {}}, sessions: {idleSeconds: 2}";
+
+/// The arguments of a tool that does nothing.
+const NOTHING: &str = r#"{"count":0}"#;
 
 /// What is at the address of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,63 +44,94 @@ enum Place {
     Answered,
     /// A server that answers everything, whatever its path. No real one does, but it is the worst one.
     Server,
+    /// A server that takes everything and answers nothing.
+    Silent,
+    /// The process, which gets the end of a session only once it has another place.
+    Held,
+    /// The process, which is about to close the connection whenever it has to prove itself.
+    Closing,
 }
 
 /// A request as it came: its method, its path and its body, and everything as text.
 type Got = (Method, String, String);
+/// An answer of the process that was passed on: the method of its request, its status, and whether the connection closes.
+type Passed = (Method, u16, bool);
 
 /// Takes what is sent to the address at which a process says that it can be reached.
 struct Between {
-    got: Arc<Mutex<Vec<Got>>>,
-    place: Arc<Mutex<Place>>,
+    seen: Arc<Seen>,
     _task: AbortOnDropHandle<()>,
+}
+
+/// What was seen there.
+struct Seen {
+    place: Mutex<Place>,
+    got: Mutex<Vec<Got>>,
+    passed: Mutex<Vec<Passed>>,
 }
 
 impl Between {
     async fn start(process: &Gateway, place: Place) -> Self {
         let to = process.address();
         let listener = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), to.port())).await.unwrap();
-        let (got, place) = (Arc::<Mutex<Vec<_>>>::default(), Arc::new(Mutex::new(place)));
-        let (noted, placed) = (Arc::clone(&got), Arc::clone(&place));
-        let take = move |request: Request| {
-            let (noted, place) = (Arc::clone(&noted), *placed.lock().unwrap());
-            take(request, to, place, noted)
-        };
+        let seen = Seen { place: Mutex::new(place), got: Mutex::default(), passed: Mutex::default() };
+        let seen = Arc::new(seen);
+        let taken = Arc::clone(&seen);
+        let take = move |request: Request| take(request, to, Arc::clone(&taken));
         let task = tokio::spawn(async move { serve(listener, Router::new().fallback(take)).await.unwrap() });
-        Self { got, place, _task: AbortOnDropHandle::new(task) }
+        Self { seen, _task: AbortOnDropHandle::new(task) }
     }
 
     fn set(&self, place: Place) {
-        *self.place.lock().unwrap() = place;
+        *self.seen.place.lock().unwrap() = place;
     }
 
     fn got(&self) -> Vec<Got> {
-        self.got.lock().unwrap().clone()
+        self.seen.got.lock().unwrap().clone()
+    }
+
+    fn passed(&self) -> Vec<Passed> {
+        self.seen.passed.lock().unwrap().clone()
     }
 }
 
-async fn take(request: Request, to: SocketAddr, place: Place, got: Arc<Mutex<Vec<Got>>>) -> Response {
+async fn take(request: Request, to: SocketAddr, seen: Arc<Seen>) -> Response {
     let (mut head, body) = request.into_parts();
     let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
     let text = format!(
         "{} {body}",
         head.headers.iter().map(|(name, value)| format!("{name}: {value:?} ")).collect::<String>()
     );
-    got.lock().unwrap().push((head.method.clone(), head.uri.path().to_owned(), text));
+    seen.got.lock().unwrap().push((head.method.clone(), head.uri.path().to_owned(), text));
     let unguarded = || {
         let result = json!({"content": [{"type": "text", "text": "unguarded"}]});
         Json(json!({"jsonrpc": "2.0", "id": "é", "result": result})).into_response()
     };
-    if place == Place::Server {
-        return unguarded();
+    let place = || *seen.place.lock().unwrap();
+    let (method, began) = (head.method.clone(), place());
+    match began {
+        Place::Server => return unguarded(),
+        Place::Silent => return std::future::pending().await,
+        Place::Held if method == Method::POST && body.is_empty() => {
+            while place() == Place::Held {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        _ => {}
     }
-    let is_post = head.method == Method::POST;
-    let body = if place == Place::Changed { body.replace("Ann", "Bob") } else { body };
+    let body = if began == Place::Changed { body.replace("Ann", "Bob") } else { body };
     head.uri = format!("http://{to}{}", head.uri.path()).parse().unwrap();
     let client = Client::builder(TokioExecutor::new()).build_http::<Body>();
     match client.request(Request::from_parts(head, Body::from(body))).await {
-        Ok(_) if place == Place::Answered && is_post => unguarded(),
-        Ok(answer) => answer.map(Body::new),
+        Ok(_) if began == Place::Answered && method == Method::POST => unguarded(),
+        Ok(mut answer) => {
+            let closes = answer.headers().get("connection").is_some_and(|value| value == "close");
+            if began == Place::Closing && method == Method::GET {
+                answer.headers_mut().insert("connection", HeaderValue::from_static("close"));
+            }
+            seen.passed.lock().unwrap().push((method, answer.status().as_u16(), closes));
+            answer.map(Body::new)
+        }
         Err(_) => StatusCode::BAD_GATEWAY.into_response(),
     }
 }
@@ -115,7 +151,7 @@ async fn cancelled(session: &Session, id: u64, stream: hyper::Response<hyper::bo
     let cancelling = async {
         loop {
             session.send(cancel.to_string()).await;
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
     tokio::select! {
@@ -232,10 +268,9 @@ async fn the_process_that_began_a_session_passes_on_what_another_does_not_know()
     let spread = Spread::start_at("", &[ELSEWHERE, unknown, &[]]).await;
     let between = Between::start(&spread.replicas[0], Place::Process).await;
     let sessions = spread.sessions().await;
-    let nothing = r#"{"count":0}"#;
     // The second cannot be told of the third, because nobody reaches it.
     for session in [&sessions[1], &sessions[2]] {
-        assert_eq!(session.call_raw(9, "asking__steps", nothing).await.status, 200);
+        assert_eq!(session.call_raw(9, "asking__steps", NOTHING).await.status, 200);
     }
     let (stream, _) = asked(&sessions[2], 1).await;
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
@@ -245,9 +280,80 @@ async fn the_process_that_began_a_session_passes_on_what_another_does_not_know()
     assert!(body.contains("Request cancelled"), "{body}");
     let end = sessions[1].http.send(Method::DELETE, &sessions[1].url, &sessions[1].headers(), "").await;
     assert_eq!(end.status, 204);
-    assert_eq!(sessions[2].call_raw(9, "asking__steps", nothing).await.status, 404);
+    assert_eq!(sessions[2].call_raw(9, "asking__steps", NOTHING).await.status, 404);
     let private: Vec<_> = between.got().into_iter().filter(|(_, _, text)| text.contains("private")).collect();
     assert!(private.is_empty(), "{private:?}");
+}
+
+#[tokio::test]
+async fn one_session_alone_waits_for_a_process_that_does_not_answer() {
+    let spread = Spread::start_at("", &[ELSEWHERE, &[]]).await;
+    let between = Between::start(&spread.replicas[0], Place::Silent).await;
+    for begun in 0..3 {
+        let sessions = spread.sessions().await;
+        let next = sessions[1].call_raw(9, "asking__steps", NOTHING).await;
+        assert_eq!(next.status, 200, "{begun}: {}", next.body);
+    }
+    assert_eq!(between.got().len(), 1, "{:?}", between.got());
+}
+
+#[tokio::test]
+async fn who_uses_a_session_does_not_wait_until_others_know_it() {
+    let unknown: &[&str] = &["--advertise", "127.0.0.3"];
+    let spread = Spread::start_at("", &[ELSEWHERE, unknown, &[]]).await;
+    let between = Between::start(&spread.replicas[0], Place::Process).await;
+    // It takes connections and says nothing.
+    let address = (Ipv4Addr::new(127, 0, 0, 3), spread.replicas[1].address().port());
+    let _silent = TcpListener::bind(address).await.unwrap();
+    let sessions = spread.sessions().await;
+    for session in [&sessions[1], &sessions[2]] {
+        assert_eq!(session.call_raw(9, "asking__steps", NOTHING).await.status, 200);
+    }
+    let taken = between.passed().into_iter().filter(|(method, status, _)| method == Method::POST && *status == 202);
+    assert_eq!(taken.count(), 2, "{:?}", between.passed());
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_is_told_although_its_client_is_gone() {
+    let spread = Spread::start_at("", &[ELSEWHERE, &[]]).await;
+    let between = Between::start(&spread.replicas[0], Place::Held).await;
+    let sessions = spread.sessions().await;
+    let session = sessions[1].clone();
+    let end =
+        tokio::spawn(async move { session.http.send(Method::DELETE, &session.url, &session.headers(), "").await });
+    let is_end = |(method, _, text): &Got| method == Method::POST && text.ends_with(' ');
+    until("the end is on its way", async || between.got().iter().any(is_end)).await;
+    end.abort();
+    assert!(end.await.is_err_and(|error| error.is_cancelled()));
+    // The process notices that its client is gone.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    between.set(Place::Process);
+    let ended = async || sessions[0].call_raw(9, "asking__steps", NOTHING).await.status == 404;
+    until("it ends where it was begun", ended).await;
+}
+
+#[tokio::test]
+async fn a_call_is_not_sent_over_a_connection_that_closes() {
+    let spread = Spread::start_at("", &[ELSEWHERE, &[]]).await;
+    let between = Between::start(&spread.replicas[0], Place::Closing).await;
+    let (http, other) = (Http::new(), spread.replicas[1].url());
+    let round = parked(&http, &spread.replicas[0].url(), "Ann").await;
+    let gone = call_with(&http, &other, "asking__elicit", &json!({}), &round).await;
+    assert_eq!(gone.json()["error"]["data"], json!({"reason": "ReplicaGone"}), "{}", gone.body);
+    assert!(between.got().iter().all(|(method, ..)| method == Method::GET), "{:?}", between.got());
+}
+
+#[tokio::test]
+async fn a_process_that_is_about_to_end_takes_what_waits_for_it_over_connections_that_close() {
+    let spread = Spread::start_at("", &[ELSEWHERE, &[]]).await;
+    let between = Between::start(&spread.replicas[0], Place::Process).await;
+    let (http, other) = (Http::new(), spread.replicas[1].url());
+    let round = parked(&http, &spread.replicas[0].url(), "Ann").await;
+    spread.replicas[0].signal(Signal::TERM);
+    spread.replicas[0].logged(|line| line["message"].as_str().is_some_and(|message| message.starts_with("ending")));
+    let done = call_with(&http, &other, "asking__elicit", &json!({}), &round).await;
+    assert!(done.body.contains("Ann"), "{}", done.body);
+    assert_eq!(between.passed(), [(Method::GET, 204, false), (Method::POST, 200, true)]);
 }
 
 #[tokio::test]
