@@ -215,6 +215,8 @@ async fn serve_connection(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
