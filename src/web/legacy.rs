@@ -330,6 +330,8 @@ pub(super) struct ListenStream {
 impl Drop for ListenStream {
     fn drop(&mut self) {
         self.session.mailbox.detach(self.reader);
+        // The session is idle from now on.
+        self.session.touch(self.place.gate.engine.now());
         self.session.streams.leave();
     }
 }
@@ -347,6 +349,7 @@ impl ListenStream {
     /// Returns the next events, or `None` at the end. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         let gate = Arc::clone(&self.place.gate);
+        self.session.touch(gate.engine.now());
         loop {
             if let Some(kind) = self.due.pop() {
                 return Some(event(&request(None, list_changed(kind), None)));
@@ -356,15 +359,8 @@ impl ListenStream {
                 () = self.session.ended.cancelled() => return None,
                 () = gate.shutdown.cancelled() => return None,
                 changed = self.lists.next() => self.due = changed?,
-                notice = self.session.mailbox.next(self.reader) => {
-                    self.session.touch(gate.engine.now());
-                    return Some(event(&told(notice)));
-                }
-                () = tokio::time::sleep(KEEP_ALIVE_EVERY) => {
-                    // A session whose stream is open is not idle.
-                    self.session.touch(gate.engine.now());
-                    return Some(KEEP_ALIVE);
-                }
+                notice = self.session.mailbox.next(self.reader) => return Some(event(&told(notice))),
+                () = tokio::time::sleep(KEEP_ALIVE_EVERY) => return Some(KEEP_ALIVE),
             }
         }
     }

@@ -144,10 +144,10 @@ impl Session {
         self.last_used.load(Ordering::Relaxed)
     }
 
-    /// Whether the session must end at `now`: it was idle for `idle_ms`, its client did not send
-    /// `notifications/initialized` in time, or it is too old. False while a call is in flight.
+    /// Whether the session must end at `now`: it was idle for `idle_ms` and no stream of it is open, its client did not
+    /// send `notifications/initialized` in time, or it is too old. False while a call is in flight.
     pub(super) fn is_over(&self, now: u64, idle_ms: u64) -> bool {
-        let idle = now.saturating_sub(self.last_used()) >= idle_ms;
+        let idle = !self.is_in_use() && now.saturating_sub(self.last_used()) >= idle_ms;
         let late = !self.is_ready() && now.saturating_sub(self.created_at) >= READY_WITHIN_MS;
         (idle || late || now >= self.ends_at) && self.tracker.in_flight() == 0
     }

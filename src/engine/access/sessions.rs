@@ -208,7 +208,8 @@ impl SessionTable {
     }
 
     /// Ends sessions that have been idle for at least `idle_ms` at time `now` (in Unix milliseconds), those whose client
-    /// did not send `notifications/initialized` in time, and those that are too old. Sessions with calls in flight stay.
+    /// did not send `notifications/initialized` in time, and those that are too old. Sessions with calls in flight stay,
+    /// and sessions with open streams are not idle.
     pub fn expire(&self, now: u64, idle_ms: u64) {
         self.by_id.retain(|id, session| {
             let ends = session.is_over(now, idle_ms);

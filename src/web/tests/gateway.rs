@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -45,11 +45,9 @@ pub(super) struct NoPlugins;
 #[async_trait]
 impl RunPlugin for NoPlugins {
     async fn prepare(&self, _: &[Arc<LinkedPlugin>], _: &Runtime) {}
-
     fn loading(&self, _: &Arc<LinkedPlugin>) -> Loading {
         Loading::Underway
     }
-
     async fn loads(&self, _: u64) -> u64 {
         std::future::pending().await
     }
@@ -180,21 +178,26 @@ impl Records for Calls {
     }
 }
 
-/// A clock that always returns the same time, until it is broken.
+/// A clock that goes on only when a test makes it, until it is broken.
 #[derive(Clone, Default)]
-pub(super) struct Fixed(Arc<AtomicBool>);
+pub(super) struct Fixed(Arc<AtomicU64>);
 
 impl Fixed {
     /// Makes the clock panic whenever it is read.
     pub(super) fn break_it(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    pub(super) fn pass(&self, millis: u64) {
+        self.0.fetch_add(millis, Ordering::Relaxed);
     }
 }
 
 impl Clock for Fixed {
     fn unix_millis(&self) -> u64 {
-        assert!(!self.0.load(Ordering::Relaxed), "the clock was to panic");
-        1
+        let passed = self.0.load(Ordering::Relaxed);
+        assert!(passed != u64::MAX, "the clock was to panic");
+        1 + passed
     }
     fn monotonic(&self) -> Duration {
         Duration::ZERO

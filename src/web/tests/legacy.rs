@@ -301,6 +301,23 @@ async fn a_stream_tells_of_changed_lists_and_closes_with_its_session() {
 }
 
 #[tokio::test]
+async fn a_session_is_not_idle_before_its_stream_has_ended() {
+    let gateway = Gateway::start().await;
+    let id = gateway.session().await;
+    gateway.post(&[("mcp-session-id", &id)], r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    let stream = gateway.send(request("GET", "/mcp", &[("mcp-session-id", &id)], "")).await;
+    let idle_ms = u64::from(plan().gateway.session_idle_seconds) * 1000;
+    let sessions_after = |millis| {
+        gateway.clock.pass(millis);
+        gateway.engine.expire_sessions();
+        gateway.engine.sessions().count()
+    };
+    assert_eq!(sessions_after(idle_ms), 1, "its stream is open");
+    drop(stream);
+    assert_eq!((sessions_after(idle_ms - 1), sessions_after(1)), (1, 0), "its time begins with the end of the stream");
+}
+
+#[tokio::test]
 async fn a_client_that_takes_no_events_is_sent_no_messages_before_its_answer() {
     let gateway = Gateway::start().await;
     let id = gateway.session().await;

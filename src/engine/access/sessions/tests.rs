@@ -145,11 +145,14 @@ fn a_full_table_compares_its_sessions_once_for_many_that_it_takes_over() {
 }
 
 #[test]
-fn an_idle_session_ends_unless_a_call_is_in_flight() {
+fn an_idle_session_ends_unless_a_call_is_in_flight_or_a_stream_is_open() {
     let sessions = SessionTable::default();
-    let [idle, busy] = [(); 2].map(|()| open(&sessions, 0).unwrap());
+    let [idle, busy, listening] = [(); 3].map(|()| open(&sessions, 0).unwrap());
     busy.tracker.enter(None, None).unwrap();
+    listening.streams.enter(None, None).unwrap();
     sessions.expire(100, 100);
     assert!(find(&sessions, &idle.id, 101).is_none() && idle.ended.is_cancelled());
-    assert!(find(&sessions, &busy.id, 101).is_some());
+    assert!(find(&sessions, &busy.id, 101).is_some() && find(&sessions, &listening.id, 101).is_some());
+    sessions.expire(READY_WITHIN_MS, u64::MAX);
+    assert!(listening.ended.is_cancelled(), "a stream does not make its client ready");
 }
