@@ -44,12 +44,27 @@ pub fn is_for_apps_alone(definition: &RawValue) -> bool {
 /// else keeps its bytes. URIs are found where the protocol and the extension have them: in `_meta`, and in content blocks
 /// and contents of resources. Text is not searched.
 pub fn published(json: &RawValue, upstream: &str) -> Option<Box<RawValue>> {
-    if !json.get().contains(IN_JSON) && !json.get().contains(ESCAPE) {
+    replaced(json, upstream, |found| found.look_into(json.into()))
+}
+
+/// Returns an error of this upstream with the public URI of the app that its `data` names (MCP 2025-11-25, resources: error
+/// handling); `None` if it names no app. Its message is not searched.
+pub fn published_error(error: &RawValue, upstream: &str) -> Option<Box<RawValue>> {
+    replaced(error, upstream, |found| {
+        let members = Skim::from(error).members().into_iter().flatten();
+        let data = members.filter(|(name, _)| name.as_deref() == Some("data"));
+        data.for_each(|(_, data)| found.look_into_block(data));
+    })
+}
+
+/// Returns this text with the public URIs in the places that `look` finds; `None` if it finds none.
+fn replaced<'a>(json: &'a RawValue, upstream: &'a str, look: impl FnOnce(&mut Found<'a>)) -> Option<Box<RawValue>> {
+    let text = json.get();
+    if !text.contains(IN_JSON) && !text.contains(ESCAPE) {
         return None;
     }
     let mut found = Found { places: Vec::new(), upstream };
-    found.look_into(json.into());
-    let text = json.get();
+    look(&mut found);
     let (mut changed, mut copied) = (String::with_capacity(text.len() + 64), 0);
     for (place, uri) in &found.places {
         let at = place.as_ptr() as usize - text.as_ptr() as usize;
@@ -162,6 +177,9 @@ mod tests {
             let raw = RawValue::from_string(own.into()).unwrap();
             assert_eq!(published(&raw, "up").unwrap().get(), public);
         }
+        let error = RawValue::from_string(r#"{"data":{"uri":"ui://a","n": 1.0},"uri":"ui://a"}"#.into()).unwrap();
+        let public = r#"{"data":{"uri":"ui://up/a","n": 1.0},"uri":"ui://a"}"#;
+        assert_eq!(published_error(&error, "up").unwrap().get(), public);
         for same in
             [r#"{"content":[{"text":"ui://a"}]}"#, r#"{"_meta":{"ui":{"resourceUri":7}}}"#, "[]", r#"{"x":"ui:"}"#]
         {

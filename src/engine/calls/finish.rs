@@ -239,10 +239,16 @@ fn own_name<'a>(public: &'a str, upstream: &str) -> &'a str {
 
 /// Returns the end of a call with the URIs that apps have on the endpoint.
 fn published(mut end: CallEnd, upstream: &str, endpoint: &Endpoint<'_>) -> CallEnd {
-    if let (Reply::Result(result), Endpoint::All) = (&mut end.reply, endpoint)
-        && let Some(published) = apps::published(result, upstream)
-    {
-        *result = published;
+    if let Endpoint::One(_) = endpoint {
+        return end;
+    }
+    let published = match &end.reply {
+        Reply::Result(result) => apps::published(result, upstream),
+        Reply::UpstreamError(error) => apps::published_error(error, upstream),
+        Reply::Error(_) => None,
+    };
+    if let (Some(published), Reply::Result(text) | Reply::UpstreamError(text)) = (published, &mut end.reply) {
+        *text = published;
     }
     end
 }

@@ -242,3 +242,17 @@ async fn the_error_of_an_unknown_resource_has_the_code_of_the_client_s_era() {
         assert_eq!(answer, serde_json::from_str::<Value>(error).unwrap());
     }
 }
+
+#[tokio::test]
+async fn the_error_of_an_unknown_app_has_the_uri_and_the_code_that_its_client_knows() {
+    let engine = items(&bare(), "{}").await;
+    let error = r#"{"code":-32602,"message":"none", "data":{"uri":"ui://clock", "n": 1.0}}"#;
+    *engine.server.answers.lock().unwrap() = Ok(Answer::Error(raw(error)));
+    for (endpoint, uri) in [(Endpoint::All, "ui://up/clock"), (Endpoint::One("up"), "ui://clock")] {
+        for (era, code) in [(Era::Legacy, -32002), (Era::Modern, -32602)] {
+            let params = json!({"uri": uri}).to_string();
+            let answer = ask_at(&engine, endpoint, era, ItemKind::Resource, &params).await;
+            assert_eq!((&answer["code"], &answer["data"]["uri"]), (&json!(code), &json!(uri)), "{answer}");
+        }
+    }
+}
