@@ -40,9 +40,10 @@ pub struct Share {
 
 impl Budget {
     fn take(self: &Arc<Self>, amount: u64) -> Option<Share> {
-        let before = self.taken.fetch_add(amount, Ordering::AcqRel);
-        let share = Share { budget: Arc::clone(self), amount };
-        (before.saturating_add(amount) <= self.limit.load(Ordering::Acquire)).then_some(share)
+        let limit = self.limit.load(Ordering::Acquire);
+        let more = |taken: u64| taken.checked_add(amount).filter(|sum| *sum <= limit);
+        self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(Share { budget: Arc::clone(self), amount })
     }
 }
 
@@ -155,6 +156,8 @@ impl ExecutionLimits {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::super::fixture::runtime;
     use super::*;
 
@@ -191,5 +194,22 @@ mod tests {
         assert!(admission.queue().is_err());
         drop(place);
         assert!(admission.queue().is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_is_too_large_takes_no_room_from_what_is_not() {
+        let limits = ExecutionLimits::new(Tasks::here());
+        limits.bytes.limit.store(100, Ordering::Release);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    assert!(limits.content(101).is_err());
+                }
+            });
+            let refused = (0..200_000).filter(|_| limits.content(1).is_err()).count();
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(refused, 0);
+        });
     }
 }
