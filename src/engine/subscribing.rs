@@ -28,8 +28,6 @@ pub struct SubscribeRequest<'a> {
     pub uri: &'a str,
     /// Where the changes are to go.
     pub mailbox: &'a Arc<Mailbox>,
-    /// How many subscriptions the client has.
-    pub own: usize,
     /// How long the server has to answer; `None` means as long as for a call.
     pub within: Option<Duration>,
     /// Reserves memory for the answer.
@@ -50,24 +48,15 @@ impl Engine {
         if !routed.found.is_listed && routed.found.item.is_checked() {
             return Err(CallEnd::of_error(unseen()));
         }
-        let (key, item) = (&routed.plan().key, &routed.found.route.item.name);
-        if !self.state.subscribers.has_room(request.own, &caller.tracker, key, item) {
-            let message = "this client, or this gateway, has as many subscriptions as it may";
-            return Err(CallEnd::of_error(too_many(message)));
-        }
         let (plan, timeout) = (routed.plan(), request.within.unwrap_or(routed.timeout()));
         let (name, own) = (&plan.key.name, &routed.found.route.item.name);
+        let entry = self.state.subscribers.enter(&plan.key, (own, uri), (&caller.tracker, request.mailbox));
+        let Some(entry) = entry else {
+            let message = "this client, or this gateway, has as many subscriptions as it may";
+            return Err(CallEnd::of_error(too_many(message)));
+        };
         let error = match self.upstreams.subscribe(&routed.upstream().target, own, timeout).await {
-            Ok(Subscribed::Yes) => {
-                let (upstreams, subscribers) = (Arc::clone(&self.upstreams), Arc::clone(&self.state.subscribers));
-                return Ok(Subscription::new(
-                    upstreams,
-                    subscribers,
-                    &plan.key,
-                    (own, uri),
-                    (&caller.tracker, request.mailbox),
-                ));
-            }
+            Ok(Subscribed::Yes) => return Ok(entry.subscribed(&self.upstreams)),
             // What checks the resource would not see the server's words.
             Ok(Subscribed::Refused(error)) if routed.found.item.is_checked() => {
                 RpcError::new(code(&error), format!("upstream {name} does not report changes of this resource"))

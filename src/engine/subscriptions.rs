@@ -2,6 +2,7 @@
 //! that subscribed to it.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::mailbox::{Mailbox, Update};
@@ -27,6 +28,8 @@ pub struct Subscribers(Mutex<State>);
 struct State {
     by_upstream: HashMap<ObjectKey, HashMap<Arc<str>, Vec<Subscriber>>>,
     count: usize,
+    /// The number of subscriptions of each session or stream, by the address of its mailbox, which they keep alive.
+    by_mailbox: HashMap<usize, usize>,
     next: u64,
 }
 
@@ -50,9 +53,8 @@ impl Subscriber {
     }
 }
 
-/// A subscription of one client to one resource. It ends when this value is dropped.
-pub struct Subscription {
-    upstreams: Arc<dyn CallUpstream>,
+/// The entry of one client for one resource in the table of subscribers, until it is dropped.
+pub(super) struct SubscriberEntry {
     subscribers: Arc<Subscribers>,
     mailbox: Arc<Mailbox>,
     upstream: ObjectKey,
@@ -63,78 +65,102 @@ pub struct Subscription {
     number: u64,
 }
 
-impl Subscription {
-    /// Begins what an upstream was asked for. `names` are the URI of the server, and that of the client, whose
-    /// counter and mailbox follow.
-    pub(super) fn new(
-        upstreams: Arc<dyn CallUpstream>,
-        subscribers: Arc<Subscribers>,
-        upstream: &ObjectKey,
-        names: (&str, &str),
-        (client, mailbox): (&Arc<Tracker>, &Arc<Mailbox>),
-    ) -> Self {
-        let (uri, public, number) = subscribers.add(upstream, names, (client, mailbox));
-        Self { upstreams, subscribers, mailbox: Arc::clone(mailbox), upstream: upstream.clone(), uri, public, number }
+impl SubscriberEntry {
+    /// Returns the subscription of an entry to whose resource an upstream was asked to subscribe, and did.
+    pub(super) fn subscribed(self, upstreams: &Arc<dyn CallUpstream>) -> Subscription {
+        Subscription { entry: self, upstreams: Arc::clone(upstreams) }
     }
+}
+
+impl Drop for SubscriberEntry {
+    fn drop(&mut self) {
+        if self.subscribers.remove(self) {
+            self.mailbox.forget(&self.public);
+        }
+    }
+}
+
+/// A subscription of one client to one resource. It ends when this value is dropped.
+pub struct Subscription {
+    entry: SubscriberEntry,
+    upstreams: Arc<dyn CallUpstream>,
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        if self.subscribers.remove(&self.upstream, &self.uri, self.number) {
-            self.mailbox.forget(&self.public);
-        }
-        self.upstreams.unsubscribe(&self.upstream, &self.uri);
+        self.upstreams.unsubscribe(&self.entry.upstream, &self.entry.uri);
     }
 }
 
-impl Subscribers {
-    /// Whether a client that has `own` subscriptions may have one more, to the resource `uri` of this upstream.
-    pub(super) fn has_room(&self, own: usize, client: &Arc<Tracker>, upstream: &ObjectKey, uri: &str) -> bool {
-        let state = self.lock();
-        let most = if state.count > MAX_SUBSCRIPTIONS / 2 { FAIR_SHARE } else { MAX_OF_CLIENT };
-        let of_upstream = state.by_upstream.get(upstream).filter(|by_uri| !by_uri.contains_key(uri));
+impl State {
+    /// Whether one more subscriber finds room at the resource `uri` of this upstream.
+    fn has_room(&self, upstream: &ObjectKey, uri: &str, client: &Arc<Tracker>, mailbox: &Arc<Mailbox>) -> bool {
+        let most = if self.count > MAX_SUBSCRIPTIONS / 2 { FAIR_SHARE } else { MAX_OF_CLIENT };
+        let own = self.by_mailbox.get(&address(mailbox)).copied().unwrap_or_default();
+        let of_upstream = self.by_upstream.get(upstream).filter(|by_uri| !by_uri.contains_key(uri));
         let has_share = of_upstream.filter(|by_uri| by_uri.len() > MAX_SUBSCRIBED / 2).is_none_or(|by_uri| {
             let is_own = |subscriber: &Subscriber| Arc::ptr_eq(&subscriber.client, client);
             by_uri.values().filter(|subscribers| subscribers.iter().any(is_own)).count() < FAIR_SHARE
         });
-        state.count < MAX_SUBSCRIPTIONS && own < most && has_share
+        self.count < MAX_SUBSCRIPTIONS && own < most && has_share
     }
+}
 
-    /// Adds a subscriber to the resource `uri`, which its client knows as `public`. Returns both URIs, which are kept once if
-    /// they are the same, and the number of the subscription.
-    fn add(
-        &self,
+impl Subscribers {
+    /// Enters a client at the resource `uri`, which it knows as `public`; `None` if it, or this process, has as many
+    /// subscriptions as may be. Called before the server is asked, so that what is under way counts. From then on the client is
+    /// told of changes.
+    pub(super) fn enter(
+        self: &Arc<Self>,
         upstream: &ObjectKey,
         (uri, public): (&str, &str),
         (client, mailbox): (&Arc<Tracker>, &Arc<Mailbox>),
-    ) -> (Arc<str>, Arc<str>, u64) {
+    ) -> Option<SubscriberEntry> {
         let state = &mut *self.lock();
+        if !state.has_room(upstream, uri, client, mailbox) {
+            return None;
+        }
         state.count += 1;
         state.next += 1;
+        *state.by_mailbox.entry(address(mailbox)).or_default() += 1;
         let by_uri = state.by_upstream.entry(upstream.clone()).or_default();
+        // The URIs are kept once if they are the same.
         let shared = by_uri.get_key_value(uri).map_or_else(|| Arc::from(uri), |(known, _)| Arc::clone(known));
         let other = (public != uri).then(|| Arc::<str>::from(public));
         let public = other.clone().unwrap_or_else(|| Arc::clone(&shared));
-        let (client, mailbox) = (Arc::clone(client), Arc::downgrade(mailbox));
-        let subscriber = Subscriber { number: state.next, mailbox, client, public: other };
+        let (client, weak) = (Arc::clone(client), Arc::downgrade(mailbox));
+        let subscriber = Subscriber { number: state.next, mailbox: weak, client, public: other };
         by_uri.entry(Arc::clone(&shared)).or_default().push(subscriber);
-        (shared, public, state.next)
+        Some(SubscriberEntry {
+            subscribers: Arc::clone(self),
+            mailbox: Arc::clone(mailbox),
+            upstream: upstream.clone(),
+            uri: shared,
+            public,
+            number: state.next,
+        })
     }
 
-    /// Removes a subscriber. Returns whether no other one with its mailbox is left at the resource.
-    fn remove(&self, upstream: &ObjectKey, uri: &str, number: u64) -> bool {
+    /// Removes an entry. Returns whether no other one with its mailbox is left at the resource.
+    fn remove(&self, entry: &SubscriberEntry) -> bool {
         let state = &mut *self.lock();
-        let Some(by_uri) = state.by_upstream.get_mut(upstream) else { return true };
-        let Some(subscribers) = by_uri.get_mut(uri) else { return true };
-        let Some(place) = subscribers.iter().position(|subscriber| subscriber.number == number) else { return true };
+        let Some(by_uri) = state.by_upstream.get_mut(&entry.upstream) else { return true };
+        let Some(subscribers) = by_uri.get_mut(&entry.uri) else { return true };
+        let Some(place) = subscribers.iter().position(|known| known.number == entry.number) else { return true };
         let removed = subscribers.remove(place);
         state.count -= 1;
+        if let Entry::Occupied(mut own) = state.by_mailbox.entry(address(&entry.mailbox)) {
+            *own.get_mut() -= 1;
+            if *own.get() == 0 {
+                own.remove();
+            }
+        }
         let is_last = !subscribers.iter().any(|other| Weak::ptr_eq(&other.mailbox, &removed.mailbox));
         if subscribers.is_empty() {
-            by_uri.remove(uri);
+            by_uri.remove(&entry.uri);
         }
         if by_uri.is_empty() {
-            state.by_upstream.remove(upstream);
+            state.by_upstream.remove(&entry.upstream);
         }
         is_last
     }
@@ -159,75 +185,85 @@ impl Subscribers {
     }
 }
 
+fn address(mailbox: &Arc<Mailbox>) -> usize {
+    Arc::as_ptr(mailbox).addr()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::mailbox::Notice;
 
+    type Table = Arc<Subscribers>;
+
+    fn enter(table: &Table, names: (&str, &str), client: &Arc<Tracker>, mailbox: &Arc<Mailbox>) -> SubscriberEntry {
+        table.enter(&ObjectKey::new("default", "up"), names, (client, mailbox)).expect("there is room")
+    }
+
+    fn told(mailbox: &Mailbox) -> Option<Notice> {
+        let reader = mailbox.attach();
+        futures_util::FutureExt::now_or_never(mailbox.next(reader))
+    }
+
     #[test]
     fn those_who_subscribed_are_told_and_nobody_else() {
-        let (subscribers, up) = (Subscribers::default(), ObjectKey::new("default", "up"));
+        let (table, up) = (Table::default(), ObjectKey::new("default", "up"));
         let mailboxes = [(); 3].map(|()| Arc::<Mailbox>::default());
         let client = Arc::default();
-        let added = ["a:/x", "a:/x", "a:/x/y"].iter().zip(&mailboxes);
-        let added = added.map(|(uri, to)| subscribers.add(&up, (uri, uri), (&client, to)));
-        let added: Vec<_> = added.collect();
-        assert!(Arc::ptr_eq(&added[0].0, &added[1].0), "the URI is kept once");
-        subscribers.tell(&ObjectKey::new("default", "other"), "a:/x", true);
-        subscribers.tell(&up, "a:/x/y", true);
-        let read = |mailbox: &Mailbox| {
-            let reader = mailbox.attach();
-            match futures_util::FutureExt::now_or_never(mailbox.next(reader)) {
-                Some(Notice::Updated(update)) => Some(update.subscribed.to_string()),
-                _ => None,
-            }
+        let entered = ["a:/x", "a:/x", "a:/x/y"].iter().zip(&mailboxes);
+        let mut entered: Vec<_> = entered.map(|(uri, to)| enter(&table, (uri, uri), &client, to)).collect();
+        assert!(Arc::ptr_eq(&entered[0].uri, &entered[1].uri), "the URI is kept once");
+        table.tell(&ObjectKey::new("default", "other"), "a:/x", true);
+        table.tell(&up, "a:/x/y", true);
+        let read = |mailbox: &Mailbox| match told(mailbox) {
+            Some(Notice::Updated(update)) => Some(update.subscribed.to_string()),
+            _ => None,
         };
         assert_eq!(
             mailboxes.each_ref().map(|it| read(it)),
             [Some("a:/x"), Some("a:/x"), Some("a:/x/y")].map(|it| it.map(str::to_owned))
         );
-        subscribers.remove(&up, "a:/x", added[0].2);
-        subscribers.tell(&up, "a:/x", true);
+        drop(entered.remove(0));
+        table.tell(&up, "a:/x", true);
         assert_eq!(mailboxes.each_ref().map(|it| read(it).is_some()), [false, true, false]);
-        for (uri, _, number) in &added[1..] {
-            assert!(subscribers.remove(&up, uri, *number));
-        }
-        assert!(subscribers.lock().by_upstream.is_empty() && subscribers.lock().count == 0);
+        drop(entered);
+        let state = table.lock();
+        assert!(state.by_upstream.is_empty() && state.by_mailbox.is_empty() && state.count == 0);
     }
 
     #[test]
     fn a_client_is_told_of_the_uris_that_it_knows() {
-        let (subscribers, up, mailbox) = (Subscribers::default(), ObjectKey::new("default", "up"), Arc::default());
-        subscribers.add(&up, ("ui://clock", "ui://up/clock"), (&Arc::default(), &mailbox));
-        subscribers.tell(&up, "ui://clock/face", true);
-        let reader = mailbox.attach();
-        let told = futures_util::FutureExt::now_or_never(mailbox.next(reader));
+        let (table, mailbox) = (Table::default(), Arc::default());
+        let _entry = enter(&table, ("ui://clock", "ui://up/clock"), &Arc::default(), &mailbox);
+        table.tell(&ObjectKey::new("default", "up"), "ui://clock/face", true);
         let update = Update { subscribed: "ui://up/clock".into(), changed: "ui://up/clock/face".into() };
-        assert_eq!(told, Some(Notice::Updated(update)));
+        assert_eq!(told(&mailbox), Some(Notice::Updated(update)));
     }
 
     #[test]
     fn what_a_server_calls_a_part_is_withheld_and_a_second_subscription_keeps_what_waits() {
-        let (subscribers, up, mailbox) = (Subscribers::default(), ObjectKey::new("default", "up"), Arc::default());
-        let client = Arc::default();
-        let [first, second] = [(); 2].map(|()| subscribers.add(&up, ("a:/x", "a:/x"), (&client, &mailbox)).2);
-        subscribers.tell(&up, "a:/x/what-it-says", false);
-        assert!(!subscribers.remove(&up, "a:/x", second) && subscribers.remove(&up, "a:/x", first));
-        let reader = mailbox.attach();
-        let told = futures_util::FutureExt::now_or_never(mailbox.next(reader));
-        assert_eq!(told, Some(Notice::Updated(Update { subscribed: "a:/x".into(), changed: "a:/x".into() })));
+        let (table, client, mailbox) = (Table::default(), Arc::default(), Arc::default());
+        let [first, second] = [(); 2].map(|()| enter(&table, ("a:/x", "a:/x"), &client, &mailbox));
+        table.tell(&ObjectKey::new("default", "up"), "a:/x/what-it-says", false);
+        drop(second);
+        assert_eq!(told(&mailbox), Some(Notice::Updated(Update { subscribed: "a:/x".into(), changed: "a:/x".into() })));
+        table.tell(&ObjectKey::new("default", "up"), "a:/x", false);
+        drop(first);
+        assert_eq!(told(&mailbox), None, "nobody subscribes to it any more");
     }
 
     #[test]
     fn one_client_does_not_take_all_resources_of_an_upstream() {
-        let (subscribers, up, mailbox) = (Subscribers::default(), ObjectKey::new("default", "up"), Arc::default());
+        let (table, up) = (Table::default(), ObjectKey::new("default", "up"));
         let [greedy, other] = [(); 2].map(|()| Arc::default());
-        let taken = (0..MAX_SUBSCRIBED).take_while(|n| {
-            let (uri, has_room) = (n.to_string(), subscribers.has_room(0, &greedy, &up, &n.to_string()));
-            has_room && subscribers.add(&up, (&uri, &uri), (&greedy, &mailbox)).2 > 0
+        let entered = (0..MAX_SUBSCRIBED).map_while(|n| {
+            let uri = n.to_string();
+            table.enter(&up, (&uri, &uri), (&greedy, &Arc::default()))
         });
-        assert_eq!(taken.count(), MAX_SUBSCRIBED / 2 + 1);
-        assert!(subscribers.has_room(0, &greedy, &up, "0"), "the server reports it already");
-        assert!(subscribers.has_room(0, &other, &up, "new"));
+        let entered: Vec<_> = entered.collect();
+        assert_eq!(entered.len(), MAX_SUBSCRIBED / 2 + 1);
+        let has_room = |client, uri| table.enter(&up, (uri, uri), (client, &Arc::default())).is_some();
+        assert!(has_room(&greedy, "0"), "the server reports it already");
+        assert!(has_room(&other, "new"));
     }
 }

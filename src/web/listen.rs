@@ -124,14 +124,12 @@ impl ClientRequest<'_> {
         let engine = &self.gate.engine;
         let caller = self.client.caller(engine);
         let within = Duration::from_millis(u64::from(engine.snapshot().plan().gateway.limits.list_timeout_ms));
-        let subscribing = filter.resource_subscriptions.iter().enumerate();
-        let subscribing = subscribing.map(|(own, uri)| {
+        let subscribing = filter.resource_subscriptions.iter().map(|uri| {
             let request = SubscribeRequest {
                 endpoint: self.endpoint.as_engine(),
                 caller: &caller,
                 uri,
                 mailbox,
-                own,
                 within: Some(within),
                 reservation: self.exchange.reservation(),
             };

@@ -15,14 +15,15 @@ impl ClientRequest<'_> {
     /// `resources/subscribe`.
     pub(super) async fn subscribe(&self, session: &Session) -> Reply {
         let Some(uri) = self.params.uri.and_then(text).filter(|uri| uri.len() <= MAX_URI) else { return no_uri() };
-        let Some(own) = session.subscriptions_besides(&uri) else { return done() };
+        if session.has_subscribed(&uri) {
+            return done();
+        }
         let caller = self.client.caller(&self.gate.engine);
         let request = SubscribeRequest {
             endpoint: self.endpoint.as_engine(),
             caller: &caller,
             uri: &uri,
             mailbox: &session.mailbox,
-            own,
             within: None,
             reservation: self.reservation,
         };
@@ -30,7 +31,7 @@ impl ClientRequest<'_> {
             Ok(subscription) => match session.subscribed(&uri, subscription) {
                 true => done(),
                 false => {
-                    let message = "this session has ended, or has as many subscriptions as it may";
+                    let message = "this session has ended";
                     Reply::Error(RpcError::new(REFUSED, message).with_data(json!({"reason": "Subscriptions"})))
                 }
             },

@@ -15,7 +15,7 @@ use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 use crate::engine::exchange::ClientQuestions;
-use crate::engine::{MAX_OF_CLIENT, Mailbox, Subscription};
+use crate::engine::{Mailbox, Subscription};
 
 /// How long a client has to send `notifications/initialized` (MCP 2025-11-25, lifecycle), in milliseconds.
 pub(super) const READY_WITHIN_MS: u64 = 30_000;
@@ -191,17 +191,15 @@ impl Session {
         drop(std::mem::take(&mut *self.subscriptions()));
     }
 
-    /// How many subscriptions the client has; `None` if it has one to this resource.
-    pub fn subscriptions_besides(&self, uri: &str) -> Option<usize> {
-        let subscriptions = self.subscriptions();
-        (!subscriptions.contains_key(uri)).then_some(subscriptions.len())
+    /// Whether the client has a subscription to this resource.
+    pub fn has_subscribed(&self, uri: &str) -> bool {
+        self.subscriptions().contains_key(uri)
     }
 
-    /// Keeps a subscription until the session ends. Returns false if the session has ended, or has as many as it may.
+    /// Keeps a subscription until the session ends. Returns false if the session has ended.
     pub fn subscribed(&self, uri: &str, subscription: Subscription) -> bool {
         let mut subscriptions = self.subscriptions();
-        let has_room = subscriptions.len() < MAX_OF_CLIENT || subscriptions.contains_key(uri);
-        if self.ended.is_cancelled() || !has_room {
+        if self.ended.is_cancelled() {
             return false;
         }
         // Of two requests at a time, the first one counts.

@@ -26,6 +26,7 @@ mod scrape;
 mod scripts;
 mod server;
 mod sessions;
+mod subscriptions;
 mod swaps;
 mod views;
 

@@ -336,7 +336,6 @@ async fn what_a_server_says_when_it_refuses_a_subscription_does_not_pass_a_guard
             caller: &caller,
             uri,
             mailbox: &mailbox,
-            own: 0,
             within: None,
             reservation: &reservation,
         };

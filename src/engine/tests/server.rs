@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::config::compile::tests::raw;
 use crate::domain::caching::Caching;
+use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::question::Question;
@@ -44,6 +45,10 @@ pub(super) struct Server {
     pub(super) told_answer: Mutex<Option<Answer>>,
     /// The error with which subscriptions are refused; `None` if the server has none.
     pub(super) refuses: Mutex<Option<String>>,
+    /// Whether it reports changes of resources, if it has no such error. Like calls, subscriptions can be held.
+    pub(super) subscribes: AtomicBool,
+    /// The subscriptions that it was told to end.
+    pub(super) unsubscribed: Mutex<Vec<String>>,
     /// The calls that were sent, as `upstream/tool arguments`.
     pub(super) sent: Mutex<Vec<String>>,
     /// Whether calls wait for `go`.
@@ -82,6 +87,8 @@ impl Default for Server {
             asks: Mutex::default(),
             told_answer: Mutex::default(),
             refuses: Mutex::default(),
+            subscribes: AtomicBool::default(),
+            unsubscribed: Mutex::default(),
             sent: Mutex::default(),
             holds: Mutex::default(),
             go: Notify::new(),
@@ -196,8 +203,17 @@ impl CallUpstream for Server {
     }
 
     async fn subscribe(&self, _: &Target, _: &str, _: Duration) -> Result<Subscribed, UpstreamError> {
+        if *self.holds.lock().unwrap() {
+            self.go.notified().await;
+        }
+        let without_error =
+            if self.subscribes.load(Ordering::Relaxed) { Subscribed::Yes } else { Subscribed::Unsupported };
         let refuses = self.refuses.lock().unwrap();
-        Ok(refuses.as_deref().map_or(Subscribed::Unsupported, |error| Subscribed::Refused(raw(error))))
+        Ok(refuses.as_deref().map_or(without_error, |error| Subscribed::Refused(raw(error))))
+    }
+
+    fn unsubscribe(&self, _: &ObjectKey, uri: &str) {
+        self.unsubscribed.lock().unwrap().push(uri.to_owned());
     }
 
     fn forget_client(&self, session: &str, _: bool) {
