@@ -34,6 +34,8 @@ const LAYERS: [(&[&str], &[&str], &str); 13] = [
     (
         &["api"],
         &[
+            "crate::controller",
+            "crate::transport",
             "crate::source",
             "crate::node",
             "crate::upstream",
