@@ -44,7 +44,7 @@ pub fn is_for_apps_alone(definition: &RawValue) -> bool {
 /// else keeps its bytes. URIs are found where the protocol and the extension have them: in `_meta`, and in content blocks
 /// and contents of resources. Text is not searched.
 pub fn published(json: &RawValue, upstream: &str) -> Option<Box<RawValue>> {
-    replaced(json, upstream, |found| found.look_into(json.into()))
+    replaced(json, upstream, |found| found.look_into(json.into(), true))
 }
 
 /// Returns an error of this upstream with the public URI of the app that its `data` names (MCP 2025-11-25, resources: error
@@ -53,7 +53,7 @@ pub fn published_error(error: &RawValue, upstream: &str) -> Option<Box<RawValue>
     replaced(error, upstream, |found| {
         let members = Skim::from(error).members().into_iter().flatten();
         let data = members.filter(|(name, _)| name.as_deref() == Some("data"));
-        data.for_each(|(_, data)| found.look_into_block(data));
+        data.for_each(|(_, data)| found.look_into_block(data, true));
     })
 }
 
@@ -83,15 +83,18 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Looks into a definition, or into a result of a tool, a prompt or a resource.
-    fn look_into(&mut self, object: Skim<'a>) {
+    /// Looks into a definition, or into a result of a tool, a prompt or a resource. `is_whole` is false for a part of a
+    /// result: the protocol has these members one level deep, and nothing is looked for in deeper ones.
+    fn look_into(&mut self, object: Skim<'a>, is_whole: bool) {
         for (name, value) in object.members().into_iter().flatten() {
             match name.as_deref() {
                 Some("_meta") => self.look_into_meta(value),
                 // Of a task that has ended.
-                Some("result") => self.look_into(value),
+                Some("result") if is_whole => self.look_into(value, false),
                 Some("content" | "contents") => self.look_into_blocks(value),
-                Some("messages") => value.elements().into_iter().flatten().for_each(|message| self.look_into(message)),
+                Some("messages") if is_whole => {
+                    value.elements().into_iter().flatten().for_each(|message| self.look_into(message, false));
+                }
                 _ => {}
             }
         }
@@ -115,16 +118,17 @@ impl<'a> Found<'a> {
     /// Looks into a list of content blocks or of contents of resources, or into a single one.
     fn look_into_blocks(&mut self, blocks: Skim<'a>) {
         match blocks.elements() {
-            Some(blocks) => blocks.for_each(|block| self.look_into_block(block)),
-            None => self.look_into_block(blocks),
+            Some(blocks) => blocks.for_each(|block| self.look_into_block(block, true)),
+            None => self.look_into_block(blocks, true),
         }
     }
 
-    fn look_into_block(&mut self, block: Skim<'a>) {
+    /// Looks into a content block or, if `is_whole` is false, into the resource that one has in it.
+    fn look_into_block(&mut self, block: Skim<'a>, is_whole: bool) {
         for (name, value) in block.members().into_iter().flatten() {
             match name.as_deref() {
                 Some("_meta") => self.look_into_meta(value),
-                Some("resource") => self.look_into_block(value),
+                Some("resource") if is_whole => self.look_into_block(value, false),
                 Some("uri") => self.note(value),
                 _ => {}
             }
@@ -184,6 +188,18 @@ mod tests {
             [r#"{"content":[{"text":"ui://a"}]}"#, r#"{"_meta":{"ui":{"resourceUri":7}}}"#, "[]", r#"{"x":"ui:"}"#]
         {
             assert!(published(&RawValue::from_string(same.into()).unwrap(), "up").is_none(), "{same}");
+        }
+    }
+
+    #[test]
+    fn how_deep_a_result_nests_costs_no_stack_and_no_time() {
+        const LEVELS: usize = 100_000;
+        let nested = [(r#"{"result":"#, "}"), (r#"{"messages":["#, "]}"), (r#"{"content":{"resource":"#, "}}")];
+        for (member, close) in nested {
+            let (open, close) = (member.repeat(LEVELS), close.repeat(LEVELS));
+            let text = format!(r#"{{"_":"ui:",{}1{close}"#, &open[1..]);
+            let text = RawValue::from_string(text).unwrap();
+            assert!(published(&text, "up").is_none(), "{member}");
         }
     }
 }

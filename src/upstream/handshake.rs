@@ -21,6 +21,7 @@ use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 
 use super::request_failure::{ErrorFields, code_of, is_of_hop, refused};
+use super::server_message::within_depth;
 
 /// The next step of a handshake.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,6 +69,7 @@ impl Handshake {
 
     /// Returns the next step. `outcome` is that of the last step.
     pub(super) fn next(&mut self, outcome: Result<Answer, UpstreamError>) -> HandshakeStep {
+        let outcome = outcome.and_then(within_depth);
         if self.last_step == HandshakeStep::Initialize { self.initialized(outcome) } else { self.discovered(outcome) }
     }
 

@@ -11,6 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
+use super::server_message::{TOO_DEEP, nests_too_deep};
 use super::wire;
 use crate::domain::method::Method;
 use crate::domain::ports::ToClient;
@@ -40,10 +41,12 @@ impl ServerQuestion {
         let Some(known) = Method::parse(method).filter(|method| method.is_question()) else {
             return Err(wire::reply(id, method));
         };
+        let refused = |why: &str| Err(wire::answer(id, &Question { method: known, params: None }.refused(why)));
         if params.is_some_and(|params| params.get().len() > MAX_PARAMS) {
-            let question = Question { method: known, params: None };
-            let why = format!("its parameters are larger than the {MAX_PARAMS} bytes that a question may have");
-            return Err(wire::answer(id, &question.refused(&why)));
+            return refused(&format!("its parameters are larger than the {MAX_PARAMS} bytes that a question may have"));
+        }
+        if params.is_some_and(nests_too_deep) {
+            return refused(TOO_DEEP);
         }
         Ok(Self { id: id.to_owned(), question: Question { method: known, params: params.map(RawValue::to_owned) } })
     }

@@ -15,6 +15,7 @@ use crate::domain::version::Era;
 
 use super::duplex::{ProcessListenStream, ProcessListener};
 use super::request_failure::RequestFailure;
+use super::server_message::within_depth;
 use super::stdio::ServerProcess;
 use super::streamable::{HttpListenStream, HttpListener, HttpSession, SseSession};
 use super::under_way::Hearing;
@@ -147,11 +148,14 @@ impl ServerConnection {
         let mut hearing = session.map(|session| under_way.begin(session, hears));
         let number = hearing.as_ref().map(Hearing::number);
         let asked = async {
-            match self {
+            let answer = match self {
                 Self::Process(process) => process.ask(request, to, number).await,
                 Self::Http(session) => session.ask(request, to).await,
                 Self::Sse(session) => session.ask(request, to, number).await,
-            }
+            }?;
+            // A reader of lists looks at each item.
+            let is_list = matches!(request, McpRequest::List(..));
+            if is_list { Ok(answer) } else { within_depth(answer).map_err(RequestFailure::Final) }
         };
         let Some(hearing) = &mut hearing else { return asked.await };
         let answer = Self::hear(hearing, asked, to).await;

@@ -9,6 +9,7 @@ use crate::domain::invalid_message::InvalidMessage;
 use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::members::{JsonString, MessageMembers};
 use crate::domain::raw::RawObject;
+use crate::domain::rpc::{MAX_DEPTH, deeper_than};
 use crate::domain::upstream::{Answer, UpstreamError};
 
 #[derive(Debug)]
@@ -71,7 +72,17 @@ impl From<InvalidMessage> for UpstreamError {
     }
 }
 
-/// Parses one message from a server.
+/// What is wrong with a message that nests deeper than [`MAX_DEPTH`].
+pub(super) const TOO_DEEP: &str = "a message nests deeper than 128 levels";
+
+/// Whether the message that has this member nests deeper than [`MAX_DEPTH`]. What is read of messages recursively is only
+/// read of those that do not.
+pub(super) fn nests_too_deep(member: &RawValue) -> bool {
+    deeper_than(MAX_DEPTH - 1, member.get().as_bytes())
+}
+
+/// Parses one message from a server. A request or a result may still nest too deep: a request is to be answered, and of a list
+/// only the items that nest too deep are left out ([`within_depth`]).
 pub(super) fn read(text: &[u8]) -> Result<ServerMessage<'_>, InvalidMessage> {
     understood(&MessageMembers::read(text)).map_err(|message| InvalidMessage::of(text, message))
 }
@@ -95,17 +106,27 @@ fn understood<'a>(members: &MessageMembers<'a>) -> Result<ServerMessage<'a>, &'s
             serde_json::from_str(method.get()).map_err(|_| "the method of a message is not a string")?;
         return Ok(match id.value {
             Some(id) => ServerMessage::Request { id, method, params: params.value },
+            None if params.value.is_some_and(nests_too_deep) => return Err(TOO_DEEP),
             None => ServerMessage::Notification { notice: Notice::of(&method), params: params.value },
         });
     }
     let answer = match (result.value, error.value) {
         (Some(result), None) => Answer::Result(result.to_owned()),
+        (None, Some(error)) if nests_too_deep(error) => return Err(TOO_DEEP),
         (None, Some(error)) => Answer::Error(error.to_owned()),
         (Some(_), Some(_)) => return Err("an answer has a result and an error"),
         (None, None) if result.seen => return Err("the result of an answer is null"),
         (None, None) => return Err("a message is neither request nor answer"),
     };
     Ok(ServerMessage::Answer { id: id.value, answer })
+}
+
+/// Returns the answer to a request other than that for a list, unless it nests too deep.
+pub(super) fn within_depth(answer: Answer) -> Result<Answer, UpstreamError> {
+    match &answer {
+        Answer::Result(result) if nests_too_deep(result) => Err(UpstreamError::Protocol(TOO_DEEP.into())),
+        _ => Ok(answer),
+    }
 }
 
 /// Returns an answer that clients can read.
@@ -255,10 +276,21 @@ mod tests {
     }
 
     #[test]
-    fn deeply_nested_results_pass_as_text() {
-        let deep =
-            format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":{}{}}}}}"#, "[".repeat(10_000), "]".repeat(10_000));
-        assert!(matches!(read(deep.as_bytes()), Ok(ServerMessage::Answer { .. })));
+    fn a_message_nests_as_deep_as_that_of_a_client_may() {
+        let brackets = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        let error = |levels| format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"data":{}}}}}"#, brackets(levels));
+        let notice = |levels| format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"a":{}}}}}"#, brackets(levels));
+        let result = |levels| Answer::Result(raw(&format!(r#"{{"a":{}}}"#, brackets(levels))));
+        for (good, bad) in
+            [(error(MAX_DEPTH - 2), error(MAX_DEPTH - 1)), (notice(MAX_DEPTH - 2), notice(MAX_DEPTH - 1))]
+        {
+            assert!(read(good.as_bytes()).is_ok());
+            let fault = read(bad.as_bytes()).unwrap_err();
+            assert!(fault.message.contains(&format!("deeper than {MAX_DEPTH} levels")), "{}", fault.message);
+        }
+        assert_eq!(read(error(200).as_bytes()).unwrap_err().whose, Whose::Calls(vec![1]));
+        assert!(within_depth(result(MAX_DEPTH - 2)).is_ok());
+        assert!(within_depth(result(MAX_DEPTH - 1)).unwrap_err().to_string().contains("128 levels"));
     }
 
     #[test]

@@ -62,9 +62,11 @@ async fn answers_of_hostile_servers() {
     let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["stdio", "http"]).await;
     let session = Http::new().initialize(&gateway.url()).await;
-    let deep = r#"{"content":[],"structuredContent":{"a":[[[[[["#;
+    let fits = r#"{"content":[],"structuredContent":{"a":[[[[[["#;
     let both = [
-        ("nested", r#"{"depth":10000}"#, Result(deep)),
+        ("nested", r#"{"depth":120}"#, Result(fits)),
+        ("nested", r#"{"depth":10000}"#, Error(-32603, "a message nests deeper than 128 levels")),
+        ("result", r#"{"depth":20000}"#, Error(-32603, "a message nests deeper than 128 levels")),
         ("huge", r#"{"size":2000000}"#, Error(-32603, "its answer is larger than 1048576 bytes")),
         ("broken", "{}", Result(r#"{"content":"no list"}"#)),
         ("error", "{}", Error(-32042, "no, ann@example.com")),
