@@ -39,7 +39,8 @@ pub fn priming_event(id: &str, retry: Duration) -> Bytes {
 
 fn rendered(mut text: String, message: &str) -> Bytes {
     text.push_str("event: message\n");
-    for line in message.split(['\n', '\r']) {
+    // Lines without anything are white space between the tokens of the message. Each would take the room of its name.
+    for line in message.split(['\n', '\r']).filter(|line| !line.trim_ascii().is_empty()) {
         text.push_str("data: ");
         text.push_str(line);
         text.push('\n');
@@ -82,6 +83,10 @@ mod tests {
     #[test]
     fn a_message_over_lines_is_one_event() {
         assert_eq!(&event("{\n\"a\":1}")[..], b"event: message\ndata: {\ndata: \"a\":1}\n\n");
+        assert_eq!(
+            &event(&format!("{}{{\r\n}}\n \n", "\n".repeat(1_000)))[..],
+            b"event: message\ndata: {\ndata: }\n\n"
+        );
         assert_eq!(&priming_event("a.0", Duration::from_secs(2))[..], b"id: a.0\nretry: 2000\ndata: \n\n");
         assert_eq!(&event_with_id("a.1", "{}")[..], b"id: a.1\nevent: message\ndata: {}\n\n");
     }

@@ -9,10 +9,13 @@ use crate::domain::json::{Pointer, doubled_key};
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::ItemParam;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError, too_deep};
+use crate::domain::skim::Skim;
 use crate::domain::upstream::{Answer, InputRound};
 
 /// The maximum length of a request id, in bytes of JSON without the quotes of a string.
 const MAX_ID: usize = 1024;
+/// The maximum number of members of `_meta`. They are held one by one, which takes more memory than their text.
+const MAX_META: usize = 256;
 
 /// One message with raw values. In a client's message, unlike an upstream's, `id: null` differs from a missing `id`.
 #[derive(Debug, Deserialize)]
@@ -189,7 +192,11 @@ impl<'a> Params<'a> {
         // All members are raw JSON, so this fails only if a key occurs twice.
         let read: Self = serde_json::from_str(text).map_err(|_| stands_twice("params", text).unwrap_or_default())?;
         if let Some(meta) = read.meta {
+            let many = Skim::from(meta).members().is_some_and(|members| members.count() > MAX_META);
             let meta = object(meta).ok_or("`params/_meta` must be an object")?;
+            if many {
+                return Err(format!("`params/_meta` has more than {MAX_META} members"));
+            }
             stands_twice("params/_meta", meta).map_or(Ok(()), Err)?;
         }
         Ok(Self { raw: Some(params), ..read })

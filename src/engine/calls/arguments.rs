@@ -22,13 +22,16 @@ impl<'a> Routed<'a> {
     ///
     /// # Errors
     /// The places that do not fit, one per line.
-    pub(super) fn check_arguments(&self) -> Result<(), String> {
+    pub(super) async fn check_arguments(&self) -> Result<(), String> {
         self.change.map_or(Ok(()), |change| check_given(&self.content, change))?;
-        self.item.arguments.check(&self.content)?;
+        let shown = &self.item.arguments;
+        shown.check(&self.content).await?;
         // What an override changes is checked once it is complete.
         let is_complete = self.change.is_none_or(|change| change.arguments.is_empty());
-        let own = self.item.sent.as_ref().filter(|_| is_complete);
-        own.map_or(Ok(()), |own| own.check(&self.content))
+        match self.item.sent.as_ref().filter(|_| is_complete) {
+            Some(own) => own.check_completed(&self.content, Some(shown), |_| false).await,
+            None => Ok(()),
+        }
     }
 
     /// The text that answers the call instead of the server.
@@ -38,10 +41,10 @@ impl<'a> Routed<'a> {
 
     /// Returns the members of `params` that are sent besides the name. `changed` is the content as the request chains changed
     /// it; `None` if they did not.
-    pub(super) fn members_to_send(&self, changed: Option<String>) -> Result<OutMembers, CallEnd> {
+    pub(super) async fn members_to_send(&self, changed: Option<String>) -> Result<OutMembers, CallEnd> {
         let kind = self.request.kind;
         if kind == ItemKind::Tool {
-            let arguments = self.arguments_to_send(changed)?;
+            let arguments = self.arguments_to_send(changed).await?;
             return Ok(arguments.map(|arguments| (Cow::Borrowed(ARGUMENTS), arguments)).into_iter().collect());
         }
         let params = RawObject::parse(changed.as_deref().unwrap_or(&self.content));
@@ -63,27 +66,34 @@ impl<'a> Routed<'a> {
 
     /// Returns the arguments to send: those that the request chains gave, if they changed any, else the client's, with
     /// the values that the override fixes. What was changed or added is checked against the schema again.
-    fn arguments_to_send(&self, changed: Option<String>) -> Result<Option<Box<RawValue>>, CallEnd> {
+    async fn arguments_to_send(&self, changed: Option<String>) -> Result<Option<Box<RawValue>>, CallEnd> {
         let tool = self.request.name;
         let change = self.change.filter(|change| !change.arguments.is_empty() && change.answer.is_none());
         match (change, changed) {
             (None, None) => Ok(self.request.input.map(RawValue::to_owned)),
             (None, Some(text)) => {
-                let fits = self.item.sent.as_ref().unwrap_or(&self.item.arguments).check_changed(&text);
+                let fits = match &self.item.sent {
+                    Some(own) => own.check_completed(&text, Some(&self.item.arguments), |_| false).await,
+                    None => self.item.arguments.check_changed(&text).await,
+                };
                 fits.map_err(|places| CallEnd::invalid_changed_arguments(tool, &places))?;
                 Ok(RawValue::from_string(text).ok())
             }
             (Some(change), changed) => {
                 let text = changed.as_deref().unwrap_or(&self.content);
-                let sent = completed(text, change).and_then(|sent| self.check_sent(sent, change));
+                let sent = match completed(text, change) {
+                    Ok(sent) => self.check_sent(sent, change).await,
+                    Err(places) => Err(places),
+                };
                 sent.map(Some).map_err(|places| CallEnd::invalid_completed_arguments(tool, &places))
             }
         }
     }
 
-    fn check_sent(&self, sent: Box<RawValue>, change: &ToolOverride) -> Result<Box<RawValue>, String> {
+    async fn check_sent(&self, sent: Box<RawValue>, change: &ToolOverride) -> Result<Box<RawValue>, String> {
         let is_hidden = |name: &str| change.arguments.iter().any(|argument| argument.hidden && argument.name == name);
-        let check = self.item.sent.as_ref().unwrap_or(&self.item.arguments);
-        check.check_completed(sent.get(), is_hidden).map(|()| sent)
+        let shown = &self.item.arguments;
+        let (check, seen) = self.item.sent.as_ref().map_or((shown, None), |own| (own, Some(shown)));
+        check.check_completed(sent.get(), seen, is_hidden).await.map(|()| sent)
     }
 }

@@ -126,7 +126,7 @@ impl Engine {
         if let Some(denial) = self.cannot_guard(call.item.chains(), &when, content, &mut recorder.traces) {
             return self.refused(request.kind, denial);
         }
-        if let Err(places) = call.check_arguments() {
+        if let Err(places) = call.check_arguments().await {
             return CallEnd::invalid_arguments(request.name, &places);
         }
         let client = AskedClient::new(self, &call, recorder);
@@ -275,14 +275,14 @@ impl Engine {
         recorder: &mut CallRecorder,
     ) -> Result<OutMembers, CallEnd> {
         if call.item.request.is_empty() {
-            return call.members_to_send(None);
+            return call.members_to_send(None).await;
         }
         let content = Content::Arguments(call.content.clone().into_owned());
         let when = call.when(&call.content);
         let chains = self.run_chains(context, &call.item.request, &when, &content, &mut recorder.traces);
         match chains.await.map_err(|end| end.of_call(call.request.kind))? {
-            None => call.members_to_send(None),
-            Some(Content::Arguments(text)) => call.members_to_send(Some(text)),
+            None => call.members_to_send(None).await,
+            Some(Content::Arguments(text)) => call.members_to_send(Some(text)).await,
             Some(_) => Err(CallEnd::internal("a request chain gave no arguments")),
         }
     }

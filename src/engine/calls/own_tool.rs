@@ -56,7 +56,7 @@ impl NamedCall {
     pub(super) fn of(snapshot: &Snapshot, request: &CallRequest<'_>) -> Option<Self> {
         let tool = own_tool(snapshot, request).filter(|_| request.name == CALL_TOOL)?;
         let arguments = request.input?.get();
-        tool.arguments.check(arguments).ok()?;
+        tool.arguments.check_at_once(arguments).ok()?;
         // The parser refuses members that stand twice.
         let arguments: CallArguments = serde_json::from_str(arguments).ok()?;
         (!OWN_TOOLS.contains(&&*arguments.name)).then_some(Self(arguments))
@@ -92,7 +92,7 @@ impl Engine {
         };
         recorder.routed("", request.name);
         let arguments = request.input.map_or("{}", RawValue::get);
-        if let Err(places) = tool.arguments.check(arguments) {
+        if let Err(places) = tool.arguments.check_at_once(arguments) {
             return CallEnd::invalid_arguments(request.name, &places);
         }
         if let Some(steps) = doubled_key(arguments) {

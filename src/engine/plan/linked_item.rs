@@ -158,13 +158,14 @@ impl LinkedItem {
         is_guarded || self.arguments.are_checked() || self.sent.is_some() || !self.mirrored.is_empty()
     }
 
-    /// Links the item of a route. `old` is what the item was before, whose compiled schemas are used again.
-    pub(super) fn new(linked: &Linked, route: &Route, old: Option<&Self>) -> Self {
+    /// Links the item of a route. `old` is what the item was before, whose compiled schemas are used again. `room` is the
+    /// number of patterns that schemas of the upstream may still have.
+    pub(super) fn new(linked: &Linked, route: &Route, old: Option<&Self>, room: &mut usize) -> Self {
         let upstream = &linked.upstreams[route.upstream].target.plan;
         let (kind, name) = (route.item.kind, &*route.item.name);
         let select = |method| MethodChains::select(linked, upstream, method, kind, name);
         let enforced = upstream.validate_arguments;
-        let check = |schema, old| Arguments::reuse_or_compile(schema, enforced, old);
+        let mut check = |schema, old| Arguments::reuse_or_compile(schema, enforced, old, room);
         let marked = route.item.input_schema.as_deref().and_then(|schema| marks(schema).ok());
         let MethodChains { request, response } = select(kind.used_by());
         Self {

@@ -47,7 +47,7 @@ pub(crate) struct CallArguments {
 impl OwnTool {
     fn new(definition: Value) -> Self {
         let schema = Arc::from(to_raw(&definition["inputSchema"]));
-        let arguments = Arguments::reuse_or_compile(Some(&schema), true, None);
+        let arguments = Arguments::reuse_or_compile(Some(&schema), true, None, &mut 0);
         Self { definition: to_raw(&definition), arguments }
     }
 
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn arguments_that_do_not_fit_are_named() {
-        let faults = |name, arguments| OwnTool::named(name).unwrap().arguments.check(arguments).unwrap_err();
+        let faults = |name, arguments| OwnTool::named(name).unwrap().arguments.check_at_once(arguments).unwrap_err();
         for (arguments, expected) in [
             ("{}", "query"),
             (r#"{"query":""}"#, "arguments/query"),

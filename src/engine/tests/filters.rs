@@ -73,6 +73,26 @@ async fn clients_get_the_definition_that_a_plugin_gives_and_calls_go_on_to_the_s
 }
 
 #[tokio::test]
+async fn words_of_a_schema_that_a_plugin_took_out_are_in_no_error() {
+    let own = r#"[{"name":"read","inputSchema":{"type":"object","properties":{"q":{"enum":["IGNORE ALL"]}}}}]"#;
+    let given = r#"put {"name":"read","inputSchema":{"type":"object","properties":{"q":{"type":"string"}}}}"#;
+    let mut inputs = listing(Method::ListTools, Role::Guard, given);
+    let engine = start_with(&inputs, Server::with(own)).await;
+    assert_eq!(listed(&engine, ItemKind::Tool).await.len(), 1);
+    let refused = async |engine: &Gateway, arguments: &str| {
+        let said = call(engine, arguments).await.to_string();
+        assert!(said.contains("arguments/q: does not fit the server's own schema"), "{said}");
+        assert!(!said.contains("IGNORE") && sent(engine).is_empty(), "{said}");
+    };
+    refused(&engine, r#"{"q":"hello"}"#).await;
+    // Nor where a plugin changes the arguments to what does not fit.
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Transform, r#"put {"q":"changed"}"#)]);
+    let engine = start_with(&inputs, Server::with(own)).await;
+    assert_eq!(listed(&engine, ItemKind::Tool).await.len(), 1);
+    refused(&engine, r#"{"q":"IGNORE ALL"}"#).await;
+}
+
+#[tokio::test]
 async fn a_failure_does_what_the_policy_says() {
     let renamed = r#"put {"name":"other","inputSchema":{"type":"object"}}"#;
     for (role, code, kept, reason) in [

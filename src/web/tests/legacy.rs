@@ -94,6 +94,8 @@ async fn parameters_that_readers_take_in_different_ways_are_refused() {
     let id = gateway.session().await;
     let twice = |place: &str| format!("{place}: this key stands twice in its object: send it once");
     let no_object = |name: &str| format!("`{name}` must be an object");
+    let members: Vec<_> = (0..257).map(|n| format!("\"{n}\":0")).collect();
+    let many = format!(r#"{{"name":"up__echo","_meta":{{{}}}}}"#, members.join(","));
     for (params, message) in [
         (r#"{"name":"up__echo","name":"up__other"}"#, twice("params/name")),
         (r#"{"name":"up__echo","_meta":{},"_meta":{}}"#, twice("params/_meta")),
@@ -101,6 +103,7 @@ async fn parameters_that_readers_take_in_different_ways_are_refused() {
         (r#"{"name":"up__echo","_meta":{"a":[{"b":1,"\u0062":2}]}}"#, twice("params/_meta/a/0/b")),
         (r#"{"name":"up__echo","_meta":[]}"#, no_object("params/_meta")),
         (r#"{"name":"up__echo","_meta":"x"}"#, no_object("params/_meta")),
+        (&*many, "`params/_meta` has more than 256 members".to_owned()),
         ("[]", no_object("params")),
     ] {
         for method in ["tools/call", "tools/list", "ping"] {

@@ -32,6 +32,7 @@ mod loads;
 pub mod manifests;
 mod matrix;
 mod monitored;
+mod multiplied;
 mod names;
 mod old_sse;
 pub mod outcomes;

@@ -1,0 +1,207 @@
+//! What checks of arguments find, what they cost, and what they say.
+
+use super::expansion::MAX_DEPTH;
+use super::report::MAX_LINE;
+use super::*;
+
+fn of(schema: &str) -> Arc<Arguments> {
+    let schema = RawValue::from_string(schema.into()).unwrap();
+    Arguments::reuse_or_compile(Some(&schema.into()), true, None, &mut MAX_PATTERNS.clone())
+}
+
+fn check(schema: &str, arguments: &str) -> Result<(), String> {
+    of(schema).check_at_once(arguments)
+}
+
+#[test]
+fn names_each_place() {
+    let schema = r#"{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"string"}},"required":["c"]}"#;
+    let error = check(schema, r#"{"a":"x","b":1}"#).unwrap_err();
+    for place in ["arguments/a", "arguments/b", "\"c\" is a required property"] {
+        assert!(error.contains(place), "{error}");
+    }
+    assert_eq!(check(schema, r#"{"c":1}"#), Ok(()));
+}
+
+#[tokio::test]
+async fn arguments_that_a_plugin_changed_are_not_quoted() {
+    let schema = r#"{"type":"object","properties":{"token":{"type":"integer","maximum":5,"enum":[1],"const":1},
+        "list":{"items":{"pattern":"^a$","maxLength":2,"format":"date"}},"map":{"additionalProperties":{"type":"null"}},
+        "names":{"propertyNames":{"maxLength":3}},"one":{"oneOf":[{"type":"null"},{"type":"boolean"}]}},
+        "additionalProperties":false,"required":["there"]}"#;
+    let changed =
+        r#"{"token":"sk-1","list":["sk-2"],"map":{"sk-3":"sk-4"},"names":{"sk-5":"sk-6"},"one":"sk-7","sk-8":1}"#;
+    let compiled = of(schema);
+    let (own, error) = (compiled.check(changed).await.unwrap_err(), compiled.check_changed(changed).await.unwrap_err());
+    assert!(own.contains("sk-1") && !error.contains("sk-"), "{error}");
+    for place in ["arguments/token: ", "arguments/list/0: ", "arguments/map/*: ", "\"there\" is a required", "integer"]
+    {
+        assert!(error.contains(place), "{place}: {error}");
+    }
+}
+
+#[test]
+fn a_schema_that_unfolds_without_end_is_not_enforced() {
+    let mut definitions = serde_json::Map::new();
+    for n in 0..40 {
+        let next = serde_json::json!({"$ref": format!("#/$defs/d{}", n + 1)});
+        definitions.insert(format!("d{n}"), serde_json::json!({"allOf": [next, next]}));
+    }
+    definitions.insert("d40".into(), serde_json::json!({"type": "string"}));
+    let bomb = serde_json::json!({"$defs": definitions, "properties": {"x": {"$ref": "#/$defs/d0"}}});
+    let arguments = of(&bomb.to_string());
+    assert!(arguments.not_enforced.as_ref().is_some_and(|why| why.contains("unfold")));
+    assert_eq!(arguments.check_at_once(r#"{"x":"a"}"#), Ok(()));
+    let tree =
+        r##"{"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"next":{"$ref":"#/$defs/node"}}}}}"##;
+    assert!(check(tree, r#"{"next":{"next":{}}}"#).is_ok() && check(tree, r#"{"next":{"next":1}}"#).is_err());
+}
+
+#[test]
+fn a_chain_of_references_is_followed_to_a_depth() {
+    let chain = |links: usize| {
+        let next = |n: usize| serde_json::json!({"$ref": format!("#/$defs/d{n}")});
+        let mut definitions: serde_json::Map<_, _> = (0..links).map(|n| (format!("d{n}"), next(n + 1))).collect();
+        definitions.insert(format!("d{links}"), serde_json::json!({"type": "object"}));
+        let schema = serde_json::json!({"$defs": definitions, "$ref": "#/$defs/d0"});
+        of(&schema.to_string()).not_enforced.clone()
+    };
+    assert_eq!(chain(100), None);
+    assert!(chain(MAX_DEPTH + 1).is_some_and(|why| why.contains("unfold")));
+}
+
+#[test]
+fn an_invalid_schema_is_not_enforced_and_says_so() {
+    for schema in [r#"{"type":"strin"}"#, r#"{"$ref":"https://example.com/schema.json"}"#] {
+        let arguments = of(schema);
+        assert!(arguments.not_enforced.is_some(), "{schema}");
+        assert_eq!(arguments.check_at_once("{}"), Ok(()));
+    }
+}
+
+/// What must not be said of arguments that fit or do not: that the check was too much.
+fn is_too_much(checked: &Result<(), String>) -> bool {
+    checked.as_ref().is_err_and(|why| why.contains("to be checked against the input schema"))
+}
+
+fn nested(levels: usize, inner: &str) -> String {
+    format!("{}{inner}{}", r#"{"a":"#.repeat(levels), "}".repeat(levels))
+}
+
+#[test]
+fn counters_change_no_meaning_and_no_message() {
+    let schema = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/F",
+        "definitions": {"F": {"type": "object", "additionalProperties": false, "properties": {
+            "a": {"type": "string"}, "b": {"$ref": "#/definitions/F/properties/a"}, "x/y": {"items": [{"type": "null"}, true]},
+            "z": {"$ref": "#/definitions/F/properties/x~1y/items/0"}, "again": {"$ref": "#"}}}}
+    });
+    let schema = schema.to_string();
+    assert_eq!(check(&schema, r#"{"a":"","b":"","x/y":[null,1],"z":null,"again":{"a":""}}"#), Ok(()));
+    let said = check(&schema, r#"{"a":1,"b":2,"z":3,"again":{"again":4},"c":5}"#).unwrap_err();
+    for line in [
+        "arguments/a: 1 is not of type \"string\"",
+        "arguments/b: 2 is not of type \"string\"",
+        "arguments/z: 3 is not of type \"null\"",
+        "arguments/again/again: 4 is not of type \"object\"",
+        "arguments: Additional properties are not allowed ('c' was unexpected)",
+    ] {
+        assert!(said.lines().any(|said| said == line), "{line}: {said}");
+    }
+    let seen = r#"{"allOf":[{"properties":{"a":true}}],"properties":{"b":{}},"unevaluatedProperties":false}"#;
+    assert_eq!(check(seen, r#"{"a":1,"b":2}"#), Ok(()));
+    assert!(check(seen, r#"{"a":1,"c":2}"#).unwrap_err().contains("'c' was unexpected"));
+}
+
+#[tokio::test]
+async fn a_check_is_ended_where_alternatives_multiply() {
+    // Each level of the arguments doubles what is to be said of them, twice.
+    let x = json!({"properties": {"a": {"$ref": "#/$defs/n"}}, "minProperties": 1});
+    let recursive = json!({"type": "object", "$defs": {"n": {"anyOf": [x, x]}}, "$ref": "#/$defs/n"});
+    let said = of(&recursive.to_string()).check(&nested(40, "{}")).await.unwrap_err();
+    assert!(said.contains("was not looked for"), "{said}");
+    let constants: Vec<_> = (0..8_000).map(|n| json!({"const": n})).collect();
+    let flat = of(&json!({"properties": {"list": {"items": {"anyOf": constants}}}}).to_string());
+    let list = |item: &str| format!(r#"{{"list":[{}],"other":1}}"#, vec![item; 10_000].join(","));
+    let said = flat.check(&list("7999")).await;
+    assert!(is_too_much(&said) && said.unwrap_err().starts_with("arguments/list: "));
+    assert!(flat.check(&list("-1")).await.unwrap_err().contains("was not looked for"));
+    assert_eq!(flat.check(&list("3")).await, Ok(()));
+    assert_eq!(flat.check(r#"{"list":[7999]}"#).await, Ok(()));
+}
+
+#[tokio::test]
+async fn ordinary_arguments_are_checked_however_large() {
+    let schema = r#"{"properties":{"rows":{"items":{"anyOf":[{"type":"string"},{"type":"null"},{"type":"integer"}]}},
+        "text":{"type":"string","maxLength":9000000}}}"#;
+    let rows = |last: &str| format!(r#"{{"rows":[{}{last}],"text":"{}"}}"#, "1,".repeat(200_000), "x".repeat(1 << 20));
+    assert_eq!(of(schema).check(&rows("1")).await, Ok(()));
+    assert!(of(schema).check(&rows("{}")).await.unwrap_err().contains("was not looked for"));
+}
+
+#[test]
+fn a_check_takes_a_bounded_part_of_the_stack() {
+    let mut inner = json!({"properties": {"a": {"$ref": "#/$defs/n"}}});
+    for _ in 0..58 {
+        inner = json!({"allOf": [inner]});
+    }
+    let schema = json!({"$defs": {"n": inner}, "$ref": "#/$defs/n"}).to_string();
+    assert_eq!(of(&schema).not_enforced, None);
+    assert_eq!(check(&schema, &nested(2, "1")), Ok(()));
+    let said = check(&schema, &nested(125, "1"));
+    assert!(said == Ok(()) || said.unwrap_err().contains("nest too deep"));
+}
+
+#[test]
+fn patterns_are_bounded_in_size_and_number() {
+    let with = |patterns: Vec<String>| {
+        let properties =
+            patterns.into_iter().enumerate().map(|(n, pattern)| (format!("p{n}"), json!({"pattern": pattern})));
+        json!({"properties": serde_json::Map::from_iter(properties)}).to_string()
+    };
+    let large = of(&with(vec![r"^\p{L}{100}x1$".into()]));
+    assert!(large.not_enforced.as_ref().is_some_and(|why| why.contains("bytes when it is compiled")));
+    let many = of(&with((0..=MAX_PATTERNS).map(|n| format!("^a{n}$")).collect()));
+    assert!(many.not_enforced.as_ref().is_some_and(|why| why.contains("more than 500 patterns")));
+    for good in [
+        r"^[a-z0-9_-]{1,64}$",
+        r"^.{1,50}$",
+        r"^(?!\.)(?!.*\.\.)[A-Za-z0-9_+.-]*@([A-Za-z0-9][A-Za-z0-9-]*\.)+[A-Za-z]{2,}$",
+        r"^\p{L}+$",
+    ] {
+        assert_eq!(of(&with(vec![good.into()])).not_enforced, None, "{good}");
+    }
+    let (one, mut room) = (RawValue::from_string(with(vec!["^a$".into()])).unwrap().into(), 1);
+    let first = Arguments::reuse_or_compile(Some(&one), true, None, &mut room);
+    assert_eq!((first.not_enforced.is_none(), room), (true, 0));
+    let second = Arguments::reuse_or_compile(Some(&one), true, None, &mut room);
+    assert!(second.not_enforced.is_some());
+    let again = Arguments::reuse_or_compile(Some(&one), true, Some(&second), &mut 1);
+    assert_eq!(again.not_enforced, None, "there is room again");
+    // Backtracking is counted, so that many strings are not many times the bound of one.
+    let slow = of(r#"{"items":{"pattern":"^(?=(a+)+$)b"}}"#);
+    let strings = format!("[{}]", vec![format!("\"{}c\"", "a".repeat(40)); 1_000].join(","));
+    assert!(slow.check_at_once(&strings).is_err());
+}
+
+#[tokio::test]
+async fn of_a_schema_that_clients_do_not_see_only_places_are_told() {
+    let own = of(r#"{"properties":{"q":{"enum":["IGNORE ALL"]},"key":{"type":"null"}},"not":{"required":["key"]}}"#);
+    let seen = of(r#"{"properties":{"q":{"type":"string"}}}"#);
+    let said = own.check_completed(r#"{"q":"x","key":1}"#, Some(&seen), |_| false).await.unwrap_err();
+    assert!(said.contains("arguments/q: ") && said.contains("arguments/*: ") && said.contains("arguments: "), "{said}");
+    assert!(!said.contains("IGNORE") && !said.contains("key"), "{said}");
+    let said = own.check_completed(r#"{"q":"x","key":1}"#, Some(&seen), |name| name == "key").await.unwrap_err();
+    assert!(said.contains("an argument that the gateway sets") && !said.contains("key"), "{said}");
+}
+
+#[test]
+fn long_values_and_names_are_not_repeated() {
+    let schema = r#"{"type":"object","properties":{"a":{"type":"string","maxLength":9}},"additionalProperties":false}"#;
+    let long = "x".repeat(100_000);
+    assert!(check(schema, r#"{"a":"ten letters"}"#).unwrap_err().contains("ten letters"));
+    let error = check(schema, &format!(r#"{{"a":"{long}"}}"#)).unwrap_err();
+    assert_eq!(error, "arguments/a: value is longer than 9 characters");
+    let error = check(schema, &format!(r#"{{"{long}":1}}"#)).unwrap_err();
+    assert!(error.len() < MAX_LINE + 9, "{}", error.len());
+}
