@@ -4,13 +4,14 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http_body_util::Empty;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -86,23 +87,27 @@ async fn proved(engine: &Engine, to: SocketAddr, socket: Socket) -> Result<Socke
         request.headers_mut().insert(name, HeaderValue::try_from(value).map_err(|_| NotConnected::NoRandom)?);
     }
     let (mut sender, mut connection) = http1::handshake(socket).await?;
+    let mut answered = pin!(sender.send_request(request));
     let answer = tokio::select! {
         biased;
-        answer = sender.send_request(request) => answer?,
+        answer = answered.as_mut() => answer?,
         ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => {
             ended?;
-            return Err(NotConnected::Unproved);
+            // A connection that closes has ended with its answer.
+            answered.now_or_never().ok_or(NotConnected::Unproved)?.map_err(|_| NotConnected::Unproved)?
         }
     };
     let status = StatusCode::NO_CONTENT;
     let is_replica =
         answer.status() == status && AnswerScope { gateway, token: &token, status }.is_sealed(seals, answer.headers());
-    let parts = connection.into_parts();
-    // A replica says nothing before it is asked.
-    if !is_replica || !parts.read_buf.is_empty() {
+    if !is_replica {
         return Err(NotConnected::Unproved);
     }
     // It takes no request over this connection any more.
-    let closes = answer.headers().get(header::CONNECTION).is_some_and(|said| said == "close");
-    if closes { Err(NotConnected::Ending) } else { Ok(parts.io) }
+    if answer.headers().get(header::CONNECTION).is_some_and(|said| said == "close") {
+        return Err(NotConnected::Ending);
+    }
+    let parts = connection.into_parts();
+    // A replica says nothing before it is asked.
+    if parts.read_buf.is_empty() { Ok(parts.io) } else { Err(NotConnected::Unproved) }
 }

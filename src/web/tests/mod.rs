@@ -5,5 +5,6 @@ mod batches;
 mod gateway;
 mod legacy;
 mod modern;
+mod replicas;
 mod sockets;
 mod transport;
