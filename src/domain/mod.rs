@@ -28,6 +28,7 @@ pub mod log_level;
 pub mod members;
 pub mod method;
 pub mod mirror;
+pub mod own_keys;
 pub mod pin;
 pub mod plan;
 pub mod plugin;

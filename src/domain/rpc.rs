@@ -29,6 +29,9 @@ pub const CAPABILITY_REQUIRED: i64 = -32021;
 /// MCP 2026-07-28: the protocol version is not supported.
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 
+/// The codes that JSON-RPC 2.0 reserves (section 5.1). A server can choose any other number.
+pub const RESERVED: std::ops::RangeInclusive<i64> = -32768..=-32000;
+
 /// A JSON-RPC error that the gateway itself made.
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} ({code})")]

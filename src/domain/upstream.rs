@@ -289,14 +289,14 @@ pub enum UpstreamError {
         /// there are none.
         wrote: String,
     },
-    /// The server answered a request of the gateway's own with an error.
+    /// The server answered a request of the gateway's own with an error, or with something else that is not taken.
     #[error("protocol error: {what}{}", tail("it says", said))]
     Refused {
         /// The code of the error; `None` if the error cannot be read.
         code: Option<i64>,
-        /// The method and the code of the error.
+        /// What is wrong with the answer, without text of the server.
         what: String,
-        /// The server's message. Empty if there is none.
+        /// What the server says in it. Empty if it says nothing.
         said: String,
     },
     /// There was no answer within this time.

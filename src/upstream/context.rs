@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::event_queue::EventQueue;
-use super::metrics::UpstreamMetrics;
+use super::metrics::{Dropped, UpstreamMetrics};
 use super::server_message;
-use super::under_way::{Audience, UnderWay};
+use super::under_way::{Audience, UnderWay, Whose};
 use super::watched::{Covered, Watched};
 use crate::domain::budget::{Account, ByteBudget, Category, Reservation};
 use crate::domain::ids::ObjectKey;
@@ -130,17 +130,21 @@ impl UpstreamContext {
     /// Takes `notifications/message` of a legacy server that came outside of the response to a request. If no request is
     /// `under_way`, it is for the `audience`.
     pub(super) fn logged(&self, upstream: &ObjectKey, under_way: &UnderWay, audience: &Audience, params: &RawValue) {
-        let session = match audience {
-            Audience::All => None,
-            Audience::Session(session) => Some(session),
-            Audience::Nobody => {
-                under_way.say(params);
-                return;
-            }
+        let (session, is_of_one) = match audience {
+            Audience::All | Audience::Nobody => (None, false),
+            Audience::Session(session) => (Some(session), true),
         };
-        if params.get().len() <= MAX_MESSAGE && under_way.say(params) && self.watched(upstream).may_log() {
-            let text = params.get().to_owned();
-            self.events.push(UpstreamEvent::Logged(upstream.clone(), session.cloned(), text));
+        if params.get().len() > MAX_MESSAGE {
+            return self.metrics.dropped(&upstream.name, Dropped::Message);
+        }
+        match under_way.say(params, is_of_one) {
+            Whose::OneClients => {}
+            Whose::Unknown => self.metrics.dropped(&upstream.name, Dropped::Message),
+            Whose::Nobodys if matches!(audience, Audience::Nobody) || !self.watched(upstream).may_log() => {}
+            Whose::Nobodys => {
+                let text = params.get().to_owned();
+                self.events.push(UpstreamEvent::Logged(upstream.clone(), session.cloned(), text));
+            }
         }
     }
 

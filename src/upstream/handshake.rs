@@ -14,7 +14,6 @@ use crate::domain::extensions::TASKS;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::{EraSetting, UpstreamPlan};
-use crate::domain::quoted::Quoted;
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION};
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
@@ -292,10 +291,11 @@ fn read_initialization(result: &RawValue) -> Result<ServerFacts, UpstreamError> 
             let (instructions, info) = (found.instructions.as_deref(), found.server_info.as_deref());
             Ok(facts(Era::Legacy, version, &found.capabilities, instructions, info))
         }
-        None => Err(UpstreamError::Protocol(format!(
-            "it speaks version {} of the protocol",
-            Quoted(&found.protocol_version, 20)
-        ))),
+        None => Err(UpstreamError::Refused {
+            code: None,
+            what: "its answer to initialize names a version of the protocol that is not known here".into(),
+            said: found.protocol_version,
+        }),
     }
 }
 
@@ -391,5 +391,6 @@ mod tests {
         let mut shake = Handshake::new(EraSetting::Legacy, None);
         let HandshakeStep::Failed(error) = shake.next(result(r#"{"protocolVersion":"2024-10-07"}"#)) else { panic!() };
         assert!(error.to_string().contains("2024-10-07"));
+        assert!(!error.to_client().contains("2024"), "it is the server's text");
     }
 }

@@ -16,10 +16,12 @@ pub(super) enum Dropped {
     Log,
     /// Progress that is too large, or that arrives faster than its call handles it.
     Progress,
+    /// A log message that is too large, or of which nobody can tell whose it is.
+    Message,
 }
 
 impl Dropped {
-    const ALL: [Self; 4] = [Self::Stray, Self::Large, Self::Log, Self::Progress];
+    const ALL: [Self; 5] = [Self::Stray, Self::Large, Self::Log, Self::Progress, Self::Message];
 
     fn as_str(self) -> &'static str {
         match self {
@@ -27,6 +29,7 @@ impl Dropped {
             Self::Large => "large",
             Self::Log => "log",
             Self::Progress => "progress",
+            Self::Message => "message",
         }
     }
 }
@@ -46,7 +49,8 @@ impl UpstreamMetrics {
     /// Never in practice, because names and labels are constants.
     pub fn new() -> prometheus::Result<Self> {
         let help = "Lines of server processes that were dropped: stray ones on stdout, messages that are too large or find \
-                    no room, log lines beyond a hundred a second, and progress that its call does not take.";
+                    no room, log lines beyond a hundred a second, progress that its call does not take, and log messages \
+                    that are too large or could be of several clients.";
         let dropped = Opts::new("hawsepipe_upstream_lines_dropped_total", help);
         let help = "Messages that a server was not sent because too many waited: cancellations, answers to what it asks, \
                     ends of sessions.";

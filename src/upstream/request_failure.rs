@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::method::Method;
-use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, UNSUPPORTED_VERSION};
+use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, RESERVED, UNSUPPORTED_VERSION};
 use crate::domain::upstream::UpstreamError;
 use crate::domain::version::Era;
 
@@ -50,8 +50,16 @@ pub(super) fn refused(method: Method, error: &RawValue) -> UpstreamError {
         message: String,
     }
     let code = code_of(error);
-    let told = code.map_or_else(|| "an unreadable error".to_owned(), |code| format!("error {code}"));
-    let said = serde_json::from_str::<ErrorMessage>(error.get()).map(|error| error.message).unwrap_or_default();
+    let mut said = serde_json::from_str::<ErrorMessage>(error.get()).map(|error| error.message).unwrap_or_default();
+    let told = match code {
+        None => "an unreadable error".to_owned(),
+        Some(code) if RESERVED.contains(&code) => format!("error {code}"),
+        // A number that the server chose, which nothing has checked.
+        Some(code) => {
+            said = format!("error {code}: {said}");
+            "an error of its own".to_owned()
+        }
+    };
     UpstreamError::Refused { code, what: format!("it answered {method} with {told}"), said }
 }
 
@@ -103,6 +111,17 @@ pub(super) fn is_of_version(error: &RawValue) -> bool {
 mod tests {
     use super::*;
     use crate::domain::rpc::INVALID_PARAMS;
+
+    #[test]
+    fn clients_get_no_text_and_no_number_that_a_server_chose() {
+        for (code, told) in [(-32601, "error -32601"), (4_111_111_111_111_111_i64, "an error of its own")] {
+            let error = RawValue::from_string(format!(r#"{{"code":{code},"message":"hunter22"}}"#)).unwrap();
+            let error = refused(Method::Initialize, &error);
+            let to_client = format!("protocol error: it answered initialize with {told}; the gateway's log says why");
+            assert_eq!(error.to_client(), to_client);
+            assert!(error.to_string().contains(&code.to_string()) && error.to_string().contains("hunter22"));
+        }
+    }
 
     #[test]
     fn a_code_of_the_hop_is_a_refusal_where_the_server_knows_it_and_sent_again_where_nothing_ran() {

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::item::Listed;
 use crate::domain::ports::{Answering, ToClient};
 use crate::domain::question::Question;
+use crate::domain::task::ends_task;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 use crate::domain::version::Era;
 
@@ -18,7 +19,7 @@ use super::request_failure::RequestFailure;
 use super::server_message::within_depth;
 use super::stdio::ServerProcess;
 use super::streamable::{HttpListenStream, HttpListener, HttpSession, SseSession};
-use super::under_way::Hearing;
+use super::under_way::{Expected, Hearing};
 use super::wire::McpRequest;
 
 /// A connection after its handshake.
@@ -141,11 +142,15 @@ impl ServerConnection {
             Self::Http(session) => session.under_way(),
             Self::Sse(session) => session.under_way(),
         };
-        let hears = to.is_some() && request.hears();
+        let expected = Expected {
+            hears: to.is_some() && request.hears(),
+            may_begin_task: request.may_begin_task(),
+            are_read_later: !self.is_duplex(),
+        };
         // Over HTTP, a modern server says what belongs to a request in its response.
         let is_told_apart = !self.is_duplex() && self.facts().era == Era::Modern;
         let session = request.session().filter(|_| !is_told_apart);
-        let mut hearing = session.map(|session| under_way.begin(session, hears));
+        let mut hearing = session.map(|session| under_way.begin(session, expected));
         let number = hearing.as_ref().map(Hearing::number);
         let asked = async {
             let answer = match self {
@@ -159,12 +164,22 @@ impl ServerConnection {
         };
         let Some(hearing) = &mut hearing else { return asked.await };
         let answer = Self::hear(hearing, asked, to).await;
-        // On one stream, a server whose answer was not usable has answered. How an exchange over Streamable HTTP fails says
-        // nothing of the server.
-        if self.is_duplex() || !matches!(answer, Err(RequestFailure::Final(_))) {
-            hearing.answered();
+        if !self.may_work_on(&answer) {
+            hearing.answered(answer.as_ref().ok());
+        }
+        if let (Some(task), Ok(Answer::Result(result))) = (request.task(), &answer)
+            && ends_task(task.method, result)
+        {
+            under_way.task_ended(&task.id);
         }
         answer
+    }
+
+    /// Whether the server may still work on a request that had this outcome. On one stream, a server whose answer was not usable
+    /// has answered. How an exchange over Streamable HTTP fails says nothing of the server, once the request was sent.
+    fn may_work_on(&self, outcome: &Result<Answer, RequestFailure>) -> bool {
+        let Err(RequestFailure::Final(error)) = outcome else { return false };
+        !self.is_duplex() && !matches!(error, UpstreamError::Connect(_) | UpstreamError::Unauthorized(_))
     }
 
     /// Waits for an answer, and passes the log messages on that come meanwhile.

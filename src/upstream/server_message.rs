@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use crate::domain::invalid_message::InvalidMessage;
 use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::members::{JsonString, MessageMembers};
+use crate::domain::own_keys::{error_without_own_keys, without_own_keys};
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::{MAX_DEPTH, deeper_than};
 use crate::domain::upstream::{Answer, UpstreamError};
@@ -23,11 +24,11 @@ pub(super) enum ServerMessage<'a> {
     Request {
         id: &'a RawValue,
         method: Cow<'a, str>,
-        params: Option<&'a RawValue>,
+        params: Option<Cow<'a, RawValue>>,
     },
     Notification {
         notice: Notice,
-        params: Option<&'a RawValue>,
+        params: Option<Cow<'a, RawValue>>,
     },
 }
 
@@ -81,7 +82,7 @@ pub(super) fn nests_too_deep(member: &RawValue) -> bool {
     deeper_than(MAX_DEPTH - 1, member.get().as_bytes())
 }
 
-/// Parses one message from a server. A request or a result may still nest too deep: a request is to be answered, and of a list
+/// Parses one message from a server. It has no keys of the gateway's own. A request or a result may still nest too deep: a request is to be answered, and of a list
 /// only the items that nest too deep are left out ([`within_depth`]).
 pub(super) fn read(text: &[u8]) -> Result<ServerMessage<'_>, InvalidMessage> {
     understood(&MessageMembers::read(text)).map_err(|message| InvalidMessage::of(text, message))
@@ -104,16 +105,17 @@ fn understood<'a>(members: &MessageMembers<'a>) -> Result<ServerMessage<'a>, &'s
         }
         let JsonString(method) =
             serde_json::from_str(method.get()).map_err(|_| "the method of a message is not a string")?;
+        let params = params.value.map(without_own_keys);
         return Ok(match id.value {
-            Some(id) => ServerMessage::Request { id, method, params: params.value },
-            None if params.value.is_some_and(nests_too_deep) => return Err(TOO_DEEP),
-            None => ServerMessage::Notification { notice: Notice::of(&method), params: params.value },
+            Some(id) => ServerMessage::Request { id, method, params },
+            None if params.as_deref().is_some_and(nests_too_deep) => return Err(TOO_DEEP),
+            None => ServerMessage::Notification { notice: Notice::of(&method), params },
         });
     }
     let answer = match (result.value, error.value) {
-        (Some(result), None) => Answer::Result(result.to_owned()),
+        (Some(result), None) => Answer::Result(without_own_keys(result).into_owned()),
         (None, Some(error)) if nests_too_deep(error) => return Err(TOO_DEEP),
-        (None, Some(error)) => Answer::Error(error.to_owned()),
+        (None, Some(error)) => Answer::Error(error_without_own_keys(error).into_owned()),
         (Some(_), Some(_)) => return Err("an answer has a result and an error"),
         (None, None) if result.seen => return Err("the result of an answer is null"),
         (None, None) => return Err("a message is neither request nor answer"),

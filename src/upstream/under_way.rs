@@ -9,15 +9,16 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::domain::upstream::ClientKey;
+use crate::domain::task::begun_task;
+use crate::domain::upstream::{Answer, ClientKey};
 
 /// How many messages may wait for one request. Later ones are dropped meanwhile.
 const MAX_WAITING: usize = 32;
-/// How many requests that were given up are remembered. If there are more, no message is given to anybody meanwhile.
-const MAX_GIVEN_UP: usize = 256;
-/// How long a request that was given up is remembered. The server is told, and servers do not answer then (MCP,
-/// cancellation), so that it is unknown when one has stopped.
-const GIVEN_UP_FOR: Duration = Duration::from_secs(1);
+/// How much work that nobody waits for is remembered. If there is more, no message passes until the connection ends, unless all
+/// are for one client.
+const MAX_LEFT: usize = 256;
+/// How long after an answer over Streamable HTTP a message of the call can still be read: it comes on another stream.
+const READ_LATER: Duration = Duration::from_secs(1);
 
 /// Who hears log messages that belong to no request.
 #[derive(Clone, Debug, Default)]
@@ -42,25 +43,41 @@ impl Audience {
     }
 }
 
-/// The requests of clients that wait for their answers.
+/// Whom a message belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// No request: the server works on none.
+    Nobodys,
+    /// One client, whose newest request is given the message if it hears any.
+    OneClients,
+    /// Nobody can tell.
+    Unknown,
+}
+
+/// The requests of clients that the server may work on.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    /// The oldest first. Those that were given up stay for a while, because the server may still work on them.
+    /// The oldest first.
     requests: Vec<Request>,
-    /// Until when more requests than are remembered count as given up.
-    lost_until: Option<Instant>,
+    /// Until when messages of answered requests that are not remembered can be read.
+    crowded_until: Option<Instant>,
+    /// Whether the server may work on something that is not remembered.
+    is_lost: bool,
 }
 
-impl State {
-    /// Forgets requests that were given up long enough ago.
-    fn forget(&mut self, now: Instant) {
-        self.requests.retain(|request| request.forgotten_at.is_none_or(|at| at > now));
-        self.lost_until = self.lost_until.filter(|until| *until > now);
-    }
+/// What a request can bring besides its answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expected {
+    /// Whether messages are for it.
+    pub(super) hears: bool,
+    /// Whether its answer can begin a task.
+    pub(super) may_begin_task: bool,
+    /// Whether its messages can be read after its answer.
+    pub(super) are_read_later: bool,
 }
 
 #[derive(Debug)]
@@ -70,11 +87,72 @@ struct Request {
     session: String,
     /// Its id, if the answer can come after the request was given up.
     id: Option<u64>,
-    is_answered: bool,
-    /// When a request that was given up is forgotten; `None` for one that waits for its answer.
-    forgotten_at: Option<Instant>,
+    expected: Expected,
+    /// Whether somebody waits for the answer.
+    is_open: bool,
     /// `None` if no messages are for this request.
     messages: Option<mpsc::Sender<Box<RawValue>>>,
+    left: Left,
+}
+
+/// Why messages can still be of a request when nobody waits for its answer any more.
+#[derive(Debug)]
+enum Left {
+    /// It was not answered. The server is told when a request is given up, but need not answer then, nor stop (MCP,
+    /// cancellation), so that it is unknown for how long it works on it.
+    Unanswered,
+    /// The task with this id goes on.
+    Task(String),
+    /// Messages that were sent before the answer may be read until then; `None` while somebody waits.
+    Unread(Option<Instant>),
+    /// They cannot.
+    Nothing,
+}
+
+impl State {
+    /// Forgets requests whose messages were all read.
+    fn forget(&mut self, now: Instant) {
+        self.requests.retain(|request| !matches!(request.left, Left::Unread(Some(until)) if until <= now));
+        self.crowded_until = self.crowded_until.filter(|until| *until > now);
+    }
+
+    /// Keeps what is left of requests within its bound.
+    fn bound(&mut self, now: Instant) {
+        let left = |state: &Self| state.requests.iter().filter(|request| !request.is_open).count();
+        if left(self) <= MAX_LEFT {
+            return;
+        }
+        self.requests.retain(|request| request.is_open || !matches!(request.left, Left::Unread(_)));
+        self.crowded_until = Some(now + READ_LATER);
+        if left(self) > MAX_LEFT {
+            self.requests.retain(|request| request.is_open);
+            self.is_lost = true;
+        }
+    }
+}
+
+impl Request {
+    /// Records the answer; `None` if it was not usable.
+    fn take(&mut self, answer: Option<&Answer>) {
+        let task = match answer {
+            Some(Answer::Result(result)) if self.expected.may_begin_task => begun_task(result),
+            _ => None,
+        };
+        self.left = match task {
+            Some(task) => Left::Task(task),
+            None if self.expected.are_read_later => Left::Unread(None),
+            None => Left::Nothing,
+        };
+    }
+
+    /// Records that nobody waits for the answer any more. Returns whether anything is left.
+    fn close(&mut self, now: Instant) -> bool {
+        (self.is_open, self.messages) = (false, None);
+        if let Left::Unread(until) = &mut self.left {
+            *until = Some(now + READ_LATER);
+        }
+        !matches!(self.left, Left::Nothing)
+    }
 }
 
 /// A request that is under way, until this value is dropped.
@@ -85,46 +163,67 @@ pub(super) struct Hearing<'a> {
 }
 
 impl UnderWay {
-    /// Registers a request of the client with this session. `hears` tells whether messages are for it.
-    pub(super) fn begin(&self, session: &str, hears: bool) -> Hearing<'_> {
+    /// Registers a request of the client with this session.
+    pub(super) fn begin(&self, session: &str, expected: Expected) -> Hearing<'_> {
         let (sender, messages) = mpsc::channel(MAX_WAITING);
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
-        let messages_to = hears.then_some(sender);
-        let (session, id) = (session.to_owned(), None);
-        let (is_answered, forgotten_at) = (false, None);
-        state.requests.push(Request { number, session, id, is_answered, forgotten_at, messages: messages_to });
+        state.requests.push(Request {
+            number,
+            session: session.to_owned(),
+            id: None,
+            expected,
+            is_open: true,
+            messages: expected.hears.then_some(sender),
+            left: Left::Unanswered,
+        });
         Hearing { requests: self, number, messages }
     }
 
-    /// Gives a message to the newest request, if all that the server may work on are of one client; else it could hold what
-    /// another client sent, and is dropped. Returns whether it belongs to no request, because the server works on none.
-    pub(super) fn say(&self, params: &RawValue) -> bool {
+    /// Gives a message to the newest request that waits, if all that the server may work on is of one client; else it could
+    /// hold what another client sent, and is dropped. What nobody waits for does not count where the connection `is_of_one`
+    /// client.
+    pub(super) fn say(&self, params: &RawValue, is_of_one: bool) -> Whose {
         let mut state = self.lock();
         state.forget(Instant::now());
-        let is_lost = state.lost_until.is_some();
-        let Some(first) = state.requests.first() else { return !is_lost };
-        let is_of_one = state.requests.len() == 1
-            || !first.session.is_empty() && state.requests.iter().all(|request| request.session == first.session);
-        let newest = state.requests.iter().rev().find(|request| request.forgotten_at.is_none());
-        if is_of_one
-            && !is_lost
-            && let Some(messages) = newest.and_then(|newest| newest.messages.as_ref())
-        {
+        let is_waited_for = state.requests.iter().any(|request| request.is_open);
+        let is_lost = !is_of_one && (state.is_lost || state.crowded_until.is_some() && !is_waited_for);
+        // One that is read after the answer of its call, but while another is under way, is so rare that no other is dropped for it.
+        let counts = |left: &Left| !is_of_one && (!is_waited_for || !matches!(left, Left::Unread(_)));
+        let mut counted = state.requests.iter().filter(|request| request.is_open || counts(&request.left));
+        if is_lost {
+            return Whose::Unknown;
+        }
+        let Some(first) = counted.next() else { return Whose::Nobodys };
+        let mut others = counted.clone();
+        let is_of_same = |request: &Request| !first.session.is_empty() && request.session == first.session;
+        if !others.all(is_of_same) {
+            return Whose::Unknown;
+        }
+        let Some(newest) = state.requests.iter().rev().find(|request| request.is_open) else { return Whose::Unknown };
+        if let Some(messages) = &newest.messages {
             let _ = messages.try_send(params.to_owned());
         }
-        false
+        Whose::OneClients
     }
 
-    /// Records that the server answered the request with this id, which may have been given up.
-    pub(super) fn answered(&self, id: u64) {
+    /// Records the answer to the request with this id, which may have been given up.
+    pub(super) fn answered(&self, id: u64, answer: &Answer) {
         let mut state = self.lock();
-        state.requests.retain_mut(|request| {
-            let is_this = request.id == Some(id);
-            request.is_answered |= is_this;
-            !(is_this && request.forgotten_at.is_some())
-        });
+        let Some(place) = state.requests.iter().rposition(|request| request.id == Some(id)) else { return };
+        let request = &mut state.requests[place];
+        request.take(Some(answer));
+        if !request.is_open && !request.close(Instant::now()) {
+            state.requests.remove(place);
+        }
+    }
+
+    /// Records that the server works no more on the task that has this id.
+    pub(super) fn task_ended(&self, id: &str) {
+        self.lock()
+            .requests
+            .retain(|request| !matches!(&request.left, Left::Task(task) if task == id && !request.is_open));
     }
 
     /// Records the id with which a request is sent, whose answer can come after the request was given up.
@@ -133,7 +232,7 @@ impl UnderWay {
     }
 
     fn change(&self, number: u64, change: impl FnOnce(&mut Request)) {
-        if let Some(request) = self.lock().requests.iter_mut().find(|request| request.number == number) {
+        if let Some(request) = self.lock().requests.iter_mut().rev().find(|request| request.number == number) {
             change(request);
         }
     }
@@ -149,9 +248,9 @@ impl Hearing<'_> {
         self.number
     }
 
-    /// Records that the server works on the request no more.
-    pub(super) fn answered(&self) {
-        self.requests.change(self.number, |request| request.is_answered = true);
+    /// Records the answer to the request, or that the server works on it no more.
+    pub(super) fn answered(&self, answer: Option<&Answer>) {
+        self.requests.change(self.number, |request| request.take(answer));
     }
 
     /// The next message. Never completes if there will be none.
@@ -171,21 +270,12 @@ impl Hearing<'_> {
 impl Drop for Hearing<'_> {
     fn drop(&mut self) {
         let (mut state, now) = (self.requests.lock(), Instant::now());
-        let forgotten_at = Some(now + GIVEN_UP_FOR);
         state.forget(now);
-        state.requests.retain_mut(|request| {
-            let is_this = request.number == self.number;
-            if is_this {
-                (request.forgotten_at, request.messages) = (forgotten_at, None);
-            }
-            !(is_this && request.is_answered)
-        });
-        let given_up = state.requests.iter().filter(|request| request.forgotten_at.is_some());
-        if given_up.clone().count() > MAX_GIVEN_UP
-            && let Some(oldest) = given_up.map(|request| request.number).next()
-        {
-            state.requests.retain(|request| request.number != oldest);
-            state.lost_until = forgotten_at;
+        let Some(place) = state.requests.iter().rposition(|request| request.number == self.number) else { return };
+        if state.requests[place].close(now) && !state.is_lost {
+            state.bound(now);
+        } else {
+            state.requests.remove(place);
         }
     }
 }
@@ -194,57 +284,115 @@ impl Drop for Hearing<'_> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_message_is_given_to_a_request_that_it_must_belong_to() {
-        let requests = UnderWay::default();
-        let message = RawValue::from_string("{}".into()).unwrap();
-        assert!(requests.say(&message), "it is the server's own");
-        let mut one = requests.begin("a", true);
-        assert!(!requests.say(&message) && one.waiting().is_some());
-        let mut newer = requests.begin("a", true);
-        assert!(!requests.say(&message) && one.waiting().is_none() && newer.waiting().is_some());
-        let mut of_another = requests.begin("b", true);
-        assert!(!requests.say(&message));
-        assert!(newer.waiting().is_none() && of_another.waiting().is_none(), "it may be of either client");
-        [&one, &newer].into_iter().for_each(Hearing::answered);
-        drop((one, newer));
-        assert!(!requests.say(&message) && of_another.waiting().is_some());
-        of_another.answered();
-        drop(of_another);
-        let mut nameless = [requests.begin("", true), requests.begin("", true)];
-        assert!(!requests.say(&message) && nameless.iter_mut().all(|request| request.waiting().is_none()));
-        nameless.iter().for_each(Hearing::answered);
-        drop(nameless);
-        let mut deaf = requests.begin("a", false);
-        assert!(!requests.say(&message) && deaf.waiting().is_none());
+    const PLAIN: Expected = Expected { hears: true, may_begin_task: false, are_read_later: false };
+
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.into()).unwrap()
+    }
+
+    /// Whether a message over a shared connection belongs to no request.
+    fn is_own(requests: &UnderWay) -> bool {
+        requests.say(RawValue::NULL, false) == Whose::Nobodys
     }
 
     #[test]
-    fn what_may_belong_to_a_request_that_was_given_up_is_for_nobody_for_a_while() {
+    fn a_message_is_given_to_a_request_that_it_must_belong_to() {
         let requests = UnderWay::default();
-        let message = RawValue::from_string("{}".into()).unwrap();
-        let given_up = requests.begin("a", true);
+        assert!(is_own(&requests), "it is the server's own");
+        let mut one = requests.begin("a", PLAIN);
+        assert!(!is_own(&requests) && one.waiting().is_some());
+        let mut newer = requests.begin("a", PLAIN);
+        assert!(!is_own(&requests) && one.waiting().is_none() && newer.waiting().is_some());
+        let mut of_another = requests.begin("b", PLAIN);
+        assert!(!is_own(&requests));
+        assert!(newer.waiting().is_none() && of_another.waiting().is_none(), "it may be of either client");
+        [&one, &newer].into_iter().for_each(|request| request.answered(None));
+        drop((one, newer));
+        assert!(!is_own(&requests) && of_another.waiting().is_some());
+        of_another.answered(None);
+        drop(of_another);
+        let mut nameless = [requests.begin("", PLAIN), requests.begin("", PLAIN)];
+        assert!(!is_own(&requests) && nameless.iter_mut().all(|request| request.waiting().is_none()));
+        nameless.iter().for_each(|request| request.answered(None));
+        drop(nameless);
+        let mut deaf = requests.begin("a", Expected { hears: false, ..PLAIN });
+        assert!(!is_own(&requests) && deaf.waiting().is_none());
+    }
+
+    #[test]
+    fn what_may_belong_to_a_request_that_was_given_up_is_for_nobody_until_it_is_answered() {
+        let requests = UnderWay::default();
+        let given_up = requests.begin("a", PLAIN);
         requests.sent_as(given_up.number(), 7);
         drop(given_up);
-        assert!(!requests.say(&message), "the server may still work on it");
-        let mut of_another = requests.begin("b", true);
-        assert!(!requests.say(&message) && of_another.waiting().is_none());
-        let mut newer = requests.begin("a", true);
-        of_another.answered();
+        assert!(!is_own(&requests), "the server may still work on it");
+        requests.lock().forget(Instant::now() + Duration::from_secs(24 * 60 * 60));
+        assert!(!is_own(&requests), "nor does it say when it stops");
+        assert_eq!(requests.say(RawValue::NULL, true), Whose::Nobodys, "the connection is of one client");
+        let mut of_another = requests.begin("b", PLAIN);
+        assert!(!is_own(&requests) && of_another.waiting().is_none());
+        let mut newer = requests.begin("a", PLAIN);
+        of_another.answered(None);
         drop(of_another);
-        assert!(!requests.say(&message) && newer.waiting().is_some(), "it is of the same client");
-        newer.answered();
+        assert!(!is_own(&requests) && newer.waiting().is_some(), "it is of the same client");
+        newer.answered(None);
         drop(newer);
-        requests.answered(8);
-        assert!(!requests.say(&message), "another request was answered");
-        requests.answered(7);
-        assert!(requests.say(&message));
-        (0..=MAX_GIVEN_UP).for_each(|_| drop(requests.begin("a", true)));
-        assert_eq!(requests.lock().requests.len(), MAX_GIVEN_UP);
-        requests.lock().requests.clear();
-        assert!(!requests.say(&message), "one was forgotten");
-        drop(requests.begin("a", true));
-        requests.lock().forget(Instant::now() + GIVEN_UP_FOR);
-        assert!(requests.say(&message));
+        let answer = Answer::Result(raw("{}"));
+        requests.answered(8, &answer);
+        assert!(!is_own(&requests), "another request was answered");
+        requests.answered(7, &answer);
+        assert!(is_own(&requests));
+        (0..=MAX_LEFT).for_each(|_| drop(requests.begin("a", PLAIN)));
+        assert!(requests.lock().requests.is_empty() && !is_own(&requests), "what is left is not remembered");
+        assert_eq!(requests.say(RawValue::NULL, true), Whose::Nobodys);
+    }
+
+    #[test]
+    fn what_may_belong_to_a_task_is_for_nobody_until_the_task_has_ended() {
+        let begins = Expected { may_begin_task: true, ..PLAIN };
+        for is_late in [false, true] {
+            let requests = UnderWay::default();
+            let request = requests.begin("a", begins);
+            requests.sent_as(request.number(), 7);
+            let answer = Answer::Result(raw(r#"{"task":{"taskId":"t","status":"working"}}"#));
+            if is_late {
+                drop(request);
+                requests.answered(7, &answer);
+            } else {
+                requests.answered(7, &answer);
+                request.answered(Some(&answer));
+                drop(request);
+            }
+            assert!(!is_own(&requests), "{is_late}");
+            let mut of_another = requests.begin("b", PLAIN);
+            assert!(!is_own(&requests) && of_another.waiting().is_none());
+            requests.task_ended("u");
+            assert!(!is_own(&requests) && of_another.waiting().is_none());
+            requests.task_ended("t");
+            assert!(!is_own(&requests) && of_another.waiting().is_some());
+        }
+    }
+
+    #[test]
+    fn what_was_said_on_another_stream_before_an_answer_may_be_read_after_it() {
+        let later = Expected { are_read_later: true, ..PLAIN };
+        let requests = UnderWay::default();
+        let request = requests.begin("a", later);
+        request.answered(Some(&Answer::Result(raw("{}"))));
+        drop(request);
+        assert!(!is_own(&requests));
+        let mut newer = requests.begin("b", PLAIN);
+        assert!(!is_own(&requests) && newer.waiting().is_some());
+        newer.answered(None);
+        drop(newer);
+        requests.lock().forget(Instant::now() + READ_LATER);
+        assert!(is_own(&requests));
+        for _ in 0..=MAX_LEFT {
+            let request = requests.begin("a", later);
+            request.answered(None);
+        }
+        assert!(!is_own(&requests) && requests.lock().requests.len() <= MAX_LEFT);
+        requests.lock().forget(Instant::now() + READ_LATER);
+        assert!(is_own(&requests), "that they are too many is soon over");
     }
 }

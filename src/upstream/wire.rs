@@ -10,7 +10,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
 use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure, success};
-use crate::domain::upstream::{Answer, InputRound, OutCall, OutCompletion, OutMembers};
+use crate::domain::upstream::{Answer, InputRound, OutCall, OutCompletion, OutMembers, OutTask};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 
 /// How many bytes a message may have in addition to its result: JSON-RPC members, ids, white space.
@@ -87,6 +87,18 @@ impl McpRequest<'_> {
     /// Whether the request is given log messages that seem to belong to it.
     pub(super) fn hears(&self) -> bool {
         matches!(self, Self::Use(call) if call.log.hears)
+    }
+
+    /// Whether the answer can begin a task: legacy clients ask for one, and modern servers decide for clients that know tasks.
+    pub(super) fn may_begin_task(&self) -> bool {
+        let Self::Use(call) = self else { return false };
+        call.task.is_none()
+            && (call.members.iter().any(|(name, _)| name == "task") || call.client.capabilities.has_extension(TASKS))
+    }
+
+    /// The task that the request is about.
+    pub(super) fn task(&self) -> Option<&OutTask> {
+        if let Self::Use(call) = self { call.task.as_ref() } else { None }
     }
 
     /// Whether the request may be cancelled. The requests of a handshake may not be.
@@ -273,7 +285,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::domain::upstream::{ClientKey, LogWish, OutTask, QuestionWatch};
+    use crate::domain::upstream::{ClientKey, LogWish, QuestionWatch};
 
     fn raw(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.into()).unwrap()

@@ -123,7 +123,12 @@ impl Engine {
     }
 
     fn write_down(&self, row: PluginExecution) {
-        if let Some(message) = &row.error_message {
+        // Why a plugin denied a call can quote the call's content.
+        let message = match row.status {
+            ExecutionStatus::Denied => Some("denied the call"),
+            _ => row.error_message.as_deref(),
+        };
+        if let Some(message) = message {
             tracing::warn!(
                 request_id = row.request_id,
                 plugin = row.plugin,

@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 
 use tracing::Span;
 
+use crate::domain::own_keys::OWN_KEYS;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::telemetry::trace_context::{Cause, MEMBERS, members_of};
 
@@ -28,7 +29,7 @@ impl CallMeta {
         // The gateway sends its own values of the protocol's keys to the upstream. Keys that begin with
         // `hawsepipe.dev/` are meant for the gateway alone.
         let ours = |key: &str| {
-            key == "progressToken" || key.starts_with("hawsepipe.dev/") || key.starts_with("io.modelcontextprotocol/")
+            key == "progressToken" || key.starts_with(OWN_KEYS) || key.starts_with("io.modelcontextprotocol/")
         };
         let onward = object.iter().filter(|(key, _)| !ours(key)).map(|(key, value)| (key.to_owned(), value.to_owned()));
         Self {

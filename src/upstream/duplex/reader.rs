@@ -218,9 +218,9 @@ impl DuplexReader {
     fn handle(&mut self, message: ServerMessage<'_>) -> bool {
         match message {
             ServerMessage::Answer { id, answer } => return self.handle_answer(id, answer),
-            ServerMessage::Request { id, method, params } => self.take_question(id, &method, params),
+            ServerMessage::Request { id, method, params } => self.take_question(id, &method, params.as_deref()),
             ServerMessage::Notification { notice: Notice::Progress, params } => {
-                if let Some((token, params)) = server_message::progress(params)
+                if let Some((token, params)) = server_message::progress(params.as_deref())
                     && !self.duplex.calls.progress(token, params)
                 {
                     self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Progress);
@@ -230,18 +230,18 @@ impl DuplexReader {
                 self.shared.events.push(UpstreamEvent::ListChanged(self.target.plan.key.clone(), kind));
             }
             ServerMessage::Notification { notice: Notice::Cancelled, params } => {
-                if let Some(id) = server_message::cancelled(params) {
+                if let Some(id) = server_message::cancelled(params.as_deref()) {
                     self.take_cancelled(&id);
                 }
             }
             ServerMessage::Notification { notice: Notice::Message, params: Some(params) } => {
-                self.shared.logged(&self.target.plan.key, &self.duplex.under_way, &self.duplex.audience, params);
+                self.shared.logged(&self.target.plan.key, &self.duplex.under_way, &self.duplex.audience, &params);
             }
             ServerMessage::Notification { notice: Notice::Updated, params } => {
-                self.shared.updated(&self.target.plan.key, params);
+                self.shared.updated(&self.target.plan.key, params.as_deref());
             }
             ServerMessage::Notification { notice: Notice::Acknowledged, params } => {
-                if let Some((Some(id), uris)) = server_message::acknowledged(params) {
+                if let Some((Some(id), uris)) = server_message::acknowledged(params.as_deref()) {
                     self.duplex.calls.acknowledge(id, uris);
                 }
             }
@@ -275,7 +275,7 @@ impl DuplexReader {
         let calls = &self.duplex.calls;
         let id_number = id.and_then(|id| id.get().parse().ok());
         if let Some(id) = id_number {
-            self.duplex.under_way.answered(id);
+            self.duplex.under_way.answered(id, &answer);
         }
         match id_number {
             Some(id) if calls.answer(id, answer) => return true,

@@ -193,7 +193,7 @@ fn take<'a>(
             }
             ServerMessage::Answer { id: answered, answer } => reply = Some(own(answered, id, answer)?),
             ServerMessage::Notification { notice: Notice::Progress, params } => {
-                if let (Some(to), Some((token, params))) = (to, server_message::progress(params))
+                if let (Some(to), Some((token, params))) = (to, server_message::progress(params.as_deref()))
                     && token == id
                 {
                     to.progress(params);
@@ -203,12 +203,12 @@ fn take<'a>(
             // are for its caller.
             ServerMessage::Notification { notice: Notice::Message, params } => {
                 if let (Some(to), Some(params)) = (to, params) {
-                    to.message(params.to_owned());
+                    to.message(params.into_owned());
                 }
             }
-            ServerMessage::Request { id, method, params } => asked.ask(connection, id, &method, params),
+            ServerMessage::Request { id, method, params } => asked.ask(connection, id, &method, params.as_deref()),
             ServerMessage::Notification { notice: Notice::Cancelled, params } => {
-                server_message::cancelled(params).into_iter().for_each(|id| asked.withdraw(&id));
+                server_message::cancelled(params.as_deref()).into_iter().for_each(|id| asked.withdraw(&id));
             }
             other => handle(connection, other),
         }
@@ -222,10 +222,11 @@ pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
     let key = &connection.endpoint.target.plan.key;
     match message {
         ServerMessage::Request { id, method, params } => {
-            let put = ServerQuestion::read(id, &method, params).and_then(|asked| match &connection.askable {
-                Some(calls) => calls.put(asked),
-                None => Err(asked.refused(SHARED)),
-            });
+            let put =
+                ServerQuestion::read(id, &method, params.as_deref()).and_then(|asked| match &connection.askable {
+                    Some(calls) => calls.put(asked),
+                    None => Err(asked.refused(SHARED)),
+                });
             if let Err(answer) = put {
                 connection.notify_later(answer);
             }
@@ -234,13 +235,13 @@ pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
             connection.endpoint.shared.events.push(UpstreamEvent::ListChanged(key.clone(), kind));
         }
         ServerMessage::Notification { notice: Notice::Message, params: Some(params) } => {
-            connection.endpoint.shared.logged(key, &connection.under_way, &connection.audience, params);
+            connection.endpoint.shared.logged(key, &connection.under_way, &connection.audience, &params);
         }
         ServerMessage::Notification { notice: Notice::Updated, params } => {
-            connection.endpoint.shared.updated(key, params);
+            connection.endpoint.shared.updated(key, params.as_deref());
         }
         ServerMessage::Notification { notice: Notice::Cancelled, params } => {
-            if let (Some(calls), Some(id)) = (&connection.askable, server_message::cancelled(params)) {
+            if let (Some(calls), Some(id)) = (&connection.askable, server_message::cancelled(params.as_deref())) {
                 calls.withdraw(&id);
             }
         }

@@ -62,7 +62,7 @@ impl HttpListenStream {
                 let Ok(message) = server_message::read(message) else { continue };
                 match message {
                     ServerMessage::Notification { notice: Notice::Acknowledged, params } => {
-                        return Some(server_message::acknowledged(params)?.1);
+                        return Some(server_message::acknowledged(params.as_deref())?.1);
                     }
                     ServerMessage::Answer { .. } => return None,
                     other => handle(&self.connection, other),

@@ -19,6 +19,7 @@ mod either;
 mod ending;
 mod extensions;
 mod filtered;
+mod forged;
 mod forwarded;
 pub mod harness;
 mod held;

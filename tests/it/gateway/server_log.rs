@@ -14,16 +14,18 @@ use crate::fixtures::node_module;
 use crate::upstream::Running;
 
 /// A server over stdio. Its tool `says` logs something before it answers, and `later` some time after; `both` waits until
-/// it was called twice, and then logs.
+/// it was called twice, and then logs. `work` goes on as a task, which has ended once `ends` was called; `silent` never
+/// answers. What is under way is logged when `goes_on` is called, which also says that the list changed.
 fn chatty(folder: &Folder) -> (String, PathBuf) {
     let code = r"import { appendFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 const say = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
 const log = (data, level = 'info') => say({ method: 'notifications/message', params: { level, data } });
-const capabilities = { tools: {}, logging: {} }, serverInfo = { name: 'own', version: '1' };
-const tools = ['says', 'later', 'both'].map((name) => ({ name, inputSchema: { type: 'object' } }));
+const capabilities = { tools: {}, logging: {}, tasks: { requests: { tools: { call: {} } } } }, serverInfo = { name: 'own', version: '1' };
+const tools = ['says', 'later', 'both', 'work', 'silent', 'goes_on', 'ends'].map((name) => ({ name, inputSchema: { type: 'object' } }));
 const results = { initialize: { protocolVersion: '2025-11-25', capabilities, serverInfo }, 'tools/list': { tools } };
-const waiting = [];
+const waiting = [], under_way = [];
+let status = 'working';
 for await (const line of createInterface({ input: process.stdin })) {
   const { id, method, params } = JSON.parse(line);
   if (method === 'logging/setLevel') appendFileSync(process.argv[2], `${params.level}\n`);
@@ -31,6 +33,14 @@ for await (const line of createInterface({ input: process.stdin })) {
   const answer = { id, result: results[method] ?? (method === 'tools/call' ? { content: [] } : {}) };
   if (params?.name === 'says') log('a debug text', 'debug'), log('a text');
   if (params?.name === 'later') setTimeout(() => log('a later text'), 100);
+  if (['work', 'silent'].includes(params?.name)) under_way.push(params.arguments.text);
+  if (params?.name === 'silent') continue;
+  const task = { taskId: 't', status, createdAt: new Date().toISOString(), lastUpdatedAt: new Date().toISOString(), ttl: null };
+  if (params?.name === 'work') answer.result = { task };
+  if (method === 'tasks/get') answer.result = task;
+  const go_on = () => under_way.forEach((text) => log(text));
+  if (params?.name === 'goes_on') go_on(), setTimeout(() => (go_on(), say({ method: 'notifications/tools/list_changed' })), 100);
+  if (params?.name === 'ends') status = 'completed';
   if (params?.name === 'both' && waiting.push(answer) < 2) continue;
   if (params?.name === 'both') log('a text of one of the two'), waiting.splice(0).forEach(say);
   else say(answer);
@@ -157,4 +167,56 @@ async fn a_connection_of_one_client_is_heard_by_that_client() {
         said = of_other.next().await;
         assert_ne!(said["method"], "notifications/message", "{said}");
     }
+}
+
+/// Has the server log what it works on, during a call of this client and after it. Returns what the stream says of it.
+async fn heard_of_work(caller: &Session, stream: &mut Stream) -> Vec<Value> {
+    let goes_on = caller.call_raw(9, "up__goes_on", "{}").await;
+    assert!(!goes_on.body.contains("PRIVATE"), "{}", goes_on.body);
+    let mut heard = Vec::new();
+    loop {
+        let message = stream.next().await;
+        if message["method"] == "notifications/tools/list_changed" {
+            return heard;
+        }
+        heard.push(message["params"]["data"].clone());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_says_of_a_task_is_for_no_other_client() {
+    let folder = Folder::new();
+    let (gateway, _log) = started(&folder, "").await;
+    let http = Http::new();
+    let (session, other) = (http.initialize(&gateway.url()).await, http.initialize(&gateway.url()).await);
+    let mut stream = Stream::of_session(&other).await;
+    let ask = async |method: &str, params: Value| {
+        let message = json!({"jsonrpc": "2.0", "id": 3, "method": method, "params": params});
+        session.send(message.to_string()).await.json()["result"].clone()
+    };
+    let work = json!({"name": "up__work", "arguments": {"text": "PRIVATE"}, "task": {}});
+    let task = ask("tools/call", work).await["task"]["taskId"].clone();
+    assert_eq!(heard_of_work(&other, &mut stream).await, Vec::<Value>::new());
+    assert_eq!(ask("tasks/get", json!({"taskId": task})).await["status"], "working");
+    assert_eq!(heard_of_work(&other, &mut stream).await, Vec::<Value>::new());
+    session.call_raw(4, "up__ends", "{}").await;
+    assert_eq!(ask("tasks/get", json!({"taskId": task})).await["status"], "completed");
+    assert_eq!(heard_later(&other, &mut stream).await["data"], "a later text", "the server works for nobody");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_says_of_a_call_that_was_given_up_is_for_no_other_client() {
+    let folder = Folder::new();
+    let (manifest, _log) = chatty(&folder);
+    folder.write("manifests.yaml", &manifest.replace("spec: {", "spec: {timeouts: {callMs: 200}, "));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["up"]).await;
+    let http = Http::new();
+    let (session, other) = (http.initialize(&gateway.url()).await, http.initialize(&gateway.url()).await);
+    let mut stream = Stream::of_session(&other).await;
+    let silent = session.call_raw(2, "up__silent", r#"{"text": "PRIVATE"}"#).await;
+    assert!(silent.body.contains("no answer within"), "{}", silent.body);
+    // However long that is ago.
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    assert_eq!(heard_of_work(&other, &mut stream).await, Vec::<Value>::new());
 }
