@@ -19,7 +19,7 @@ impl Engine {
         };
         let plans = snapshot.linked.upstreams.iter().map(|upstream| &upstream.target.plan);
         let served = plans.filter(|plan| plan.enabled && serves(&plan.key.name));
-        let facts = served.filter_map(|plan| self.state.upstream(&plan.key).facts);
+        let facts = served.filter_map(|plan| self.state.facts(&plan.key));
         let mut said: Vec<_> = facts.map(|facts| facts.announcement).collect();
         if matches!(endpoint, Endpoint::One(_)) {
             return said.pop().unwrap_or_default();

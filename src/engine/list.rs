@@ -110,10 +110,7 @@ impl Engine {
         let upstreams = snapshot.linked.upstreams.iter().filter(|upstream| upstream.refusing.is_none());
         let plans = upstreams.map(|upstream| &upstream.target.plan);
         let tried = move |plan: &UpstreamPlan| {
-            let state = self.state.upstream(&plan.key);
-            state.tried
-                && (kind == ItemKind::Tool || state.others.tried(kind))
-                && !snapshot.filters.are_running(&plan.key, kind)
+            self.state.was_tried(&plan.key, kind) && !snapshot.filters.are_running(&plan.key, kind)
         };
         plans.filter(move |plan| plan.enabled && wanted(plan) && !tried(plan))
     }

@@ -19,6 +19,8 @@ use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::limits::Tracker;
 use crate::domain::report::PendingReport;
 use crate::domain::seen::SeenNames;
+use crate::domain::upstream::ServerFacts;
+use crate::domain::version::Era;
 use crate::engine::access::sessions::SessionTable;
 use crate::engine::plan::filtered::FilteredDefinitions;
 use crate::engine::plan::tool_index::KeptIndex;
@@ -83,6 +85,22 @@ impl EngineState {
     /// Returns a copy of an upstream's state, or the default state if the upstream is not known.
     pub fn upstream(&self, upstream: &ObjectKey) -> UpstreamState {
         self.upstreams.get(upstream).map(|state| state.clone()).unwrap_or_default()
+    }
+
+    /// Returns what a server reported in its last handshake; `None` before the first one.
+    pub(super) fn facts(&self, upstream: &ObjectKey) -> Option<ServerFacts> {
+        self.upstreams.get(upstream)?.facts.clone()
+    }
+
+    /// Returns the era of a server; `None` before the first handshake with it.
+    pub(super) fn era(&self, upstream: &ObjectKey) -> Option<Era> {
+        Some(self.upstreams.get(upstream)?.facts.as_ref()?.era)
+    }
+
+    /// Whether the first try to read an upstream's list of this kind has ended, successfully or not.
+    pub(super) fn was_tried(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
+        let tried = |state: &UpstreamState| state.tried && (kind == ItemKind::Tool || state.others.tried(kind));
+        self.upstreams.get(upstream).is_some_and(|state| tried(&state))
     }
 
     pub(super) fn track(&self, upstream: &ObjectKey) {

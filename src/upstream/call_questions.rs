@@ -104,11 +104,15 @@ impl<'a> CallQuestions<'a> {
         }
     }
 
-    /// Awaits `future`, and drives the open questions meanwhile.
+    /// Awaits `future`, and drives the open questions meanwhile. It is borrowed, because an async function has room for each
+    /// of its arguments twice.
     ///
     /// # Errors
     /// If the server does not take the answer to a question of its own.
-    pub(super) async fn during<T>(&mut self, future: impl Future<Output = T>) -> Result<T, UpstreamError> {
+    pub(super) async fn during<T>(
+        &mut self,
+        mut future: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, UpstreamError> {
         let undelivered = self.0.as_ref().map(|asking| Arc::clone(&asking.undelivered));
         let undelivered = async {
             match undelivered {
@@ -116,7 +120,7 @@ impl<'a> CallQuestions<'a> {
                 None => std::future::pending().await,
             }
         };
-        tokio::pin!(future, undelivered);
+        tokio::pin!(undelivered);
         loop {
             tokio::select! {
                 biased;

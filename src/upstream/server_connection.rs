@@ -1,5 +1,6 @@
 //! One connection to a server, over any transport.
 
+use std::pin::{Pin, pin};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -150,9 +151,9 @@ impl ServerConnection {
         // Over HTTP, a modern server says what belongs to a request in its response.
         let is_told_apart = !self.is_duplex() && self.facts().era == Era::Modern;
         let session = request.session().filter(|_| !is_told_apart);
-        let mut hearing = session.map(|session| under_way.begin(session, expected));
+        let hearing = session.map(|session| under_way.begin(session, expected));
         let number = hearing.as_ref().map(Hearing::number);
-        let asked = async {
+        let asked = pin!(async {
             let answer = match self {
                 Self::Process(process) => process.ask(request, to, number).await,
                 Self::Http(session) => session.ask(request, to).await,
@@ -161,8 +162,8 @@ impl ServerConnection {
             // A reader of lists looks at each item.
             let is_list = matches!(request, McpRequest::List(..));
             if is_list { Ok(answer) } else { within_depth(answer).map_err(RequestFailure::Final) }
-        };
-        let Some(hearing) = &mut hearing else { return asked.await };
+        });
+        let Some(hearing) = &hearing else { return asked.await };
         let answer = Self::hear(hearing, asked, to).await;
         if !self.may_work_on(&answer) {
             hearing.answered(answer.as_ref().ok());
@@ -182,14 +183,14 @@ impl ServerConnection {
         !self.is_duplex() && !matches!(error, UpstreamError::Connect(_) | UpstreamError::Unauthorized(_))
     }
 
-    /// Waits for an answer, and passes the log messages on that come meanwhile.
+    /// Waits for an answer, and passes the log messages on that come meanwhile. `asked` is borrowed, because an async function
+    /// has room for each of its arguments twice.
     async fn hear(
-        hearing: &mut Hearing<'_>,
-        asked: impl Future<Output = Result<Answer, RequestFailure>>,
+        hearing: &Hearing<'_>,
+        mut asked: Pin<&mut impl Future<Output = Result<Answer, RequestFailure>>>,
         to: Option<&dyn ToClient>,
     ) -> Result<Answer, RequestFailure> {
         let Some(client) = to else { return asked.await };
-        tokio::pin!(asked);
         let answer = loop {
             tokio::select! {
                 biased;

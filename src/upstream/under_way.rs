@@ -2,11 +2,12 @@
 //! with sessions does not say what a message outside of an answer belongs to (MCP 2025-11-25, logging; stdio has no other
 //! messages).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::domain::task::begun_task;
@@ -91,8 +92,30 @@ struct Request {
     /// Whether somebody waits for the answer.
     is_open: bool,
     /// `None` if no messages are for this request.
-    messages: Option<mpsc::Sender<Box<RawValue>>>,
+    messages: Option<Arc<Waiting>>,
     left: Left,
+}
+
+/// The messages that wait for one request. A channel takes more memory, and few requests get a message.
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: Mutex<VecDeque<Box<RawValue>>>,
+    added: Notify,
+}
+
+impl Waiting {
+    fn add(&self, message: Box<RawValue>) {
+        let mut messages = self.lock();
+        if messages.len() < MAX_WAITING {
+            messages.push_back(message);
+            drop(messages);
+            self.added.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Box<RawValue>>> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Why messages can still be of a request when nobody waits for its answer any more.
@@ -159,13 +182,14 @@ impl Request {
 pub(super) struct Hearing<'a> {
     requests: &'a UnderWay,
     number: u64,
-    messages: mpsc::Receiver<Box<RawValue>>,
+    /// `None` if no messages are for this request.
+    messages: Option<Arc<Waiting>>,
 }
 
 impl UnderWay {
     /// Registers a request of the client with this session.
     pub(super) fn begin(&self, session: &str, expected: Expected) -> Hearing<'_> {
-        let (sender, messages) = mpsc::channel(MAX_WAITING);
+        let messages = expected.hears.then(Arc::<Waiting>::default);
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
@@ -175,7 +199,7 @@ impl UnderWay {
             id: None,
             expected,
             is_open: true,
-            messages: expected.hears.then_some(sender),
+            messages: messages.clone(),
             left: Left::Unanswered,
         });
         Hearing { requests: self, number, messages }
@@ -203,7 +227,7 @@ impl UnderWay {
         }
         let Some(newest) = state.requests.iter().rev().find(|request| request.is_open) else { return Whose::Unknown };
         if let Some(messages) = &newest.messages {
-            let _ = messages.try_send(params.to_owned());
+            messages.add(params.to_owned());
         }
         Whose::OneClients
     }
@@ -254,16 +278,21 @@ impl Hearing<'_> {
     }
 
     /// The next message. Never completes if there will be none.
-    pub(super) async fn next(&mut self) -> Box<RawValue> {
-        match self.messages.recv().await {
-            Some(message) => message,
-            None => std::future::pending().await,
+    pub(super) async fn next(&self) -> Box<RawValue> {
+        let Some(messages) = &self.messages else { return std::future::pending().await };
+        loop {
+            // A server that sends one message after another must not keep the answer from being taken.
+            tokio::task::coop::consume_budget().await;
+            if let Some(message) = messages.lock().pop_front() {
+                return message;
+            }
+            messages.added.notified().await;
         }
     }
 
     /// The next message, if one waits.
-    pub(super) fn waiting(&mut self) -> Option<Box<RawValue>> {
-        self.messages.try_recv().ok()
+    pub(super) fn waiting(&self) -> Option<Box<RawValue>> {
+        self.messages.as_ref()?.lock().pop_front()
     }
 }
 
@@ -299,11 +328,11 @@ mod tests {
     fn a_message_is_given_to_a_request_that_it_must_belong_to() {
         let requests = UnderWay::default();
         assert!(is_own(&requests), "it is the server's own");
-        let mut one = requests.begin("a", PLAIN);
+        let one = requests.begin("a", PLAIN);
         assert!(!is_own(&requests) && one.waiting().is_some());
-        let mut newer = requests.begin("a", PLAIN);
+        let newer = requests.begin("a", PLAIN);
         assert!(!is_own(&requests) && one.waiting().is_none() && newer.waiting().is_some());
-        let mut of_another = requests.begin("b", PLAIN);
+        let of_another = requests.begin("b", PLAIN);
         assert!(!is_own(&requests));
         assert!(newer.waiting().is_none() && of_another.waiting().is_none(), "it may be of either client");
         [&one, &newer].into_iter().for_each(|request| request.answered(None));
@@ -311,11 +340,11 @@ mod tests {
         assert!(!is_own(&requests) && of_another.waiting().is_some());
         of_another.answered(None);
         drop(of_another);
-        let mut nameless = [requests.begin("", PLAIN), requests.begin("", PLAIN)];
-        assert!(!is_own(&requests) && nameless.iter_mut().all(|request| request.waiting().is_none()));
+        let nameless = [requests.begin("", PLAIN), requests.begin("", PLAIN)];
+        assert!(!is_own(&requests) && nameless.iter().all(|request| request.waiting().is_none()));
         nameless.iter().for_each(|request| request.answered(None));
         drop(nameless);
-        let mut deaf = requests.begin("a", Expected { hears: false, ..PLAIN });
+        let deaf = requests.begin("a", Expected { hears: false, ..PLAIN });
         assert!(!is_own(&requests) && deaf.waiting().is_none());
     }
 
@@ -329,9 +358,9 @@ mod tests {
         requests.lock().forget(Instant::now() + Duration::from_secs(24 * 60 * 60));
         assert!(!is_own(&requests), "nor does it say when it stops");
         assert_eq!(requests.say(RawValue::NULL, true), Whose::Nobodys, "the connection is of one client");
-        let mut of_another = requests.begin("b", PLAIN);
+        let of_another = requests.begin("b", PLAIN);
         assert!(!is_own(&requests) && of_another.waiting().is_none());
-        let mut newer = requests.begin("a", PLAIN);
+        let newer = requests.begin("a", PLAIN);
         of_another.answered(None);
         drop(of_another);
         assert!(!is_own(&requests) && newer.waiting().is_some(), "it is of the same client");
@@ -364,7 +393,7 @@ mod tests {
                 drop(request);
             }
             assert!(!is_own(&requests), "{is_late}");
-            let mut of_another = requests.begin("b", PLAIN);
+            let of_another = requests.begin("b", PLAIN);
             assert!(!is_own(&requests) && of_another.waiting().is_none());
             requests.task_ended("u");
             assert!(!is_own(&requests) && of_another.waiting().is_none());
@@ -381,7 +410,7 @@ mod tests {
         request.answered(Some(&Answer::Result(raw("{}"))));
         drop(request);
         assert!(!is_own(&requests));
-        let mut newer = requests.begin("b", PLAIN);
+        let newer = requests.begin("b", PLAIN);
         assert!(!is_own(&requests) && newer.waiting().is_some());
         newer.answered(None);
         drop(newer);

@@ -1,6 +1,7 @@
 //! Requests of both eras: one dispatch by method.
 
 use std::borrow::Cow;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -82,13 +83,13 @@ impl ClientRequest<'_> {
         }
         if let Some(kind) = method.and_then(ItemKind::used_with) {
             return match self.client {
-                Client::Legacy(session) => self.until_cancelled(session, self.use_item(kind)).await,
+                Client::Legacy(session) => self.until_cancelled(session, pin!(self.use_item(kind))).await,
                 Client::Modern { .. } => self.use_item(kind).await,
             };
         }
         if let Some(method) = method.filter(|method| method.is_of_task()) {
             return match self.client {
-                Client::Legacy(session) => self.until_cancelled(session, self.use_task(method)).await,
+                Client::Legacy(session) => self.until_cancelled(session, pin!(self.use_task(method))).await,
                 Client::Modern { .. } => self.use_task(method).await,
             };
         }
@@ -97,11 +98,13 @@ impl ClientRequest<'_> {
             (Some(Method::Ping), _) => Reply::Result(to_raw(&json!({}))),
             (Some(Method::Discover), _) => self.discover().await,
             (Some(Method::Subscribe), Client::Legacy(session)) => {
-                self.until_cancelled(session, self.subscribe(session)).await
+                self.until_cancelled(session, pin!(self.subscribe(session))).await
             }
             (Some(Method::Unsubscribe), Client::Legacy(session)) => self.unsubscribe(session),
             (Some(Method::Listen), Client::Modern { .. }) => self.listen().await,
-            (Some(Method::Complete), Client::Legacy(session)) => self.until_cancelled(session, self.complete()).await,
+            (Some(Method::Complete), Client::Legacy(session)) => {
+                self.until_cancelled(session, pin!(self.complete())).await
+            }
             (Some(Method::Complete), Client::Modern { .. }) => self.complete().await,
             _ => Reply::Error(unknown_method(self.method)),
         }
@@ -136,8 +139,9 @@ impl ClientRequest<'_> {
         }
     }
 
-    /// Drives `replying` until the client of the session cancels the request.
-    async fn until_cancelled(&self, session: &Session, replying: impl Future<Output = Reply>) -> Reply {
+    /// Drives `replying` until the client of the session cancels the request. It is borrowed, because an async function
+    /// has room for each of its arguments twice, and this one is large.
+    async fn until_cancelled(&self, session: &Session, replying: Pin<&mut impl Future<Output = Reply>>) -> Reply {
         let cancelled = session.begin(self.id);
         let _in_flight = InFlight { session, id: self.id };
         tokio::select! {

@@ -84,7 +84,8 @@ impl<'a> UsedSession<'a> {
             self.session.others.home_is_told(now, Duration::ZERO);
             return Ok(());
         }
-        let told = self.gate.forward(home, self.forwarding(telling(own)), HOME).await;
+        // In a box, because the future of every call has room for this one, and few calls come here.
+        let told = Box::pin(self.gate.forward(home, self.forwarding(telling(own)), HOME)).await;
         match &told {
             Ok(_) => silent.remove(home),
             Err(why) if why.is_silent() => silent.add(home, self.gate.engine.now(), again),

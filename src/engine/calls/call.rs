@@ -254,7 +254,7 @@ impl Engine {
 
     /// Whether the call's upstream uses the modern era. False before the first handshake with the upstream.
     pub(super) fn is_modern(&self, call: &Routed<'_>) -> bool {
-        self.state.upstream(&call.plan().key).facts.is_some_and(|facts| facts.era == Era::Modern)
+        self.state.era(&call.plan().key) == Some(Era::Modern)
     }
 
     /// Whether the call's upstream uses the modern era and its client the legacy one.
@@ -264,7 +264,7 @@ impl Engine {
 
     /// Whether the call's upstream uses the legacy era. False before the first handshake with the upstream.
     pub(super) fn is_legacy(&self, call: &Routed<'_>) -> bool {
-        self.state.upstream(&call.plan().key).facts.is_some_and(|facts| facts.era == Era::Legacy)
+        self.state.era(&call.plan().key) == Some(Era::Legacy)
     }
 
     /// Runs the request chains on the content, and returns the members of `params` that are sent.
@@ -287,15 +287,16 @@ impl Engine {
         }
     }
 
+    /// Sends the call once. `members` are lent to it, and are the same when it is answered.
     pub(super) async fn send(
         &self,
         call: &Routed<'_>,
         client: &dyn ToClient,
-        mut members: OutMembers,
+        members: &mut OutMembers,
         round: InputRound,
         recorder: &mut CallRecorder,
     ) -> Result<Answer, UpstreamError> {
-        let task = call.request.open_task();
+        let (task, own) = (call.request.open_task(), members.len());
         if let Some(text) = call.fixed_answer().filter(|_| task.is_none()) {
             return Ok(Answer::Result(text_result(text)));
         }
@@ -306,11 +307,11 @@ impl Engine {
             let task = if is_checked { plain_wish(task) } else { task.to_owned() };
             members.push(("task".into(), task));
         }
-        let span = spans::upstream(call, || self.state.upstream(&call.plan().key).facts);
-        let out = OutCall {
+        let span = spans::upstream(call, || self.state.facts(&call.plan().key));
+        let mut out = OutCall {
             kind: call.request.kind,
             name: call.facts.tool.clone(),
-            members,
+            members: std::mem::take(members),
             meta: call.meta.sent_in(&span),
             wants_progress: call.request.wants_progress,
             log_level: call.request.log_level,
@@ -324,7 +325,9 @@ impl Engine {
             task: task.map(|task| task.out()),
         };
         recorder.asked();
-        let answer = self.send_until_answered(call, out, client, recorder).instrument(span.clone()).await;
+        let answer = self.send_until_answered(call, &mut out, client, recorder).instrument(span.clone()).await;
+        *members = out.members;
+        members.truncate(own);
         recorder.answered();
         spans::answered(&span, &answer);
         let answer = answer?;

@@ -19,14 +19,14 @@ impl Engine {
     pub(super) async fn send_until_answered(
         &self,
         call: &Routed<'_>,
-        mut out: OutCall,
+        out: &mut OutCall,
         client: &dyn ToClient,
         recorder: &mut CallRecorder,
     ) -> Result<Answer, UpstreamError> {
         let (retry, timeout) = (call.plan().retry, out.timeout);
         let (deadline, pause) = (Instant::now() + timeout, Duration::from_millis(u64::from(retry.backoff_ms)));
         for _ in 0..retry.attempts {
-            let failure = match self.upstreams.call(&call.upstream.target, &out, client).await {
+            let failure = match self.upstreams.call(&call.upstream.target, out, client).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -41,7 +41,7 @@ impl Engine {
             recorder.asked_again();
             out.timeout = left;
         }
-        let last = self.upstreams.call(&call.upstream.target, &out, client).await;
+        let last = self.upstreams.call(&call.upstream.target, out, client).await;
         last.map_err(|failure| of_all(failure, timeout))
     }
 }

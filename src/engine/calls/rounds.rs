@@ -31,7 +31,7 @@ impl Engine {
         &self,
         call: &Routed<'_>,
         client: &AskedClient<'_>,
-        members: OutMembers,
+        mut members: OutMembers,
         recorder: &mut CallRecorder,
     ) -> Result<(Answer, ResultFacts), CallEnd> {
         if call.request.round.state.is_some() && self.is_legacy(call) {
@@ -39,7 +39,7 @@ impl Engine {
         }
         let Answered { mut round, mut early } = client.answers(call.request.round.clone()).await?;
         for _ in 0..MAX_ROUNDS {
-            let sent = self.send(call, client, members.clone(), round, recorder).await;
+            let sent = self.send(call, client, &mut members, round, recorder).await;
             let answer = sent.map_err(|error| self.upstream_failed(call, &error))?;
             let facts = ResultFacts::of(&answer);
             let Answer::Result(result) = &answer else { return Ok((answer, facts)) };

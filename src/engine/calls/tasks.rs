@@ -159,8 +159,9 @@ impl Engine {
         recorder: &mut CallRecorder,
     ) -> CallEnd {
         let responses = task.responses.clone().filter(|_| task.method == Method::UpdateTask);
-        let members: OutMembers = responses.map(|responses| ("inputResponses".into(), responses)).into_iter().collect();
-        let answer = match self.send(call, client, members, InputRound::default(), recorder).await {
+        let mut members: OutMembers =
+            responses.map(|responses| ("inputResponses".into(), responses)).into_iter().collect();
+        let answer = match self.send(call, client, &mut members, InputRound::default(), recorder).await {
             Ok(answer) => answer,
             Err(error) => return self.upstream_failed(call, &error),
         };

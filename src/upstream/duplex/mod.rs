@@ -154,7 +154,7 @@ impl Duplex {
                 }
             }
         };
-        asked.during(answering).await.map_err(RequestFailure::Final)?
+        asked.during(pin!(answering)).await.map_err(RequestFailure::Final)?
     }
 }
 

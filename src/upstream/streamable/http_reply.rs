@@ -1,5 +1,6 @@
 //! Interprets the HTTP response to a request: its answer, the end of the session, or an error.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,7 +92,7 @@ pub(super) async fn read<'a>(
     }
     match media {
         Media::Json => {
-            let text = asked.during(whole(response.into_body(), limit, &reservation)).await??;
+            let text = asked.during(pin!(whole(response.into_body(), limit, &reservation))).await??;
             // A whole response cannot wait for an answer to a question in it.
             let answer = take(connection, &text, id, to, &mut CallQuestions::none())?;
             answer.ok_or_else(|| UpstreamError::Protocol("its response holds no answer".into()))
@@ -129,7 +130,8 @@ async fn read_events<'a>(
 ) -> Result<HttpReply, UpstreamError> {
     let (mut cuts, mut continued) = (0, 0);
     loop {
-        let failure = match asked.during(messages.next()).await? {
+        let next = asked.during(pin!(messages.next())).await?;
+        let failure = match next {
             Ok(Some(text)) => {
                 if let Some(own) = take(connection, text.as_bytes(), id, to, asked)? {
                     messages.finish(&connection.endpoint.shared, &connection.endpoint.target.plan.key, SMALL);
@@ -150,7 +152,8 @@ async fn read_events<'a>(
         if continued > MOST_CONTINUED {
             return Err(failure);
         }
-        messages = asked.during(go_on(connection, &messages, cuts)).await?.ok_or(failure)?;
+        let rest = asked.during(pin!(go_on(connection, &messages, cuts))).await?;
+        messages = rest.ok_or(failure)?;
     }
 }
 

@@ -10,6 +10,7 @@ pub mod response_body;
 mod sse;
 mod stream;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
@@ -277,7 +278,7 @@ impl Connection {
         // Servers may send the head of the response only with its first event, after the answer to a question that they
         // sent elsewhere.
         let answered = async {
-            let response = asked.during(self.post(&request, id)).await??;
+            let response = asked.during(pin!(self.post(&request, id))).await??;
             http_reply::read(self, response, id, to, &mut asked).await
         };
         let answered = answered.await;
