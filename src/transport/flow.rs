@@ -15,7 +15,7 @@ pub const UNASKED: u64 = 1 << 20;
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// A limit on an amount per second.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Flow {
     most: u64,
     spent: u64,

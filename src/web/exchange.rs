@@ -25,8 +25,8 @@ use crate::engine::access::session::Session;
 use crate::engine::exchange::{Exchange, KEPT_AFTER_END, Next};
 use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream, event_with_id, priming_event, written};
 
-/// How long a call may take before its client is told an id to come back with, if its version has that.
-const PRIMED_AFTER: Duration = Duration::from_millis(100);
+/// After one to two times this, the client of a call is told an id to come back with, if its version has that.
+pub(super) const PRIMED_AFTER: Duration = Duration::from_millis(100);
 /// How long clients are told to wait before they come back, unless the server says so.
 const RETRY: Duration = Duration::from_secs(1);
 /// The longest wait that clients are told, whatever the server says.
@@ -108,7 +108,7 @@ pub(super) async fn respond(
         biased;
         done = &mut running => answer = Some(done),
         _ = attached.wait(0) => {}
-        () = is_due(session) => {}
+        () = is_due(gate, session) => {}
     }
     if let Some(answer) = answer.take_if(|_| matches!(attached.next(0), Next::Pending | Next::Leave(_))) {
         return answer.into_response();
@@ -135,8 +135,8 @@ pub(super) async fn respond(
 }
 
 /// Waits until the answer becomes a stream, although there is nothing to send before it.
-async fn is_due(session: &SessionOfPost) {
-    tokio::time::sleep(PRIMED_AFTER).await;
+async fn is_due(gate: &Gate, session: &SessionOfPost) {
+    gate.ticks.wait().await;
     if !session.get().is_some_and(|session| has_primed_streams(&session.version)) {
         tokio::time::sleep(KEEP_ALIVE_EVERY - PRIMED_AFTER).await;
     }

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::parked::ParkedCalls;
 use super::replicas::Replicas;
 use super::sse_connections::SseConnections;
+use super::ticks::Ticks;
 use crate::domain::instance::Instance;
 use crate::domain::limits::Tracker;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
@@ -58,6 +59,8 @@ pub(super) struct Gate {
     pub(super) replicas: Replicas,
     /// The streams of clients that speak HTTP+SSE.
     pub(super) sse: SseConnections,
+    /// The clock of what is to become a stream.
+    pub(super) ticks: Arc<Ticks>,
 }
 
 impl Gate {

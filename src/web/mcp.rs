@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use tokio_util::sync::CancellationToken;
 
+use super::exchange::PRIMED_AFTER;
 use super::forward_token::{FORWARD_PATH, is_forwarded};
 use super::forwarded::{Forwarded, NOT_FORWARDED};
 use super::gate::{Gate, PathEndpoint, ServedListener, SsePath};
@@ -16,6 +17,7 @@ use super::post::post;
 use super::replicas::Replicas;
 use super::response::{empty, method_not_allowed, refuse};
 use super::sse_connections::SseConnections;
+use super::ticks::Ticks;
 use super::{access, legacy, sse};
 use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
@@ -41,6 +43,7 @@ pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: Cance
         parked: Arc::default(),
         replicas,
         sse: SseConnections::default(),
+        ticks: Ticks::new(PRIMED_AFTER),
     });
     // Paths are matched for each request, because a new plan can change them.
     Router::new().fallback(handle).with_state(gate)

@@ -41,6 +41,7 @@ mod status;
 mod stream_place;
 mod subscribe;
 mod tasks;
+mod ticks;
 
 pub use admin::admin_router;
 pub use gate::ServedListener;

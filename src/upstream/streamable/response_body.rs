@@ -18,9 +18,12 @@ use super::client::chain;
 use crate::domain::budget::Reservation;
 use crate::domain::ids::ObjectKey;
 use crate::domain::upstream::UpstreamError;
-use crate::transport::flow::{EACH, Flow};
+use crate::transport::flow::Flow;
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::wire::ENVELOPE;
+
+/// How much of a body is read before other tasks have their turn, in bytes.
+const AT_ONCE: usize = 1 << 20;
 
 /// Why a body ended early. This is the only error type of the streams in this module.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -42,7 +45,12 @@ pub(super) async fn whole(mut body: Incoming, limit: u64, reservation: &Reservat
     }
     let expected = body.size_hint().upper().unwrap_or(most).min(most);
     let mut bytes: Vec<u8> = first.into();
+    let mut yielded = 0;
     while bytes.len() as u64 <= most {
+        if bytes.len() - yielded >= AT_ONCE {
+            yielded = bytes.len();
+            tokio::task::yield_now().await;
+        }
         let Some(data) = next_data(&mut body).await? else { return Ok(bytes.into()) };
         let needed = bytes.len() + data.len();
         if needed > bytes.capacity() {
@@ -71,18 +79,22 @@ pub trait Chunks: Body<Data = Bytes, Error: Error> + Unpin {}
 
 impl<B: Body<Data = Bytes, Error: Error> + Unpin> Chunks for B {}
 
-/// The messages of an event stream. The size of each message is limited; that of the stream is not.
+/// The messages of an event stream. The size of each message is limited, and the rate at which they are read, up to the one
+/// after which nothing more is asked for; the size of the stream is not.
 pub struct Messages<B: Chunks = Incoming> {
     events: SseByteStream<CountedBody<B>>,
     since_last: Arc<SinceLast>,
-    /// Limits the rate of messages that no request waits for.
-    unasked: Option<Flow>,
+    flow: Flow,
+    /// What the last event counts towards the rate.
+    unpaid: u64,
     /// The id of the last event that has one; `None` if none has.
     last_id: Option<String>,
     /// How long the server wants clients to wait before they come back, in milliseconds.
     retry_ms: Option<u64>,
 }
 
+/// What an event counts towards the rate in addition to its bytes: 4,096 a second may come.
+const EACH: u64 = 1024;
 /// The maximum number of bytes of the id of an event that is kept.
 const LONGEST_ID: usize = 1024;
 
@@ -98,13 +110,8 @@ impl<B: Chunks> Messages<B> {
     pub fn new(body: B, limit: u64, reservation: Reservation) -> Self {
         let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), reservation });
         let counted = CountedBody { body, since_last: Arc::clone(&since_last), limit };
-        Self { events: SseByteStream::new(counted), since_last, unasked: None, last_id: None, retry_ms: None }
-    }
-
-    /// Returns these messages, changed so that they are read at a limited rate. Used for a stream that no request waits
-    /// for.
-    pub(super) fn unasked(self) -> Self {
-        Self { unasked: Some(Flow::of_bytes()), ..self }
+        let (events, flow) = (SseByteStream::new(counted), Flow::of_bytes());
+        Self { events, since_last, flow, unpaid: 0, last_id: None, retry_ms: None }
     }
 
     /// The id of the last event that has one, and how long the server wants clients to wait before they come back.
@@ -112,10 +119,11 @@ impl<B: Chunks> Messages<B> {
         Some((self.last_id.as_deref()?, self.retry_ms.map(Duration::from_millis)))
     }
 
-    /// Takes over the place in the stream that `cut` came to.
+    /// Takes over the place in the stream that `cut` came to, and its rate.
     pub(super) fn come_from(&mut self, cut: &Self) {
         self.last_id.clone_from(&cut.last_id);
         self.retry_ms = cut.retry_ms;
+        (self.flow, self.unpaid) = (cut.flow.clone(), cut.unpaid);
     }
 
     /// Returns the data of the next event that is a message, or `None` at the end.
@@ -126,6 +134,9 @@ impl<B: Chunks> Messages<B> {
         loop {
             // The previous message has been handled, so it no longer counts. Shrinking a reservation never fails.
             let _ = self.since_last.reservation.resize(self.since_last.bytes.load(Ordering::Relaxed));
+            self.flow.spend(std::mem::take(&mut self.unpaid)).await;
+            // Many events may have arrived at once, and other tasks must not wait for all of them.
+            tokio::task::coop::consume_budget().await;
             let Some(event) = self.events.next().await else { return Ok(None) };
             let event = event.map_err(|error| match error {
                 sse_stream::Error::Body(error) => match error.downcast::<BrokenBody>() {
@@ -134,10 +145,7 @@ impl<B: Chunks> Messages<B> {
                 },
                 _ => UpstreamError::Protocol("its event stream is not valid".into()),
             })?;
-            let size = self.since_last.bytes.swap(0, Ordering::Relaxed);
-            if let Some(flow) = &mut self.unasked {
-                flow.spend(size + EACH).await;
-            }
+            self.unpaid = self.since_last.bytes.swap(0, Ordering::Relaxed) + EACH;
             let is_message = event.event.as_deref().is_none_or(|name| name == "message");
             self.retry_ms = event.retry.or(self.retry_ms);
             if let Some(id) = event.id.filter(|id| !id.is_empty() && id.len() <= LONGEST_ID) {
@@ -155,6 +163,7 @@ impl Messages {
     /// Reads the rest of the stream after its last message, so that the connection can be used again. If the stream
     /// does not end immediately, a background task waits for its end for up to `patience`.
     pub(super) fn finish(mut self, shared: &UpstreamContext, upstream: &ObjectKey, patience: Duration) {
+        self.unpaid = 0;
         if self.next().now_or_never().is_none() {
             // If too many such tasks are running, the connection is closed instead.
             let _ = shared.spawn_small(upstream, async move {
@@ -204,15 +213,35 @@ mod tests {
     use super::*;
     use crate::domain::budget::{ByteBudget, Category};
 
-    #[tokio::test]
-    async fn a_stream_that_nobody_waits_for_is_read_at_a_bounded_rate() {
-        let events = Bytes::from("data:\n\n".repeat(1024));
-        let frames =
-            futures_util::stream::repeat(events).take(200).map(|data| Ok::<_, std::io::Error>(Frame::data(data)));
+    fn messages(event: &str, count: usize) -> Messages<impl Chunks> {
+        let events = Bytes::from(event.repeat(64));
+        let frames = futures_util::stream::repeat(events)
+            .take(count / 64)
+            .map(|data| Ok::<_, std::io::Error>(Frame::data(data)));
         let reservation = Arc::new(ByteBudget::default()).reservation(Category::Answer);
-        let mut messages = Messages::new(StreamBody::new(frames), 1 << 20, reservation).unasked();
+        Messages::new(StreamBody::new(frames), 1 << 20, reservation)
+    }
+
+    #[tokio::test]
+    async fn events_are_read_at_a_bounded_rate_wherever_their_stream_goes_on() {
+        let read = async |event: &str| {
+            let mut cut = messages(event, 3_072);
+            while cut.next().await.unwrap().is_some() {}
+            let mut rest = messages(event, 3_072);
+            rest.come_from(&cut);
+            while rest.next().await.unwrap().is_some() {}
+        };
         let began = Instant::now();
-        assert_eq!(messages.next().await.unwrap(), None);
-        assert!(began.elapsed() > Duration::from_secs(1), "{:?}", began.elapsed());
+        for (event, took) in [("data:\n\n", 0), ("data: x\n\n", 1)] {
+            read(event).await;
+            assert!(began.elapsed() >= Duration::from_secs(1 + took), "{event:?}: {:?}", began.elapsed());
+        }
+    }
+
+    #[tokio::test]
+    async fn other_tasks_have_their_turn_between_events_that_arrive_at_once() {
+        let mut messages = messages("data: x\n\n", 1_024);
+        let read_all = async { while messages.next().await.unwrap().is_some() {} };
+        assert_eq!(read_all.now_or_never(), None);
     }
 }
