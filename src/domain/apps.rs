@@ -2,6 +2,7 @@
 //! results refer. Each server chooses its own, so on the endpoint of all upstreams they have the name of their upstream in
 //! front: `ui://clock/view.html` of the upstream `time` is `ui://time/clock/view.html`.
 
+use memchr::memmem;
 use serde_json::value::RawValue;
 
 use super::skim::Skim;
@@ -60,7 +61,8 @@ pub fn published_error(error: &RawValue, upstream: &str) -> Option<Box<RawValue>
 /// Returns this text with the public URIs in the places that `look` finds; `None` if it finds none.
 fn replaced<'a>(json: &'a RawValue, upstream: &'a str, look: impl FnOnce(&mut Found<'a>)) -> Option<Box<RawValue>> {
     let text = json.get();
-    if !text.contains(IN_JSON) && !text.contains(ESCAPE) {
+    let has = |part: &str| memmem::find(text.as_bytes(), part.as_bytes()).is_some();
+    if !has(IN_JSON) && !has(ESCAPE) {
         return None;
     }
     let mut found = Found { places: Vec::new(), upstream };

@@ -149,7 +149,9 @@ impl Post {
     pub(super) fn running(self, cause: Cause) -> RunningMessage {
         let (gate, parking, era) = (Arc::clone(&self.gate), self.parking.clone(), self.era);
         let outlives = era == Era::Legacy && self.door == Door::Streamable;
-        let running = RunningMessage::new(cause.around(self.answer()), outlives);
+        // In a box at once, because the future is large, and each move would copy it.
+        let answering = Box::pin(self.answer());
+        let running = RunningMessage::new(cause.around(answering), outlives);
         match parking {
             Some(parking) => RunningMessage::new(run_or_park(gate, running, parking), false),
             None => running,

@@ -42,7 +42,7 @@ impl Engine {
             facts.begins_task.then(|| self.modern_task(call, result))?
         } else {
             let asked = matches!(call.request.task, TaskUse::Begins(_));
-            let id = legacy_id(result).filter(|_| asked)?;
+            let id = if asked { legacy_id(result)? } else { return None };
             self.sealed_task(call, id).and_then(|id| {
                 let mut result = shown_legacy(call, result)?;
                 set_legacy_id(&mut result, &id);
