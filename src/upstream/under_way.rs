@@ -2,19 +2,16 @@
 //! with sessions does not say what a message outside of an answer belongs to (MCP 2025-11-25, logging; stdio has no other
 //! messages).
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::domain::task::begun_task;
 use crate::domain::upstream::{Answer, ClientKey};
+use crate::upstream::waiting_messages::WaitingMessages;
 
-/// How many messages may wait for one request. Later ones are dropped meanwhile.
-const MAX_WAITING: usize = 32;
 /// How much work that nobody waits for is remembered. If there is more, no message passes until the connection ends, unless all
 /// are for one client.
 const MAX_LEFT: usize = 256;
@@ -92,30 +89,8 @@ struct Request {
     /// Whether somebody waits for the answer.
     is_open: bool,
     /// `None` if no messages are for this request.
-    messages: Option<Arc<Waiting>>,
+    messages: Option<Arc<WaitingMessages>>,
     left: Left,
-}
-
-/// The messages that wait for one request. A channel takes more memory, and few requests get a message.
-#[derive(Debug, Default)]
-struct Waiting {
-    messages: Mutex<VecDeque<Box<RawValue>>>,
-    added: Notify,
-}
-
-impl Waiting {
-    fn add(&self, message: Box<RawValue>) {
-        let mut messages = self.lock();
-        if messages.len() < MAX_WAITING {
-            messages.push_back(message);
-            drop(messages);
-            self.added.notify_one();
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Box<RawValue>>> {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Why messages can still be of a request when nobody waits for its answer any more.
@@ -183,13 +158,13 @@ pub(super) struct Hearing<'a> {
     requests: &'a UnderWay,
     number: u64,
     /// `None` if no messages are for this request.
-    messages: Option<Arc<Waiting>>,
+    messages: Option<Arc<WaitingMessages>>,
 }
 
 impl UnderWay {
     /// Registers a request of the client with this session.
     pub(super) fn begin(&self, session: &str, expected: Expected) -> Hearing<'_> {
-        let messages = expected.hears.then(Arc::<Waiting>::default);
+        let messages = expected.hears.then(Arc::<WaitingMessages>::default);
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
@@ -279,20 +254,15 @@ impl Hearing<'_> {
 
     /// The next message. Never completes if there will be none.
     pub(super) async fn next(&self) -> Box<RawValue> {
-        let Some(messages) = &self.messages else { return std::future::pending().await };
-        loop {
-            // A server that sends one message after another must not keep the answer from being taken.
-            tokio::task::coop::consume_budget().await;
-            if let Some(message) = messages.lock().pop_front() {
-                return message;
-            }
-            messages.added.notified().await;
+        match &self.messages {
+            Some(messages) => messages.next().await,
+            None => std::future::pending().await,
         }
     }
 
     /// The next message, if one waits.
     pub(super) fn waiting(&self) -> Option<Box<RawValue>> {
-        self.messages.as_ref()?.lock().pop_front()
+        self.messages.as_ref()?.take()
     }
 }
 
