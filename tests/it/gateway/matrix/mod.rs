@@ -91,6 +91,8 @@ async fn every_feature_of_every_server_reaches_every_client() {
     tools_of(&gateway, &UPSTREAMS).await;
     // Once a call was cancelled that its server does not answer, clients that share the connection hear no log messages.
     let (last, rows): (Vec<_>, Vec<_>) = rows().into_iter().partition(|row| row.feature == "cancellation");
+    // A client that ends right after it cancelled may never send that.
+    let last = last.into_iter().map(|row| row.then(json!({"list": "tools"}))).collect();
     let mut report = Report::default();
     for rows in [rows, last] {
         // One client after the other: some servers have one switch for all.
