@@ -48,8 +48,8 @@ pub fn begun_task(result: &RawValue) -> Option<String> {
         Some(_) => result,
         None => member(result, "task")?,
     };
-    (!has_ended(task)).then_some(())?;
-    Some(member(task, "taskId")?.text()?.into_owned())
+    let id = member(task, "taskId").filter(|_| !has_ended(task))?;
+    Some(id.text()?.into_owned())
 }
 
 /// Whether the answer to a request about a task says that its server works on the task no more. That a task is cancelled says

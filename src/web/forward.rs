@@ -111,8 +111,8 @@ impl Gate {
     ) -> Result<Response, NotForwarded> {
         let under_way = self.replicas.shares.enter(request.share, request.client, request.session.as_ref());
         let under_way = under_way.ok_or(NotForwarded::TooMany)?;
-        let ToSend { request, token } = self.to_send(to, request).ok_or(NotForwarded::Unreachable)?;
-        let response = send(&self.replicas.client, request, limit).await?;
+        let ToSend { request, token } = self.to_send(to, request).ok_or(NotForwarded::Unable)?;
+        let response = send(&self.replicas.client, to, request, limit).await?;
         let (snapshot, status) = (self.engine.snapshot(), response.status());
         let scope = AnswerScope { gateway: &snapshot.plan().gateway.key, token: &token, status };
         if !scope.is_sealed(self.engine.sessions().seals(), response.headers()) {
@@ -125,6 +125,8 @@ impl Gate {
         Ok(returned(response, under_way))
     }
 
+    /// Returns the request as it is sent; `None` if the plan in force has not this listener, or the system provides no random
+    /// numbers.
     fn to_send(&self, to: SocketAddr, forwarding: Forwarding<'_>) -> Option<ToSend> {
         let Forwarding { method, endpoint, mut headers, body, client, .. } = forwarding;
         let snapshot = self.engine.snapshot();

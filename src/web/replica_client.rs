@@ -1,6 +1,7 @@
 //! Sends a request to another replica of the gateway, and tells what may have become of it where it has no answer.
 
 use std::error::Error as _;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +24,8 @@ use crate::domain::causes::causes;
 pub(super) enum NotForwarded {
     #[error("too many requests are being forwarded to other replicas: try again")]
     TooMany,
+    #[error("it is at another replica of this gateway, to which this one cannot forward it now: try again")]
+    Unable,
     #[error("it is at another replica of this gateway, which cannot be reached: the replica has probably ended")]
     Unreachable,
     #[error(
@@ -103,9 +106,10 @@ impl Body for SentBody {
     }
 }
 
-/// Sends a request. The head of the response must arrive within `limit`.
+/// Sends a request to the replica `to`. The head of the response must arrive within `limit`.
 pub(super) async fn send<C>(
     client: &Client<C, SentBody>,
+    to: SocketAddr,
     request: Request<Bytes>,
     limit: Duration,
 ) -> Result<Response<Incoming>, NotForwarded>
@@ -117,7 +121,7 @@ where
     let answered = tokio::time::timeout(limit, client.request(request)).await;
     let is_sent = is_sent.load(Ordering::Relaxed);
     answered.map_err(|_| if is_sent { NotForwarded::Late(limit) } else { NotForwarded::Busy })?.map_err(|error| {
-        tracing::debug!("a request could not be forwarded: {}", causes(&error));
+        tracing::debug!(replica = %to, "a request could not be forwarded: {}", causes(&error));
         NotForwarded::of(&error, is_sent)
     })
 }
@@ -153,7 +157,7 @@ mod tests {
         });
         let client = Client::builder(TokioExecutor::new()).build(connector);
         let request = Request::post("http://10.0.0.1/").body(Bytes::from_static(body.as_bytes())).unwrap();
-        send(&client, request, limit).await.unwrap_err()
+        send(&client, ([10, 0, 0, 1], 80).into(), request, limit).await.unwrap_err()
     }
 
     /// A connection to a server that does this with it.
@@ -186,6 +190,8 @@ mod tests {
         };
         let closed = sent(closed, "body", SOON).await;
         assert!(!closed.may_be_done() && !closed.is_gone(), "{closed:?}");
+        let unable = NotForwarded::Unable;
+        assert!(!unable.is_gone() && !unable.is_silent() && !unable.may_be_done(), "the replica has no part in it");
     }
 
     #[tokio::test]

@@ -127,7 +127,7 @@ impl Engine {
         let is_refused = upstream.refusing.is_some()
             || change.is_some_and(|change| change.refusing.is_some())
             || snapshot.items[route.index].chains().any(refuses);
-        let has_tasks = || match self.state.upstream(&upstream.target.plan.key).facts.map(|facts| facts.era) {
+        let has_tasks = || match self.state.era(&upstream.target.plan.key) {
             Some(Era::Modern) => caller.era == Era::Modern && caller.capabilities.has_extension(TASKS),
             Some(Era::Legacy) => caller.era == Era::Legacy,
             None => true,

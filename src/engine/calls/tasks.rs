@@ -40,14 +40,15 @@ impl Engine {
         let Answer::Result(result) = answer else { return None };
         let begun = if self.is_modern(call) {
             facts.begins_task.then(|| self.modern_task(call, result))?
-        } else {
-            let asked = matches!(call.request.task, TaskUse::Begins(_));
-            let id = if asked { legacy_id(result)? } else { return None };
+        } else if matches!(call.request.task, TaskUse::Begins(_)) {
+            let id = legacy_id(result)?;
             self.sealed_task(call, id).and_then(|id| {
                 let mut result = shown_legacy(call, result)?;
                 set_legacy_id(&mut result, &id);
                 Ok(result)
             })
+        } else {
+            return None;
         };
         if call.item.is_guarded()
             && let Some(steps) = doubled_key(result.get())

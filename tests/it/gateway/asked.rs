@@ -110,6 +110,17 @@ pub(super) async fn question(stream: &mut Response<Incoming>) -> Value {
     tokio::time::timeout(SOON, read).await.unwrap()
 }
 
+/// Calls a tool that asks, answers, and returns what comes after the question. The server does not take the answer.
+pub(super) async fn answered_in_vain(gateway: &Gateway, tool: &str) -> String {
+    let session = Http::new().initialize_with(&gateway.url(), &json!({"elicitation": {}})).await;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool}});
+    let mut stream = session.http.open(Method::POST, &session.url, &session.headers(), call.to_string()).await;
+    let id = question(&mut stream).await["id"].clone();
+    assert_eq!(answer(&session, &id, "Ann").await, 202);
+    let rest = tokio::time::timeout(SOON, stream.body_mut().collect()).await.expect("it waits on").unwrap();
+    String::from_utf8(rest.to_bytes().to_vec()).unwrap()
+}
+
 pub(super) async fn answer(session: &Session, id: &Value, name: &str) -> u16 {
     let result = json!({"action": "accept", "content": {"name": name}});
     session.send(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()).await.status

@@ -6,12 +6,9 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http_body_util::BodyExt;
-use hyper::Method;
 use serde_json::{Value, json};
 
-use super::super::asked::{answer, question};
-use super::super::harness::SOON;
+use super::super::asked::answered_in_vain;
 use super::{Folder, Gateway, Http, object, text, tools_of, until};
 
 /// What a server does with what is posted to a session.
@@ -202,13 +199,7 @@ async fn a_call_ends_whose_server_does_not_take_the_answer_to_its_question() {
     let (server, url) = Server::start();
     server.fail_next(Fault::Deaf);
     let gateway = gateway_with(&url, 60_000).await;
-    let session = Http::new().initialize_with(&gateway.url(), &json!({"elicitation": {}})).await;
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "faulty__whoami"}});
-    let mut stream = session.http.open(Method::POST, &session.url, &session.headers(), call.to_string()).await;
-    let id = question(&mut stream).await["id"].clone();
-    assert_eq!(answer(&session, &id, "Ann").await, 202);
-    let rest = tokio::time::timeout(SOON, stream.body_mut().collect()).await.expect("it waits on").unwrap();
-    let rest = String::from_utf8(rest.to_bytes().to_vec()).unwrap();
+    let rest = answered_in_vain(&gateway, "faulty__whoami").await;
     assert!(rest.contains("ConnectFailed"), "{rest}");
     gateway.logged(|line| line.to_string().contains("could not be delivered: it did not take it within"));
 }
