@@ -1,21 +1,18 @@
 //! Logging to standard error: one JSON object a line, or a readable format on a terminal.
 
 use std::env::VarError;
-use std::fmt;
 use std::io::IsTerminal;
 
 use anyhow::{Context, bail};
-use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::prelude::*;
-use tracing_subscriber::registry::{LookupSpan, Registry};
+use tracing_subscriber::registry::Registry;
 use tracing_subscriber::reload::{self, Handle};
 
+use super::json_line::JsonLine;
 use super::terminal::Terminal;
-use super::trace_context;
 use super::traces::Traces;
 
 /// Directives that turn off the messages of libraries about failures that the gateway logs itself. Directives of the
@@ -36,26 +33,6 @@ impl LogLevelHandle {
     }
 }
 
-/// Adds the id of the current trace to a JSON line.
-struct WithTrace<F>(F);
-
-impl<S, N, F> FormatEvent<S, N> for WithTrace<F>
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-    F: FormatEvent<S, N>,
-{
-    fn format_event(&self, context: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let Some(trace) = trace_context::current_id() else { return self.0.format_event(context, to, event) };
-        let mut line = String::new();
-        self.0.format_event(context, Writer::new(&mut line), event)?;
-        match line.strip_prefix('{') {
-            Some(rest) => write!(to, "{{\"trace_id\":\"{trace}\",{rest}"),
-            None => to.write_str(&line),
-        }
-    }
-}
-
 /// Starts logging to standard error, and hands spans to `traces`. `HAWSEPIPE_LOG` holds a level (default `info`) or
 /// directives such as `info,hawsepipe::node=debug`.
 ///
@@ -68,13 +45,7 @@ pub(super) fn start(traces: &Traces) -> anyhow::Result<LogLevelHandle> {
     let lines = if terminal {
         lines.with_ansi(std::env::var_os("NO_COLOR").is_none()).event_format(Terminal).boxed()
     } else {
-        lines
-            .json()
-            .flatten_event(true)
-            .with_current_span(true)
-            .with_span_list(false)
-            .map_event_format(WithTrace)
-            .boxed()
+        lines.fmt_fields(JsonFields::new()).event_format(JsonLine).boxed()
     };
     // This fails if a test has already called the function in this process. The first subscriber then stays in use.
     let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).with(traces.layer()).try_init();

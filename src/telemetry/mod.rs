@@ -1,6 +1,9 @@
 //! Metrics, logs and traces.
 
 pub mod catalog;
+mod json_line;
+#[cfg(test)]
+mod kept;
 pub mod log;
 pub mod metrics;
 pub mod plugin_log;

@@ -69,33 +69,8 @@ impl Visit for ForeignLine {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex};
-
-    use tracing_subscriber::fmt::MakeWriter;
-
+    use super::super::kept::Kept;
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Kept {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl<'a> MakeWriter<'a> for Kept {
-        type Writer = Self;
-
-        fn make_writer(&'a self) -> Self {
-            self.clone()
-        }
-    }
 
     #[test]
     fn what_servers_print_is_told_apart_and_times_are_short() {
@@ -107,7 +82,7 @@ mod tests {
             tracing::info!(target: PLUGIN, plugin = "default/shout", call = 1_u64, "{}", "heard");
             tracing::warn!(reason = "Timeout", "too slow");
         });
-        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let text = kept.text();
         let lines: Vec<_> = text.lines().map(|line| line.split_once(' ').unwrap()).collect();
         assert!(lines.iter().all(|(time, _)| time.len() == "12:34:56.789".len()), "{text}");
         let said: Vec<_> = lines.iter().map(|(_, said)| *said).collect();
