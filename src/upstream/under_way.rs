@@ -61,8 +61,8 @@ struct State {
     next: u64,
     /// The oldest first.
     requests: Vec<Request>,
-    /// Until when messages of answered requests that are not remembered can be read.
-    crowded_until: Option<Instant>,
+    /// Until when messages of answered requests can be read.
+    unread_until: Option<Instant>,
     /// Whether the server may work on something that is not remembered.
     is_lost: bool,
 }
@@ -101,28 +101,28 @@ enum Left {
     Unanswered,
     /// The task with this id goes on.
     Task(String),
-    /// Messages that were sent before the answer may be read until then; `None` while somebody waits.
-    Unread(Option<Instant>),
+    /// It was answered. Messages that were sent before can be read for a while.
+    Unread,
     /// They cannot.
     Nothing,
 }
 
 impl State {
-    /// Forgets requests whose messages were all read.
-    fn forget(&mut self, now: Instant) {
-        self.requests.retain(|request| !matches!(request.left, Left::Unread(Some(until)) if until <= now));
-        self.crowded_until = self.crowded_until.filter(|until| *until > now);
+    /// Whether messages of answered requests can still be read.
+    fn is_unread(&self, now: Instant) -> bool {
+        self.unread_until.is_some_and(|until| until > now)
     }
 
-    /// Keeps what is left of requests within its bound.
-    fn bound(&mut self, now: Instant) {
-        let left = |state: &Self| state.requests.iter().filter(|request| !request.is_open).count();
-        if left(self) <= MAX_LEFT {
-            return;
+    /// Ends the wait for the answer of the request at this place. It is forgotten, unless the server may still work on it.
+    fn close(&mut self, place: usize) {
+        let request = &mut self.requests[place];
+        (request.is_open, request.messages) = (false, None);
+        if matches!(request.left, Left::Unread) {
+            self.unread_until = Some(Instant::now() + READ_LATER);
         }
-        self.requests.retain(|request| request.is_open || !matches!(request.left, Left::Unread(_)));
-        self.crowded_until = Some(now + READ_LATER);
-        if left(self) > MAX_LEFT {
+        if self.is_lost || matches!(request.left, Left::Unread | Left::Nothing) {
+            self.requests.remove(place);
+        } else if self.requests.iter().filter(|request| !request.is_open).count() > MAX_LEFT {
             self.requests.retain(|request| request.is_open);
             self.is_lost = true;
         }
@@ -138,18 +138,9 @@ impl Request {
         };
         self.left = match task {
             Some(task) => Left::Task(task),
-            None if self.expected.are_read_later => Left::Unread(None),
+            None if self.expected.are_read_later => Left::Unread,
             None => Left::Nothing,
         };
-    }
-
-    /// Records that nobody waits for the answer any more. Returns whether anything is left.
-    fn close(&mut self, now: Instant) -> bool {
-        (self.is_open, self.messages) = (false, None);
-        if let Left::Unread(until) = &mut self.left {
-            *until = Some(now + READ_LATER);
-        }
-        !matches!(self.left, Left::Nothing)
     }
 }
 
@@ -184,20 +175,16 @@ impl UnderWay {
     /// hold what another client sent, and is dropped. What nobody waits for does not count where the connection `is_of_one`
     /// client.
     pub(super) fn say(&self, params: &RawValue, is_of_one: bool) -> Whose {
-        let mut state = self.lock();
-        state.forget(Instant::now());
+        let state = self.lock();
         let is_waited_for = state.requests.iter().any(|request| request.is_open);
-        let is_lost = !is_of_one && (state.is_lost || state.crowded_until.is_some() && !is_waited_for);
         // One that is read after the answer of its call, but while another is under way, is so rare that no other is dropped for it.
-        let counts = |left: &Left| !is_of_one && (!is_waited_for || !matches!(left, Left::Unread(_)));
-        let mut counted = state.requests.iter().filter(|request| request.is_open || counts(&request.left));
-        if is_lost {
+        if !is_of_one && (state.is_lost || !is_waited_for && state.is_unread(Instant::now())) {
             return Whose::Unknown;
         }
+        let mut counted = state.requests.iter().filter(|request| request.is_open || !is_of_one);
         let Some(first) = counted.next() else { return Whose::Nobodys };
-        let mut others = counted.clone();
         let is_of_same = |request: &Request| !first.session.is_empty() && request.session == first.session;
-        if !others.all(is_of_same) {
+        if !counted.all(is_of_same) {
             return Whose::Unknown;
         }
         let Some(newest) = state.requests.iter().rev().find(|request| request.is_open) else { return Whose::Unknown };
@@ -211,10 +198,9 @@ impl UnderWay {
     pub(super) fn answered(&self, id: u64, answer: &Answer) {
         let mut state = self.lock();
         let Some(place) = state.requests.iter().rposition(|request| request.id == Some(id)) else { return };
-        let request = &mut state.requests[place];
-        request.take(Some(answer));
-        if !request.is_open && !request.close(Instant::now()) {
-            state.requests.remove(place);
+        state.requests[place].take(Some(answer));
+        if !state.requests[place].is_open {
+            state.close(place);
         }
     }
 
@@ -268,13 +254,9 @@ impl Hearing<'_> {
 
 impl Drop for Hearing<'_> {
     fn drop(&mut self) {
-        let (mut state, now) = (self.requests.lock(), Instant::now());
-        state.forget(now);
-        let Some(place) = state.requests.iter().rposition(|request| request.number == self.number) else { return };
-        if state.requests[place].close(now) && !state.is_lost {
-            state.bound(now);
-        } else {
-            state.requests.remove(place);
+        let mut state = self.requests.lock();
+        if let Some(place) = state.requests.iter().rposition(|request| request.number == self.number) {
+            state.close(place);
         }
     }
 }
@@ -325,7 +307,7 @@ mod tests {
         requests.sent_as(given_up.number(), 7);
         drop(given_up);
         assert!(!is_own(&requests), "the server may still work on it");
-        requests.lock().forget(Instant::now() + Duration::from_secs(24 * 60 * 60));
+        requests.lock().unread_until = None;
         assert!(!is_own(&requests), "nor does it say when it stops");
         assert_eq!(requests.say(RawValue::NULL, true), Whose::Nobodys, "the connection is of one client");
         let of_another = requests.begin("b", PLAIN);
@@ -384,14 +366,9 @@ mod tests {
         assert!(!is_own(&requests) && newer.waiting().is_some());
         newer.answered(None);
         drop(newer);
-        requests.lock().forget(Instant::now() + READ_LATER);
-        assert!(is_own(&requests));
-        for _ in 0..=MAX_LEFT {
-            let request = requests.begin("a", later);
-            request.answered(None);
-        }
-        assert!(!is_own(&requests) && requests.lock().requests.len() <= MAX_LEFT);
-        requests.lock().forget(Instant::now() + READ_LATER);
-        assert!(is_own(&requests), "that they are too many is soon over");
+        assert!(requests.lock().requests.is_empty(), "it was answered");
+        assert!(!is_own(&requests), "there may be one more");
+        requests.lock().unread_until = Some(Instant::now());
+        assert!(is_own(&requests), "that is soon over");
     }
 }
