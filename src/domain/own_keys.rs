@@ -2,8 +2,9 @@
 //! What a server puts there under such a key is taken out of its messages, so that clients can rely on it.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
-use memchr::memmem;
+use memchr::memmem::Finder;
 use serde_json::value::RawValue;
 
 use super::skim::Skim;
@@ -44,9 +45,11 @@ fn without<'a>(object: &'a RawValue, holder: &str) -> Cow<'a, RawValue> {
 /// Whether a text can have a key of the gateway: as it is, or with characters of ASCII escaped, which encoders do with a
 /// slash at most.
 fn may_have_key(text: &[u8]) -> bool {
-    let name = OWN_KEYS.trim_end_matches('/').as_bytes();
+    // To make one takes longer than to search a short text.
+    static NAME: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(OWN_KEYS.trim_end_matches('/')));
+    static ESCAPE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(br"\u00"));
     let is_ascii = |at: usize| matches!(text.get(at + br"\u00".len()), Some(b'2' | b'6' | b'7'));
-    memmem::find(text, name).is_some() || memmem::find_iter(text, br"\u00").any(is_ascii)
+    NAME.find(text).is_some() || ESCAPE.find_iter(text).any(is_ascii)
 }
 
 /// A text of which parts were taken out.
