@@ -64,7 +64,7 @@ async fn endpoint(State(bridge): State<Arc<Bridge>>, request: Request) -> Respon
     match request.method().as_str() {
         "POST" => post::answer(&bridge, request).await,
         "GET" => stream_of(&bridge, request.headers()),
-        "DELETE" => match request.headers().get(SESSION_HEADER).and_then(|id| id.to_str().ok()) {
+        "DELETE" => match request.headers().get(&SESSION_HEADER).and_then(|id| id.to_str().ok()) {
             Some(id) if bridge.sessions.end(id) => no_content(),
             Some(_) => unknown_session(),
             None => missing_session(),
@@ -79,7 +79,7 @@ async fn endpoint(State(bridge): State<Arc<Bridge>>, request: Request) -> Respon
 
 /// The stream of what the server sends outside of calls.
 fn stream_of(bridge: &Bridge, headers: &HeaderMap) -> Response {
-    let Some(id) = headers.get(SESSION_HEADER) else { return missing_session() };
+    let Some(id) = headers.get(&SESSION_HEADER) else { return missing_session() };
     if !Accept::read(headers).events {
         return invalid(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
     }

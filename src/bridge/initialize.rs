@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -147,7 +147,7 @@ fn begin(
     }
     let mut response = json_response(StatusCode::OK, answer.into());
     if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(HeaderName::from_static(SESSION_HEADER), id);
+        response.headers_mut().insert(SESSION_HEADER, id);
     }
     response
 }

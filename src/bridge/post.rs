@@ -74,7 +74,7 @@ pub(super) async fn answer(bridge: &Arc<Bridge>, request: Request) -> Response {
 }
 
 fn session_of(bridge: &Bridge, headers: &HeaderMap) -> Option<Arc<Session>> {
-    bridge.sessions.find(text_of(headers, SESSION_HEADER)?)
+    bridge.sessions.find(text_of(headers, &SESSION_HEADER)?)
 }
 
 /// Reads the messages of a POST, and whether they are a batch.
@@ -88,7 +88,7 @@ fn read(body: &[u8]) -> Result<(bool, Vec<ClientMessage>), RpcError> {
 /// Requests of the modern era belong to no session, even if they name one. All others do, but for `initialize`.
 async fn route(bridge: &Arc<Bridge>, headers: &HeaderMap, mut post: Post) -> Response {
     let is_modern = is_modern(headers, &post);
-    if !is_modern && headers.contains_key(SESSION_HEADER) {
+    if !is_modern && headers.contains_key(&SESSION_HEADER) {
         return match session_of(bridge, headers) {
             Some(session) => in_session(bridge, headers, &session, post).await,
             None => unknown_session(),
@@ -118,10 +118,10 @@ fn is_modern(headers: &HeaderMap, post: &Post) -> bool {
 
 /// Checks that the headers of a modern request agree with its body, of which the server sees only the body.
 fn check_modern(headers: &HeaderMap, request: &ClientRequest) -> Result<(), RpcError> {
-    check_single(headers, &[VERSION_HEADER])?;
+    check_single(headers, &[&VERSION_HEADER])?;
     request.check_members()?;
     let version = request.version();
-    if version.is_none() || text_of(headers, VERSION_HEADER) != version.as_deref() {
+    if version.is_none() || text_of(headers, &VERSION_HEADER) != version.as_deref() {
         return Err(mismatch(format!("the {VERSION_HEADER} header does not match the body's protocol version")));
     }
     let param = |param: ItemParam| request.text_of(param).map(Into::into);
@@ -155,7 +155,7 @@ async fn in_session(bridge: &Bridge, headers: &HeaderMap, session: &Arc<Session>
 /// The refusal of a POST in a session, before a part of it is sent to the server.
 fn refused_in(session: &Session, headers: &HeaderMap, post: &Post) -> Option<Response> {
     let bad = |message: &str| Some(invalid(StatusCode::BAD_REQUEST, message));
-    let version = headers.get(VERSION_HEADER).map(|version| version.to_str().unwrap_or_default());
+    let version = headers.get(&VERSION_HEADER).map(|version| version.to_str().unwrap_or_default());
     if version.is_some_and(|version| version != session.version && !LEGACY_VERSIONS.contains(&version)) {
         return bad("MCP-Protocol-Version names another version than that of the session");
     }

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -15,15 +15,15 @@ use crate::domain::rpc::{HEADER_MISMATCH, RpcError, UNSUPPORTED_VERSION};
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSIONS};
 
 /// The header with which a client continues a stream.
-pub const LAST_EVENT_ID: &str = "last-event-id";
+pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The header that names a session of the legacy era.
-pub const SESSION_HEADER: &str = "mcp-session-id";
+pub const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The header that names the protocol version.
-pub const VERSION_HEADER: &str = "mcp-protocol-version";
+pub const VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The header that repeats the body's method.
-const METHOD_HEADER: &str = "mcp-method";
+const METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method");
 /// The header that names the target of the method: a tool, a prompt or a resource.
-const NAME_HEADER: &str = "mcp-name";
+const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
 
 /// How strictly the headers are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +38,14 @@ pub enum Presence {
 /// or as one line with a comma (RFC 9110, section 5.3).
 pub fn merge_versions(headers: &mut HeaderMap) {
     let mut values =
-        headers.get_all(VERSION_HEADER).iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+        headers.get_all(&VERSION_HEADER).iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
     let Some(first) = values.next().map(<[u8]>::trim_ascii) else { return };
     let mut others = values.map(<[u8]>::trim_ascii).peekable();
     if others.peek().is_none() || others.any(|other| other != first) {
         return;
     }
     if let Ok(version) = HeaderValue::from_bytes(first) {
-        headers.insert(VERSION_HEADER, version);
+        headers.insert(&VERSION_HEADER, version);
     }
 }
 
@@ -59,14 +59,14 @@ pub fn check_routing<'a>(
     param: impl FnOnce(ItemParam) -> Option<Cow<'a, str>>,
     presence: Presence,
 ) -> Result<(), RpcError> {
-    check_single(headers, &[METHOD_HEADER, NAME_HEADER])?;
-    let is_due = |name| presence == Presence::Required || headers.contains_key(name);
-    if is_due(METHOD_HEADER) && header(headers, METHOD_HEADER) != Some(method) {
+    check_single(headers, &[&METHOD_HEADER, &NAME_HEADER])?;
+    let is_due = |name: &HeaderName| presence == Presence::Required || headers.contains_key(name);
+    if is_due(&METHOD_HEADER) && header(headers, &METHOD_HEADER) != Some(method) {
         return Err(mismatch(format!("the {METHOD_HEADER} header does not match the body's method")));
     }
     if let Some(named) = Method::parse(method).and_then(Method::item).and_then(param)
-        && is_due(NAME_HEADER)
-        && header(headers, NAME_HEADER).and_then(decode).as_deref() != Some(&*named)
+        && is_due(&NAME_HEADER)
+        && header(headers, &NAME_HEADER).and_then(decode).as_deref() != Some(&*named)
     {
         return Err(mismatch(format!("the {NAME_HEADER} header does not match what the body names")));
     }
@@ -97,7 +97,7 @@ pub fn check_mirrored(headers: &HeaderMap, argument: &Mirrored, arguments: Optio
 ///
 /// # Errors
 /// [`HEADER_MISMATCH`], if one is.
-pub fn check_single(headers: &HeaderMap, names: &[&str]) -> Result<(), RpcError> {
+pub fn check_single(headers: &HeaderMap, names: &[&HeaderName]) -> Result<(), RpcError> {
     match names.iter().find(|name| headers.get_all(**name).iter().nth(1).is_some()) {
         Some(name) => Err(mismatch(format!("the {name} header stands more than once"))),
         None => Ok(()),
@@ -110,7 +110,7 @@ pub fn mismatch(what: String) -> RpcError {
 }
 
 /// Returns the text of a header; `None` if it is absent or contains anything other than visible ASCII.
-pub fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+pub fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
@@ -135,21 +135,20 @@ pub fn is_of_modern_era(headers: &HeaderMap, method: Option<&str>, body_names_ve
         Some(Method::Initialize) => names_modern_version(headers),
         _ => mean_modern_era(headers),
     };
-    by_header || body_names_version && !headers.contains_key(SESSION_HEADER)
+    by_header || body_names_version && !headers.contains_key(&SESSION_HEADER)
 }
 
 /// Whether the headers indicate the modern era: they name a modern version, or, outside of a session, any version other
 /// than those that use `initialize`.
 pub fn mean_modern_era(headers: &HeaderMap) -> bool {
-    headers.get(VERSION_HEADER).is_some_and(|version| {
+    headers.get(&VERSION_HEADER).is_some_and(|version| {
         let is = |known: &&str| version.as_bytes() == known.as_bytes();
-        let known_to_initialize = LEGACY_VERSIONS.iter().any(is);
-        names_modern_version(headers) || !(known_to_initialize || headers.contains_key(SESSION_HEADER))
+        MODERN_VERSIONS.iter().any(is) || !(LEGACY_VERSIONS.iter().any(is) || headers.contains_key(&SESSION_HEADER))
     })
 }
 
 fn names_modern_version(headers: &HeaderMap) -> bool {
-    headers.get(VERSION_HEADER).is_some_and(|v| MODERN_VERSIONS.iter().any(|known| v.as_bytes() == known.as_bytes()))
+    headers.get(&VERSION_HEADER).is_some_and(|v| MODERN_VERSIONS.iter().any(|known| v.as_bytes() == known.as_bytes()))
 }
 
 #[cfg(test)]
@@ -168,10 +167,10 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             for line in lines {
-                headers.append(VERSION_HEADER, HeaderValue::from_static(line));
+                headers.append(&VERSION_HEADER, HeaderValue::from_static(line));
             }
             merge_versions(&mut headers);
-            assert_eq!(headers.get_all(VERSION_HEADER).iter().collect::<Vec<_>>(), merged, "{lines:?}");
+            assert_eq!(headers.get_all(&VERSION_HEADER).iter().collect::<Vec<_>>(), merged, "{lines:?}");
         }
     }
 }

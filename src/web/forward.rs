@@ -27,7 +27,7 @@ use crate::transport::mcp_headers::{LAST_EVENT_ID, SESSION_HEADER, VERSION_HEADE
 const PASSED: [HeaderName; 6] = [
     header::ACCEPT,
     header::CONTENT_TYPE,
-    HeaderName::from_static(LAST_EVENT_ID),
+    LAST_EVENT_ID,
     HeaderName::from_static("traceparent"),
     HeaderName::from_static("tracestate"),
     HeaderName::from_static("baggage"),
@@ -86,7 +86,7 @@ impl<'a> Forwarding<'a> {
             OfSession::Use(body) => (Method::POST, body, Share::Sessions),
         };
         let of_session = [(SESSION_HEADER, &session.id), (VERSION_HEADER, &session.version)];
-        let of_session = of_session.map(|(name, text)| Some((HeaderName::from_static(name), text.parse().ok()?)));
+        let of_session = of_session.map(|(name, text)| Some((name, text.parse().ok()?)));
         let media = HeaderValue::from_static("application/json");
         let of_message = [header::ACCEPT, header::CONTENT_TYPE].map(|name| (name, media.clone()));
         let headers = of_session.into_iter().flatten().chain(of_message).collect();

@@ -45,8 +45,9 @@ pub(super) struct TokenScope<'a> {
 impl TokenScope<'_> {
     fn to_context(self) -> String {
         let Self { gateway, to, headers } = self;
-        let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-        let (session, last) = (text(SESSION_HEADER), text(LAST_EVENT_ID));
+        let text =
+            |name: &HeaderName| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        let (session, last) = (text(&SESSION_HEADER), text(&LAST_EVENT_ID));
         json!([REQUEST, gateway.namespace, gateway.name, to, session, last]).to_string()
     }
 }
@@ -161,7 +162,7 @@ mod tests {
     }
 
     fn headers(session: &'static str, last: &'static str) -> HeaderMap {
-        let header = |name, value| (HeaderName::from_static(name), HeaderValue::from_static(value));
+        let header = |name, value| (name, HeaderValue::from_static(value));
         HeaderMap::from_iter([header(SESSION_HEADER, session), header(LAST_EVENT_ID, last)])
     }
 

@@ -142,7 +142,7 @@ fn taken(taken: Result<(), Deleted>) -> RpcResponse {
 /// `server/discover` first, and without the envelope of the modern era, continue with `initialize` after this error only.
 fn is_unknown_outside(headers: &HeaderMap, method: &str) -> bool {
     let is_known = McpMethod::parse(method).is_some_and(|method| method.is_of(Era::Legacy));
-    !is_known && !headers.contains_key(SESSION_HEADER)
+    !is_known && !headers.contains_key(&SESSION_HEADER)
 }
 
 /// In this era, headers that repeat the body are optional. Those that are present must match it, because intermediaries
@@ -217,13 +217,13 @@ pub(super) async fn find_session(
 ) -> Result<Arc<Session>, (StatusCode, String)> {
     // A session has the version that `initialize` agreed on, whichever newer one its client also knows.
     let serves = |version: &str| LEGACY_VERSIONS.contains(&version) || is_to_come(version);
-    if let Some(version) = headers.get(VERSION_HEADER)
+    if let Some(version) = headers.get(&VERSION_HEADER)
         && !version.to_str().is_ok_and(serves)
     {
         let message = format!("Unsupported protocol version; {} are spoken in sessions", LEGACY_VERSIONS.join(", "));
         return Err((StatusCode::BAD_REQUEST, message));
     }
-    let Some(id) = headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()) else {
+    let Some(id) = headers.get(&SESSION_HEADER).and_then(|id| id.to_str().ok()) else {
         return Err((StatusCode::BAD_REQUEST, NOT_BEGUN.to_owned()));
     };
     let sessions = gate.engine.sessions();
@@ -280,7 +280,7 @@ pub(super) async fn open_stream(
         Ok(session) => session,
         Err((status, message)) => return refuse(status, message),
     };
-    if let Some(last) = headers.get(LAST_EVENT_ID) {
+    if let Some(last) = headers.get(&LAST_EVENT_ID) {
         let forwarding = Forwarding::request(Method::GET, endpoint, headers, Bytes::new(), client);
         return continue_stream(gate, &session, last.to_str().unwrap_or_default(), headers, forwarding).await;
     }

@@ -45,7 +45,7 @@ pub(super) async fn answer(
         }
         // Without a session, notifications have no effect, but they are accepted.
         ClientMessage::Notification { method, params } => {
-            let supported = check_supported(header(headers, VERSION_HEADER).unwrap_or_default());
+            let supported = check_supported(header(headers, &VERSION_HEADER).unwrap_or_default());
             match supported
                 .and_then(|()| check_routing(headers, &method, |param| params.text_of(param), Presence::Optional))
             {
@@ -68,14 +68,14 @@ pub(super) async fn answer(
 
 /// Checks the envelope in the same order as the specification's reference servers.
 fn check_envelope<'a>(headers: &HeaderMap, method: &str, params: &Params<'a>) -> Result<EnvelopeMeta<'a>, RpcError> {
-    check_single(headers, &[VERSION_HEADER])?;
+    check_single(headers, &[&VERSION_HEADER])?;
     let invalid = |what: &str| RpcError::new(INVALID_PARAMS, what);
     let meta =
         params.read_meta().ok_or_else(|| invalid("`params._meta` must be an object with the envelope's keys"))?;
     let version = meta.protocol_version.ok_or_else(|| lacks("protocolVersion"))?;
     let capabilities = meta.client_capabilities.ok_or_else(|| lacks("clientCapabilities"))?;
     let version = text(version);
-    if version.is_none() || header(headers, VERSION_HEADER) != version.as_deref() {
+    if version.is_none() || header(headers, &VERSION_HEADER) != version.as_deref() {
         return Err(mismatch(format!("the {VERSION_HEADER} header does not match the body's protocol version")));
     }
     check_routing(headers, method, |param| params.text_of(param), Presence::Required)?;

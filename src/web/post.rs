@@ -180,7 +180,7 @@ impl Post {
         if let ClientMessage::Request { id: read, .. } = &incoming {
             id.get_or_init(|| read);
         }
-        if self.door == Door::Sse && headers.contains_key(SESSION_HEADER) && is_initialize(&incoming) {
+        if self.door == Door::Sse && headers.contains_key(&SESSION_HEADER) && is_initialize(&incoming) {
             let error =
                 RpcError::new(INVALID_REQUEST, "this stream has a session: open another one for another session");
             return RpcResponse::error(StatusCode::BAD_REQUEST, id.get().copied().unwrap_or("null"), &error);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 use serde_json::json;
@@ -175,7 +175,7 @@ impl RpcResponse {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         if let Some(id) = self.session.and_then(|id| HeaderValue::try_from(id).ok()) {
-            headers.insert(HeaderName::from_static(SESSION_HEADER), id);
+            headers.insert(SESSION_HEADER, id);
         }
         response
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
@@ -41,7 +41,7 @@ const MAX_POSTS: u32 = 64;
 
 /// Whether a GET at the path of Streamable HTTP opens a stream of HTTP+SSE: it names nothing of a session.
 pub(super) fn is_opening(headers: &HeaderMap) -> bool {
-    ![SESSION_HEADER, VERSION_HEADER, LAST_EVENT_ID].iter().any(|name| headers.contains_key(*name))
+    ![&SESSION_HEADER, &VERSION_HEADER, &LAST_EVENT_ID].iter().any(|name| headers.contains_key(*name))
 }
 
 /// GET: opens a stream. `all` is the listener's path for all upstreams.
@@ -180,12 +180,12 @@ pub(super) async fn take(gate: &Arc<Gate>, endpoint: PathEndpoint, mut request: 
     let cause = Cause::of_headers(request.headers());
     // The stream says which session and version a message is of.
     let headers = request.headers_mut();
-    headers.remove(SESSION_HEADER);
-    headers.remove(VERSION_HEADER);
+    headers.remove(&SESSION_HEADER);
+    headers.remove(&VERSION_HEADER);
     if let Some(session) = connection.session.get()
         && let Ok(id) = HeaderValue::from_str(&session.id)
     {
-        headers.insert(HeaderName::from_static(SESSION_HEADER), id);
+        headers.insert(SESSION_HEADER, id);
     }
     let (post, exchange) = match post::receive(gate, endpoint.clone(), request, limit, Door::Sse).await {
         Ok(received) => received,
