@@ -8,8 +8,6 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -22,7 +20,7 @@ use super::process::ServerProcess;
 use super::responses::json_response;
 use super::usage::InUse;
 use crate::domain::raw::RawObject;
-use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, METHOD_NOT_FOUND, UNSUPPORTED_VERSION};
+use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, code_of};
 use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream, written};
 
 /// The calls of one POST, and what the client will be sent. If it is dropped before the answer, the client is gone:
@@ -168,15 +166,6 @@ impl Exchange {
 fn error_code_of(answer: &Outgoing) -> Option<i64> {
     let error = RawObject::parse(&answer.text).ok().filter(|_| answer.kind == Kind::Error);
     code_of(error?.get("error")?)
-}
-
-/// Returns the code of a JSON-RPC error.
-pub(super) fn code_of(error: &RawValue) -> Option<i64> {
-    #[derive(Deserialize)]
-    struct Code {
-        code: i64,
-    }
-    serde_json::from_str::<Code>(error.get()).ok().map(|error| error.code)
 }
 
 /// Whether only servers of the modern era answer with this code.

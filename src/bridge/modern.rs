@@ -12,14 +12,14 @@ use serde_json::value::RawValue;
 use super::ask::{FAILED, Outcome, ask_within};
 use super::call_state::Closed;
 use super::calls::FULL;
-use super::exchange::{Exchange, code_of, is_of_modern_era};
+use super::exchange::{Exchange, is_of_modern_era};
 use super::keeper::SharedProcess;
 use super::message::ClientRequest;
 use super::responses::{refuse, unavailable};
 use super::state::Bridge;
 use crate::domain::budget::Reservation;
 use crate::domain::raw::RawObject;
-use crate::domain::rpc::{INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, REFUSED, RpcError};
+use crate::domain::rpc::{INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, REFUSED, RpcError, code_of};
 use crate::domain::version::MODERN_VERSION;
 use crate::transport::Accept;
 

@@ -1,5 +1,6 @@
-//! The only place that writes to the cluster, except for writes of the Lease. It writes only while this process leads,
-//! and does not constantly repeat requests that are forbidden.
+//! The only place that writes to the cluster, except for writes of the Lease. It writes only while this process leads. What
+//! a loop asks for beside its writes, such as tokens, goes through it too, whether the process leads or not. Neither is
+//! constantly repeated if it is forbidden.
 
 use std::fmt::Debug;
 use std::time::Duration;

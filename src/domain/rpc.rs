@@ -2,6 +2,7 @@
 //! nesting depth.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
 
 /// The text is not valid JSON.
@@ -32,6 +33,9 @@ pub const UNSUPPORTED_VERSION: i64 = -32022;
 /// The codes that JSON-RPC 2.0 reserves (section 5.1). A server can choose any other number.
 pub const RESERVED: std::ops::RangeInclusive<i64> = -32768..=-32000;
 
+/// When a client may try again what was refused because too much is under way, in milliseconds.
+const RETRY_AFTER_MS: u32 = 1000;
+
 /// A JSON-RPC error that the gateway itself made.
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} ({code})")]
@@ -51,10 +55,24 @@ impl RpcError {
         Self { code, message: message.into(), data: None }
     }
 
+    /// Creates the refusal, for this reason, of what can be tried again soon.
+    pub fn busy(reason: &str, message: impl Into<String>) -> Self {
+        Self::new(REFUSED, message).with_data(json!({"reason": reason, "retryAfterMs": RETRY_AFTER_MS}))
+    }
+
     /// Returns the error with `data` as its details for programs.
     pub fn with_data(self, data: serde_json::Value) -> Self {
         Self { data: Some(data), ..self }
     }
+}
+
+/// Returns the code of an error; `None` if it has none.
+pub fn code_of(error: &RawValue) -> Option<i64> {
+    #[derive(Deserialize)]
+    struct Coded {
+        code: i64,
+    }
+    serde_json::from_str::<Coded>(error.get()).ok().map(|error| error.code)
 }
 
 /// Formats a request, or a notification if `id` is `None`. `id` is raw JSON.

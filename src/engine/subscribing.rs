@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use super::Engine;
 use super::calls::outcome::CallEnd;
@@ -14,8 +13,7 @@ use super::request_beside::RequestBeside;
 use super::subscriptions::Subscription;
 use crate::domain::budget::Reservation;
 use crate::domain::item::ItemKind;
-use crate::domain::raw::RawObject;
-use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, REFUSED, RpcError};
+use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, REFUSED, RpcError, code_of};
 use crate::domain::upstream::Subscribed;
 
 /// A request to subscribe to a resource.
@@ -58,9 +56,10 @@ impl Engine {
         let error = match self.upstreams.subscribe(&routed.upstream().target, own, timeout).await {
             Ok(Subscribed::Yes) => return Ok(entry.subscribed(&self.upstreams)),
             // What checks the resource would not see the server's words.
-            Ok(Subscribed::Refused(error)) if routed.found.item.is_checked() => {
-                RpcError::new(code(&error), format!("upstream {name} does not report changes of this resource"))
-            }
+            Ok(Subscribed::Refused(error)) if routed.found.item.is_checked() => RpcError::new(
+                code_of(&error).unwrap_or(INTERNAL_ERROR),
+                format!("upstream {name} does not report changes of this resource"),
+            ),
             Ok(Subscribed::Refused(error)) => return Err(CallEnd::refused_by_upstream(error)),
             Ok(Subscribed::Unsupported) => {
                 RpcError::new(METHOD_NOT_FOUND, format!("upstream {name} does not report changes of resources"))
@@ -72,12 +71,6 @@ impl Engine {
         };
         Err(CallEnd::of_error(error))
     }
-}
-
-/// Returns the code of a server's error.
-fn code(error: &RawValue) -> i64 {
-    let error = RawObject::parse(error.get()).ok();
-    error.and_then(|error| error.get("code")?.get().parse().ok()).unwrap_or(INTERNAL_ERROR)
 }
 
 /// The error for a subscription to a URI that its client made up, for the server alone: what checks the reading of the resource

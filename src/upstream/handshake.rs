@@ -15,11 +15,13 @@ use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::{EraSetting, UpstreamPlan};
 use crate::domain::raw::RawObject;
-use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION};
+use crate::domain::rpc::{
+    CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION, code_of,
+};
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 
-use super::request_failure::{ErrorFields, code_of, is_of_hop, refused};
+use super::request_failure::{ErrorFields, is_of_hop, refused};
 use super::server_message::within_depth;
 
 /// The next step of a handshake.

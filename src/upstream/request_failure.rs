@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::method::Method;
-use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, RESERVED, UNSUPPORTED_VERSION};
+use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, RESERVED, UNSUPPORTED_VERSION, code_of};
 use crate::domain::upstream::UpstreamError;
 use crate::domain::version::Era;
 
@@ -37,10 +37,6 @@ impl From<RequestFailure> for UpstreamError {
 pub(super) struct ErrorFields {
     pub(super) code: i64,
     pub(super) data: Option<serde_json::Value>,
-}
-
-pub(super) fn code_of(error: &RawValue) -> Option<i64> {
-    serde_json::from_str::<ErrorFields>(error.get()).ok().map(|e| e.code)
 }
 
 /// Returns the error for a request of the gateway's own that the server answered with `error`.

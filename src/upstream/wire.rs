@@ -9,6 +9,7 @@ use crate::domain::extensions::TASKS;
 use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
+use crate::domain::question::{INPUT_RESPONSES, REQUEST_STATE};
 use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure, success};
 use crate::domain::upstream::{Answer, InputRound, OutCall, OutCompletion, OutMembers, OutTask};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
@@ -245,7 +246,7 @@ fn push_members(text: &mut Vec<u8>, members: &OutMembers) {
 }
 
 fn push_round(text: &mut Vec<u8>, round: &InputRound) {
-    for (key, value) in [("inputResponses", &round.responses), ("requestState", &round.state)] {
+    for (key, value) in [(INPUT_RESPONSES, &round.responses), (REQUEST_STATE, &round.state)] {
         if let Some(value) = value {
             text.push(b',');
             push_string(text, key);

@@ -65,11 +65,6 @@ impl<'a> Client<'a> {
         if let Self::Legacy(session) = self { Some(session) } else { None }
     }
 
-    /// The address of a client without a session.
-    pub(super) fn peer(&self) -> Option<IpAddr> {
-        if let Self::Modern { peer, .. } = self { Some(*peer) } else { None }
-    }
-
     /// What lets a call of a client without a session wait for its input.
     pub(super) fn parking(&self) -> Option<&'a Parking> {
         if let Self::Modern { parking, .. } = self { *parking } else { None }

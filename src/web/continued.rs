@@ -24,7 +24,7 @@ use super::response::RpcResponse;
 use crate::domain::item::ItemKind;
 use crate::domain::limits::RefusalReason;
 use crate::domain::method::Method;
-use crate::domain::question::Question;
+use crate::domain::question::{INPUT_REQUESTS, INPUT_REQUIRED, REQUEST_STATE, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError};
 use crate::domain::version::Era;
@@ -126,18 +126,17 @@ pub(super) async fn forward_to_parked(
 
 /// Returns the error for a call that waits at another replica and could not be continued there.
 fn not_continued(why: &NotForwarded) -> RpcError {
-    let (what, data) = if why.may_be_done() {
-        (
-            "the call may have gone on: find out what it did before you send it once more",
-            json!({"reason": "OutcomeUnknown"}),
-        )
+    let told = |what: &str| format!("the call cannot be continued: {why}; {what}");
+    if why.may_be_done() {
+        let what = "the call may have gone on: find out what it did before you send it once more";
+        RpcError::new(REFUSED, told(what)).with_data(json!({"reason": "OutcomeUnknown"}))
     } else if why.is_gone() {
-        ("it was not sent there. Send the call without `requestState`", json!({"reason": "ReplicaGone"}))
+        let what = "it was not sent there. Send the call without `requestState`";
+        RpcError::new(REFUSED, told(what)).with_data(json!({"reason": "ReplicaGone"}))
     } else {
-        let data = json!({"reason": RefusalReason::ConcurrentCalls.as_str(), "retryAfterMs": 1000});
-        ("the call did not go on. Send it once more as it is", data)
-    };
-    RpcError::new(REFUSED, format!("the call cannot be continued: {why}; {what}")).with_data(data)
+        let what = "the call did not go on. Send it once more as it is";
+        RpcError::busy(RefusalReason::ConcurrentCalls.as_str(), told(what))
+    }
 }
 
 /// Returns the reply for the client of a call that asks or has ended.
@@ -153,23 +152,17 @@ fn reply(gate: &Arc<Gate>, call: ParkedCall, continued: Continued) -> Reply {
         .park(&gate.shutdown, call)
         .and_then(|handle| gate.seal_id(IdPurpose::CallState, "", handle, PARKED_FOR, binding));
     let Some(state) = state else {
-        let data = json!({"reason": RefusalReason::ConcurrentCalls.as_str(), "retryAfterMs": 1000});
         let message = "the server asks for input, and as many calls as may wait for the input of their clients";
-        return Reply::Error(RpcError::new(REFUSED, message).with_data(data));
+        return Reply::Error(RpcError::busy(RefusalReason::ConcurrentCalls.as_str(), message));
     };
     let mut requests = RawObject::default();
-    for (key, Question { method, params }) in questions {
-        let mut request = RawObject::default();
-        request.set("method", to_raw(&method));
-        if let Some(params) = params {
-            request.set("params", params);
-        }
-        requests.set(&key, request.to_raw());
+    for (key, question) in questions {
+        requests.set(&key, question.into_request());
     }
     let mut result = RawObject::default();
-    result.set("resultType", to_raw(&"input_required"));
-    result.set("inputRequests", requests.to_raw());
-    result.set("requestState", to_raw(&state));
+    result.set(RESULT_TYPE, to_raw(&INPUT_REQUIRED));
+    result.set(INPUT_REQUESTS, requests.to_raw());
+    result.set(REQUEST_STATE, to_raw(&state));
     Reply::Result(result.to_raw())
 }
 

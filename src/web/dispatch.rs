@@ -21,6 +21,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
 use crate::domain::mirror::Mirrored;
+use crate::domain::question::{COMPLETE, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, RpcError};
 use crate::domain::skim::Skim;
@@ -63,16 +64,13 @@ impl Serialize for ListResult {
         }
         if self.era == Era::Modern {
             let CacheHints { ttl_ms, cache_scope } = self.page.caching.hints();
-            members.serialize_entry("resultType", COMPLETE)?;
+            members.serialize_entry(RESULT_TYPE, COMPLETE)?;
             members.serialize_entry("ttlMs", &ttl_ms)?;
             members.serialize_entry("cacheScope", cache_scope)?;
         }
         members.end()
     }
 }
-
-/// The `resultType` of modern results that ask for nothing.
-const COMPLETE: &str = "complete";
 
 impl ClientRequest<'_> {
     /// Answers the request. A method that its era does not have is unknown to it.
@@ -101,7 +99,7 @@ impl ClientRequest<'_> {
                 self.until_cancelled(session, pin!(self.subscribe(session))).await
             }
             (Some(Method::Unsubscribe), Client::Legacy(session)) => self.unsubscribe(session),
-            (Some(Method::Listen), Client::Modern { .. }) => self.listen().await,
+            (Some(Method::Listen), Client::Modern { peer, .. }) => self.listen(peer).await,
             (Some(Method::Complete), Client::Legacy(session)) => {
                 self.until_cancelled(session, pin!(self.complete())).await
             }
@@ -114,7 +112,7 @@ impl ClientRequest<'_> {
         let said = self.gate.engine.announcement(self.endpoint.as_engine()).await;
         let mut result = RawObject::default();
         let CacheHints { ttl_ms, cache_scope } = Caching::default().hints();
-        result.set("resultType", to_raw(&COMPLETE));
+        result.set(RESULT_TYPE, to_raw(&COMPLETE));
         result.set("ttlMs", to_raw(&ttl_ms));
         result.set("cacheScope", to_raw(&cache_scope));
         result.set("supportedVersions", to_raw(&MODERN_VERSIONS));

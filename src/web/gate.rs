@@ -49,10 +49,11 @@ pub(super) struct Gate {
     pub(super) listener: ServedListener,
     /// Cancelled at the shutdown, to close the streams that clients hold open.
     pub(super) shutdown: CancellationToken,
-    /// Counts open streams of notifications.
+    /// Counts the open streams that have a [`StreamPlace`](super::stream_place::StreamPlace): GET streams of sessions,
+    /// `subscriptions/listen` and HTTP+SSE.
     pub(super) streams: Tracker,
-    /// Counts the streams of modern clients, by address.
-    pub(super) listeners: Addresses<Tracker>,
+    /// Counts the same streams, by address.
+    pub(super) streams_by_address: Addresses<Tracker>,
     /// Calls that wait for input of their clients.
     pub(super) parked: Arc<ParkedCalls>,
     /// The other replicas of the gateway.
@@ -64,7 +65,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// The maximum number of open streams of notifications: GET streams of sessions, and those of modern clients.
+    /// The maximum number of [open streams](Self::streams).
     pub(super) fn max_streams(&self) -> u32 {
         self.engine.snapshot().plan().gateway.limits.max_streams
     }

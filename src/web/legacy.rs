@@ -1,53 +1,37 @@
-//! The legacy era, that is, the versions with `initialize` (MCP 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25): sessions,
-//! and a stream for notifications that belong to no call. A disconnect does not cancel a call; `notifications/cancelled`
-//! does.
+//! The legacy era, that is, the versions with `initialize` (MCP 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25): sessions.
+//! A disconnect does not cancel a call; `notifications/cancelled` does.
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use bytes::Bytes;
-use futures_util::stream;
 use serde::Deserialize;
-use serde_json::json;
-use tokio_util::task::AbortOnDropHandle;
 
 use super::client::{ANONYMOUS, Client};
-use super::cut_stream::continue_stream;
 use super::dispatch::{ClientRequest, unknown_method};
 use super::envelope::{ClientMessage, Params, object, text};
-use super::exchange::{OpenStream, SessionOfPost};
-use super::forward::{Forwarding, OfSession};
+use super::exchange::SessionOfPost;
+use super::forward::OfSession;
 use super::forward_token::is_forwarded;
 use super::gate::{Gate, PathEndpoint};
-use super::listen::{RESOURCE_UPDATED, list_changed};
 use super::message_sender::MessageSender;
 use super::offer;
 use super::response::{RpcResponse, empty, refuse};
 use super::session_replicas::{Deleted, UsedSession};
-use super::stream_place::StreamPlace;
 use crate::domain::budget::Reservation;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::extensions::TASKS;
-use crate::domain::item::ItemKind;
 use crate::domain::method::Method as McpMethod;
 use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError, request};
+use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError};
 use crate::domain::version::{Era, LEGACY_VERSIONS, is_to_come};
 use crate::engine::access::session::Session;
 use crate::engine::access::session_id::{SessionFacts, SessionScope};
 use crate::engine::exchange::Exchange;
-use crate::engine::{ListChanges, Notice, Reply, Snapshot};
-use crate::transport::Accept;
-use crate::transport::mcp_headers::{LAST_EVENT_ID, Presence, SESSION_HEADER, VERSION_HEADER, check_routing};
-use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
+use crate::engine::{Reply, Snapshot};
+use crate::transport::mcp_headers::{Presence, SESSION_HEADER, VERSION_HEADER, check_routing};
 
-/// The maximum number of open GET streams of one session. Two are allowed, because the gateway may not yet have noticed
-/// that the client has lost the first one.
-const STREAMS_PER_SESSION: u32 = 2;
 /// The maximum number of characters that are kept of a client's name and version together.
 const MAX_CLIENT: usize = 128;
 /// The error for a message outside of a session. Over HTTP+SSE, the stream is the session.
@@ -180,8 +164,7 @@ async fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Par
         replica: gate.listener.advertised,
     };
     let Some(session) = gate.engine.sessions().open(facts, scope) else {
-        let data = json!({"reason": "Sessions", "retryAfterMs": 1000});
-        let error = RpcError::new(REFUSED, "there are as many sessions as this gateway takes").with_data(data);
+        let error = RpcError::busy("Sessions", "there are as many sessions as this gateway takes");
         return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
     };
     gate.engine.metrics().sessions(gate.engine.sessions().count());
@@ -262,106 +245,5 @@ pub(super) async fn end_session(
         Ok(Some(Err((status, message)))) => refuse(status, message),
         Ok(None) => refuse(StatusCode::SERVICE_UNAVAILABLE, "this gateway is about to end"),
         Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "the gateway failed while it ended the session"),
-    }
-}
-
-/// GET: continues the stream of a call after the event that `Last-Event-ID` names, or opens a stream of notifications,
-/// whose events have no ids.
-pub(super) async fn open_stream(
-    gate: &Arc<Gate>,
-    endpoint: &PathEndpoint,
-    headers: &HeaderMap,
-    client: IpAddr,
-) -> Response {
-    if !Accept::read(headers).events {
-        return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
-    }
-    let session = match find_session(gate, endpoint, headers, client).await {
-        Ok(session) => session,
-        Err((status, message)) => return refuse(status, message),
-    };
-    if let Some(last) = headers.get(&LAST_EVENT_ID) {
-        let forwarding = Forwarding::request(Method::GET, endpoint, headers, Bytes::new(), client);
-        return continue_stream(gate, &session, last.to_str().unwrap_or_default(), headers, forwarding).await;
-    }
-    if let Err(error) = gate.engine.admit_stream() {
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, error.message);
-    }
-    let told = StreamPlace::take(gate, client).and_then(|place| ListenStream::open(place, &session));
-    let Some(told) = told else {
-        let most = gate.max_streams();
-        let message = format!(
-            "as many streams are open as may be: {STREAMS_PER_SESSION} a session, {most} in all (limits.maxStreams), of which one address has a part"
-        );
-        return refuse(StatusCode::TOO_MANY_REQUESTS, message);
-    };
-    let used = UsedSession::new(gate, endpoint, headers, &session, client).kept();
-    let home_told = AbortOnDropHandle::new(tokio::spawn(async move { used.as_used().keep_home_told().await }));
-    let events = stream::unfold((told, home_told), |(mut told, home_told)| async move {
-        let event = told.next().await?;
-        Some((Ok::<_, Infallible>(event), (told, home_told)))
-    });
-    event_stream(Body::from_stream(events))
-}
-
-/// Returns the notification for a notice.
-fn told(notice: Notice) -> String {
-    match notice {
-        Notice::Updated(update) => request(None, RESOURCE_UPDATED, Some(&to_raw(&json!({"uri": &*update.changed})))),
-        Notice::Logged(params) => {
-            format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#)
-        }
-    }
-}
-
-/// The notification stream of a session. It reports changes of the lists, and of the resources that the session
-/// subscribed to.
-pub(super) struct ListenStream {
-    lists: ListChanges,
-    /// The number of this stream at the mailbox of the session.
-    reader: u64,
-    /// The lists that changed, and of which the client is told next, in reverse.
-    due: Vec<ItemKind>,
-    session: Arc<Session>,
-    place: StreamPlace,
-    _open: OpenStream,
-}
-
-impl Drop for ListenStream {
-    fn drop(&mut self) {
-        self.session.mailbox.detach(self.reader);
-        // The session is idle from now on.
-        self.session.touch(self.place.gate.engine.now());
-        self.session.streams.leave();
-    }
-}
-
-impl ListenStream {
-    /// Opens the stream in this place; `None` if the session has as many as it may.
-    pub(super) fn open(place: StreamPlace, session: &Arc<Session>) -> Option<Self> {
-        session.streams.enter(Some(STREAMS_PER_SESSION), None).ok()?;
-        let engine = &place.gate.engine;
-        let (lists, reader) = (ListChanges::new(engine), session.mailbox.attach());
-        let open = OpenStream::new(engine, Era::Legacy);
-        Some(Self { lists, reader, due: Vec::new(), session: Arc::clone(session), place, _open: open })
-    }
-
-    /// Returns the next events, or `None` at the end. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Option<Bytes> {
-        let gate = Arc::clone(&self.place.gate);
-        self.session.touch(gate.engine.now());
-        loop {
-            if let Some(kind) = self.due.pop() {
-                return Some(event(&request(None, list_changed(kind), None)));
-            }
-            tokio::select! {
-                biased;
-                () = self.session.ended.cancelled() => return None,
-                () = gate.shutdown.cancelled() => return None,
-                changed = self.lists.next() => self.due = changed?,
-                notice = self.session.mailbox.next(self.reader) => return Some(event(&told(notice))),
-                () = tokio::time::sleep(KEEP_ALIVE_EVERY) => return Some(KEEP_ALIVE),
-            }
-        }
     }
 }

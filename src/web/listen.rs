@@ -3,20 +3,21 @@
 //! subscribed to.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::dispatch::{ClientRequest, invalid};
 use super::stream_place::StreamPlace;
 use crate::domain::item::{ItemKind, MAX_URI};
+use crate::domain::question::{COMPLETE, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::rpc::{INVALID_REQUEST, REFUSED, RpcError, request};
+use crate::domain::rpc::{INVALID_REQUEST, RpcError, request};
 use crate::engine::{ListChanges, MAX_OF_CLIENT, Mailbox, Notice, Reply, SubscribeRequest, Subscription};
 
 /// The method of the notification that a resource has changed.
@@ -83,8 +84,8 @@ pub(super) fn list_changed(kind: ItemKind) -> &'static str {
 }
 
 impl ClientRequest<'_> {
-    /// Sends what the client asks for, until it closes the stream or the gateway ends.
-    pub(super) async fn listen(&self) -> Reply {
+    /// Sends what the client at `peer` asks for, until it closes the stream or the gateway ends.
+    pub(super) async fn listen(&self, peer: IpAddr) -> Reply {
         let filter = match Filter::read(self.params.raw) {
             Ok(filter) => filter,
             Err(message) => return invalid(&message),
@@ -95,13 +96,9 @@ impl ClientRequest<'_> {
         if let Err(error) = self.gate.engine.admit_stream() {
             return Reply::Error(error);
         }
-        let Some(_place) = self.client.peer().and_then(|peer| StreamPlace::take(self.gate, peer)) else {
-            let most = self.gate.max_streams();
-            let message = format!(
-                "as many streams are open as may be: {most} in all (limits.maxStreams), of which one address has a part"
-            );
-            let data = json!({"reason": "Streams", "retryAfterMs": 1000});
-            return Reply::Error(RpcError::new(REFUSED, message).with_data(data));
+        let _place = match StreamPlace::take(self.gate, peer) {
+            Ok(place) => place,
+            Err(message) => return Reply::Error(RpcError::busy("Streams", message)),
         };
         // What changes from now on is not missed.
         let (lists, mailbox) = (ListChanges::new(&self.gate.engine), Arc::<Mailbox>::default());
@@ -114,7 +111,7 @@ impl ClientRequest<'_> {
             () = self.gate.shutdown.cancelled() => {}
         }
         let mut result = RawObject::default();
-        result.set("resultType", to_raw(&"complete"));
+        result.set(RESULT_TYPE, to_raw(&COMPLETE));
         result.set("_meta", self.stream_id());
         Reply::Result(result.to_raw())
     }

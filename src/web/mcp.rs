@@ -18,7 +18,7 @@ use super::replicas::Replicas;
 use super::response::{empty, method_not_allowed, refuse};
 use super::sse_connections::SseConnections;
 use super::ticks::Ticks;
-use super::{access, legacy, sse};
+use super::{access, legacy, session_stream, sse};
 use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
 use crate::domain::quoted::Quoted;
@@ -39,7 +39,7 @@ pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: Cance
         listener,
         shutdown,
         streams: Tracker::default(),
-        listeners: Addresses::default(),
+        streams_by_address: Addresses::default(),
         parked: Arc::default(),
         replicas,
         sse: SseConnections::default(),
@@ -180,7 +180,7 @@ async fn dispatch(
         Method::GET if sse.is_some() && sse::is_opening(request.headers()) => {
             sse::open(gate, &endpoint, sse.unwrap_or_default(), &request)
         }
-        Method::GET => legacy::open_stream(gate, &endpoint, request.headers(), client).await,
+        Method::GET => session_stream::open_stream(gate, &endpoint, request.headers(), client).await,
         Method::DELETE => legacy::end_session(gate, &endpoint, request.headers(), client).await,
         _ => method_not_allowed("GET, POST, DELETE"),
     }

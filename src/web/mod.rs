@@ -34,6 +34,7 @@ mod replicas;
 mod response;
 mod sealed;
 mod session_replicas;
+mod session_stream;
 mod silent_replicas;
 mod sse;
 mod sse_connections;

@@ -6,14 +6,12 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
-use serde_json::json;
-use serde_json::value::RawValue;
 
 use crate::domain::budget::{NO_ROOM, NoRoom, Reservation};
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{
     CAPABILITY_REQUIRED, HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND,
-    PARSE_ERROR, REFUSED, RpcError, UNSUPPORTED_VERSION, failure, success,
+    PARSE_ERROR, RpcError, UNSUPPORTED_VERSION, code_of, failure, success,
 };
 use crate::domain::version::Era;
 use crate::engine::exchange::HeldAnswer;
@@ -113,9 +111,7 @@ impl RpcResponse {
 
     /// Creates the error for a message that does not fit into the memory budget.
     pub(super) fn no_room(id: &str) -> Self {
-        let data = json!({"reason": NO_ROOM, "retryAfterMs": 1000});
-        let error = RpcError::new(REFUSED, NoRoom.to_string()).with_data(data);
-        Self::error(StatusCode::SERVICE_UNAVAILABLE, id, &error)
+        Self::error(StatusCode::SERVICE_UNAVAILABLE, id, &RpcError::busy(NO_ROOM, NoRoom.to_string()))
     }
 
     /// Returns the response with memory reserved for its body until the body is written, because the client may read
@@ -200,15 +196,6 @@ pub(super) fn method_not_allowed(allow: &'static str) -> Response {
     response
 }
 
-/// Returns the code of an error that an upstream sent.
-fn code_of(error: &RawValue) -> Option<i64> {
-    #[derive(serde::Deserialize)]
-    struct Coded {
-        code: i64,
-    }
-    serde_json::from_str::<Coded>(error.get()).ok().map(|error| error.code)
-}
-
 /// Returns the HTTP status of a modern error response (MCP 2026-07-28, Streamable HTTP).
 fn status_of(code: i64) -> StatusCode {
     match code {
@@ -221,6 +208,8 @@ fn status_of(code: i64) -> StatusCode {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::domain::budget::{ByteBudget, Category};
 

@@ -20,9 +20,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::exchange::{OpenStream, RunningMessage};
 use super::gate::{Gate, PathEndpoint};
-use super::legacy::{ListenStream, scope};
+use super::legacy::scope;
 use super::post::{self, Door};
 use super::response::{RpcResponse, refuse};
+use super::session_stream::SessionStream;
 use super::sse_connections::SseConnection;
 use super::stream_place::StreamPlace;
 use crate::domain::version::Era;
@@ -52,12 +53,9 @@ pub(super) fn open(gate: &Arc<Gate>, endpoint: &PathEndpoint, all: &str, request
     if let Err(error) = gate.engine.admit_stream() {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, error.message);
     }
-    let Some(place) = StreamPlace::take(gate, peer_address(request.extensions())) else {
-        let most = gate.max_streams();
-        let message = format!(
-            "as many streams are open as may be: {most} in all (limits.maxStreams), of which one address has a part"
-        );
-        return refuse(StatusCode::TOO_MANY_REQUESTS, message);
+    let place = match StreamPlace::take(gate, peer_address(request.extensions())) {
+        Ok(place) => place,
+        Err(message) => return refuse(StatusCode::TOO_MANY_REQUESTS, message),
     };
     let (id, connection, received) = gate.sse.add(endpoint.upstream());
     let uri = format!("{}?sessionId={id}", endpoint.messages_path(all));
@@ -100,7 +98,7 @@ struct SseStream {
     /// The place of the stream, until the session has begun.
     place: Option<StreamPlace>,
     /// The notifications of the session, once it has begun.
-    listening: Option<ListenStream>,
+    listening: Option<SessionStream>,
     _open: OpenStream,
 }
 
@@ -113,7 +111,7 @@ impl SseStream {
             if self.listening.is_none()
                 && let Some(session) = self.connection.session.get()
             {
-                self.listening = Some(ListenStream::open(self.place.take()?, session)?);
+                self.listening = Some(SessionStream::open(self.place.take()?, session)?);
             }
             let has_begun = self.listening.is_some();
             let notified = async {

@@ -16,11 +16,18 @@ pub(super) struct StreamPlace {
 }
 
 impl StreamPlace {
-    /// Takes a place for a client at `peer`; `None` if as many streams are open as may be.
-    pub(super) fn take(gate: &Arc<Gate>, peer: IpAddr) -> Option<Self> {
-        let address = gate.listeners.of(peer);
-        take(&gate.streams, &address, gate.max_streams())?;
-        Some(Self { gate: Arc::clone(gate), address })
+    /// Takes a place for a client at `peer`.
+    ///
+    /// # Errors
+    /// The message for the client if as many streams are open as may be.
+    pub(super) fn take(gate: &Arc<Gate>, peer: IpAddr) -> Result<Self, String> {
+        let (address, most) = (gate.streams_by_address.of(peer), gate.max_streams());
+        take(&gate.streams, &address, most).ok_or_else(|| {
+            format!(
+                "as many streams are open as may be: {most} in all (limits.maxStreams), of which one address has a part"
+            )
+        })?;
+        Ok(Self { gate: Arc::clone(gate), address })
     }
 }
 

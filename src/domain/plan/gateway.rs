@@ -128,7 +128,8 @@ pub struct Limits {
     /// Maximum number of connections of each listener.
     #[serde(default = "default_connections", skip_serializing_if = "are_default_connections")]
     pub max_connections: u32,
-    /// Maximum number of streams of notifications that clients with sessions hold open at each listener.
+    /// Maximum number of streams that clients hold open at each listener for notifications: GET streams of sessions,
+    /// `subscriptions/listen` and HTTP+SSE.
     #[serde(default = "default_streams", skip_serializing_if = "are_default_streams")]
     pub max_streams: u32,
 }

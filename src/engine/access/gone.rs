@@ -10,13 +10,12 @@ const MAX_GONE: usize = 10_000;
 pub(super) struct GoneIds(Mutex<Vec<String>>);
 
 impl GoneIds {
-    /// Adds an id, unless there are as many as may be. Returns true.
-    pub(super) fn add(&self, id: String) -> bool {
+    /// Adds an id, unless there are as many as may be.
+    pub(super) fn add(&self, id: String) {
         let mut ids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if ids.len() < MAX_GONE {
             ids.push(id);
         }
-        true
     }
 
     /// Takes all ids.

@@ -98,7 +98,8 @@ impl SessionTable {
     /// unsuitable, and `None` if there are no more candidates. Returns whether a session was ended.
     fn end_first(&self, next: impl Fn() -> Option<Option<String>>) -> bool {
         while let Some(candidate) = next() {
-            if candidate.is_some_and(|id| self.end(&id) && self.gone.add(id)) {
+            if let Some(id) = candidate.filter(|id| self.end(id)) {
+                self.gone.add(id);
                 return true;
             }
         }

@@ -15,7 +15,7 @@ use super::tool_result::ResultFacts;
 use crate::domain::budget::{Category, NoRoom};
 use crate::domain::json::doubled_key;
 use crate::domain::method::Method;
-use crate::domain::question::Question;
+use crate::domain::question::{INPUT_REQUESTS, INPUT_REQUIRED, Question, REQUEST_STATE, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::skim::Skim;
 use crate::domain::upstream::{Answer, InputRound, UpstreamError};
@@ -48,7 +48,7 @@ impl AskedClient<'_> {
             let method = question.method;
             let key = self.shown_key(number, &own_key);
             known.insert(key.clone(), AskedInput { own_key, method });
-            let request = request(self.checked(question).await.map_err(|end| self.ended(end))?);
+            let request = self.checked(question).await.map_err(|end| self.ended(end))?.into_request();
             size += request.get().len() as u64;
             held.resize(size).map_err(|NoRoom| CallEnd::no_room())?;
             requests.set(&key, request);
@@ -60,11 +60,11 @@ impl AskedClient<'_> {
         // If the call is checked, nothing passes that no plugin has seen.
         let rest = if self.call.item.checks_questions() { None } else { RawObject::parse(result.get()).ok() };
         let mut result = rest.unwrap_or_default();
-        result.set("resultType", to_raw(&"input_required"));
+        result.set(RESULT_TYPE, to_raw(&INPUT_REQUIRED));
         if !requests.is_empty() {
-            result.set("inputRequests", requests.to_raw());
+            result.set(INPUT_REQUESTS, requests.to_raw());
         }
-        result.set("requestState", to_raw(&state));
+        result.set(REQUEST_STATE, to_raw(&state));
         Ok(result.to_raw())
     }
 
@@ -148,14 +148,4 @@ impl AskedClient<'_> {
             Answer::Result(answer) | Answer::Error(answer) => Ok(answer),
         }
     }
-}
-
-/// Returns the request in a result for a client.
-fn request(Question { method, params }: Question) -> Box<RawValue> {
-    let mut request = RawObject::default();
-    request.set("method", to_raw(&method));
-    if let Some(params) = params {
-        request.set("params", params);
-    }
-    request.to_raw()
 }

@@ -13,7 +13,7 @@ use super::routed_call::Routed;
 use super::tool_result::ResultFacts;
 use crate::domain::budget::{Category, NoRoom};
 use crate::domain::method::Method;
-use crate::domain::question::Question;
+use crate::domain::question::{INPUT_REQUESTS, Question, REQUEST_STATE};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::upstream::{Answer, InputRound, OutMembers, UpstreamError};
 use crate::domain::version::Era;
@@ -80,8 +80,8 @@ impl InputQuestions {
         const MISSHAPEN: &str = "its result asks for input in no form that the protocol has";
         let object = |raw: &RawValue| RawObject::parse(raw.get()).map_err(|_| MISSHAPEN);
         let result = object(result)?;
-        let asked = result.get("inputRequests").map(object).transpose()?.unwrap_or_default();
-        let state = result.get("requestState").map(RawValue::to_owned);
+        let asked = result.get(INPUT_REQUESTS).map(object).transpose()?.unwrap_or_default();
+        let state = result.get(REQUEST_STATE).map(RawValue::to_owned);
         if state.as_ref().is_some_and(|state| !state.get().starts_with('"')) || (asked.is_empty() && state.is_none()) {
             return Err(MISSHAPEN);
         }

@@ -21,7 +21,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::method::Method;
 use crate::domain::ports::{Answering, ToClient};
-use crate::domain::question::Question;
+use crate::domain::question::{INPUT_REQUESTS, INPUT_RESPONSES, Question, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::record::CallOutcome;
 use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError};
@@ -161,7 +161,7 @@ impl Engine {
     ) -> CallEnd {
         let responses = task.responses.clone().filter(|_| task.method == Method::UpdateTask);
         let mut members: OutMembers =
-            responses.map(|responses| ("inputResponses".into(), responses)).into_iter().collect();
+            responses.map(|responses| (INPUT_RESPONSES.into(), responses)).into_iter().collect();
         let answer = match self.send(call, client, &mut members, InputRound::default(), recorder).await {
             Ok(answer) => answer,
             Err(error) => return self.upstream_failed(call, &error),
@@ -221,7 +221,7 @@ impl Engine {
     ) -> CallEnd {
         let protocol = |why: &str| self.upstream_failed(call, &UpstreamError::Protocol(why.to_owned()));
         let Ok(state) = RawObject::parse(result.get()) else { return protocol("its task is not a JSON object") };
-        if state.get("inputRequests").is_some() && call.item.watches_questions() {
+        if state.get(INPUT_REQUESTS).is_some() && call.item.watches_questions() {
             return self.refused(ItemKind::Tool, past_chains()).into_error();
         }
         let mut shown = match shown(call, result) {
@@ -252,7 +252,7 @@ fn with_content(state: &RawValue, end: CallEnd) -> CallEnd {
     state.remove(other);
     state.set("status", to_raw(&status));
     state.set(member, content);
-    CallEnd { typed: state.get("resultType").is_some(), reply: Reply::Result(state.to_raw()), ..end }
+    CallEnd { typed: state.get(RESULT_TYPE).is_some(), reply: Reply::Result(state.to_raw()), ..end }
 }
 
 /// Whether a Guard is on the response of the tool.
@@ -262,7 +262,7 @@ fn guards_response(call: &Routed<'_>) -> bool {
 
 /// Whether a task asks the client for input. What cannot be read may ask.
 fn asks(task: &RawValue) -> bool {
-    RawObject::parse(task.get()).map_or(true, |task| task.get("inputRequests").is_some())
+    RawObject::parse(task.get()).map_or(true, |task| task.get(INPUT_REQUESTS).is_some())
 }
 
 /// The denial of a question of a task, or of its answer, because chains would see it if it were asked during a call.

@@ -3,6 +3,7 @@
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::domain::question::{INPUT_REQUIRED, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::skim::Skim;
 use crate::domain::upstream::Answer;
@@ -35,7 +36,7 @@ impl ResultFacts {
             // A name that cannot be decoded could be `resultType` or `isError` to another parser.
             let Some(name) = name else { return unclear };
             let place = match &*name {
-                "resultType" => &mut result_type,
+                RESULT_TYPE => &mut result_type,
                 "isError" => &mut is_error,
                 _ => continue,
             };
@@ -45,7 +46,7 @@ impl ResultFacts {
         }
         let kind = result_type.and_then(Skim::text);
         Self {
-            asks_back: kind.as_deref() == Some("input_required"),
+            asks_back: kind.as_deref() == Some(INPUT_REQUIRED),
             begins_task: kind.as_deref() == Some("task"),
             mistyped: result_type.is_some() && kind.is_none(),
             is_error: is_error.is_some_and(|flag| flag.get() == "true"),
@@ -69,8 +70,6 @@ pub(crate) fn says_caching(result: &RawValue) -> bool {
     (ttl, scope) == (1, 1)
 }
 
-/// The member with the type of a result, which clients of the legacy era do not know.
-pub(crate) const RESULT_TYPE: &str = "resultType";
 /// The members of what was read of a resource that clients of the legacy era do not know.
 pub(crate) const MODERN_OF_RESOURCES: [&str; 3] = [RESULT_TYPE, "ttlMs", "cacheScope"];
 

@@ -1,0 +1,137 @@
+//! The stream of a session for notifications that belong to no call: a GET opens it, and HTTP+SSE has it in its own stream.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream;
+use serde_json::json;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::cut_stream::continue_stream;
+use super::exchange::OpenStream;
+use super::forward::Forwarding;
+use super::gate::{Gate, PathEndpoint};
+use super::legacy::find_session;
+use super::listen::{RESOURCE_UPDATED, list_changed};
+use super::response::refuse;
+use super::session_replicas::UsedSession;
+use super::stream_place::StreamPlace;
+use crate::domain::item::ItemKind;
+use crate::domain::raw::to_raw;
+use crate::domain::rpc::request;
+use crate::domain::version::Era;
+use crate::engine::access::session::Session;
+use crate::engine::{ListChanges, Notice};
+use crate::transport::Accept;
+use crate::transport::mcp_headers::LAST_EVENT_ID;
+use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
+
+/// The maximum number of open GET streams of one session. Two are allowed, because the gateway may not yet have noticed
+/// that the client has lost the first one.
+const STREAMS_PER_SESSION: u32 = 2;
+
+/// GET: continues the stream of a call after the event that `Last-Event-ID` names, or opens a stream of notifications,
+/// whose events have no ids.
+pub(super) async fn open_stream(
+    gate: &Arc<Gate>,
+    endpoint: &PathEndpoint,
+    headers: &HeaderMap,
+    client: IpAddr,
+) -> Response {
+    if !Accept::read(headers).events {
+        return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
+    }
+    let session = match find_session(gate, endpoint, headers, client).await {
+        Ok(session) => session,
+        Err((status, message)) => return refuse(status, message),
+    };
+    if let Some(last) = headers.get(&LAST_EVENT_ID) {
+        let forwarding = Forwarding::request(Method::GET, endpoint, headers, Bytes::new(), client);
+        return continue_stream(gate, &session, last.to_str().unwrap_or_default(), headers, forwarding).await;
+    }
+    if let Err(error) = gate.engine.admit_stream() {
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, error.message);
+    }
+    let place = match StreamPlace::take(gate, client) {
+        Ok(place) => place,
+        Err(message) => return refuse(StatusCode::TOO_MANY_REQUESTS, message),
+    };
+    let Some(told) = SessionStream::open(place, &session) else {
+        let message = format!("{STREAMS_PER_SESSION} streams of this session are open, as many as may be");
+        return refuse(StatusCode::TOO_MANY_REQUESTS, message);
+    };
+    let used = UsedSession::new(gate, endpoint, headers, &session, client).kept();
+    let home_told = AbortOnDropHandle::new(tokio::spawn(async move { used.as_used().keep_home_told().await }));
+    let events = stream::unfold((told, home_told), |(mut told, home_told)| async move {
+        let event = told.next().await?;
+        Some((Ok::<_, Infallible>(event), (told, home_told)))
+    });
+    event_stream(Body::from_stream(events))
+}
+
+/// Returns the notification for a notice.
+fn told(notice: Notice) -> String {
+    match notice {
+        Notice::Updated(update) => request(None, RESOURCE_UPDATED, Some(&to_raw(&json!({"uri": &*update.changed})))),
+        Notice::Logged(params) => {
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#)
+        }
+    }
+}
+
+/// The notification stream of a session. It reports changes of the lists, and of the resources that the session
+/// subscribed to.
+pub(super) struct SessionStream {
+    lists: ListChanges,
+    /// The number of this stream at the mailbox of the session.
+    reader: u64,
+    /// The lists that changed, and of which the client is told next, in reverse.
+    due: Vec<ItemKind>,
+    session: Arc<Session>,
+    place: StreamPlace,
+    _open: OpenStream,
+}
+
+impl Drop for SessionStream {
+    fn drop(&mut self) {
+        self.session.mailbox.detach(self.reader);
+        // The session is idle from now on.
+        self.session.touch(self.place.gate.engine.now());
+        self.session.streams.leave();
+    }
+}
+
+impl SessionStream {
+    /// Opens the stream in this place; `None` if the session has as many as it may.
+    pub(super) fn open(place: StreamPlace, session: &Arc<Session>) -> Option<Self> {
+        session.streams.enter(Some(STREAMS_PER_SESSION), None).ok()?;
+        let engine = &place.gate.engine;
+        let (lists, reader) = (ListChanges::new(engine), session.mailbox.attach());
+        let open = OpenStream::new(engine, Era::Legacy);
+        Some(Self { lists, reader, due: Vec::new(), session: Arc::clone(session), place, _open: open })
+    }
+
+    /// Returns the next events, or `None` at the end. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Option<Bytes> {
+        let gate = Arc::clone(&self.place.gate);
+        self.session.touch(gate.engine.now());
+        loop {
+            if let Some(kind) = self.due.pop() {
+                return Some(event(&request(None, list_changed(kind), None)));
+            }
+            tokio::select! {
+                biased;
+                () = self.session.ended.cancelled() => return None,
+                () = gate.shutdown.cancelled() => return None,
+                changed = self.lists.next() => self.due = changed?,
+                notice = self.session.mailbox.next(self.reader) => return Some(event(&told(notice))),
+                () = tokio::time::sleep(KEEP_ALIVE_EVERY) => return Some(KEEP_ALIVE),
+            }
+        }
+    }
+}
