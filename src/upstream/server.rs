@@ -29,7 +29,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Debug)]
 pub(super) struct Server {
-    plan: Arc<Connector>,
+    connector: Arc<Connector>,
     /// The connection that is shared by lists, probes and the calls of clients without capabilities.
     slot: Arc<Slot>,
     own: OwnConnections,
@@ -38,14 +38,14 @@ pub(super) struct Server {
 impl Server {
     /// Creates a server that is not connected yet.
     pub(super) fn new(target: &Target, shared: &Arc<UpstreamContext>) -> Self {
-        let plan = Connector::new(target, shared);
-        Self { plan: Arc::new(plan), slot: Arc::default(), own: OwnConnections::default() }
+        let connector = Connector::new(target, shared);
+        Self { connector: Arc::new(connector), slot: Arc::default(), own: OwnConnections::default() }
     }
 
     /// Whether this server's connection fits the target. Only the parts of the plan that concern the connection are
     /// compared. They include `enable`, because changing it requests a new connection.
     pub(super) fn serves(&self, target: &Target) -> bool {
-        let (ours, theirs) = (&self.plan.target, target);
+        let (ours, theirs) = (&self.connector.target, target);
         let (our, their) = (&ours.plan, &theirs.plan);
         our.key == their.key
             && our.enabled == their.enabled
@@ -100,7 +100,7 @@ impl Server {
     /// Stops new requests from using the connection, and makes the next handshake determine the era again.
     fn renounce(&self, slot: &Slot, lease: &ConnectionUse) {
         slot.discard(lease);
-        self.plan.forget_era();
+        self.connector.forget_era();
     }
 
     /// Reads all pages of the server's list of items of this kind. A server that does not announce such items is not asked.
@@ -130,7 +130,7 @@ impl Server {
         loop {
             let request = McpRequest::List(kind, cursor.as_deref());
             let (answer, lease) = self.ask(request, Purpose::Care, None, limit).await?;
-            cursor = list.add(&answer).map_err(|error| error.masked(&self.plan.target.mask()))?;
+            cursor = list.add(&answer).map_err(|error| error.masked(&self.connector.target.mask()))?;
             if cursor.is_none() {
                 let mut listed = list.finish();
                 if kind == ItemKind::Tool {
@@ -167,7 +167,7 @@ impl Server {
 
     /// Whether the server is reached over HTTP+SSE, as far as that is known.
     pub(super) fn is_over_sse(&self) -> bool {
-        self.plan.is_over_sse()
+        self.connector.is_over_sse()
     }
 
     /// Closes the connections that are for the client of this session alone.
@@ -184,18 +184,18 @@ impl Server {
     async fn owner<'r>(&self, request: &McpRequest<'r>) -> Result<Option<&'r OutCall>, UpstreamError> {
         let McpRequest::Use(call) = request else { return Ok(None) };
         let client = &call.client;
-        let is_own = if self.plan.is_http() {
+        let is_own = if self.connector.is_http() {
             let is_legacy = !client.capabilities.is_empty() && self.era().await? == Era::Legacy;
             is_legacy && !(self.is_over_sse() && client.session.is_empty())
         } else {
-            self.plan.has_own_processes() && !client.session.is_empty()
+            self.connector.has_own_processes() && !client.session.is_empty()
         };
         Ok(is_own.then_some(*call))
     }
 
     /// Returns the era of the server, and connects to it if that is not known.
     async fn era(&self) -> Result<Era, UpstreamError> {
-        match self.plan.era() {
+        match self.connector.era() {
             Some(era) => Ok(era),
             None => Ok(self.lease(&self.slot, None, Purpose::Call, false).await?.facts().era),
         }
@@ -266,9 +266,9 @@ impl Server {
             let limit = (deadline - Instant::now()) / 2;
             match self.own_connection(call, purpose, limit).await {
                 Ok(own) => return Ok(own),
-                Err(error) if self.plan.has_own_processes() => return Err(error),
+                Err(error) if self.connector.has_own_processes() => return Err(error),
                 Err(error) => {
-                    tracing::debug!(upstream = %self.plan.target.plan.key, "a client gets no connection of its own: {error}");
+                    tracing::debug!(upstream = %self.connector.target.plan.key, "a client gets no connection of its own: {error}");
                 }
             }
         }
@@ -289,7 +289,7 @@ impl Server {
             return Ok((slot, lease));
         }
         let made = self.lease(&slot, Some(client), purpose, false);
-        let lease = match self.plan.has_own_processes() {
+        let lease = match self.connector.has_own_processes() {
             true => made.await?,
             false => tokio::time::timeout(limit, made).await.unwrap_or(Err(UpstreamError::Timeout(limit)))?,
         };
@@ -304,8 +304,8 @@ impl Server {
         purpose: Purpose,
         insist: bool,
     ) -> Result<ConnectionUse, UpstreamError> {
-        let connect = || Arc::clone(&self.plan).connect(Arc::downgrade(slot), of.cloned());
-        let lease = slot.lease(&self.plan.shared.tasks, purpose, insist, connect).await?;
+        let connect = || Arc::clone(&self.connector).connect(Arc::downgrade(slot), of.cloned());
+        let lease = slot.lease(&self.connector.shared.tasks, purpose, insist, connect).await?;
         if of.is_none() && lease.is_new() {
             self.greet(&lease);
         }

@@ -20,7 +20,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(500);
 impl Server {
     /// Tells the server, in the background, over the connections that are open.
     pub(in crate::upstream) fn want_log(self: &Arc<Self>, least: LogLevel, session: &str, level: LogLevel) {
-        self.plan.watched.set_log_level(least);
+        self.connector.watched.set_log_level(least);
         let own = self.own.of_session(session).into_iter().map(|slot| (slot, level));
         let slots = std::iter::once((Arc::clone(&self.slot), least)).chain(own);
         for (slot, level) in slots {
@@ -39,7 +39,7 @@ impl Server {
 
     /// Tells the server over a new connection that clients share.
     pub(super) fn greet_with_level(&self) {
-        let Some(level) = self.plan.watched.log_level() else { return };
+        let Some(level) = self.connector.watched.log_level() else { return };
         if let Some(lease) = self.slot.current(Purpose::Care) {
             let _ = self.tell_later(lease, level, false);
         }
@@ -54,7 +54,7 @@ impl Server {
         }
         let (done, told) = oneshot::channel();
         let teller = Teller(lease);
-        self.plan.shared.notify_later(&self.plan.target.plan.key, async move {
+        self.connector.shared.notify_later(&self.connector.target.plan.key, async move {
             teller.tell().await;
             drop(done);
         });

@@ -62,7 +62,7 @@ impl Server {
 
     /// Waits until the stream of a modern server was asked for the resource. Returns whether the server agreed.
     async fn agreed_to(&self, uri: &str) -> Result<u64, Box<RawValue>> {
-        let mut listening = self.plan.watched.listening().subscribe();
+        let mut listening = self.connector.watched.listening().subscribe();
         let agreed = match listening.wait_for(|now| now.asked.contains(uri)).await {
             Ok(now) => now.agreed.contains(uri),
             Err(_) => false,
@@ -76,10 +76,10 @@ impl Server {
 
     /// Counts one client less that wants to hear of a resource. After the last one, the server is told in the background.
     pub(in crate::upstream) fn unsubscribe(self: &Arc<Self>, uri: &str) {
-        let Some(entry) = self.plan.watched.unwant(uri).filter(|entry| entry.needs_end()) else { return };
+        let Some(entry) = self.connector.watched.unwant(uri).filter(|entry| entry.needs_end()) else { return };
         let (server, uri) = (Arc::clone(self), uri.to_owned());
         let telling = async move { server.end_updates(&uri, &entry).await };
-        self.plan.shared.tasks.spawn_on(telling, self.plan.shared.runtime());
+        self.connector.shared.tasks.spawn_on(telling, self.connector.shared.runtime());
     }
 
     async fn end_updates(&self, uri: &str, entry: &Arc<WatchedUri>) {
@@ -94,15 +94,15 @@ impl Server {
             && let Err(failure) = lease.ask(McpRequest::Unsubscribe(uri), None, PATIENCE).await
         {
             let error = UpstreamError::from(failure);
-            tracing::debug!(upstream = %self.plan.target.plan.key, "resources/unsubscribe: {error}");
+            tracing::debug!(upstream = %self.connector.target.plan.key, "resources/unsubscribe: {error}");
         }
-        self.plan.watched.forget(uri, entry);
+        self.connector.watched.forget(uri, entry);
     }
 
     /// Called once for each new connection that clients share: tells the server what they want to hear of.
     pub(super) fn greet(&self, lease: &ConnectionUse) {
         self.greet_with_level();
-        let Connector { shared, target, watched, .. } = &*self.plan;
+        let Connector { shared, target, watched, .. } = &*self.connector;
         let facts = lease.facts();
         match facts.era {
             Era::Modern if facts.has_subscriptions || !facts.announces.is_empty() => {
@@ -119,8 +119,8 @@ impl Server {
             }
             Era::Legacy if facts.has_subscriptions && !watched.is_empty() => {
                 let Some(again) = self.slot.current(Purpose::Care) else { return };
-                let plan = Arc::clone(&self.plan);
-                shared.tasks.spawn_on(async move { plan.subscribe_again(&again).await }, shared.runtime());
+                let connector = Arc::clone(&self.connector);
+                shared.tasks.spawn_on(async move { connector.subscribe_again(&again).await }, shared.runtime());
             }
             _ => {}
         }
@@ -172,7 +172,7 @@ struct Wish<'a> {
 
 impl<'a> Wish<'a> {
     fn new(server: &'a Arc<Server>, uri: &'a str) -> Option<Self> {
-        let watched: &Watched = &server.plan.watched;
+        let watched: &Watched = &server.connector.watched;
         Some(Self { server, uri, entry: watched.want(uri)?, is_fulfilled: false })
     }
 }
