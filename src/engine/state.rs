@@ -10,8 +10,8 @@ use dashmap::DashMap;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::notices::Subscribers;
 use super::readings::Readings;
-use super::subscriptions::Subscribers;
 use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::caching::Caching;
 use crate::domain::ids::ObjectKey;

@@ -4,13 +4,6 @@
 
 use std::sync::Arc;
 
-use super::Engine;
-use super::access::admission::gate;
-use super::access::session::Session;
-use super::calls::routed_call::Routed;
-use super::plan::link::{Linked, LinkedUpstream};
-use super::plan::snapshot::Snapshot;
-use super::request::{Caller, Endpoint};
 use crate::domain::ids::ObjectKey;
 use crate::domain::log_level::LogLevel;
 use crate::domain::plan::UpstreamPlan;
@@ -19,6 +12,13 @@ use crate::domain::raw::RawObject;
 use crate::domain::rpc::RpcError;
 use crate::domain::upstream::LogWish;
 use crate::domain::version::Era;
+use crate::engine::Engine;
+use crate::engine::access::admission::gate;
+use crate::engine::access::session::Session;
+use crate::engine::calls::routed_call::Routed;
+use crate::engine::plan::link::{Linked, LinkedUpstream};
+use crate::engine::plan::snapshot::Snapshot;
+use crate::engine::request::{Caller, Endpoint};
 
 impl Engine {
     /// `logging/setLevel`: sets the lowest level of log messages for a session, and tells the servers that it can reach.
@@ -50,7 +50,7 @@ impl Engine {
     }
 
     /// What the client of a call wants of the messages that do not come in the response to the call.
-    pub(super) fn log_wish(&self, call: &Routed<'_>) -> LogWish {
+    pub(crate) fn log_wish(&self, call: &Routed<'_>) -> LogWish {
         let request = call.request;
         if request.within.is_some() {
             return LogWish::default();
@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// Takes a message that belongs to no request, for the client of one session or for all of them.
-    pub(super) fn take_log(&self, upstream: &ObjectKey, session: Option<&str>, params: String) {
+    pub(crate) fn take_log(&self, upstream: &ObjectKey, session: Option<&str>, params: String) {
         if self.snapshot().withholds(upstream) {
             return;
         }
@@ -86,7 +86,7 @@ impl Engine {
 impl Engine {
     /// Takes a change of a resource. While texts of the upstream are withheld, clients are told which of the resources that
     /// they subscribed to changed, and not which part of it, because the server chooses how that is called.
-    pub(super) fn take_update(&self, upstream: &ObjectKey, uri: &str) {
+    pub(crate) fn take_update(&self, upstream: &ObjectKey, uri: &str) {
         self.state.subscribers.tell(upstream, uri, !self.snapshot().withholds(upstream));
     }
 }

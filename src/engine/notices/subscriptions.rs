@@ -192,7 +192,7 @@ fn address(mailbox: &Arc<Mailbox>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::mailbox::Notice;
+    use crate::engine::notices::Notice;
 
     type Table = Arc<Subscribers>;
 

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::Engine;
-use super::calls::outcome::CallEnd;
 use super::mailbox::Mailbox;
-use super::request::{Caller, Endpoint, Reply};
-use super::request_beside::RequestBeside;
 use super::subscriptions::Subscription;
 use crate::domain::budget::Reservation;
 use crate::domain::item::ItemKind;
 use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, REFUSED, RpcError, code_of};
 use crate::domain::upstream::Subscribed;
+use crate::engine::Engine;
+use crate::engine::calls::outcome::CallEnd;
+use crate::engine::request::{Caller, Endpoint, Reply};
+use crate::engine::request_beside::RequestBeside;
 
 /// A request to subscribe to a resource.
 pub struct SubscribeRequest<'a> {

@@ -4,9 +4,9 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::sync::watch;
 
-use super::Engine;
-use super::plan::snapshot::ListRevisions;
 use crate::domain::item::ItemKind;
+use crate::engine::Engine;
+use crate::engine::plan::snapshot::ListRevisions;
 
 /// What is known of the lists at one moment.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl Engine {
 
     /// Runs `take`, which takes a list that was read. If a server had announced that this list of items of this kind has
     /// changed, clients are told, even if what they see has not changed.
-    pub(super) fn announcing(&self, kind: ItemKind, is_announced: bool, take: impl FnOnce()) {
+    pub(crate) fn announcing(&self, kind: ItemKind, is_announced: bool, take: impl FnOnce()) {
         if !is_announced {
             return take();
         }

@@ -1,0 +1,14 @@
+//! What clients are told outside of the answers to their requests: which lists and resources changed, and what servers log.
+//! What servers report comes in through `take_update`, `take_log` and `announcing` of the engine; the stream of a client
+//! reads its [`Mailbox`] and follows its [`ListChanges`].
+
+mod list_changes;
+mod mailbox;
+mod server_log;
+mod subscribing;
+mod subscriptions;
+
+pub use list_changes::ListChanges;
+pub use mailbox::{Mailbox, Notice};
+pub use subscribing::SubscribeRequest;
+pub use subscriptions::{MAX_OF_CLIENT, Subscribers, Subscription};
