@@ -4,7 +4,6 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
-use serde_json::json;
 
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_REQUEST, REFUSED, RpcError, failure};
@@ -24,7 +23,7 @@ pub(super) fn refuse(status: StatusCode, id: &str, error: &RpcError) -> Response
 
 /// The refusal 503, and after how many seconds to try again.
 pub(super) fn unavailable(id: &str, reason: &str, seconds: u64) -> Response {
-    let error = RpcError::new(REFUSED, reason).with_data(json!({"retryAfterMs": seconds * 1000}));
+    let error = RpcError::new(REFUSED, reason).with_retry_after(seconds * 1000);
     let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, id, &error);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     response

@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::rpc::RETRY_AFTER_MS;
+
 /// Why a call is refused. The name of the reason appears in the error's data and in `hawsepipe_calls_refused_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefusalReason {
@@ -58,13 +60,13 @@ impl RefusalReason {
     }
 
     /// Returns the milliseconds after which a retry can succeed; `None` if waiting alone does not help.
-    pub fn retry_after_ms(self) -> Option<u32> {
+    pub fn retry_after_ms(self) -> Option<u64> {
         match self {
             Self::ConcurrentCalls
             | Self::UpstreamConcurrentCalls
             | Self::SessionConcurrentCalls
             | Self::AddressConcurrentCalls
-            | Self::Draining => Some(1000),
+            | Self::Draining => Some(RETRY_AFTER_MS),
             Self::AutoDisabled => Some(30_000),
             _ => None,
         }

@@ -33,8 +33,8 @@ pub const UNSUPPORTED_VERSION: i64 = -32022;
 /// The codes that JSON-RPC 2.0 reserves (section 5.1). A server can choose any other number.
 pub const RESERVED: std::ops::RangeInclusive<i64> = -32768..=-32000;
 
-/// When a client may try again what was refused because too much is under way, in milliseconds.
-const RETRY_AFTER_MS: u32 = 1000;
+/// After how many milliseconds a client may try again what was refused because too much is under way.
+pub const RETRY_AFTER_MS: u64 = 1000;
 
 /// A JSON-RPC error that the gateway itself made.
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
@@ -55,14 +55,27 @@ impl RpcError {
         Self { code, message: message.into(), data: None }
     }
 
+    /// Creates a refusal for this reason.
+    pub fn refused(reason: &str, message: impl Into<String>) -> Self {
+        Self::new(REFUSED, message).with_data(json!({"reason": reason}))
+    }
+
     /// Creates the refusal, for this reason, of what can be tried again soon.
     pub fn busy(reason: &str, message: impl Into<String>) -> Self {
-        Self::new(REFUSED, message).with_data(json!({"reason": reason, "retryAfterMs": RETRY_AFTER_MS}))
+        Self::refused(reason, message).with_retry_after(RETRY_AFTER_MS)
     }
 
     /// Returns the error with `data` as its details for programs.
     pub fn with_data(self, data: serde_json::Value) -> Self {
         Self { data: Some(data), ..self }
+    }
+
+    /// Returns the error with the milliseconds after which the request may be tried again.
+    pub fn with_retry_after(mut self, ms: u64) -> Self {
+        if let Some(data) = self.data.get_or_insert_with(|| json!({})).as_object_mut() {
+            data.insert("retryAfterMs".to_owned(), ms.into());
+        }
+        self
     }
 }
 

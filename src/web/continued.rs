@@ -8,7 +8,6 @@ use axum::http::{HeaderMap, Method as HttpMethod};
 use axum::response::Response;
 use bytes::Bytes;
 use memchr::memmem;
-use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -129,10 +128,10 @@ fn not_continued(why: &NotForwarded) -> RpcError {
     let told = |what: &str| format!("the call cannot be continued: {why}; {what}");
     if why.may_be_done() {
         let what = "the call may have gone on: find out what it did before you send it once more";
-        RpcError::new(REFUSED, told(what)).with_data(json!({"reason": "OutcomeUnknown"}))
+        RpcError::refused("OutcomeUnknown", told(what))
     } else if why.is_gone() {
         let what = "it was not sent there. Send the call without `requestState`";
-        RpcError::new(REFUSED, told(what)).with_data(json!({"reason": "ReplicaGone"}))
+        RpcError::refused("ReplicaGone", told(what))
     } else {
         let what = "the call did not go on. Send it once more as it is";
         RpcError::busy(RefusalReason::ConcurrentCalls.as_str(), told(what))

@@ -7,7 +7,7 @@ use super::dispatch::{ClientRequest, invalid};
 use super::envelope::text;
 use crate::domain::item::MAX_URI;
 use crate::domain::raw::to_raw;
-use crate::domain::rpc::{REFUSED, RpcError};
+use crate::domain::rpc::RpcError;
 use crate::engine::access::session::Session;
 use crate::engine::{Reply, SubscribeRequest};
 
@@ -30,10 +30,7 @@ impl ClientRequest<'_> {
         match self.gate.engine.subscribe(request).await {
             Ok(subscription) => match session.subscribed(&uri, subscription) {
                 true => done(),
-                false => {
-                    let message = "this session has ended";
-                    Reply::Error(RpcError::new(REFUSED, message).with_data(json!({"reason": "Subscriptions"})))
-                }
+                false => Reply::Error(RpcError::refused("Subscriptions", "this session has ended")),
             },
             Err(reply) => reply,
         }

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
-
 use crate::domain::limits::{Full, RefusalReason, Tracker};
 use crate::domain::plan::{Limits, UpstreamPlan};
-use crate::domain::rpc::{REFUSED, RpcError};
+use crate::domain::rpc::RpcError;
 use crate::engine::Engine;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Caller};
@@ -57,11 +55,11 @@ impl AdmissionError {
     }
 
     pub(crate) fn to_error(&self) -> RpcError {
-        let mut data = json!({"reason": self.reason.as_str()});
-        if let Some(ms) = self.reason.retry_after_ms() {
-            data["retryAfterMs"] = json!(ms);
+        let error = RpcError::refused(self.reason.as_str(), self.message.clone());
+        match self.reason.retry_after_ms() {
+            Some(ms) => error.with_retry_after(ms),
+            None => error,
         }
-        RpcError::new(REFUSED, self.message.clone()).with_data(data)
     }
 }
 

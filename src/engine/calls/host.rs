@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::chain::{CallContext, Nobody};
@@ -13,7 +12,7 @@ use crate::domain::plugin::{MAX_MESSAGE, Mode};
 use crate::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
-use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError, too_deep};
+use crate::domain::rpc::{INVALID_PARAMS, RpcError, too_deep};
 use crate::domain::upstream::{Answer, InputRound};
 use crate::engine::Engine;
 use crate::engine::access::admission::{AdmissionError, Counted};
@@ -72,7 +71,7 @@ impl<'a> CallHost<'a> {
         let max_input = self.plugin.plan.limits.max_input;
         if content.get().len() as u64 > max_input {
             let message = format!("the tool's answer is larger than the {max_input} bytes that the plugin takes");
-            return Err(RpcError::new(REFUSED, message).with_data(json!({"reason": Reason::TooLarge.as_str()})));
+            return Err(RpcError::refused(Reason::TooLarge.as_str(), message));
         }
         Ok(answer)
     }

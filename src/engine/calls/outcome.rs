@@ -16,7 +16,7 @@ use crate::domain::plan::Refusal;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
-use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, REFUSED, RESOURCE_NOT_FOUND, RpcError};
+use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, REFUSED, RESOURCE_NOT_FOUND, RETRY_AFTER_MS, RpcError};
 use crate::domain::upstream::{Answer, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::access::admission::AdmissionError;
@@ -32,7 +32,7 @@ const REQUEST_TIMEOUT: i64 = -32001;
 /// Returns the error for a client whose answer does not fit into the memory budget. The error does not suggest a time
 /// to retry, because the tool may have done its work.
 pub(crate) fn dropped() -> RpcError {
-    RpcError::new(REFUSED, UpstreamError::NoRoom.to_client()).with_data(json!({"reason": NO_ROOM}))
+    RpcError::refused(NO_ROOM, UpstreamError::NoRoom.to_client())
 }
 
 /// The cause of a [`Denial`].
@@ -203,10 +203,9 @@ impl CallEnd {
 
     /// The end of a call that the stop switch cancelled (`stopMode: Cancel`).
     pub(crate) fn stopped() -> Self {
-        let data = json!({"reason": RefusalReason::Stopped.as_str()});
-        let message = "this gateway is stopped, and its calls in flight were ended";
-        let error = RpcError::new(REFUSED, message).with_data(data);
-        Self::new(Reply::Error(error), CallOutcome::Refused, RefusalReason::Stopped.as_str().to_owned())
+        let reason = RefusalReason::Stopped.as_str();
+        let error = RpcError::refused(reason, "this gateway is stopped, and its calls in flight were ended");
+        Self::new(Reply::Error(error), CallOutcome::Refused, reason.to_owned())
     }
 
     /// The end of a call that took longer than a process that shuts down waits for running calls.
@@ -214,8 +213,7 @@ impl CallEnd {
         let reason = RefusalReason::Draining.as_str();
         let message = "this gateway has ended, and the call took longer than it waits for calls in flight: what was \
                        asked may be done";
-        let error = RpcError::new(REFUSED, message).with_data(json!({"reason": reason}));
-        Self::new(Reply::Error(error), CallOutcome::RpcError, reason.to_owned())
+        Self::new(Reply::Error(RpcError::refused(reason, message)), CallOutcome::RpcError, reason.to_owned())
     }
 
     /// The end of a call that exceeded the gateway's limit on the duration of calls.
@@ -356,12 +354,12 @@ impl CallEnd {
             UpstreamError::OwnProcesses(_) => (REFUSED, CallOutcome::Refused, error.to_client()),
             _ => (INTERNAL_ERROR, CallOutcome::RpcError, error.to_client()),
         };
-        let mut data = json!({"reason": error.reason(), "upstream": name});
+        let data = json!({"reason": error.reason(), "upstream": name});
+        let mut told = RpcError::new(code, format!("upstream {name}: {said}")).with_data(data);
         if matches!(error, UpstreamError::OwnProcesses(_)) {
-            data["retryAfterMs"] = json!(1000);
+            told = told.with_retry_after(RETRY_AFTER_MS);
         }
-        let reply = Reply::Error(RpcError::new(code, format!("upstream {name}: {said}")).with_data(data));
-        Self::new(reply, outcome, error.reason().to_owned())
+        Self::new(Reply::Error(told), outcome, error.reason().to_owned())
     }
 }
 

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
-
 use super::mailbox::Mailbox;
 use super::subscriptions::Subscription;
 use crate::domain::budget::Reservation;
 use crate::domain::item::ItemKind;
-use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, REFUSED, RpcError, code_of};
+use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError, code_of};
 use crate::domain::upstream::Subscribed;
 use crate::engine::Engine;
 use crate::engine::calls::outcome::CallEnd;
@@ -78,9 +76,9 @@ impl Engine {
 fn unseen() -> RpcError {
     let message = "plugins check the reading of this resource and would not see what is subscribed to: only resources that the \
                    server lists can be subscribed to here";
-    RpcError::new(REFUSED, message).with_data(json!({"reason": "GuardedInput"}))
+    RpcError::refused("GuardedInput", message)
 }
 
 fn too_many(message: &str) -> RpcError {
-    RpcError::new(REFUSED, message).with_data(json!({"reason": "Subscriptions"}))
+    RpcError::refused("Subscriptions", message)
 }
