@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -78,16 +78,10 @@ impl FilterQueue {
 }
 
 impl Engine {
-    /// Starts the task that filters definitions, unless it runs.
-    pub(crate) fn filter_lists(self: &Arc<Self>) {
-        let mut task = self.probes.filters.lock().unwrap_or_else(PoisonError::into_inner);
-        if task.is_none() {
-            let engine = Arc::clone(self);
-            *task = Some(tokio::spawn(async move {
-                loop {
-                    engine.filter_due().await;
-                }
-            }));
+    /// Filters definitions, for ever.
+    pub(super) async fn filter_lists(self: Arc<Self>) {
+        loop {
+            self.filter_due().await;
         }
     }
 

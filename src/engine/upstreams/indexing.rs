@@ -1,6 +1,6 @@
 //! Keeps the index up to date in which clients find tools (`toolDiscovery: Search`), beside calls and the swap of snapshots.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::domain::item::ItemKind;
 use crate::engine::Engine;
@@ -12,16 +12,10 @@ const NOT_BUILT: &str =
     "the index of tools could not be built: until tools change, search_tools finds those of the index before";
 
 impl Engine {
-    /// Starts the task that builds the index whenever tools change, unless it runs.
-    pub(crate) fn index_tools(self: &Arc<Self>) {
-        let mut task = self.probes.index.lock().unwrap_or_else(PoisonError::into_inner);
-        if task.is_none() {
-            let engine = Arc::clone(self);
-            *task = Some(tokio::spawn(async move {
-                loop {
-                    engine.index_newest().await;
-                }
-            }));
+    /// Builds the index whenever tools change, for ever.
+    pub(super) async fn index_tools(self: Arc<Self>) {
+        loop {
+            self.index_newest().await;
         }
     }
 

@@ -13,11 +13,28 @@ use crate::domain::upstream::Target;
 #[derive(Default)]
 pub(crate) struct Probes {
     running: Mutex<HashMap<ObjectKey, Probe>>,
-    pub(crate) events: Mutex<Option<JoinHandle<()>>>,
+    /// The task that takes the events of upstreams.
+    pub(crate) events: SoleTask,
     /// The task that runs chains on the definitions of lists.
-    pub(crate) filters: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) filters: SoleTask,
     /// The task that keeps the index of tools up to date.
-    pub(crate) index: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) index: SoleTask,
+}
+
+/// A task of which one runs at most.
+#[derive(Default)]
+pub(crate) struct SoleTask(Mutex<Option<JoinHandle<()>>>);
+
+impl SoleTask {
+    /// Starts `task`, unless one was started that was not stopped.
+    pub(crate) fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| tokio::spawn(task));
+    }
+
+    fn stop(&self) {
+        let task = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        task.iter().for_each(JoinHandle::abort);
+    }
 }
 
 pub(crate) struct Probe {
@@ -57,9 +74,6 @@ impl Probes {
 
     pub(crate) fn stop(&self) {
         self.lock().clear();
-        for task in [&self.events, &self.filters, &self.index] {
-            let task = task.lock().unwrap_or_else(PoisonError::into_inner).take();
-            task.iter().for_each(JoinHandle::abort);
-        }
+        [&self.events, &self.filters, &self.index].into_iter().for_each(SoleTask::stop);
     }
 }

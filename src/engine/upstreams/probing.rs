@@ -2,7 +2,7 @@
 //! others.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -42,9 +42,9 @@ impl Engine {
 
     /// Starts to probe the upstreams of this plan, and to run chains on what they list. Call [`Self::end_old_probes`] first.
     pub(crate) fn probe_targets(self: &Arc<Self>, linked: &Linked) {
-        self.listen();
-        self.filter_lists();
-        self.index_tools();
+        self.probes.events.start(Arc::clone(self).take_events());
+        self.probes.filters.start(Arc::clone(self).filter_lists());
+        self.probes.index.start(Arc::clone(self).index_tools());
         let mut running = self.probes.lock();
         for (key, target) in probed(linked) {
             running.entry(key).or_insert_with(|| {
@@ -57,25 +57,18 @@ impl Engine {
         }
     }
 
-    /// Starts the task that wakes the probe of an upstream whenever the upstream reports an event.
-    fn listen(self: &Arc<Self>) {
-        let mut events = self.probes.events.lock().unwrap_or_else(PoisonError::into_inner);
-        if events.is_some() {
-            return;
-        }
-        let engine = Arc::clone(self);
-        *events = Some(tokio::spawn(async move {
-            loop {
-                match engine.upstreams.next_event().await {
-                    UpstreamEvent::ListChanged(key, kind) => engine.read_anew(&key, kind, true),
-                    UpstreamEvent::ListStale(key, kind) => engine.read_anew(&key, kind, false),
-                    UpstreamEvent::Logged(key, session, params) => engine.take_log(&key, session.as_deref(), params),
-                    UpstreamEvent::Updated(key, uri) => engine.take_update(&key, &uri),
-                    UpstreamEvent::Disconnected(key) => engine.take_disconnected(&key),
-                    UpstreamEvent::Doubtful(key) => engine.probes.kick(&key),
-                }
+    /// Takes what upstreams report, for ever.
+    async fn take_events(self: Arc<Self>) {
+        loop {
+            match self.upstreams.next_event().await {
+                UpstreamEvent::ListChanged(key, kind) => self.read_anew(&key, kind, true),
+                UpstreamEvent::ListStale(key, kind) => self.read_anew(&key, kind, false),
+                UpstreamEvent::Logged(key, session, params) => self.take_log(&key, session.as_deref(), params),
+                UpstreamEvent::Updated(key, uri) => self.take_update(&key, &uri),
+                UpstreamEvent::Disconnected(key) => self.take_disconnected(&key),
+                UpstreamEvent::Doubtful(key) => self.probes.kick(&key),
             }
-        }));
+        }
     }
 
     /// Has the connection made again that has ended by itself: at once, or after a while if it keeps ending.
