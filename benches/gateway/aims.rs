@@ -6,7 +6,7 @@ use crate::cells::Cells;
 use crate::client::Era;
 use crate::load::Load;
 use crate::matrix::Cell;
-use crate::systems::System;
+use crate::system::System;
 
 /// A figure and its aim, which is an upper bound, or a lower one if `at_least` is set.
 #[derive(Serialize)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::load::Measured;
 use crate::matrix::Cell;
-use crate::systems::System;
+use crate::system::System;
 
 /// The measurements of each cell, one for each round.
 pub struct Cells<'a>(pub &'a BTreeMap<Cell, Vec<Measured>>);

@@ -8,7 +8,7 @@ use http::Uri;
 
 use crate::child::{self, Child, Scratch};
 use crate::client::Era;
-use crate::systems::System;
+use crate::system::System;
 
 /// The path of the gateway binary that was built with this benchmark.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_hawsepipe");

@@ -15,7 +15,7 @@ use crate::client::{self, Client, Era};
 use crate::hostile_upstream::TOOLS;
 use crate::load::{Load, Measured, slice};
 use crate::options::Options;
-use crate::systems::{Running, System};
+use crate::system::{Running, System};
 use crate::{gateway, hostile_upstream, upstream};
 
 /// The load on the good upstream.

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::client::{Client, excerpt, message};
 use crate::procfs::tree_cpu_seconds;
-use crate::systems::Running;
+use crate::system::Running;
 
 /// The times of calls, in microseconds.
 pub type Latencies = Vec<f64>;

@@ -21,6 +21,7 @@ mod peer;
 mod procfs;
 mod report;
 mod runtime;
+mod system;
 mod systems;
 mod tables;
 mod upstream;
@@ -32,6 +33,7 @@ use clap::Parser;
 
 use matrix::Results;
 use options::{Options, Part, Role};
+use report::{Measurements, Report};
 
 fn main() -> Result<()> {
     let options = Options::parse();
@@ -64,7 +66,7 @@ fn bench(options: &Options) -> Result<()> {
         false => None,
     };
     let measured = tokio_with(1)?.block_on(until_signal(measure(options)))?;
-    let report = report::Report::new(measured, plugins);
+    let report = Report::new(measured, plugins);
     print!("{}", tables::render(&report));
     if let Some(file) = &options.json {
         let text = serde_json::to_string_pretty(&report)?;
@@ -82,15 +84,6 @@ async fn until_signal<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
         _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
         _ = terminate.recv() => anyhow::bail!("terminated"),
     }
-}
-
-/// The results of the parts that need a gateway.
-struct Measurements {
-    results: Results,
-    edits: Option<edits::Outcome>,
-    lists: Option<lists::Outcome>,
-    hostile: Option<hostile::Outcome>,
-    idle: Option<idle::Outcome>,
 }
 
 /// Measures the requested parts that need a gateway, one after another. The edits come first.

@@ -9,7 +9,8 @@ use crate::client::Era;
 use crate::floor::Floor;
 use crate::load::{self, Load, Measured};
 use crate::options::Options;
-use crate::systems::{Running, System, Systems};
+use crate::system::{Running, System};
+use crate::systems::Systems;
 
 /// One measurement: a system under a load in an era.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -8,7 +8,7 @@ use clap::builder::PossibleValue;
 use clap::{Parser, Subcommand, ValueEnum};
 use http::Uri;
 
-use crate::systems::System;
+use crate::system::System;
 
 /// Measure the gateway against direct calls, a bare hop and fastmcp's proxy.
 #[derive(Parser)]

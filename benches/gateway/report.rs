@@ -10,9 +10,18 @@ use crate::cells::{Cells, median};
 use crate::client::Era;
 use crate::edits::Outcome;
 use crate::load::Load;
-use crate::matrix::Cell;
-use crate::systems::System;
-use crate::{Measurements, hostile, idle, lists, runtime};
+use crate::matrix::{Cell, Results};
+use crate::system::System;
+use crate::{hostile, idle, lists, runtime};
+
+/// The results of the parts that need a gateway.
+pub struct Measurements {
+    pub results: Results,
+    pub edits: Option<Outcome>,
+    pub lists: Option<lists::Outcome>,
+    pub hostile: Option<hostile::Outcome>,
+    pub idle: Option<idle::Outcome>,
+}
 
 /// All results of a run.
 #[derive(Serialize)]

@@ -1,4 +1,4 @@
-//! Which file of `src` uses which, read from its syntax, and the circles among them.
+//! Which file of a crate uses which, read from its syntax, and the circles among them.
 //!
 //! A file uses another where its code, tests apart, names an item that is defined there, by whatever re-export. `mod`
 //! and `pub use` lines say where things are, and are no use of them. What only method calls or macros of other crates
