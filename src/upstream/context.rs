@@ -19,6 +19,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
 use crate::domain::upstream::UpstreamEvent;
 use crate::transport::ServerLauncher;
+use crate::transport::flow::SharedFlow;
 
 /// The maximum number of small tasks that run in the background at the same time: cancellations, replies to servers,
 /// ends of sessions, and reading responses to their end.
@@ -40,11 +41,17 @@ struct Share {
     account: Arc<Account>,
     /// Its small tasks.
     background: Arc<Semaphore>,
+    /// Limits the rate at which is read what it says besides answers.
+    flow: Arc<SharedFlow>,
 }
 
 impl Default for Share {
     fn default() -> Self {
-        Self { account: Arc::default(), background: Arc::new(Semaphore::new(BACKGROUND_EACH)) }
+        Self {
+            account: Arc::default(),
+            background: Arc::new(Semaphore::new(BACKGROUND_EACH)),
+            flow: Arc::new(SharedFlow::of_bytes()),
+        }
     }
 }
 
@@ -115,6 +122,11 @@ impl UpstreamContext {
     /// Returns a reservation for one answer of an upstream.
     pub(super) fn reservation(&self, upstream: &ObjectKey) -> Reservation {
         self.budget.reservation_for(Category::Answer, &self.share(upstream).account)
+    }
+
+    /// The limit on the rate at which all streams of an upstream together are read.
+    pub(super) fn flow(&self, upstream: &ObjectKey) -> Arc<SharedFlow> {
+        Arc::clone(&self.share(upstream).flow)
     }
 
     /// Takes `notifications/resources/updated` of an upstream, if anybody wants to hear of the resource.
@@ -198,6 +210,8 @@ mod tests {
         first.resize(5 << 20).unwrap();
         assert!(second.resize(2 << 20).is_err());
         assert!(context.reservation(&other).resize(2 << 20).is_ok());
+        let same_flow = |a: &ObjectKey, b: &ObjectKey| Arc::ptr_eq(&context.flow(a), &context.flow(b));
+        assert!(same_flow(&one, &one) && !same_flow(&one, &other), "their rates too");
         context.forget_shares(|known| *known == other);
         assert!(!context.shares.contains_key(&one) && context.shares.contains_key(&other));
     }

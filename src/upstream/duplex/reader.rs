@@ -12,7 +12,7 @@ use super::events::{Completed, EventLines};
 use crate::domain::invalid_message::{self, InvalidMessage};
 use crate::domain::members::{MessageMembers, Whose, number};
 use crate::domain::upstream::{Answer, Target, UpstreamError, UpstreamEvent};
-use crate::transport::flow::{Flow, UNASKED};
+use crate::transport::flow::UNASKED;
 use crate::transport::{Awaited, LastWords, LinePiece, LineReader};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::metrics::Dropped;
@@ -78,7 +78,7 @@ impl DuplexReader {
         let reservation = self.shared.reservation(&self.target.plan.key);
         let lines = LineReader::new(stream, usize::try_from(limit).unwrap_or(usize::MAX), Some(reservation));
         let mut lines = lines.answering(Arc::clone(&self.duplex.calls) as _);
-        let mut unasked = Flow::of_bytes();
+        let unasked = self.shared.flow(&self.target.plan.key);
         while let Ok(Some(piece)) = self.while_asked(lines.next()).await {
             let cost = piece.cost();
             let read = match piece {
@@ -95,7 +95,7 @@ impl DuplexReader {
             match read {
                 Ok(LineOrigin::Awaited) => {}
                 Ok(LineOrigin::Nothing) => unasked.spend(cost).await,
-                Ok(LineOrigin::Unasked) => unasked.spend_all(cost + std::mem::take(&mut self.held)).await,
+                Ok(LineOrigin::Unasked) => unasked.spend(cost + std::mem::take(&mut self.held)).await,
                 Err(error) => {
                     self.duplex.calls.close(error);
                     break;

@@ -7,7 +7,7 @@ use tokio::process::ChildStderr;
 use crate::domain::ids::ObjectKey;
 use crate::domain::secret::Mask;
 use crate::domain::upstream::Target;
-use crate::transport::flow::Flow;
+use crate::transport::flow::{Flow, SharedFlow};
 use crate::transport::{LastWords, LinePiece, LineReader};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::metrics::{Dropped, UpstreamMetrics};
@@ -20,6 +20,7 @@ const LINES: u64 = 100;
 pub(super) struct StderrLog {
     upstream: ObjectKey,
     mask: Mask,
+    flow: Arc<SharedFlow>,
     metrics: UpstreamMetrics,
     last_words: Arc<LastWords>,
     /// How many lines were left out of the log since the last message about this.
@@ -30,13 +31,14 @@ impl StderrLog {
     /// Creates the log of a process of `target`. `last_words` receives each line.
     pub(super) fn new(target: &Target, shared: &UpstreamContext, last_words: Arc<LastWords>) -> Self {
         let (upstream, metrics) = (target.plan.key.clone(), shared.metrics.clone());
-        Self { upstream, mask: target.mask(), metrics, last_words, left_out: 0 }
+        let flow = shared.flow(&upstream);
+        Self { upstream, mask: target.mask(), flow, metrics, last_words, left_out: 0 }
     }
 
     /// Logs until the end of the stream.
     pub(super) async fn run(mut self, stderr: ChildStderr) {
         let mut lines = LineReader::new(stderr, LINE, None);
-        let (mut bytes, mut logged) = (Flow::of_bytes(), Flow::new(LINES));
+        let mut logged = Flow::new(LINES);
         while let Ok(Some(piece)) = lines.next().await {
             let cost = piece.cost();
             if let LinePiece::Line(line) | LinePiece::Last(line) | LinePiece::Cut(line) = piece {
@@ -45,7 +47,7 @@ impl StderrLog {
                     self.take(&text, &mut logged);
                 }
             }
-            bytes.spend(cost).await;
+            self.flow.spend(cost).await;
         }
         self.say_left_out();
     }

@@ -18,7 +18,7 @@ use tracing::Span;
 
 use super::client::Client;
 use super::params::ParamHeaders;
-use super::response_body;
+use super::response_body::{self, Messages};
 use crate::upstream::call_questions::{Replies, Replying};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::questions::AskableCalls;
@@ -65,6 +65,11 @@ impl HttpEndpoint {
     /// Returns a reservation for one response.
     pub(super) fn reservation(&self) -> Reservation {
         self.shared.reservation(&self.target.plan.key)
+    }
+
+    /// Reads the body of a response as events of at most `limit` bytes each, whose memory `reservation` accounts for.
+    pub(super) fn events(&self, body: Incoming, limit: u64, reservation: Reservation) -> Messages {
+        Messages::new(body, limit, reservation, self.shared.flow(&self.target.plan.key))
     }
 }
 

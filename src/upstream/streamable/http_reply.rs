@@ -98,7 +98,7 @@ pub(super) async fn read<'a>(
             answer.ok_or_else(|| UpstreamError::Protocol("its response holds no answer".into()))
         }
         Media::Events => {
-            let messages = Messages::new(response.into_body(), limit, reservation);
+            let messages = connection.endpoint.events(response.into_body(), limit, reservation);
             read_events(connection, messages, id, to, asked).await
         }
         Media::Other => Err(UpstreamError::Protocol(format!(
@@ -177,7 +177,7 @@ async fn resume(connection: &Connection, last: &str) -> Result<Option<Messages>,
         return Ok(None);
     }
     let (limit, reservation) = (connection.endpoint.target.max_response_size, connection.endpoint.reservation());
-    Ok(Some(Messages::new(response.into_body(), limit, reservation)))
+    Ok(Some(connection.endpoint.events(response.into_body(), limit, reservation)))
 }
 
 /// Handles text that a server sends in response to the request `id`. Returns `None` if it does not contain the answer.

@@ -42,7 +42,7 @@ impl HttpListener {
             // No call waits for these messages, so their size is limited further.
             let limit = connection.endpoint.target.max_response_size.min(UNASKED);
             let reservation = connection.endpoint.reservation();
-            let messages = Messages::new(response.into_body(), limit, reservation);
+            let messages = connection.endpoint.events(response.into_body(), limit, reservation);
             return Ok(HttpListenStream { connection, messages });
         }
         match http_reply::read(&connection, response, id, None, &mut CallQuestions::none()).await? {

@@ -18,7 +18,7 @@ use super::client::chain;
 use crate::domain::budget::Reservation;
 use crate::domain::ids::ObjectKey;
 use crate::domain::upstream::UpstreamError;
-use crate::transport::flow::Flow;
+use crate::transport::flow::SharedFlow;
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::wire::ENVELOPE;
 
@@ -79,12 +79,12 @@ pub trait Chunks: Body<Data = Bytes, Error: Error> + Unpin {}
 
 impl<B: Body<Data = Bytes, Error: Error> + Unpin> Chunks for B {}
 
-/// The messages of an event stream. The size of each message is limited, and the rate at which they are read, up to the one
-/// after which nothing more is asked for; the size of the stream is not.
+/// The messages of an event stream. The size of each message is limited, and the rate at which those of all streams of an
+/// upstream are read, up to the one after which nothing more is asked for; the size of the stream is not.
 pub struct Messages<B: Chunks = Incoming> {
     events: SseByteStream<CountedBody<B>>,
     since_last: Arc<SinceLast>,
-    flow: Flow,
+    flow: Arc<SharedFlow>,
     /// What the last event counts towards the rate.
     unpaid: u64,
     /// The id of the last event that has one; `None` if none has.
@@ -106,11 +106,11 @@ struct SinceLast {
 
 impl<B: Chunks> Messages<B> {
     /// Creates a reader for events of at most `limit` plus [`ENVELOPE`] bytes each. `reservation` accounts for their
-    /// memory.
-    pub fn new(body: B, limit: u64, reservation: Reservation) -> Self {
+    /// memory, and `flow` limits the rate at which they are read.
+    pub fn new(body: B, limit: u64, reservation: Reservation, flow: Arc<SharedFlow>) -> Self {
         let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), reservation });
         let counted = CountedBody { body, since_last: Arc::clone(&since_last), limit };
-        let (events, flow) = (SseByteStream::new(counted), Flow::of_bytes());
+        let events = SseByteStream::new(counted);
         Self { events, since_last, flow, unpaid: 0, last_id: None, retry_ms: None }
     }
 
@@ -119,11 +119,11 @@ impl<B: Chunks> Messages<B> {
         Some((self.last_id.as_deref()?, self.retry_ms.map(Duration::from_millis)))
     }
 
-    /// Takes over the place in the stream that `cut` came to, and its rate.
+    /// Takes over the place in the stream that `cut` came to, and what its last event counts towards the rate.
     pub(super) fn come_from(&mut self, cut: &Self) {
         self.last_id.clone_from(&cut.last_id);
         self.retry_ms = cut.retry_ms;
-        (self.flow, self.unpaid) = (cut.flow.clone(), cut.unpaid);
+        self.unpaid = cut.unpaid;
     }
 
     /// Returns the data of the next event that is a message, or `None` at the end.
@@ -208,39 +208,40 @@ impl<B: Chunks> Stream for CountedBody<B> {
 mod tests {
     use http_body_util::StreamBody;
     use hyper::body::Frame;
-    use tokio::time::Instant;
+    use tokio::task::unconstrained;
 
     use super::*;
     use crate::domain::budget::{ByteBudget, Category};
 
-    fn messages(event: &str, count: usize) -> Messages<impl Chunks> {
+    fn messages(event: &str, count: usize, flow: &Arc<SharedFlow>) -> Messages<impl Chunks + use<>> {
         let events = Bytes::from(event.repeat(64));
         let frames = futures_util::stream::repeat(events)
             .take(count / 64)
             .map(|data| Ok::<_, std::io::Error>(Frame::data(data)));
         let reservation = Arc::new(ByteBudget::default()).reservation(Category::Answer);
-        Messages::new(StreamBody::new(frames), 1 << 20, reservation)
+        Messages::new(StreamBody::new(frames), 1 << 20, reservation, Arc::clone(flow))
     }
 
     #[tokio::test]
-    async fn events_are_read_at_a_bounded_rate_wherever_their_stream_goes_on() {
-        let read = async |event: &str| {
-            let mut cut = messages(event, 3_072);
-            while cut.next().await.unwrap().is_some() {}
-            let mut rest = messages(event, 3_072);
-            rest.come_from(&cut);
-            while rest.next().await.unwrap().is_some() {}
-        };
-        let began = Instant::now();
-        for (event, took) in [("data:\n\n", 0), ("data: x\n\n", 1)] {
-            read(event).await;
-            assert!(began.elapsed() >= Duration::from_secs(1 + took), "{event:?}: {:?}", began.elapsed());
+    async fn events_of_all_streams_of_an_upstream_are_read_at_a_bounded_rate() {
+        let flow = Arc::new(SharedFlow::used_up());
+        for (event, read) in [("data: x\n\n", 1), ("data:\n\n", 0)] {
+            for _ in 0..2 {
+                let mut messages = messages(event, 128, &flow);
+                let at_once = (0..2).filter(|_| matches!(unconstrained(messages.next()).now_or_never(), Some(Ok(_))));
+                assert_eq!(at_once.count(), read, "{event:?}");
+            }
         }
+        let mut cut = messages("data: x\n\n", 64, &flow);
+        assert!(cut.next().await.unwrap().is_some());
+        let mut rest = messages("data: x\n\n", 64, &flow);
+        rest.come_from(&cut);
+        assert!(rest.next().now_or_never().is_none(), "the last event of the part before counts");
     }
 
     #[tokio::test]
     async fn other_tasks_have_their_turn_between_events_that_arrive_at_once() {
-        let mut messages = messages("data: x\n\n", 1_024);
+        let mut messages = messages("data: x\n\n", 1_024, &Arc::new(SharedFlow::of_bytes()));
         let read_all = async { while messages.next().await.unwrap().is_some() {} };
         assert_eq!(read_all.now_or_never(), None);
     }

@@ -101,7 +101,7 @@ async fn open(connection: &Connection) -> Result<Option<Messages>, UpstreamError
             // the stream is then opened again.
             let limit = connection.endpoint.target.max_response_size.min(UNASKED);
             let reservation = connection.endpoint.reservation();
-            Ok(Some(Messages::new(response.into_body(), limit, reservation)))
+            Ok(Some(connection.endpoint.events(response.into_body(), limit, reservation)))
         }
         status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
             Err(UpstreamError::Lost(format!("HTTP {}", status.as_u16())))
