@@ -97,7 +97,7 @@ impl Engine {
             self.metrics.upstream_failed(&key.name);
         }
         if !own && !matches!(error, UpstreamError::Timeout(_) | UpstreamError::TooLarge(_) | UpstreamError::Cancelled) {
-            self.probes.kick(key);
+            self.suspect(key);
         }
         tracing::warn!(upstream = key.name, reason = error.reason(), "{error}");
     }

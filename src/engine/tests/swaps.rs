@@ -289,6 +289,13 @@ async fn an_upstream_whose_connection_keeps_ending_is_a_problem_and_is_not_conne
     assert!(known.short.wait() >= Duration::from_secs(60));
     assert!(known.health.in_routing(), "calls connect at once");
     assert!(call(&engine, "{}").await["result"].is_object());
+    // What the server tells over the connection that a call made is looked at soon.
+    *engine.server.tools.lock().unwrap() = r#"[{"name":"write"}]"#.into();
+    until(|| {
+        told(&engine, UpstreamEvent::ListChanged(up(), ItemKind::Tool));
+        engine.snapshot().routes.all()[0].public.as_deref() == Some("up__write")
+    })
+    .await;
     // One that ends after it has lasted is no fault.
     let now = engine.clock.monotonic();
     engine.state.update(&up(), |state| state.short.made(now));

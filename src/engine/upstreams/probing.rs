@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::Notify;
 
 use super::freshness::fresh_for;
@@ -74,7 +75,8 @@ impl Engine {
     /// Has the connection made again that has ended by itself: at once, or after a while if it keeps ending.
     fn take_disconnected(&self, key: &ObjectKey) {
         let now = self.clock.monotonic();
-        let (was_fault, count, fault, wait) = self.state.update(key, |state| {
+        let (was_lost, was_fault, count, fault, wait) = self.state.update(key, |state| {
+            let was_lost = state.health.state == ConnectionState::Disconnected;
             let was_fault = state.short.fault().is_some();
             let count = state.short.ended(now);
             let fault = state.short.fault();
@@ -82,7 +84,7 @@ impl Engine {
                 state.health.state = ConnectionState::Disconnected;
                 state.health.last_error = fault.as_ref().map(|fault| format!("ConnectFailed: {fault}"));
             }
-            (was_fault, count, fault, state.short.wait())
+            (was_lost, was_fault, count, fault, state.short.wait())
         });
         let is_other = was_fault != fault.is_some();
         if let Some(fault) = fault.filter(|_| count == ShortConnections::FAULT || count.is_power_of_two()) {
@@ -91,7 +93,17 @@ impl Engine {
         if is_other {
             self.relist();
         }
-        self.probes.kick(key);
+        // One that is lost already is connected to when its time comes: what a call connected for itself has ended.
+        if !was_lost {
+            self.probes.kick(key);
+        }
+    }
+
+    /// Has an upstream probed soon that failed a request, unless its connection is known to have ended.
+    pub(crate) fn suspect(&self, key: &ObjectKey) {
+        if self.state.upstream(key).health.state != ConnectionState::Disconnected {
+            self.probes.kick(key);
+        }
     }
 
     /// Has a list read again that may have changed. `is_announced` tells whether the server said so.
@@ -134,10 +146,15 @@ impl Engine {
                 tokio::time::sleep(wait).await;
             } else {
                 let _ = tokio::time::timeout(wait, wake.notified()).await;
+                let rest_of = |pause: Duration| pause.saturating_sub(self.clock.monotonic().saturating_sub(began));
+                tokio::time::sleep(rest_of(SHORTEST)).await;
                 let known = self.state.upstream(&key);
-                let is_lost = known.health.state == ConnectionState::Disconnected;
-                let pause = if is_lost { SHORTEST.max(known.short.wait()) } else { SHORTEST };
-                tokio::time::sleep(pause.saturating_sub(self.clock.monotonic().saturating_sub(began))).await;
+                if known.health.state == ConnectionState::Disconnected {
+                    // What was told before the connection ended does not count. What is told from now on comes over one that a
+                    // call has made.
+                    let _ = wake.notified().now_or_never();
+                    let _ = tokio::time::timeout(rest_of(known.short.wait()), wake.notified()).await;
+                }
             }
         }
     }

@@ -91,6 +91,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// Whether the session is for all clients.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.audience, Audience::All)
+    }
+
     /// Whether the negotiated version allows batches.
     pub(super) fn has_batches(&self) -> bool {
         self.headers.get(PROTOCOL_VERSION).is_some_and(|version| version == BATCH_VERSION)

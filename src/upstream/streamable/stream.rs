@@ -65,7 +65,10 @@ async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
                 }
             }
             Err(UpstreamError::Connect(_)) if told => {
-                connection.endpoint.shared.events.push(UpstreamEvent::Disconnected(key.clone()));
+                // The connections of single clients end with the server too, which is one end of it.
+                if connection.is_shared() {
+                    connection.endpoint.shared.events.push(UpstreamEvent::Disconnected(key.clone()));
+                }
                 told = false;
             }
             Err(_) => {}

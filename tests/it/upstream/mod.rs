@@ -8,6 +8,7 @@ mod hostile;
 mod idle;
 mod life;
 mod real;
+mod shared;
 pub mod tls;
 
 use std::io::{BufRead, BufReader};
