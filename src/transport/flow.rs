@@ -72,15 +72,18 @@ impl SharedFlow {
     }
 
     /// Takes `amount`, and waits until it is within the limit. The caller does not read in the meantime, so the server has to
-    /// wait too.
-    pub async fn spend(&self, mut amount: u64) {
+    /// wait too. Returns since when this waited; `None` if it did not.
+    pub async fn spend(&self, mut amount: u64) -> Option<Instant> {
+        let mut waited = None;
         while amount > 0 {
-            let turn = amount.min(TURN);
+            let (turn, now) = (amount.min(TURN), Instant::now());
             amount -= turn;
-            if let Some(at) = self.take(turn, Instant::now()) {
+            if let Some(at) = self.take(turn, now) {
+                waited = waited.or(Some(now));
                 tokio::time::sleep_until(at).await;
             }
         }
+        waited
     }
 
     /// Takes `amount`. Returns when it is within the limit; `None` if it is.

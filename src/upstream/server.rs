@@ -76,11 +76,14 @@ impl Server {
                 lease.was_heard();
                 return Ok(Probed::Up(lease.facts().clone()));
             }
-            Ok(_) | Err(RequestFailure::Refused(_) | RequestFailure::Final(UpstreamError::Protocol(_))) => {
-                self.renounce(&self.slot, &lease)
-            }
+            Ok(_)
+            | Err(
+                RequestFailure::Refused(_)
+                | RequestFailure::Unusable(UpstreamError::Protocol(_))
+                | RequestFailure::Final(UpstreamError::Protocol(_)),
+            ) => self.renounce(&self.slot, &lease),
             Err(RequestFailure::Stale(_)) => self.slot.discard(&lease),
-            Err(RequestFailure::Final(error)) => {
+            Err(RequestFailure::Unusable(error) | RequestFailure::Final(error)) => {
                 let is_late = matches!(error, UpstreamError::Timeout(_)) && lease.is_duplex();
                 if is_late && lease.was_heard() && !lease.is_sole() {
                     return Ok(Probed::Busy);

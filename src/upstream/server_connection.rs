@@ -161,7 +161,7 @@ impl ServerConnection {
             }?;
             // A reader of lists looks at each item.
             let is_list = matches!(request, McpRequest::List(..));
-            if is_list { Ok(answer) } else { within_depth(answer).map_err(RequestFailure::Final) }
+            if is_list { Ok(answer) } else { within_depth(answer).map_err(RequestFailure::Unusable) }
         });
         let Some(hearing) = &hearing else { return asked.await };
         let answer = Self::hear(hearing, asked, to).await;
@@ -177,7 +177,8 @@ impl ServerConnection {
     }
 
     /// Whether the server may still work on a request that had this outcome. On one stream, a server whose answer was not usable
-    /// has answered. How an exchange over Streamable HTTP fails says nothing of the server, once the request was sent.
+    /// has answered. How an exchange over Streamable HTTP fails without an answer says nothing of the server, once the request was
+    /// sent.
     fn may_work_on(&self, outcome: &Result<Answer, RequestFailure>) -> bool {
         let Err(RequestFailure::Final(error)) = outcome else { return false };
         !self.is_duplex() && !matches!(error, UpstreamError::Connect(_) | UpstreamError::Unauthorized(_))

@@ -3,20 +3,18 @@
 //! messages).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::domain::task::begun_task;
 use crate::domain::upstream::{Answer, ClientKey};
+use crate::upstream::unread::{Readable, Unread};
 use crate::upstream::waiting_messages::WaitingMessages;
 
 /// How much work that nobody waits for is remembered. If there is more, no message passes until the connection ends, unless all
 /// are for one client.
 const MAX_LEFT: usize = 256;
-/// How long after an answer over Streamable HTTP a message of the call can still be read: it comes on another stream.
-const READ_LATER: Duration = Duration::from_secs(1);
 
 /// Who hears log messages that belong to no request.
 #[derive(Clone, Debug, Default)]
@@ -61,8 +59,7 @@ struct State {
     next: u64,
     /// The oldest first.
     requests: Vec<Request>,
-    /// Until when messages of answered requests can be read.
-    unread_until: Option<Instant>,
+    unread: Unread,
     /// Whether the server may work on something that is not remembered.
     is_lost: bool,
 }
@@ -108,24 +105,41 @@ enum Left {
 }
 
 impl State {
-    /// Whether messages of answered requests can still be read.
-    fn is_unread(&self, now: Instant) -> bool {
-        self.unread_until.is_some_and(|until| until > now)
-    }
-
     /// Ends the wait for the answer of the request at this place. It is forgotten, unless the server may still work on it.
     fn close(&mut self, place: usize) {
         let request = &mut self.requests[place];
         (request.is_open, request.messages) = (false, None);
         if matches!(request.left, Left::Unread) {
-            self.unread_until = Some(Instant::now() + READ_LATER);
-        }
-        if self.is_lost || matches!(request.left, Left::Unread | Left::Nothing) {
+            let request = self.requests.remove(place);
+            self.unread.answered(request.session, Instant::now());
+        } else if self.is_lost || matches!(request.left, Left::Nothing) {
             self.requests.remove(place);
         } else if self.requests.iter().filter(|request| !request.is_open).count() > MAX_LEFT {
             self.requests.retain(|request| request.is_open);
             self.is_lost = true;
         }
+    }
+}
+
+/// Whom a message belongs to if it is about one of these requests, or about an answered one whose messages are readable.
+fn whose<'a>(requests: impl Iterator<Item = &'a Request>, readable: Readable<'a>) -> Whose {
+    let mut session = match readable {
+        Readable::Nobodys => None,
+        Readable::Of(session) => Some(session),
+        Readable::Several => return Whose::Unknown,
+    };
+    let mut is_waited_for = false;
+    for request in requests {
+        if session.is_some_and(|session| session.is_empty() || session != request.session) {
+            return Whose::Unknown;
+        }
+        session = Some(&request.session);
+        is_waited_for |= request.is_open;
+    }
+    match session {
+        None => Whose::Nobodys,
+        Some(_) if is_waited_for => Whose::OneClients,
+        Some(_) => Whose::Unknown,
     }
 }
 
@@ -171,27 +185,29 @@ impl UnderWay {
         Hearing { requests: self, number, messages }
     }
 
-    /// Gives a message to the newest request that waits, if all that the server may work on is of one client; else it could
-    /// hold what another client sent, and is dropped. What nobody waits for does not count where the connection `is_of_one`
-    /// client.
+    /// Gives a message to the newest request that waits, if all that the server may work on, and all messages that can still be
+    /// read, are of one client; else it could hold what another client sent, and is dropped. What nobody waits for does not
+    /// count where the connection `is_of_one` client.
     pub(super) fn say(&self, params: &RawValue, is_of_one: bool) -> Whose {
         let state = self.lock();
-        let is_waited_for = state.requests.iter().any(|request| request.is_open);
-        // One that is read after the answer of its call, but while another is under way, is so rare that no other is dropped for it.
-        if !is_of_one && (state.is_lost || !is_waited_for && state.is_unread(Instant::now())) {
-            return Whose::Unknown;
-        }
-        let mut counted = state.requests.iter().filter(|request| request.is_open || !is_of_one);
-        let Some(first) = counted.next() else { return Whose::Nobodys };
-        let is_of_same = |request: &Request| !first.session.is_empty() && request.session == first.session;
-        if !counted.all(is_of_same) {
-            return Whose::Unknown;
+        let readable = if is_of_one { Readable::Nobodys } else { state.unread.readable(Instant::now()) };
+        let told = match state.is_lost && !is_of_one {
+            true => Whose::Unknown,
+            false => whose(state.requests.iter().filter(|request| request.is_open || !is_of_one), readable),
+        };
+        if told != Whose::OneClients {
+            return told;
         }
         let Some(newest) = state.requests.iter().rev().find(|request| request.is_open) else { return Whose::Unknown };
         if let Some(messages) = &newest.messages {
             messages.add(params.to_owned());
         }
         Whose::OneClients
+    }
+
+    /// Records that in this time nothing was read of the stream on which messages come.
+    pub(super) fn held_back(&self, from: Instant, to: Instant) {
+        self.lock().unread.held_back(from, to);
     }
 
     /// Records the answer to the request with this id, which may have been given up.
@@ -262,113 +278,4 @@ impl Drop for Hearing<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PLAIN: Expected = Expected { hears: true, may_begin_task: false, are_read_later: false };
-
-    fn raw(text: &str) -> Box<RawValue> {
-        RawValue::from_string(text.into()).unwrap()
-    }
-
-    /// Whether a message over a shared connection belongs to no request.
-    fn is_own(requests: &UnderWay) -> bool {
-        requests.say(RawValue::NULL, false) == Whose::Nobodys
-    }
-
-    #[test]
-    fn a_message_is_given_to_a_request_that_it_must_belong_to() {
-        let requests = UnderWay::default();
-        assert!(is_own(&requests), "it is the server's own");
-        let one = requests.begin("a", PLAIN);
-        assert!(!is_own(&requests) && one.waiting().is_some());
-        let newer = requests.begin("a", PLAIN);
-        assert!(!is_own(&requests) && one.waiting().is_none() && newer.waiting().is_some());
-        let of_another = requests.begin("b", PLAIN);
-        assert!(!is_own(&requests));
-        assert!(newer.waiting().is_none() && of_another.waiting().is_none(), "it may be of either client");
-        [&one, &newer].into_iter().for_each(|request| request.answered(None));
-        drop((one, newer));
-        assert!(!is_own(&requests) && of_another.waiting().is_some());
-        of_another.answered(None);
-        drop(of_another);
-        let nameless = [requests.begin("", PLAIN), requests.begin("", PLAIN)];
-        assert!(!is_own(&requests) && nameless.iter().all(|request| request.waiting().is_none()));
-        nameless.iter().for_each(|request| request.answered(None));
-        drop(nameless);
-        let deaf = requests.begin("a", Expected { hears: false, ..PLAIN });
-        assert!(!is_own(&requests) && deaf.waiting().is_none());
-    }
-
-    #[test]
-    fn what_may_belong_to_a_request_that_was_given_up_is_for_nobody_until_it_is_answered() {
-        let requests = UnderWay::default();
-        let given_up = requests.begin("a", PLAIN);
-        requests.sent_as(given_up.number(), 7);
-        drop(given_up);
-        assert!(!is_own(&requests), "the server may still work on it");
-        requests.lock().unread_until = None;
-        assert!(!is_own(&requests), "nor does it say when it stops");
-        assert_eq!(requests.say(RawValue::NULL, true), Whose::Nobodys, "the connection is of one client");
-        let of_another = requests.begin("b", PLAIN);
-        assert!(!is_own(&requests) && of_another.waiting().is_none());
-        let newer = requests.begin("a", PLAIN);
-        of_another.answered(None);
-        drop(of_another);
-        assert!(!is_own(&requests) && newer.waiting().is_some(), "it is of the same client");
-        newer.answered(None);
-        drop(newer);
-        let answer = Answer::Result(raw("{}"));
-        requests.answered(8, &answer);
-        assert!(!is_own(&requests), "another request was answered");
-        requests.answered(7, &answer);
-        assert!(is_own(&requests));
-        (0..=MAX_LEFT).for_each(|_| drop(requests.begin("a", PLAIN)));
-        assert!(requests.lock().requests.is_empty() && !is_own(&requests), "what is left is not remembered");
-        assert_eq!(requests.say(RawValue::NULL, true), Whose::Nobodys);
-    }
-
-    #[test]
-    fn what_may_belong_to_a_task_is_for_nobody_until_the_task_has_ended() {
-        let begins = Expected { may_begin_task: true, ..PLAIN };
-        for is_late in [false, true] {
-            let requests = UnderWay::default();
-            let request = requests.begin("a", begins);
-            requests.sent_as(request.number(), 7);
-            let answer = Answer::Result(raw(r#"{"task":{"taskId":"t","status":"working"}}"#));
-            if is_late {
-                drop(request);
-                requests.answered(7, &answer);
-            } else {
-                requests.answered(7, &answer);
-                request.answered(Some(&answer));
-                drop(request);
-            }
-            assert!(!is_own(&requests), "{is_late}");
-            let of_another = requests.begin("b", PLAIN);
-            assert!(!is_own(&requests) && of_another.waiting().is_none());
-            requests.task_ended("u");
-            assert!(!is_own(&requests) && of_another.waiting().is_none());
-            requests.task_ended("t");
-            assert!(!is_own(&requests) && of_another.waiting().is_some());
-        }
-    }
-
-    #[test]
-    fn what_was_said_on_another_stream_before_an_answer_may_be_read_after_it() {
-        let later = Expected { are_read_later: true, ..PLAIN };
-        let requests = UnderWay::default();
-        let request = requests.begin("a", later);
-        request.answered(Some(&Answer::Result(raw("{}"))));
-        drop(request);
-        assert!(!is_own(&requests));
-        let newer = requests.begin("b", PLAIN);
-        assert!(!is_own(&requests) && newer.waiting().is_some());
-        newer.answered(None);
-        drop(newer);
-        assert!(requests.lock().requests.is_empty(), "it was answered");
-        assert!(!is_own(&requests), "there may be one more");
-        requests.lock().unread_until = Some(Instant::now());
-        assert!(is_own(&requests), "that is soon over");
-    }
-}
+mod tests;

@@ -94,8 +94,10 @@ impl DuplexReader {
             };
             match read {
                 Ok(LineOrigin::Awaited) => {}
-                Ok(LineOrigin::Nothing) => unasked.spend(cost).await,
-                Ok(LineOrigin::Unasked) => unasked.spend(cost + std::mem::take(&mut self.held)).await,
+                Ok(origin) => {
+                    let held = if origin == LineOrigin::Unasked { std::mem::take(&mut self.held) } else { 0 };
+                    unasked.spend(cost + held).await;
+                }
                 Err(error) => {
                     self.duplex.calls.close(error);
                     break;

@@ -35,6 +35,8 @@ pub(super) enum HttpReply {
     Answer(Answer),
     /// A JSON-RPC error with a client error status (4xx), which shows that nothing was executed (MCP, Streamable HTTP).
     Refused(Box<RawValue>),
+    /// The response was that of the server, and holds no answer, or none that can be used.
+    Unusable(UpstreamError),
     /// The server no longer knows the session. Nothing was executed.
     SessionEnded,
 }
@@ -79,6 +81,34 @@ pub(super) async fn read<'a>(
     to: Option<&'a dyn ToClient>,
     asked: &mut CallQuestions<'a>,
 ) -> Result<HttpReply, UpstreamError> {
+    let (status, headers) = (response.status(), response.headers());
+    if status.is_success() && is_event_stream(headers) && encoding(headers).is_none() {
+        let (limit, reservation) = (connection.endpoint.target.max_response_size, connection.endpoint.reservation());
+        let messages = connection.endpoint.events(response.into_body(), limit, reservation);
+        return read_events(connection, messages, id, to, asked).await;
+    }
+    match read_whole(connection, response, id, to, asked).await {
+        Err(error) if is_of_server(status, &error) => Ok(HttpReply::Unusable(error)),
+        read => read,
+    }
+}
+
+/// Whether a response that failed with this error shows that the server has answered. A proxy may have given up a request
+/// that the server still works on, and what is merely accepted has not been done.
+fn is_of_server(status: StatusCode, error: &UpstreamError) -> bool {
+    let goes_on = matches!(status, StatusCode::ACCEPTED | StatusCode::REQUEST_TIMEOUT)
+        || status.as_u16() > StatusCode::NOT_IMPLEMENTED.as_u16();
+    !goes_on && !matches!(error, UpstreamError::Lost(_) | UpstreamError::Unauthorized(_))
+}
+
+/// Reads a response that is no stream of events.
+async fn read_whole<'a>(
+    connection: &'a Arc<Connection>,
+    response: Response<Body>,
+    id: u64,
+    to: Option<&'a dyn ToClient>,
+    asked: &mut CallQuestions<'a>,
+) -> Result<HttpReply, UpstreamError> {
     let (status, mut media) = (response.status(), media(response.headers()));
     if let Some(encoding) = encoding(response.headers()) {
         if status.is_success() {
@@ -86,22 +116,19 @@ pub(super) async fn read<'a>(
         }
         media = Media::Other;
     }
-    let (limit, reservation) = (connection.endpoint.target.max_response_size, connection.endpoint.reservation());
     if !status.is_success() {
         return refusal(connection, status, media, response.into_body(), id).await;
     }
     match media {
         Media::Json => {
+            let (limit, reservation) =
+                (connection.endpoint.target.max_response_size, connection.endpoint.reservation());
             let text = asked.during(pin!(whole(response.into_body(), limit, &reservation))).await??;
             // A whole response cannot wait for an answer to a question in it.
             let answer = take(connection, &text, id, to, &mut CallQuestions::none())?;
             answer.ok_or_else(|| UpstreamError::Protocol("its response holds no answer".into()))
         }
-        Media::Events => {
-            let messages = connection.endpoint.events(response.into_body(), limit, reservation);
-            read_events(connection, messages, id, to, asked).await
-        }
-        Media::Other => Err(UpstreamError::Protocol(format!(
+        Media::Events | Media::Other => Err(UpstreamError::Protocol(format!(
             "HTTP {} whose Content-Type is neither application/json nor text/event-stream",
             status.as_u16()
         ))),

@@ -163,6 +163,7 @@ impl HttpSession {
             HttpReply::Answer(Answer::Result(result)) => Ok(Answer::Result(result)),
             HttpReply::Answer(Answer::Error(error)) => self.classify_error(error, false),
             HttpReply::Refused(error) => self.classify_error(error, true),
+            HttpReply::Unusable(error) => Err(RequestFailure::Unusable(error)),
             HttpReply::SessionEnded => {
                 // The server has ended the session, so there is nothing to delete.
                 self.open.store(false, Ordering::Release);
@@ -242,6 +243,7 @@ impl First {
         match reply {
             HttpReply::Answer(answer) => Ok((answer, Self { connection: used, session_id })),
             HttpReply::Refused(error) => Ok((Answer::Error(error), Self { connection: used, session_id })),
+            HttpReply::Unusable(error) => Err(error),
             HttpReply::SessionEnded => Err(UpstreamError::Protocol("it wants a session before there is one".into())),
         }
     }

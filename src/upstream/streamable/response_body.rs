@@ -13,6 +13,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use sse_stream::SseByteStream;
+use tokio::time::Instant;
 
 use super::client::chain;
 use crate::domain::budget::Reservation;
@@ -87,6 +88,8 @@ pub struct Messages<B: Chunks = Incoming> {
     flow: Arc<SharedFlow>,
     /// What the last event counts towards the rate.
     unpaid: u64,
+    /// Since when, and until when, nothing was read because of the rate, since this was last asked for.
+    held_back: Option<(Instant, Instant)>,
     /// The id of the last event that has one; `None` if none has.
     last_id: Option<String>,
     /// How long the server wants clients to wait before they come back, in milliseconds.
@@ -111,7 +114,7 @@ impl<B: Chunks> Messages<B> {
         let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), reservation });
         let counted = CountedBody { body, since_last: Arc::clone(&since_last), limit };
         let events = SseByteStream::new(counted);
-        Self { events, since_last, flow, unpaid: 0, last_id: None, retry_ms: None }
+        Self { events, since_last, flow, unpaid: 0, held_back: None, last_id: None, retry_ms: None }
     }
 
     /// The id of the last event that has one, and how long the server wants clients to wait before they come back.
@@ -126,6 +129,11 @@ impl<B: Chunks> Messages<B> {
         self.unpaid = cut.unpaid;
     }
 
+    /// Since when, and until when, nothing was read because of the rate, since this was last asked for.
+    pub(super) fn take_held_back(&mut self) -> Option<(Instant, Instant)> {
+        self.held_back.take()
+    }
+
     /// Returns the data of the next event that is a message, or `None` at the end.
     ///
     /// # Errors
@@ -134,7 +142,10 @@ impl<B: Chunks> Messages<B> {
         loop {
             // The previous message has been handled, so it no longer counts. Shrinking a reservation never fails.
             let _ = self.since_last.reservation.resize(self.since_last.bytes.load(Ordering::Relaxed));
-            self.flow.spend(std::mem::take(&mut self.unpaid)).await;
+            if let Some(since) = self.flow.spend(std::mem::take(&mut self.unpaid)).await {
+                let since = self.held_back.map_or(since, |(earlier, _)| earlier);
+                self.held_back = Some((since, Instant::now()));
+            }
             // Many events may have arrived at once, and other tasks must not wait for all of them.
             tokio::task::coop::consume_budget().await;
             let Some(event) = self.events.next().await else { return Ok(None) };

@@ -2,9 +2,10 @@
 //! listening for messages).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::StatusCode;
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connection::Connection;
@@ -38,7 +39,7 @@ pub(super) fn listen(connection: &Arc<Connection>) -> CancellationToken {
 
 async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
     let mut first = Some(first);
-    let (mut wait, mut told) = (FIRST_WAIT, false);
+    let (mut wait, mut told, mut closed) = (FIRST_WAIT, false, Instant::now());
     let key = &connection.endpoint.target.plan.key;
     loop {
         let opened = open(connection).await;
@@ -59,7 +60,10 @@ async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
                 }
                 told = true;
                 let opened = Instant::now();
+                // Servers may keep what they have to say until there is a stream.
+                connection.under_way.held_back(closed, opened);
                 read_all(connection, &mut messages).await;
+                closed = Instant::now();
                 if opened.elapsed() >= LONGEST_WAIT {
                     wait = FIRST_WAIT;
                 }
@@ -80,7 +84,12 @@ async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
 
 /// Handles all messages of a stream, to its end.
 async fn read_all(connection: &Arc<Connection>, messages: &mut Messages) {
-    while let Ok(Some(text)) = messages.next().await {
+    loop {
+        let next = messages.next().await;
+        if let Some((from, to)) = messages.take_held_back() {
+            connection.under_way.held_back(from, to);
+        }
+        let Ok(Some(text)) = next else { return };
         let messages = invalid_message::messages(text.as_bytes(), connection.has_batches());
         let read = messages.into_iter().filter_map(|text| server_message::read(text).ok());
         read.for_each(|one| handle(connection, one));
