@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::config_schema::{ConfigSchema, ConfigVerdicts};
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::method::Method;
 use crate::domain::plan::{GatewayPlan, ImagePlan, LabelSelector, PluginLimits, PluginPlan, Refusal, UpstreamPlan};
@@ -46,8 +47,7 @@ pub struct Inputs {
     /// Upstreams that pods were told not to call in an older revision. As long as it is not known who has the address of a
     /// managed one, that stays so.
     pub revoked: BTreeSet<ObjectKey>,
-    /// Labels of each namespace. For a namespace that is missing here, only the label `kubernetes.io/metadata.name` is
-    /// known.
+    /// Labels of each namespace. Of one that is missing here, only `kubernetes.io/metadata.name` is known.
     pub namespaces: BTreeMap<String, Labels>,
     /// Files of the plugins that have `source.path`.
     pub files: Files,
@@ -58,13 +58,14 @@ pub struct Inputs {
     pub no_pods: bool,
     /// For each plugin that a gateway could not load: the form that failed.
     pub not_loaded: BTreeMap<ObjectKey, NotLoaded>,
-    /// Objects whose new form does not fit into the room that other objects leave in the gateway's plan, each with the
-    /// message to report.
+    /// Objects whose new form does not fit into the room that others leave in the gateway's plan, and what to report.
     pub no_room: BTreeMap<ObjectId, String>,
     /// The facts that parsing found about code. The keys are those of [`code_key`].
     pub facts: BTreeMap<String, CodeFacts>,
     /// Keys ([`code_key`]) of code that is being parsed for the first time; facts about it will be available soon.
     pub parsing: BTreeSet<String>,
+    /// What checks of configurations found in earlier compilations.
+    pub config_verdicts: Arc<ConfigVerdicts>,
 }
 
 /// A form of a plugin that a gateway could not load.
@@ -88,8 +89,7 @@ pub type Files = BTreeMap<String, Result<FileCode, Unread>>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Unread {
-    /// Category of the problem: the file cannot be found or read, a limit on size or number is exceeded, or the content
-    /// is not UTF-8 text.
+    /// Whether the file cannot be found or read, exceeds a limit on size or number, or is not UTF-8 text.
     pub reason: Reason,
     /// Human-readable explanation.
     pub message: String,
@@ -250,7 +250,7 @@ pub struct PluginInput {
     /// `spec.config`, a JSON object as canonical text.
     pub config: Option<Box<RawValue>>,
     /// JSON Schema that `config` must match, including the keys that an entry replaces.
-    pub config_schema: Option<serde_json::Value>,
+    pub config_schema: Option<Arc<ConfigSchema>>,
     /// Environment variables, as written.
     pub env: Vec<NamedInput>,
     /// Addresses, as `host:port`, that the plugin can connect to.

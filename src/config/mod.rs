@@ -4,6 +4,7 @@
 //! inputs. A bad object is reported as a Problem and never prevents the compilation of the others.
 
 pub mod compile;
+pub mod config_schema;
 pub mod expr;
 pub mod input;
 pub mod nearest;

@@ -11,7 +11,6 @@ use super::build;
 use super::dereference::Dereferenced;
 use super::load_reports::LoadReports;
 use super::lowered::{LoweredObject, Objects};
-use super::owner::Owner;
 use super::planned_gateway::{PlannedGateway, digests};
 use crate::api::gateway::MCPGatewaySpec;
 use crate::api::lower::Lowered;
@@ -160,7 +159,7 @@ pub(super) fn plan(
     let restrictions = restrictions(inputs, &plan, running);
     inputs.invalid.truncate(valid);
     inputs.not_loaded.clear();
-    let owner = Owner::gateway(gateway.id.key.clone(), gateway.uid());
+    let owner = gateway.as_owner();
     let digests = Arc::new(digests(&plan));
     loading.replaced(previous, &digests, &problems);
     let by_name = ByName::new(&plan.upstreams);

@@ -8,6 +8,7 @@ use kube::api::DynamicObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::owner::Owner;
 use crate::api::canonical;
 use crate::api::lower::{self, Lowered, Place};
 use crate::api::status::Condition;
@@ -35,6 +36,11 @@ impl LoweredObject {
 
     pub(super) fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Returns a gateway as the owner of what belongs to it.
+    pub(super) fn as_owner(&self) -> Owner {
+        Owner::gateway(self.id.key.clone(), self.uid())
     }
 
     /// Returns the conditions in the stored status.

@@ -28,7 +28,6 @@ use super::lowered::{LoweredObject, Lowering, Objects};
 use super::managed_state::ManagedServers;
 use super::metrics::ControllerMetrics;
 use super::namespaces::NamespaceTracker;
-use super::owner::Owner;
 use super::parsing::Parsing;
 use super::planning_state::PlanningState;
 use super::pods::ByGateway;
@@ -36,6 +35,7 @@ use super::references::references;
 use super::watches::{Seen, Watches};
 use super::workload::Workloads;
 use super::writer::Writer;
+use crate::config::config_schema::ConfigVerdicts;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::Plan;
 use crate::domain::ports::Inspect;
@@ -56,6 +56,8 @@ pub(super) struct PlanningLoop<I> {
     workloads: Workloads,
     dereferencing: Dereferencing,
     parsing: Parsing<I>,
+    /// What checks of configurations found in the last compilation.
+    config_verdicts: Arc<ConfigVerdicts>,
     metrics: ControllerMetrics,
     planning: watch::Sender<PlanningState>,
     reported: watch::Receiver<ByGateway>,
@@ -99,6 +101,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         Self {
             dereferencing: Dereferencing::new(writer.clone(), &watches, workloads.runs_pods().then_some(managed)),
             parsing: Parsing::new(inspect, Arc::clone(&watches.changed)),
+            config_verdicts: Arc::default(),
             watches,
             writer,
             workloads,
@@ -270,6 +273,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
     #[instrument(target = TARGET, level = "debug", skip_all, fields(objects = objects.len()))]
     async fn compile(&mut self, objects: Objects) {
         let mut inputs = compiled::inputs(&objects, &self.found);
+        inputs.config_verdicts = Arc::clone(&self.config_verdicts);
         self.parsing.inspect(&mut inputs).await;
         let (own, protocols) = compiled::check_standalone(&mut inputs);
         let code = compiled::applied_code(&inputs);
@@ -299,6 +303,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             let planned = compiled::plan(gateway, &mut inputs, newest, running.as_ref(), &stored.plans, &mut loading);
             self.gateways.insert(key.clone(), GatewayReconciler::new(planned, stored, loading, None));
         }
+        self.config_verdicts.forget_unused();
         for gateway in before.keys().filter(|key| !self.gateways.contains_key(key)) {
             tracing::info!(%gateway, "the MCPGateway is gone; Kubernetes deletes what belongs to it");
         }
@@ -308,7 +313,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
     /// Reads what is stored for a gateway, and its plans. Without them, an accepted older form could be lost: a gateway for
     /// which that fails is not planned.
     async fn read_stored(&mut self, gateway: &LoweredObject) -> Option<(SnapshotStore, Vec<Arc<Plan>>)> {
-        let (owner, pinned) = (owner_of(gateway), compiled::pinned(gateway));
+        let (owner, pinned) = (gateway.as_owner(), compiled::pinned(gateway));
         let failed = |error: &ApplyError| {
             tracing::warn!(gateway = %owner.key, "{error}");
             self.lowering.forget(&gateway.id);
@@ -325,7 +330,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         stored: &mut SnapshotStore,
         seen: &[Seen],
     ) -> Option<RunningPlan> {
-        let running = stored.running(&self.writer, &owner_of(gateway), compiled::pinned(gateway), seen).await;
+        let running = stored.running(&self.writer, &gateway.as_owner(), compiled::pinned(gateway), seen).await;
         running.unwrap_or_else(|error| {
             self.lowering.forget(&gateway.id);
             Some(Err(error.to_string()))
@@ -391,8 +396,4 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         });
         self.status_changed.notify_one();
     }
-}
-
-fn owner_of(gateway: &LoweredObject) -> Owner {
-    Owner::gateway(gateway.id.key.clone(), gateway.uid())
 }

@@ -43,6 +43,8 @@ pub mod report;
 pub mod route;
 pub mod rpc;
 pub mod sandbox;
+#[cfg(feature = "gateway")]
+pub mod schema;
 pub mod search;
 pub mod secret;
 pub mod seen;

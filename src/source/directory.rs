@@ -15,7 +15,8 @@ use super::located::Located;
 use super::nothing::nothing_to_serve;
 use super::secrets::FileSecrets;
 use super::yaml::Position;
-use crate::config::compile::{check_config, compile, merge_config, plugin_code};
+use crate::config::compile::{check_entry_config, compile, plugin_code};
+use crate::config::config_schema::{ConfigChecks, ConfigVerdicts};
 use crate::config::input::{GatewayInput, Inputs, SourceInput, code_key};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
@@ -149,7 +150,8 @@ impl<I: Inspect> Directory<I> {
     pub fn check_config(&self, plugin: &ObjectKey, config: Option<&RawValue>) -> Result<(), String> {
         let loaded = self.loaded.iter().flat_map(|loaded| &loaded.plugins);
         let Some(input) = loaded.into_iter().find(|input| input.key == *plugin) else { return Ok(()) };
-        check_config(input, merge_config(input.config.as_deref(), config).as_deref())
+        let verdicts = ConfigVerdicts::default();
+        check_entry_config(input, config, &plugin.namespace, &mut ConfigChecks::new(&verdicts))
     }
 
     /// Returns `problem` with its file and position, as the last reading found them.
@@ -234,6 +236,7 @@ fn inputs(
         no_room: BTreeMap::new(),
         facts: BTreeMap::new(),
         parsing: BTreeSet::new(),
+        config_verdicts: Arc::default(),
     }
 }
 

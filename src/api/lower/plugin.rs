@@ -10,6 +10,7 @@ use super::shared::{env, key, namespaces, size};
 use crate::api::canonical::canonical_text;
 use crate::api::plugin::code::{PluginImage, Source};
 use crate::api::plugin::{self as api, ConfigOverrides, Plugin, PluginSpec, PluginType};
+use crate::config::config_schema::ConfigSchema;
 use crate::config::input::{PluginInput, ProtocolSetting, SourceInput};
 use crate::domain::egress::EgressRule;
 use crate::domain::ids::{Kind, ObjectId};
@@ -44,7 +45,7 @@ pub fn plugin(object: &Plugin, place: Place<'_>) -> (PluginInput, Vec<Problem>) 
         filter_tools: filter.tools.unwrap_or_default(),
         timeout_ms: spec.timeout_ms,
         config: spec.config.as_ref().map(canonical_text),
-        config_schema: spec.config_schema.as_ref().map(|schema| Value::Object(schema.0.clone())),
+        config_schema: spec.config_schema.as_ref().map(|it| ConfigSchema::of(&Value::Object(it.0.clone())).into()),
         env: env(spec.env.as_ref(), "spec.env"),
         egress: egress(spec, place),
         reuse: spec.reuse.unwrap_or(false),

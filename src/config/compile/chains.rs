@@ -132,8 +132,8 @@ impl World<'_> {
             let message = format!("{} is an Observe plugin, off the call's path: it cannot fail the call", plugin.key);
             return Err((Reason::InvalidConfig, format!("{field}.failurePolicy"), message));
         }
-        let config = plugins::merge_config(plugin.config.as_deref(), entry.config.as_deref());
-        plugins::check_config(plugin, config.as_deref())
+        let mut checks = self.checks.borrow_mut();
+        plugins::check_entry_config(plugin, entry.config.as_deref(), &chain.key.namespace, &mut checks)
             .map_err(|message| (Reason::InvalidConfig, format!("{field}.config"), message))
     }
 

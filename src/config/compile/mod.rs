@@ -25,6 +25,7 @@ mod upstreams;
 mod values;
 mod world;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 
 pub use self::by_name::ByName;
@@ -33,10 +34,11 @@ use self::fault::{FieldFault, id, is_invalid, switched_off};
 pub use self::gateway::implicit;
 pub use self::images::images_beyond;
 pub use self::plugin_code::{FoundCode, file_code, plugin_code};
-pub use self::plugins::{check_config, merge_config};
+pub use self::plugins::{check_entry_config, merge_config};
 pub use self::restrictions::{restrict, restrictions};
 pub use self::shares::{grown_beyond, keep_within_bounds};
 use self::world::World;
+use super::config_schema::ConfigChecks;
 use super::input::Inputs;
 use crate::domain::digest::revision;
 use crate::domain::item::ItemKind;
@@ -62,7 +64,8 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     let mut gateway = gateway::compile(inputs, previous);
     let takes = gateway::takes(inputs, previous);
     let upstreams = upstreams::compile(inputs, previous, &gateway.key, takes.as_ref(), &mut problems);
-    let mut plugins = plugins::compile(inputs, previous, &mut problems);
+    let mut checks = ConfigChecks::new(&inputs.config_verdicts);
+    let mut plugins = plugins::compile(inputs, previous, &mut checks, &mut problems);
     let compile_chains = |plugins: &plugins::Plugins<'_>| {
         let mut problems = Vec::new();
         let world = World {
@@ -72,6 +75,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
             takes: takes.as_ref().map(|takes| &takes.chains),
             plugins,
             upstreams: ByName::new(&upstreams),
+            checks: RefCell::new(checks.clone()),
         };
         (chains::compile(&world, &mut problems), problems)
     };

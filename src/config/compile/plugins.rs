@@ -8,6 +8,7 @@ use super::code_warnings::warn;
 use super::lost_exports::Lost;
 use super::plugin_code::{IMAGE, JudgedCode, WantedCode, file_name, find_code, judge, source_field};
 use super::{FieldFault, bounds, id, is_invalid, takes, values};
+use crate::config::config_schema::{ConfigChecks, ConfigFault};
 use crate::config::input::{Inputs, PluginInput, SourceInput};
 use crate::domain::digest::sha256_hex;
 use crate::domain::egress::EgressRule;
@@ -74,7 +75,12 @@ fn lost(input: &PluginInput, kept: &PluginPlan, plan: &PluginPlan) -> Option<Los
     Lost::between(kept, plan, written.0, written.1).filter(|_| !is_open)
 }
 
-pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems: &mut Vec<Problem>) -> Plugins<'a> {
+pub(super) fn compile<'a>(
+    inputs: &'a Inputs,
+    previous: Option<&Plan>,
+    checks: &mut ConfigChecks<'_>,
+    problems: &mut Vec<Problem>,
+) -> Plugins<'a> {
     let mut plugins = Plugins { code: previous.map(|p| p.code.clone()).unwrap_or_default(), ..Plugins::default() };
     let before = inputs.not_loaded.values().filter_map(|lost| lost.before.as_deref());
     plugins.code.extend(before.map(|(plan, code)| (plan.digest.clone(), code.clone())));
@@ -82,7 +88,7 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
         plugins.inputs.insert(&input.key, input);
         let object = id(Kind::Plugin, &input.key);
         let kept = previous.and_then(|previous| stand_in(inputs, previous, input));
-        let accepted = accept(inputs, input, problems);
+        let accepted = accept(inputs, input, checks, problems);
         match accepted
             .and_then(|accepted| if kept.is_some() { loadable(inputs, input, accepted) } else { Ok(accepted) })
         {
@@ -151,6 +157,7 @@ fn loadable<T>(inputs: &Inputs, input: &PluginInput, accepted: (PluginPlan, T)) 
 fn accept<'a>(
     inputs: &'a Inputs,
     input: &'a PluginInput,
+    checks: &mut ConfigChecks<'_>,
     problems: &mut Vec<Problem>,
 ) -> Result<(PluginPlan, Option<&'a str>), FieldFault> {
     if let Some(refusal) = &input.refusing {
@@ -162,7 +169,7 @@ fn accept<'a>(
         _ => None,
     };
     if let Some((path, image)) = in_pod {
-        check_settings(input)?;
+        check_settings(input, checks)?;
         let plan = PluginPlan { image, ..plan_of_path(inputs, input, path, problems)? };
         bounds::check(inputs, &id(Kind::Plugin, &input.key), &plan)?;
         return Ok((plan, None));
@@ -180,7 +187,7 @@ fn accept<'a>(
         parsing: &inputs.parsing,
     };
     let (judged, facts) = judge(&wanted, &code, &inputs.facts)?;
-    check_settings(input)?;
+    check_settings(input, checks)?;
     let mut plan = plan(inputs, input, judged, problems)?;
     warn(&wanted, &plan, facts, problems);
     plan.folder = code.folder.map(Into::into);
@@ -270,16 +277,15 @@ fn plan(
     })
 }
 
-fn check_settings(input: &PluginInput) -> Result<(), FieldFault> {
+fn check_settings(input: &PluginInput, checks: &mut ConfigChecks<'_>) -> Result<(), FieldFault> {
     if let Some(place) = input.env.iter().position(|variable| is_kept_from_plugins(&variable.name)) {
         let message = "it would steer how Node.js starts, before any code of the plugin runs: take it out";
         return Err((Reason::InvalidConfig, format!("spec.env[{place}].name"), message.into()));
     }
-    if let Some(Err(error)) = input.config_schema.as_ref().map(jsonschema::validator_for) {
-        return Err((Reason::InvalidConfig, "spec.configSchema".into(), format!("it is not a JSON Schema: {error}")));
-    }
-    check_config(input, input.config.as_deref())
-        .map_err(|message| (Reason::InvalidConfig, "spec.config".to_owned(), message))?;
+    check_config(input, input.config.as_deref(), &input.key.namespace, checks).map_err(|fault| match fault {
+        ConfigFault::Schema(message) => (Reason::InvalidConfig, "spec.configSchema".to_owned(), message),
+        ConfigFault::Config(message) => (Reason::InvalidConfig, "spec.config".to_owned(), message),
+    })?;
     if let Some(message) = input.egress.iter().find_map(|entry| EgressRule::parse(entry).err()) {
         return Err((Reason::InvalidPattern, "spec.egress".to_owned(), message));
     }
@@ -290,19 +296,43 @@ fn check_settings(input: &PluginInput) -> Result<(), FieldFault> {
     }
 }
 
-/// Checks that a configuration matches the plugin's `configSchema`. Without a schema, every configuration matches; a
-/// configuration that is absent counts as `{}`.
+/// Checks that a configuration matches the plugin's `configSchema`, for an object of `namespace`. Without a schema, every
+/// configuration matches; a configuration that is absent counts as `{}`.
 ///
 /// # Errors
-/// If the configuration does not match; the message contains the path of the value.
-pub fn check_config(input: &PluginInput, config: Option<&RawValue>) -> Result<(), String> {
+/// If the configuration does not match, with the path of the value, or if the schema cannot be used.
+pub(super) fn check_config(
+    input: &PluginInput,
+    config: Option<&RawValue>,
+    namespace: &str,
+    checks: &mut ConfigChecks<'_>,
+) -> Result<(), ConfigFault> {
     let Some(schema) = &input.config_schema else { return Ok(()) };
-    let validator = jsonschema::validator_for(schema).map_err(|e| format!("configSchema is not a JSON Schema: {e}"))?;
-    let config = config.map_or("{}", RawValue::get);
-    let value = serde_json::from_str(config).map_err(|e| format!("it is not JSON: {e}"))?;
-    validator
-        .validate(&value)
-        .map_err(|e| format!("it does not fit configSchema at {:?}: {e}", e.instance_path().to_string()))
+    // What the plugins of another namespace cost takes nothing from one's own.
+    let whose = match input.key.namespace == namespace {
+        true => namespace.to_owned(),
+        false => format!("{namespace} with plugins of {}", input.key.namespace),
+    };
+    checks.check(&whose, schema, config.map_or("{}", RawValue::get))
+}
+
+/// Checks that the configuration of an entry, merged with the plugin's own, matches the plugin's `configSchema`.
+///
+/// # Errors
+/// As of [`check_config`], as a message about the entry's configuration.
+pub fn check_entry_config(
+    input: &PluginInput,
+    entry: Option<&RawValue>,
+    namespace: &str,
+    checks: &mut ConfigChecks<'_>,
+) -> Result<(), String> {
+    let config = merge_config(input.config.as_deref(), entry);
+    check_config(input, config.as_deref(), namespace, checks).map_err(|fault| match fault {
+        ConfigFault::Schema(message) => {
+            format!("it cannot be checked against configSchema of {}: {message}", input.key)
+        }
+        ConfigFault::Config(message) => message,
+    })
 }
 
 /// Returns the plugin's configuration `own`, in which the keys of the entry's configuration replace keys of the same

@@ -1,7 +1,10 @@
 //! The context in which chains are compiled.
 
+use std::cell::RefCell;
+
 use super::by_name::ByName;
 use super::plugins::Plugins;
+use crate::config::config_schema::ConfigChecks;
 use crate::config::input::Inputs;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{ChainPlan, GatewayPlan, Plan, Takes};
@@ -16,6 +19,8 @@ pub(super) struct World<'a> {
     pub(super) takes: Option<&'a Takes>,
     pub(super) plugins: &'a Plugins<'a>,
     pub(super) upstreams: ByName<'a>,
+    /// The checks of the entries' configurations.
+    pub(super) checks: RefCell<ConfigChecks<'a>>,
 }
 
 impl World<'_> {

@@ -1,28 +1,26 @@
 //! Checks arguments against a tool's input schema before anything is sent.
 //!
-//! Servers choose schemas and clients choose arguments, and together they can make a check long. So its steps are counted while
-//! it runs (`steps.rs`), by counters in the schema (`counted.rs`).
+//! Servers choose schemas and clients choose arguments, and together they can make a check long. So its steps are counted
+//! (`domain/schema`), and long ones run beside the threads that serve calls.
 
-mod counted;
-mod expansion;
 mod report;
-mod steps;
-mod usable;
 
+use std::fmt;
 use std::sync::Arc;
 
+use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::LocationSegment;
-use jsonschema::{ValidationError, Validator};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use self::report::{STEPS_OF_PLACES, concerns, first_member, largest, line, places, with_value, without_values};
-use self::steps::{Ended, within};
-pub(crate) use self::usable::MAX_PATTERNS;
-use self::usable::{Unusable, compiled};
+use self::report::{STEPS_OF_PLACES, concerns, first_member, largest, line, places, without_values};
 use crate::domain::raw::to_raw;
+use crate::domain::schema::{BoundedSchema, Ended, PreparedSchema, Unusable, with_value};
+
+/// The maximum number of patterns of the schemas of one upstream that are enforced.
+pub(crate) const MAX_PATTERNS: usize = 500;
 
 /// The steps that a check may take: some 100 of them take a microsecond.
 const MAX_STEPS: u64 = 50_000_000;
@@ -50,8 +48,8 @@ static LONG_CHECKS: Semaphore = Semaphore::const_new(ROOM);
 pub(crate) struct Arguments {
     schema: Option<Arc<RawValue>>,
     enforced: bool,
-    validator: Option<Validator>,
-    /// The number of patterns that were compiled.
+    validator: Option<BoundedSchema>,
+    /// The number of patterns that were compiled, as [`PreparedSchema::patterns`] counts them.
     patterns: usize,
     /// Whether the schema has more patterns than its upstream could still have.
     lacked_room: bool,
@@ -84,7 +82,7 @@ impl Arguments {
             Some(Err(why)) => (None, Some(why)),
             None => (None, None),
         };
-        let lacked_room = matches!(why, Some(Unusable::LacksRoom));
+        let lacked_room = matches!(why, Some(NotEnforced::LacksRoom));
         let (validator, patterns) = compiled.unzip();
         let not_enforced = why.map(|why| why.to_string());
         Self { schema, enforced, validator, patterns: patterns.unwrap_or_default(), lacked_room, not_enforced }
@@ -141,7 +139,8 @@ impl Arguments {
             (None, ValidationErrorKind::AdditionalProperties { unexpected }) => unexpected.iter().any(|it| it == name),
             _ => false,
         };
-        within(STEPS_OF_PLACES, || !validator.iter_errors(&arguments).any(concerns)).unwrap_or(true)
+        let looked = validator.mismatches(&arguments, &mut STEPS_OF_PLACES.clone(), |mut errors| errors.any(concerns));
+        !looked.unwrap_or(false)
     }
 
     /// Whether the schema is enforced.
@@ -188,10 +187,10 @@ impl Arguments {
     }
 
     /// Tries arguments in at most this many steps.
-    fn try_out(&self, arguments: &str, steps: u64) -> Result<(), Misfit> {
+    fn try_out(&self, arguments: &str, mut steps: u64) -> Result<(), Misfit> {
         let Some(validator) = &self.validator else { return Ok(()) };
         let value: Value = serde_json::from_str(arguments).map_err(Misfit::NotJson)?;
-        match within(steps, || validator.is_valid(&value)) {
+        match validator.is_valid(&value, &mut steps) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Misfit::Places(value)),
             Err(ended) => Err(Misfit::Ended(ended)),
@@ -229,10 +228,46 @@ impl Arguments {
             (Misfit::Ended(ended), _) => {
                 let name = largest(arguments).filter(|name| named.knows(name));
                 let place = name.map(|name| format!("/{name}")).unwrap_or_default();
-                format!("arguments{place}: {ended}")
+                format!("arguments{place}: {}", why_ended(ended))
             }
             (Misfit::Places(_) | Misfit::Failed, _) => "arguments: they could not be checked".to_owned(),
         }
+    }
+}
+
+/// Why a schema is not enforced.
+enum NotEnforced {
+    /// The upstream has as many patterns as it may.
+    LacksRoom,
+    Unusable(Unusable),
+}
+
+impl fmt::Display for NotEnforced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LacksRoom => write!(
+                f,
+                "the schemas of its server have more than {MAX_PATTERNS} patterns, of which a long one counts as several"
+            ),
+            Self::Unusable(why) => why.fmt(f),
+        }
+    }
+}
+
+/// Compiles a schema, and returns how many patterns it has. It may have `room` of them.
+fn compiled(schema: &RawValue, room: usize) -> Result<(BoundedSchema, usize), NotEnforced> {
+    let schema = PreparedSchema::parse(schema.get()).map_err(NotEnforced::Unusable)?;
+    if schema.patterns() > room {
+        return Err(NotEnforced::LacksRoom);
+    }
+    Ok((schema.compile().map_err(NotEnforced::Unusable)?, schema.patterns()))
+}
+
+/// Says why a check of arguments was ended.
+fn why_ended(ended: Ended) -> &'static str {
+    match ended {
+        Ended::TooLong => "there are too many values, or they are too long, to be checked against the input schema",
+        Ended::TooDeep => "the values nest too deep to be checked against the input schema",
     }
 }
 

@@ -26,7 +26,7 @@ fn of_a_plugin() {
     mistake(
         |i| {
             let guard = plugin_of(i, "guard");
-            guard.config_schema = Some(serde_json::json!({"required": ["a"]}));
+            guard.config_schema = schema(&serde_json::json!({"required": ["a"]}));
         },
         &[&at("InvalidConfig", "config"), "InvalidConfig PluginChain default/checks spec.entries[0].config"],
     );
@@ -159,7 +159,8 @@ fn fail_on_an_observer_has_no_meaning() {
 #[test]
 fn of_a_chain_in_its_config() {
     let mut inputs = folder();
-    plugin_of(&mut inputs, "shape").config_schema = Some(serde_json::json!({"properties": {"n": {"type": "number"}}}));
+    plugin_of(&mut inputs, "shape").config_schema =
+        schema(&serde_json::json!({"properties": {"n": {"type": "number"}}}));
     let first = accepted(&inputs);
     chain_of(&mut inputs, "checks").entries[1].config = Some(raw(r#"{"n":"x"}"#));
     let second = check(&inputs, Some(&first), &["InvalidConfig PluginChain default/checks spec.entries[1].config"]);

@@ -14,10 +14,12 @@ mod upstreams;
 mod withdrawn;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
 use super::compile;
+use crate::config::config_schema::ConfigSchema;
 use crate::config::input::{
     ChainInput, EntryInput, GatewayInput, Inputs, InvalidObject, ManagedInput, Namespaces, PluginInput,
     ProtocolSetting, SourceInput, Takes, UpstreamInput, UpstreamsInput, code_key,
@@ -39,6 +41,11 @@ pub(crate) fn key(text: &str) -> ObjectKey {
 
 pub(crate) fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.into()).unwrap()
+}
+
+/// Returns the `configSchema` of a plugin.
+fn schema(schema: &serde_json::Value) -> Option<Arc<ConfigSchema>> {
+    Some(Arc::new(ConfigSchema::of(schema)))
 }
 
 /// Returns a selection of the namespaces with these names.

@@ -215,7 +215,7 @@ fn code_that_could_not_be_parsed_just_now_changes_nothing_that_runs() {
 #[test]
 fn a_schema_that_is_none_is_said_where_it_stands() {
     let mut inputs = folder();
-    plugin_of(&mut inputs, "shape").config_schema = Some(serde_json::json!({"type": "objekt"}));
+    plugin_of(&mut inputs, "shape").config_schema = schema(&serde_json::json!({"type": "objekt"}));
     let (_, problems) = compile(&inputs, None);
     assert_eq!((problems[0].field.as_str(), problems[0].reason.as_str()), ("spec.configSchema", "InvalidConfig"));
 }

@@ -1,29 +1,25 @@
 //! What is said of arguments that do not fit.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
+use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::LocationSegment;
-use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::steps::within;
+use crate::domain::schema::{BoundedSchema, shortened};
 use crate::domain::skim::Skim;
 
 /// The maximum number of mismatches that one error lists.
 const MAX_PLACES: usize = 10;
-/// The maximum number of bytes of what an error says of one mismatch.
-pub(super) const MAX_LINE: usize = 2048;
-/// The length of a message, in bytes, from which on it does not contain the value.
-const MAX_QUOTED: usize = 512;
 /// The steps of finding out where arguments do not fit. Each may take the memory that describes a mismatch.
 pub(super) const STEPS_OF_PLACES: u64 = 50_000;
 
 /// Returns the places that do not fit, one per line.
-pub(super) fn places(validator: &Validator, value: &Value, line: impl Fn(&ValidationError<'_>) -> String) -> String {
-    let found = within(STEPS_OF_PLACES, || {
-        validator.iter_errors(value).take(MAX_PLACES).map(|error| line(&error)).collect::<Vec<_>>()
+pub(super) fn places(schema: &BoundedSchema, value: &Value, line: impl Fn(&ValidationError<'_>) -> String) -> String {
+    let found = schema.mismatches(value, &mut STEPS_OF_PLACES.clone(), |errors| {
+        errors.take(MAX_PLACES).map(|error| line(&error)).collect::<Vec<_>>()
     });
     let mut lines = found.unwrap_or_default();
     lines.dedup();
@@ -47,26 +43,6 @@ pub(super) fn line(place: &str, what: &dyn fmt::Display) -> String {
     shortened(&format_args!("arguments{place}: {what}"))
 }
 
-/// Returns the beginning of a text, which can quote all of the arguments.
-pub(super) fn shortened(text: &dyn fmt::Display) -> String {
-    let mut short = Short(String::new());
-    if write!(short, "{text}").is_err() {
-        short.0.push('\u{2026}');
-    }
-    short.0
-}
-
-/// A text that ends after [`MAX_LINE`] bytes.
-struct Short(String);
-
-impl fmt::Write for Short {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = text.floor_char_boundary(MAX_LINE.saturating_sub(self.0.len()));
-        self.0.push_str(&text[..end]);
-        if end == text.len() { Ok(()) } else { Err(fmt::Error) }
-    }
-}
-
 /// Whether a mismatch is about an argument that `is_hidden` names: its value, or that it is missing.
 pub(super) fn concerns(error: &ValidationError<'_>, is_hidden: impl Fn(&str) -> bool) -> bool {
     match (first_member(error), error.kind()) {
@@ -82,12 +58,6 @@ pub(super) fn first_member(error: &ValidationError<'_>) -> Option<String> {
         LocationSegment::Property(name) => Some(name.to_string()),
         LocationSegment::Index(_) => None,
     }
-}
-
-/// Describes a mismatch with the value, unless that is long.
-pub(super) fn with_value(error: &ValidationError<'_>) -> String {
-    let text = error.to_string();
-    if text.len() > MAX_QUOTED { error.masked().to_string() } else { text }
 }
 
 /// Describes a mismatch without the value. If the library's message would name members of the value, returns only the

@@ -1,8 +1,7 @@
 //! What checks of arguments find, what they cost, and what they say.
 
-use super::expansion::MAX_DEPTH;
-use super::report::MAX_LINE;
 use super::*;
+use crate::domain::schema::{MAX_DEPTH, MAX_LINE};
 
 fn of(schema: &str) -> Arc<Arguments> {
     let schema = RawValue::from_string(schema.into()).unwrap();

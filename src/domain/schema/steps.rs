@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::cell::Cell;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use jsonschema::{Keyword, ValidationError};
@@ -29,29 +28,21 @@ thread_local! {
 
 /// Why a check was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub enum Ended {
     /// It took more steps than it may.
     TooLong,
     /// It took more stack than it may.
     TooDeep,
 }
 
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TooLong => "there are too many values, or they are too long, to be checked against the input schema",
-            Self::TooDeep => "the values nest too deep to be checked against the input schema",
-        })
-    }
-}
-
-/// Runs a check that may take this many steps.
-pub(super) fn within<T>(steps: u64, check: impl FnOnce() -> T) -> Result<T, Ended> {
-    LEFT.set(steps);
+/// Runs a check that may take this many steps. Those that it takes are taken from `steps`.
+pub(super) fn within<T>(steps: &mut u64, check: impl FnOnce() -> T) -> Result<T, Ended> {
+    LEFT.set(*steps);
     BOTTOM.set(place());
     // Unwinding ends a check at once, wherever it is. The value is no panic: no hook is called.
     let done = catch_unwind(AssertUnwindSafe(check));
     BOTTOM.set(0);
+    *steps = LEFT.get();
     done.map_err(|why| match why.downcast::<Ended>() {
         Ok(ended) => *ended,
         Err(panic) => resume_unwind(panic),
@@ -109,9 +100,11 @@ impl Counter {
             }
             _ => 0,
         };
-        let left = LEFT.get();
-        let Some(left) = left.checked_sub(1 + self.values + size) else { end(Ended::TooLong) };
-        LEFT.set(left);
+        let rest = LEFT.get().checked_sub(1 + self.values + size);
+        LEFT.set(rest.unwrap_or_default());
+        if rest.is_none() {
+            end(Ended::TooLong)
+        }
         if bottom.abs_diff(place()) > STACK {
             end(Ended::TooDeep)
         }

@@ -1,5 +1,5 @@
-//! Puts a counter in front of each schema in a schema, so that a check of arguments can be measured while it runs, and
-//! ended. What a check costs cannot be told from the size of the schema and of the arguments: alternatives, references and
+//! Puts a counter in front of each schema in a schema, so that a check of a value can be measured while it runs, and
+//! ended. What a check costs cannot be told from the size of the schema and of the value: alternatives, references and
 //! patterns multiply it.
 //!
 //! The library evaluates `allOf` in its order. So `{"allOf": [COUNTER, SCHEMA]}` counts each time before SCHEMA is tried,
@@ -10,6 +10,9 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::steps::COUNTER;
+
+/// The number of bytes of a pattern that count as one: how long it takes to compile one depends on its length.
+pub(super) const PATTERN: usize = 100;
 
 /// What the members of a schema hold that JSON Schema (2020-12, core 10 and 11, and older drafts) takes as schemas.
 enum Holds {
@@ -48,15 +51,15 @@ fn holds(keyword: &str) -> Holds {
 pub(super) struct Counted {
     /// Where each schema is, as a JSON Pointer, before and after.
     places: HashMap<String, String>,
-    /// How many patterns there are.
+    /// How many patterns there are, in [`PATTERN`]s.
     patterns: usize,
 }
 
 impl Counted {
-    /// Returns the schema with its counters, and how many patterns it has.
+    /// Returns the schema with its counters, and how many patterns it has, in [`PATTERN`]s.
     ///
     /// # Errors
-    /// If it has a reference that cannot be followed here, or that leads to what is no schema.
+    /// A reference that leads to what is no schema, or a keyword that cannot be followed here.
     pub(super) fn of(schema: &Value) -> Result<(Value, usize), String> {
         let mut counted = Self::default();
         let Value::Object(root) = schema else { return Ok((schema.clone(), 0)) };
@@ -92,7 +95,7 @@ impl Counted {
         to: &str,
         is_root: bool,
     ) -> Result<Map<String, Value>, String> {
-        let unknown = |keyword: &str| format!("it has {keyword:?}, which is not followed here");
+        let unknown = |keyword: &str| format!("{keyword:?}");
         if let Some(keyword) = ["$dynamicRef", "$recursiveRef"].into_iter().find(|it| schema.contains_key(*it)) {
             return Err(unknown(keyword));
         }
@@ -113,7 +116,7 @@ impl Counted {
                 }
                 (Holds::Map, Value::Object(map)) => {
                     if keyword == "patternProperties" {
-                        self.patterns += map.len();
+                        self.patterns += map.keys().map(|pattern| size_of_pattern(pattern)).sum::<usize>();
                     }
                     let each = map.iter().map(|(name, value)| {
                         let step = name.replace('~', "~0").replace('/', "~1");
@@ -124,7 +127,9 @@ impl Counted {
                 }
                 _ => value.clone(),
             };
-            self.patterns += usize::from(keyword == "pattern");
+            if keyword == "pattern" {
+                self.patterns += size_of_pattern(value.as_str().unwrap_or_default());
+            }
             members.insert(keyword.clone(), changed);
         }
         Ok(members)
@@ -135,7 +140,7 @@ impl Counted {
         let Value::Object(members) = schema else { return Ok(()) };
         if let Some(Value::String(reference)) = members.get_mut("$ref") {
             let place = reference.strip_prefix('#').and_then(|place| self.places.get(place));
-            let place = place.ok_or("it has a reference to what is no schema in it")?;
+            let place = place.ok_or_else(|| format!("a reference to {:?}, where no schema is", reference))?;
             *reference = format!("#{place}");
         }
         for (keyword, value) in members {
@@ -150,6 +155,11 @@ impl Counted {
         }
         Ok(())
     }
+}
+
+/// Returns for how many patterns one counts.
+fn size_of_pattern(pattern: &str) -> usize {
+    1 + pattern.len() / PATTERN
 }
 
 /// What it costs to try a schema, without the schemas in it: the number of values that it has.
