@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use super::raw::to_raw;
 use super::rpc::after_string;
 
 const WHITE_SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -20,6 +21,9 @@ impl<'a> From<&'a RawValue> for Skim<'a> {
 }
 
 impl<'a> Skim<'a> {
+    /// An object without members.
+    pub const EMPTY: Self = Self("{}");
+
     /// Returns the text of the value.
     pub fn get(self) -> &'a str {
         self.0
@@ -37,6 +41,37 @@ impl<'a> Skim<'a> {
     /// Iterates over the elements of an array; `None` if the value is not an array.
     pub fn elements(self) -> Option<Elements<'a>> {
         self.0.starts_with('[').then(|| Elements(&self.0[1..]))
+    }
+
+    /// Returns the value of a member of an object. If the name occurs twice, returns the last value, as most parsers do.
+    pub fn member(self, wanted: &str) -> Option<Self> {
+        self.members()?.filter(|(name, _)| name.as_deref() == Some(wanted)).last().map(|(_, value)| value)
+    }
+
+    /// Returns the text of an object in which these members have these values, which are JSON, and those with `None` are
+    /// left out; `None` if the value is not an object. A member that is there keeps its place and occurs once afterwards,
+    /// another one is added at the end. The others keep their bytes.
+    pub fn with_members(self, changes: &[(&str, Option<&str>)]) -> Option<String> {
+        let mut elements = Elements(self.0.strip_prefix('{')?);
+        let mut new = String::with_capacity(self.0.len());
+        let mut push = |name: &str, value: &str| {
+            let parts = [if new.is_empty() { "{" } else { "," }, name, ":", value];
+            parts.into_iter().for_each(|part| new.push_str(part));
+        };
+        let mut is_done = vec![false; changes.len()];
+        while let Some(name) = elements.next() {
+            let Some(value) = elements.next() else { break };
+            let known = name.text();
+            let place = changes.iter().position(|(changed, _)| known.as_deref() == Some(*changed));
+            let was_done = place.is_some_and(|place| std::mem::replace(&mut is_done[place], true));
+            let value = place.map_or(Some(value.0), |place| changes[place].1.filter(|_| !was_done));
+            value.into_iter().for_each(|value| push(name.0, value));
+        }
+        for ((name, value), _) in changes.iter().zip(is_done).filter(|(_, is_done)| !is_done) {
+            value.iter().for_each(|value| push(to_raw(name).get(), value));
+        }
+        new.push_str(if new.is_empty() { "{}" } else { "}" });
+        Some(new)
     }
 
     /// Iterates over the members of an object in their order; `None` if the value is not an object.
@@ -141,6 +176,30 @@ mod tests {
             let parsed: Option<String> = serde_json::from_str(json).ok();
             assert_eq!(Skim::from(raw(json)).text().as_deref(), parsed.as_deref(), "{json}");
         }
+    }
+
+    #[test]
+    fn members_are_set_and_left_out_as_an_object_does_it() {
+        for json in [
+            "{}",
+            r#"{"a":1}"#,
+            r#"{"x":{"a":[1.0]},"a":1,"y":"\u0061\\","b":2}"#,
+            r#"{"b":1,"a":2,"a":3,"b":4,"z":null}"#,
+        ] {
+            let mut object = RawObject::parse(json).unwrap();
+            object.set("a", to_raw(&"new"));
+            object.remove("b");
+            object.set("c", to_raw(&0));
+            let changes = [("a", Some("\"new\"")), ("b", None), ("c", Some("0"))];
+            assert_eq!(Skim::from(raw(json)).with_members(&changes).as_deref(), Some(object.to_raw().get()), "{json}");
+            assert_eq!(Skim::from(raw(json)).with_members(&[]).as_deref(), Some(json));
+            let (a, none) = (Skim::from(raw(json)).member("a").map(Skim::get), Skim::from(raw(json)).member("c"));
+            assert_eq!((a, none), (RawObject::parse(json).unwrap().get("a").map(RawValue::get), None));
+        }
+        let spaced = Skim::from(raw("{ \"a\" : 1 , \"\\ud800\":[ 2 ] }"));
+        assert_eq!(spaced.with_members(&[("\"", Some("3"))]).unwrap(), r#"{"a":1,"\ud800":[ 2 ],"\"":3}"#);
+        assert_eq!(Skim::from(raw(r#"{"\u0061":1}"#)).with_members(&[("a", None)]).unwrap(), "{}");
+        assert_eq!(Skim::from(raw("[]")).with_members(&[]), None);
     }
 
     #[test]

@@ -298,6 +298,6 @@ fn add_trace_to_error(error: &mut RpcError, entries: &[EntryTrace]) {
 fn add_trace(result: &mut Box<RawValue>, entries: &[EntryTrace], reservation: &Reservation) {
     let trace = to_raw(&entries);
     if reservation.resize((result.get().len() + trace.get().len()) as u64).is_ok() {
-        *result = with_meta(result, TRACE, trace);
+        *result = with_meta(result, TRACE, &trace);
     }
 }

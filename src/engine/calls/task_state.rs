@@ -1,12 +1,15 @@
 //! The JSON of tasks: flat in the modern era (SEP-2663), and in the legacy era a member of the result that begins a task
 //! (MCP 2025-11-25, tasks).
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::tool_result::set_members;
+use super::tool_result::{set_members, with_meta, with_meta_changed};
 use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::skim::Skim;
 
 /// The key in `_meta` of what belongs to a task (MCP 2025-11-25, tasks).
 const RELATED: &str = "io.modelcontextprotocol/related-task";
@@ -29,28 +32,26 @@ const PLAIN: [PlainMember; 9] = [
 
 /// Returns the id of the task that a result of the legacy era begins; `None` if it is an ordinary result.
 pub(super) fn legacy_id(result: &RawValue) -> Option<String> {
-    let result = RawObject::parse(result.get()).ok().filter(|result| result.get("content").is_none())?;
-    id_of(result.get("task")?)
+    let result = Skim::from(result);
+    if result.member("content").is_some() { None } else { id_of(result.member("task")?) }
 }
 
 /// Returns the id of a task.
-pub(super) fn id_of(task: &RawValue) -> Option<String> {
-    RawObject::parse(task.get()).ok()?.get_str("taskId")
+pub(super) fn id_of<'a>(task: impl Into<Skim<'a>>) -> Option<String> {
+    task.into().member("taskId")?.text().map(Cow::into_owned)
 }
 
 /// Sets the id of a task, if it has one. Everything else keeps its bytes.
 pub(super) fn set_id(task: &mut Box<RawValue>, id: &str) {
-    if RawObject::parse(task.get()).is_ok_and(|task| task.get("taskId").is_some()) {
+    if Skim::from(&**task).member("taskId").is_some() {
         set_members(task, &[("taskId", &json!(id).to_string())]);
     }
 }
 
 /// Sets the id of the task that a result of the legacy era begins.
 pub(super) fn set_legacy_id(result: &mut Box<RawValue>, id: &str) {
-    let Some(mut task) = RawObject::parse(result.get()).ok().and_then(|it| it.get("task").map(RawValue::to_owned))
-    else {
-        return;
-    };
+    let task = Skim::from(&**result).member("task").map(|task| task.get().to_owned());
+    let Some(mut task) = task.and_then(|task| RawValue::from_string(task).ok()) else { return };
     set_id(&mut task, id);
     set_members(result, &[("task", task.get())]);
 }
@@ -86,12 +87,12 @@ pub(super) fn plain_wish(task: &RawValue) -> Box<RawValue> {
 
 /// Returns a result, or the parameters of a message, without the note to which task it belongs.
 pub(super) fn without_related(object: &RawValue) -> Box<RawValue> {
-    with_meta_changed(object, |meta| meta.remove(RELATED))
+    with_meta_changed(object, &[(RELATED, None)])
 }
 
 /// Returns a result with the note that it belongs to the task with this id.
 pub(super) fn with_related(object: &RawValue, id: &str) -> Box<RawValue> {
-    with_meta_changed(object, |meta| meta.set(RELATED, related(id)))
+    with_meta(object, RELATED, &related(id))
 }
 
 /// Returns the `_meta` that has nothing but the note about the task with this id, if `meta` has such a note.
@@ -109,18 +110,6 @@ fn related(id: &str) -> Box<RawValue> {
 /// Returns the parameters of a message, which names this id if it names a task.
 pub(super) fn related_to(params: Box<RawValue>, id: &str) -> Box<RawValue> {
     if params.get().contains("related-task") { with_related(&params, id) } else { params }
-}
-
-fn with_meta_changed(object: &RawValue, change: impl FnOnce(&mut RawObject)) -> Box<RawValue> {
-    let Ok(mut object) = RawObject::parse(object.get()) else { return object.to_owned() };
-    let mut meta = object.get("_meta").and_then(|meta| RawObject::parse(meta.get()).ok()).unwrap_or_default();
-    change(&mut meta);
-    if meta.is_empty() {
-        object.remove("_meta")
-    } else {
-        object.set("_meta", meta.to_raw())
-    }
-    object.to_raw()
 }
 
 fn text(value: &RawValue) -> Option<String> {

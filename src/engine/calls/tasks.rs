@@ -15,7 +15,7 @@ use super::outcome::{CallEnd, Denial, DenialKind};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::task_state::{id_of, legacy_id, plain, related_to, set_id, set_legacy_id, with_related, without_related};
-use super::tool_result::ResultFacts;
+use super::tool_result::{ResultFacts, with_members};
 use crate::domain::extensions::TASKS;
 use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
@@ -25,6 +25,7 @@ use crate::domain::question::{INPUT_REQUESTS, INPUT_RESPONSES, Question, RESULT_
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::record::CallOutcome;
 use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError};
+use crate::domain::skim::Skim;
 use crate::domain::task::{OpenTask, TaskFacts};
 use crate::domain::upstream::{Answer, InputRound, OutMembers, UpstreamError};
 use crate::domain::version::Era;
@@ -220,8 +221,11 @@ impl Engine {
         recorder: &mut CallRecorder,
     ) -> CallEnd {
         let protocol = |why: &str| self.upstream_failed(call, &UpstreamError::Protocol(why.to_owned()));
-        let Ok(state) = RawObject::parse(result.get()) else { return protocol("its task is not a JSON object") };
-        if state.get(INPUT_REQUESTS).is_some() && call.item.watches_questions() {
+        let state = Skim::from(result);
+        if state.members().is_none() {
+            return protocol("its task is not a JSON object");
+        }
+        if asks(result) && call.item.watches_questions() {
             return self.refused(ItemKind::Tool, past_chains()).into_error();
         }
         let mut shown = match shown(call, result) {
@@ -229,9 +233,11 @@ impl Engine {
             Err(why) => return protocol(why),
         };
         set_id(&mut shown, client.id);
-        let content = match (state.get("result"), state.get("error")) {
-            (Some(result), _) => Answer::Result(result.to_owned()),
-            (None, Some(error)) => Answer::Error(error.to_owned()),
+        let owned = |value: Skim<'_>| RawValue::from_string(value.get().to_owned()).ok();
+        let (result, error) = (state.member("result").and_then(owned), state.member("error").and_then(owned));
+        let content = match (result, error) {
+            (Some(result), _) => Answer::Result(result),
+            (None, Some(error)) => Answer::Error(error),
             (None, None) => return plainly(shown),
         };
         if call.item.response.is_empty() && !call.item.watches_questions() {
@@ -248,11 +254,10 @@ fn with_content(state: &RawValue, end: CallEnd) -> CallEnd {
         Reply::UpstreamError(error) => ("failed", "error", "result", error),
         Reply::Error(error) => ("failed", "error", "result", to_raw(&error)),
     };
-    let mut state = RawObject::parse(state.get()).unwrap_or_default();
-    state.remove(other);
-    state.set("status", to_raw(&status));
-    state.set(member, content);
-    CallEnd { typed: state.get(RESULT_TYPE).is_some(), reply: Reply::Result(state.to_raw()), ..end }
+    let status = to_raw(&status);
+    let changes = [(other, None), ("status", Some(status.get())), (member, Some(content.get()))];
+    let state = with_members(state, &changes).unwrap_or_else(|| content.clone());
+    CallEnd { typed: Skim::from(&*state).member(RESULT_TYPE).is_some(), reply: Reply::Result(state), ..end }
 }
 
 /// Whether a Guard is on the response of the tool.
@@ -262,7 +267,8 @@ fn guards_response(call: &Routed<'_>) -> bool {
 
 /// Whether a task asks the client for input. What cannot be read may ask.
 fn asks(task: &RawValue) -> bool {
-    RawObject::parse(task.get()).map_or(true, |task| task.get(INPUT_REQUESTS).is_some())
+    let may_ask = |name: Option<&str>| name.is_none_or(|name| name == INPUT_REQUESTS);
+    Skim::from(task).members().is_none_or(|mut members| members.any(|(name, _)| may_ask(name.as_deref())))
 }
 
 /// The denial of a question of a task, or of its answer, because chains would see it if it were asked during a call.

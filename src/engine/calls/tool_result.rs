@@ -4,7 +4,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::domain::question::{INPUT_REQUIRED, RESULT_TYPE};
-use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::raw::to_raw;
 use crate::domain::skim::Skim;
 use crate::domain::upstream::Answer;
 
@@ -80,9 +80,13 @@ pub(crate) fn without_members(answer: Answer, unwanted: &[&str]) -> Answer {
     if !members.any(|(name, _)| name.as_deref().is_some_and(|name| unwanted.contains(&name))) {
         return Answer::Result(result);
     }
-    let Ok(mut object) = RawObject::parse(result.get()) else { return Answer::Result(result) };
-    unwanted.iter().for_each(|name| object.remove(name));
-    Answer::Result(object.to_raw())
+    let changes: Vec<_> = unwanted.iter().map(|name| (*name, None)).collect();
+    Answer::Result(with_members(&result, &changes).unwrap_or(result))
+}
+
+/// Returns an object with its members changed as [`Skim::with_members`] does; `None` if it is not an object.
+pub(super) fn with_members(object: &RawValue, changes: &[(&str, Option<&str>)]) -> Option<Box<RawValue>> {
+    RawValue::from_string(Skim::from(object).with_members(changes)?).ok()
 }
 
 /// Sets members of a result to these values, which are JSON. Everything else keeps its bytes, and is not parsed, because
@@ -129,13 +133,16 @@ pub(crate) fn error_result(text: &str) -> Box<RawValue> {
 }
 
 /// Returns `result` with `key` set to `value` in its `_meta`. A result that is not an object is returned unchanged.
-pub(crate) fn with_meta(result: &RawValue, key: &str, value: Box<RawValue>) -> Box<RawValue> {
-    let Ok(mut object) = RawObject::parse(result.get()) else { return result.to_owned() };
-    let meta = object.get("_meta").map_or("{}", RawValue::get);
-    let mut meta = RawObject::parse(meta).unwrap_or_default();
-    meta.set(key, value);
-    object.set("_meta", meta.to_raw());
-    object.to_raw()
+pub(crate) fn with_meta(result: &RawValue, key: &str, value: &RawValue) -> Box<RawValue> {
+    with_meta_changed(result, &[(key, Some(value.get()))])
+}
+
+/// Returns an object with members of its `_meta` changed. One that is empty then is left out. What is not an object is
+/// returned unchanged.
+pub(super) fn with_meta_changed(object: &RawValue, changes: &[(&str, Option<&str>)]) -> Box<RawValue> {
+    let meta = Skim::from(object).member("_meta").filter(|meta| meta.members().is_some()).unwrap_or(Skim::EMPTY);
+    let meta = meta.with_members(changes).filter(|meta| meta != Skim::EMPTY.get());
+    with_members(object, &[("_meta", meta.as_deref())]).unwrap_or_else(|| object.to_owned())
 }
 
 #[cfg(test)]
@@ -215,7 +222,7 @@ mod tests {
     #[test]
     fn meta_is_added_and_nothing_else_changes() {
         let result = RawValue::from_string(r#"{"content":[],"n": 1.0,"_meta":{"a": 1e2}}"#.into()).unwrap();
-        let with = with_meta(&result, "b", RawValue::from_string("true".into()).unwrap());
+        let with = with_meta(&result, "b", &RawValue::from_string("true".into()).unwrap());
         assert_eq!(with.get(), r#"{"content":[],"n":1.0,"_meta":{"a":1e2,"b":true}}"#);
     }
 }
