@@ -11,7 +11,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use hawsepipe::config::expr::Expression;
+use hawsepipe::config::expr::{Expression, Reads};
 use hawsepipe::config::variables::{CallVariable, ContentVariable as Text, UpstreamVariable, Variables};
 use hawsepipe::domain::method::Method;
 use hawsepipe::domain::plugin::{ContentType, Input, Metadata, Output, Role, View};
@@ -164,9 +164,11 @@ pub fn expressions(data: &[u8]) -> String {
     };
     let labels = BTreeMap::from([("tier".to_owned(), "internal".to_owned())]);
     let arguments = serde_json::json!({"n": 3, "list": [1, 2], "text": "a", "deep": {"a": {"b": null}}});
+    let mut reads = Reads::default();
+    reads.add_json(&arguments.to_string());
     let call =
         CallVariable { method: "tools/call", name: "a__b", arguments, user_query: "", max_tokens: 0, session: "" };
-    let evaluated = expression.evaluate(&Variables {
+    let evaluated = expression.evaluate(reads, || Variables {
         call: Some(call),
         upstream: Some(UpstreamVariable { name: "a", namespace: "default", labels: &labels }),
         content: Some(Text { text: "hello", kind: "text", size: 5 }),

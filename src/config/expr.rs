@@ -3,6 +3,7 @@
 //! The CEL engine (`kube_cel::cel`) is the one that evaluates the rules of the CRDs, so both interpret an expression in
 //! the same way. A text is scanned before it is parsed, because nothing else limits the parser's recursion.
 
+mod cost;
 mod types;
 mod walk;
 
@@ -13,6 +14,8 @@ use kube_cel::KubeCelExt;
 use kube_cel::cel::{Context, Program, Value};
 use serde::Serialize;
 
+pub use self::cost::Reads;
+use self::cost::{Cost, MAX_ELEMENTS};
 use self::walk::ExpressionWalk;
 use super::variables::Variables;
 
@@ -22,8 +25,6 @@ pub const MAX_TEXT: usize = 1024;
 const MAX_NESTING: usize = 24;
 /// Maximum number of operators, each of which can deepen the parser's recursion by one level.
 const MAX_OPERATORS: usize = 128;
-/// Maximum number of elements of any list or map in the call's arguments, for expressions with a macro that iterates.
-const MAX_ELEMENTS: usize = 1000;
 
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
 
@@ -33,6 +34,7 @@ pub struct Expression {
     program: Program,
     iterates: bool,
     uses: Uses,
+    cost: Cost,
 }
 
 /// The variables that an expression reads. Other variables are not computed.
@@ -76,6 +78,7 @@ impl Expression {
             return Err(format!("there is no variable {unknown:?}; known are {}", names.join(", ")));
         }
         types::check(program.expression())?;
+        let cost = Cost::of(program.expression(), text)?;
         let reads = |name: &str| walk.free.contains(name);
         let uses = Uses {
             call: reads("call"),
@@ -85,7 +88,7 @@ impl Expression {
             identity: reads("identity"),
             content: reads("content"),
         };
-        Ok(Self { text: text.to_owned(), program, iterates: walk.loops > 0, uses })
+        Ok(Self { text: text.to_owned(), program, iterates: walk.loops > 0, uses, cost })
     }
 
     /// Returns the variables that the expression reads.
@@ -93,12 +96,14 @@ impl Expression {
         self.uses
     }
 
-    /// Evaluates the expression.
+    /// Evaluates the expression, for which `variables` is asked if what it reads is not too large.
     ///
     /// # Errors
     /// Returns what went wrong, such as a missing key or a result that is not a boolean. The message contains no data of
     /// the call: a key is named only if the expression itself spells it out.
-    pub fn evaluate(&self, variables: &Variables<'_>) -> Result<bool, String> {
+    pub fn evaluate<'v>(&self, reads: Reads, variables: impl FnOnce() -> Variables<'v>) -> Result<bool, String> {
+        self.cost.check(reads)?;
+        let variables = variables();
         let mut context = FUNCTIONS.new_inner_scope();
         if let Some(call) = &variables.call {
             if self.iterates && largest(&call.arguments) > MAX_ELEMENTS {

@@ -7,7 +7,7 @@ use crate::config::variables::{CallVariable, ContentVariable, UpstreamVariable};
 
 fn evaluate(text: &str) -> Result<bool, String> {
     let labels = BTreeMap::from([("tier".to_owned(), "internal".to_owned())]);
-    Expression::compile(text)?.evaluate(&Variables {
+    Expression::compile(text)?.evaluate(Reads::default(), || Variables {
         call: Some(CallVariable {
             method: "tools/call",
             name: "a__b",

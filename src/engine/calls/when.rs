@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::content::Content;
 use super::routed_call::{CallFacts, Routed};
+use crate::config::expr::{Reads, Uses};
 use crate::config::variables::{self, Variables};
 use crate::domain::item::{Item, ItemKind};
 use crate::domain::method::Method;
@@ -53,7 +54,8 @@ impl WhenInput<'_> {
             return true;
         }
         let seen = uses.content.then(|| content.shown(self.method, entry.plan.view, entry.rules.role));
-        let variables = Variables {
+        let reads = self.reads(uses, seen.as_ref().map_or("", |seen| &seen.text));
+        let variables = || Variables {
             call: uses.call.then(|| self.call(uses.arguments)),
             tool: uses.tool.then(|| self.tool()),
             upstream: uses.upstream.then(|| self.upstream()),
@@ -64,7 +66,27 @@ impl WhenInput<'_> {
                 size: i64::try_from(seen.text.len()).unwrap_or(i64::MAX),
             }),
         };
-        when.evaluate(&variables).unwrap_or(true)
+        when.evaluate(reads, variables).unwrap_or(true)
+    }
+
+    /// Returns the size of what an expression with these uses reads. Nothing is parsed for that.
+    fn reads(&self, uses: Uses, content: &str) -> Reads {
+        let mut reads = Reads::default();
+        reads.add_text(content);
+        if uses.call {
+            reads.add_text(&self.name);
+            reads.add_text(self.facts.user_query.as_deref().unwrap_or_default());
+        }
+        if uses.arguments {
+            reads.add_json(self.request);
+        }
+        if let Some(meta) = self.item.meta.as_deref().filter(|_| uses.tool) {
+            reads.add_json(meta.get());
+        }
+        if uses.upstream {
+            reads.add_values(self.upstream.labels.len());
+        }
+        reads
     }
 
     fn call(&self, with_arguments: bool) -> variables::CallVariable<'_> {
