@@ -154,7 +154,7 @@ fn checked(schema: &str, config: &str, left: &mut u64) -> Result<(), ConfigFault
 /// Says what is wrong with a schema, and what to do.
 fn unusable(why: Unusable) -> ConfigFault {
     let remedy = match why {
-        Unusable::Invalid(_) => "",
+        Unusable::Invalid(_) | Unusable::NoThread(_) => "",
         Unusable::Pattern => ": correct it, or make it simpler",
         Unusable::TooLarge | Unusable::Unfolds => ": make it smaller",
         Unusable::Unfollowed(_) => {

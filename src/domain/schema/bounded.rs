@@ -1,6 +1,8 @@
 //! Compiles the schemas that can be checked within bounds.
 
 use std::fmt;
+use std::panic::resume_unwind;
+use std::thread;
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ErrorIterator, PatternOptions, Validator};
@@ -17,6 +19,9 @@ pub const MAX_SCHEMA: usize = 256 * 1024;
 const MAX_COMPILED: usize = 64 << 10;
 /// How often a pattern that needs backtracking may try another way.
 const MAX_BACKTRACKS: usize = 5_000;
+/// The stack for compiling, in bytes of address space. The library compiles eight references within one another on it, each
+/// of whose targets may nest [`MAX_DEPTH`](super::MAX_DEPTH) levels, and counters double these.
+const STACK: usize = 256 << 20;
 
 /// Why a schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +36,8 @@ pub enum Unusable {
     Unfolds,
     /// A pattern is not valid, or too large when it is compiled.
     Pattern,
+    /// There is no thread to compile it on. The text says why.
+    NoThread(String),
 }
 
 impl fmt::Display for Unusable {
@@ -45,6 +52,7 @@ impl fmt::Display for Unusable {
             Self::Pattern => {
                 write!(f, "a pattern is not valid, or has more than {MAX_COMPILED} bytes when it is compiled")
             }
+            Self::NoThread(why) => write!(f, "no thread could be started to compile it: {why}"),
         }
     }
 }
@@ -67,7 +75,7 @@ impl PreparedSchema {
         }
         let value: Value = serde_json::from_str(schema).map_err(|error| Unusable::Invalid(error.to_string()))?;
         let mut expansion = Expansion::of(&value);
-        let size = expansion.size(&value, 0);
+        let size = expansion.size();
         if let Some(reference) = expansion.unfollowed {
             return Err(Unusable::Unfollowed(shortened(&format_args!("a reference to {reference:?}"))));
         }
@@ -88,11 +96,19 @@ impl PreparedSchema {
         self.patterns
     }
 
-    /// Compiles the schema.
+    /// Compiles the schema, on a thread of its own: the library takes stack for each level of it.
     ///
     /// # Errors
     /// If it is not a JSON Schema, or has a pattern that is too large.
     pub fn compile(&self) -> Result<BoundedSchema, Unusable> {
+        thread::scope(|scope| {
+            let compiling = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || self.compile_here());
+            let compiling = compiling.map_err(|error| Unusable::NoThread(error.to_string()))?;
+            compiling.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+
+    fn compile_here(&self) -> Result<BoundedSchema, Unusable> {
         let bounds = PatternOptions::fancy_regex().size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED);
         // References to other documents are not fetched: the library is built without network support.
         let options = jsonschema::options()

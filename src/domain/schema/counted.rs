@@ -15,7 +15,7 @@ use super::steps::COUNTER;
 pub(super) const PATTERN: usize = 100;
 
 /// What the members of a schema hold that JSON Schema (2020-12, core 10 and 11, and older drafts) takes as schemas.
-enum Holds {
+pub(super) enum Holds {
     Schema,
     List,
     Map,
@@ -24,7 +24,8 @@ enum Holds {
     Data,
 }
 
-fn holds(keyword: &str) -> Holds {
+/// What a keyword holds.
+pub(super) fn holds(keyword: &str) -> Holds {
     match keyword {
         "additionalItems"
         | "additionalProperties"
@@ -175,7 +176,7 @@ fn weight(schema: &Map<String, Value>) -> Value {
 }
 
 /// The number of values in a value.
-fn values(value: &Value) -> u64 {
+pub(super) fn values(value: &Value) -> u64 {
     match value {
         Value::Array(list) => 1 + list.iter().map(values).sum::<u64>(),
         Value::Object(members) => 1 + members.values().map(values).sum::<u64>(),

@@ -14,3 +14,6 @@ pub use self::bounded::{BoundedSchema, MAX_SCHEMA, PreparedSchema, Unusable};
 pub use self::expansion::MAX_DEPTH;
 pub use self::said::{MAX_LINE, shortened, with_value};
 pub use self::steps::Ended;
+
+#[cfg(test)]
+mod tests;
