@@ -5,20 +5,19 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{ErrorIterator, PatternOptions, Validator};
+use jsonschema::{ErrorIterator, Validator};
 use serde_json::Value;
 
 use super::counted::Counted;
+use super::counter::{COUNTER, counter};
 use super::expansion::{Expansion, MAX_EXPANSION};
+use super::patterns::{self, MAX_COMPILED};
 use super::said::shortened;
-use super::steps::{COUNTER, Ended, counter, within};
+use super::steps::{Ended, within};
+use super::unique::{UNIQUE, unique_items};
 
 /// The largest schema, in bytes.
 pub const MAX_SCHEMA: usize = 256 * 1024;
-/// The maximum size of a compiled pattern, in bytes, and of what matching it keeps.
-const MAX_COMPILED: usize = 64 << 10;
-/// How often a pattern that needs backtracking may try another way.
-const MAX_BACKTRACKS: usize = 5_000;
 /// The stack for compiling, in bytes of address space. The library compiles eight references within one another on it, each
 /// of whose targets may nest [`MAX_DEPTH`](super::MAX_DEPTH) levels, and counters double these.
 const STACK: usize = 256 << 20;
@@ -109,13 +108,15 @@ impl PreparedSchema {
     }
 
     fn compile_here(&self) -> Result<BoundedSchema, Unusable> {
-        let bounds = PatternOptions::fancy_regex().size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED);
         // References to other documents are not fetched: the library is built without network support.
         let options = jsonschema::options()
             .with_keyword(COUNTER, counter)
-            .with_pattern_options(bounds.backtrack_limit(MAX_BACKTRACKS));
+            .with_keyword(UNIQUE, unique_items)
+            .with_pattern_options(patterns::options());
         let validator = options.build(&self.counted).map_err(|error| match error.kind() {
             ValidationErrorKind::Format { format } if format == "regex" => Unusable::Pattern,
+            // The library's words can repeat the schema, which has counters here.
+            _ if error.to_string().contains(COUNTER) => Unusable::Invalid(error.masked().to_string()),
             _ => Unusable::Invalid(shortened(&error)),
         })?;
         Ok(BoundedSchema(validator))

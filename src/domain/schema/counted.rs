@@ -9,10 +9,15 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use super::steps::COUNTER;
+use super::counter::COUNTER;
 
 /// The number of bytes of a pattern that count as one: how long it takes to compile one depends on its length.
 pub(super) const PATTERN: usize = 100;
+
+/// The steps of a byte that is decoded, as of base64.
+const OF_DECODED: u64 = 1;
+/// The steps of a byte that is read as JSON.
+const OF_READ: u64 = 8;
 
 /// What the members of a schema hold that JSON Schema (2020-12, core 10 and 11, and older drafts) takes as schemas.
 pub(super) enum Holds {
@@ -106,7 +111,8 @@ impl Counted {
             return Err(unknown(keyword));
         }
         let mut members = Map::new();
-        for (keyword, value) in schema {
+        // A counter of the schema's own would count as one of these.
+        for (keyword, value) in schema.iter().filter(|(keyword, _)| *keyword != COUNTER) {
             let (from, to) = (format!("{from}/{keyword}"), format!("{to}/{keyword}"));
             let changed = match (holds(keyword), value) {
                 (Holds::Schema | Holds::Either, Value::Object(_) | Value::Bool(_)) => self.around(value, &from, &to)?,
@@ -172,7 +178,14 @@ fn weight(schema: &Map<String, Value>) -> Value {
     let patterns = schema.get("patternProperties").and_then(Value::as_object);
     let names = patterns.map(|patterns| patterns.keys().collect::<Vec<_>>());
     json!({"values": schema.iter().map(own).sum::<u64>(), "pattern": schema.get("pattern"), "names": names,
-        "unique": schema.get("uniqueItems"), "format": schema.contains_key("format")})
+        "format": schema.contains_key("format"), "content": of_content(schema)})
+}
+
+/// The steps of each byte of a string that is decoded, and read as JSON.
+fn of_content(schema: &Map<String, Value>) -> u64 {
+    let is_decoded = schema.get("contentEncoding").is_some_and(Value::is_string);
+    let is_read = schema.get("contentMediaType").is_some_and(|it| it == "application/json");
+    u64::from(is_decoded) * OF_DECODED + u64::from(is_read) * OF_READ
 }
 
 /// The number of values in a value.

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind;
 
 /// The maximum number of bytes of what an error says of one mismatch.
 pub const MAX_LINE: usize = 2048;
@@ -20,8 +21,25 @@ pub fn shortened(text: &dyn fmt::Display) -> String {
 
 /// Describes a mismatch with the value, unless that is long.
 pub fn with_value(error: &ValidationError<'_>) -> String {
-    let text = error.to_string();
-    if text.len() > MAX_QUOTED { error.masked().to_string() } else { text }
+    let text = match error.kind() {
+        ValidationErrorKind::Not { .. } => not_allowed(error.instance()),
+        ValidationErrorKind::PropertyNames { error } => return with_value(error),
+        _ => error.to_string(),
+    };
+    if text.len() > MAX_QUOTED { without_value(error) } else { text }
+}
+
+/// Describes a mismatch without the value, of which the library's message can still name members.
+pub fn without_value(error: &ValidationError<'_>) -> String {
+    match error.kind() {
+        ValidationErrorKind::Not { .. } => not_allowed(&"value"),
+        _ => error.masked().to_string(),
+    }
+}
+
+/// Says of a value that it fits the schema of `not`. The library would repeat that, with its counters.
+fn not_allowed(value: &dyn fmt::Display) -> String {
+    format!("{value} must not fit the schema of \"not\"")
 }
 
 /// A text that ends after [`MAX_LINE`] bytes.

@@ -83,3 +83,77 @@ fn a_reference_counts_only_where_a_schema_is() {
     let unfollowed = compiled(&json!({"properties": {"a": data}})).err();
     assert!(unfollowed.is_some_and(|why| why.to_string().contains("https://example.com/")));
 }
+
+#[test]
+fn a_schema_has_no_counter_of_its_own() {
+    let schema = json!({"hawsepipe.dev/counter": {"values": u64::MAX}, "properties": {"a":
+        {"type": "null", "hawsepipe.dev/counter": {"values": u64::MAX}}}});
+    assert_eq!(is_valid(&schema, &json!({"a": null})), Ok(true));
+    assert_eq!(is_valid(&schema, &json!({"a": 1})), Ok(false));
+}
+
+#[test]
+fn what_is_wrong_with_a_schema_is_said_without_counters() {
+    for schema in [json!({"items": [{"type": "null"}]}), json!({"properties": [{"not": {}}]}), json!({"not": 1})] {
+        let why = compiled(&schema).err().unwrap().to_string();
+        assert!(why.contains("not a JSON Schema") && !why.contains("counter"), "{why}");
+    }
+}
+
+#[test]
+fn elements_are_compared_in_counted_steps() {
+    let unique = json!({"uniqueItems": true});
+    let list: Vec<_> = (0..15).map(|n| json!([vec![0; 2_100], n])).collect();
+    assert_eq!(is_valid(&unique, &json!(list)), Ok(true));
+    assert_eq!(is_valid(&json!({"allOf": vec![unique.clone(); 100]}), &json!(list)), Err(Ended::TooLong));
+    assert_eq!(is_valid(&unique, &json!((0..100_000).collect::<Vec<_>>())), Ok(true));
+    assert_eq!(is_valid(&unique, &json!([[1], {}, [1.0]])), Ok(false));
+    assert_eq!(is_valid(&json!({"uniqueItems": false}), &json!([1, 1])), Ok(true));
+    let said = |schema: &Value| {
+        let value = json!({"a": [1, 1]});
+        let (schema, mut steps) = (compiled(schema).unwrap(), STEPS);
+        schema
+            .mismatches(&value, &mut steps, |mut all| all.next().map(|it| (with_value(&it), without_value(&it))))
+            .unwrap()
+    };
+    let (with, without) = said(&json!({"properties": {"a": unique}})).unwrap();
+    assert_eq!((&*with, &*without), ("[1,1] has non-unique elements", "value has non-unique elements"));
+}
+
+#[test]
+fn patterns_that_try_many_ways_are_counted_with_the_text_that_they_read() {
+    let pattern = |pattern: &str| json!({"items": {"pattern": pattern}});
+    let ways = pattern("(?=[a-z]*1)b");
+    assert_eq!(is_valid(&ways, &json!(["a".repeat(50_000)])), Err(Ended::TooLong));
+    assert_eq!(is_valid(&ways, &json!(["b", "ab1"])).ok(), Some(false));
+    // Ordinary patterns try few, also on long texts.
+    assert_eq!(is_valid(&pattern(r"^(?!\s*$).+"), &json!(["a".repeat(500_000)])), Ok(true));
+    let email = r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$";
+    assert_eq!(is_valid(&pattern(email), &json!(vec!["somebody.else@mail.example.com"; 1_000])), Ok(true));
+    let names = json!({"patternProperties": {"(?=[a-z]*1)b": false}});
+    assert_eq!(is_valid(&names, &json!({"a".repeat(50_000): 1})), Err(Ended::TooLong));
+}
+
+#[test]
+fn a_pattern_whose_states_are_too_many_counts_its_places_at_each_byte() {
+    let mut state = 1u64;
+    let text = (0..200_000).map(|_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        if state >> 63 == 0 { 'a' } else { 'b' }
+    });
+    let text: String = text.collect();
+    let pattern = |pattern: &str| json!({"items": {"pattern": pattern}});
+    assert_eq!(is_valid(&pattern("([ab]{0,30}a){0,15}c"), &json!([text])), Err(Ended::TooLong));
+    assert_eq!(is_valid(&pattern("^[ab]+$"), &json!(vec![text; 5])), Ok(true));
+    assert_eq!(is_valid(&pattern("^[a-z0-9_-]{1,64}$"), &json!(vec!["some-identifier_1234"; 10_000])), Ok(true));
+}
+
+#[test]
+fn texts_that_are_decoded_are_counted() {
+    let all = |of: Value| json!({"$schema": "http://json-schema.org/draft-07/schema#", "allOf": vec![of; 300]});
+    let json = json!(format!("[{}1]", "[],".repeat(20_000)));
+    assert_eq!(is_valid(&all(json!({"contentMediaType": "application/json"})), &json), Err(Ended::TooLong));
+    let encoded = json!("abcd".repeat(100_000));
+    assert_eq!(is_valid(&all(json!({"contentEncoding": "base64"})), &encoded), Err(Ended::TooLong));
+    assert_eq!(is_valid(&json!({"contentEncoding": "base64"}), &encoded), Ok(true));
+}

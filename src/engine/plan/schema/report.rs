@@ -8,7 +8,7 @@ use jsonschema::paths::LocationSegment;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::domain::schema::{BoundedSchema, shortened};
+use crate::domain::schema::{BoundedSchema, shortened, without_value};
 use crate::domain::skim::Skim;
 
 /// The maximum number of mismatches that one error lists.
@@ -68,6 +68,6 @@ pub(super) fn without_values(error: &ValidationError<'_>) -> String {
         | ValidationErrorKind::UnevaluatedProperties { .. }
         | ValidationErrorKind::PropertyNames { .. }
         | ValidationErrorKind::Referencing(_) => format!("does not fit {:?} of the schema", error.kind().keyword()),
-        _ => error.masked().to_string(),
+        _ => without_value(error),
     }
 }
