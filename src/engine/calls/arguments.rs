@@ -24,12 +24,12 @@ impl<'a> Routed<'a> {
     /// The places that do not fit, one per line.
     pub(super) async fn check_arguments(&self) -> Result<(), String> {
         self.change.map_or(Ok(()), |change| check_given(&self.content, change))?;
-        let shown = &self.item.arguments;
-        shown.check(&self.content).await?;
+        let (shown, places) = (&self.item.arguments, &self.upstream.checks);
+        shown.check(&self.content, places).await?;
         // What an override changes is checked once it is complete.
         let is_complete = self.change.is_none_or(|change| change.arguments.is_empty());
         match self.item.sent.as_ref().filter(|_| is_complete) {
-            Some(own) => own.check_completed(&self.content, Some(shown), |_| false).await,
+            Some(own) => own.check_completed(&self.content, places, Some(shown), |_| false).await,
             None => Ok(()),
         }
     }
@@ -72,9 +72,10 @@ impl<'a> Routed<'a> {
         match (change, changed) {
             (None, None) => Ok(self.request.input.map(RawValue::to_owned)),
             (None, Some(text)) => {
+                let (shown, places) = (&self.item.arguments, &self.upstream.checks);
                 let fits = match &self.item.sent {
-                    Some(own) => own.check_completed(&text, Some(&self.item.arguments), |_| false).await,
-                    None => self.item.arguments.check_changed(&text).await,
+                    Some(own) => own.check_completed(&text, places, Some(shown), |_| false).await,
+                    None => shown.check_changed(&text, places).await,
                 };
                 fits.map_err(|places| CallEnd::invalid_changed_arguments(tool, &places))?;
                 Ok(RawValue::from_string(text).ok())
@@ -94,6 +95,6 @@ impl<'a> Routed<'a> {
         let is_hidden = |name: &str| change.arguments.iter().any(|argument| argument.hidden && argument.name == name);
         let shown = &self.item.arguments;
         let (check, seen) = self.item.sent.as_ref().map_or((shown, None), |own| (own, Some(shown)));
-        check.check_completed(sent.get(), seen, is_hidden).await.map(|()| sent)
+        check.check_completed(sent.get(), &self.upstream.checks, seen, is_hidden).await.map(|()| sent)
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::check_places::CheckPlaces;
 pub(crate) use super::entries::{Globs, LinkedChain, LinkedEntry};
 use super::form::{FailedForm, StandIns};
 use crate::config::compile::merge_config;
@@ -60,6 +61,8 @@ pub(crate) struct LinkedUpstream {
     pub(crate) exclude: Globs,
     /// Why calls to the upstream are refused; `None` if they are not.
     pub(crate) refusing: Option<Refusal>,
+    /// The places for checks of arguments that take long.
+    pub(crate) checks: CheckPlaces,
 }
 
 /// Links a plan. `found` are the Problems of the plan, which say why it lacks the code of a plugin. A missing secret
@@ -105,6 +108,7 @@ fn link_upstream(
         include: Globs::new(&upstream.include),
         exclude: Globs::new(&upstream.exclude),
         refusing: upstream.refusing.clone().or(missing),
+        checks: CheckPlaces::default(),
     }
 }
 

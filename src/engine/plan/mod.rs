@@ -2,6 +2,7 @@
 
 pub(crate) mod apply;
 mod changed_tools;
+pub(crate) mod check_places;
 pub(crate) mod entries;
 pub(crate) mod filtered;
 pub(crate) mod form;

@@ -13,9 +13,9 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::LocationSegment;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
 use self::report::{STEPS_OF_PLACES, concerns, first_member, largest, line, places, without_values};
+use super::check_places::{CheckPlace, CheckPlaces, Length};
 use crate::domain::raw::to_raw;
 use crate::domain::schema::{BoundedSchema, Ended, PreparedSchema, Unusable, with_value};
 
@@ -33,16 +33,6 @@ const SMALL: usize = 64 << 10;
 
 /// What is said of a place that does not fit a schema which clients do not see.
 const UNSEEN: &str = "does not fit the server's own schema, which is another one than the list shows";
-
-/// The size of all arguments that are checked at the same time on threads that serve no calls, in KiB. A part of it is the
-/// least that one takes, so that there are few such checks. Each holds all values of the arguments, which can take a hundred
-/// times the memory of their text, and it cannot be ended from outside.
-const ROOM: usize = 4096;
-
-/// What is left of [`ROOM`].
-static CHECKS: Semaphore = Semaphore::const_new(ROOM);
-/// The same for checks that take more than [`SOME_STEPS`]. The others do not wait for them.
-static LONG_CHECKS: Semaphore = Semaphore::const_new(ROOM);
 
 /// The schema check of one tool's arguments. Later snapshots reuse it if the schema stays the same.
 pub(crate) struct Arguments {
@@ -88,12 +78,12 @@ impl Arguments {
         Self { schema, enforced, validator, patterns: patterns.unwrap_or_default(), lacked_room, not_enforced }
     }
 
-    /// Checks `arguments`, a JSON text.
+    /// Checks `arguments`, a JSON text. A long check takes one of the upstream's `places`.
     ///
     /// # Errors
     /// The places that do not match the schema, one per line, so that a model can correct the arguments.
-    pub(crate) async fn check(self: &Arc<Self>, arguments: &str) -> Result<(), String> {
-        self.judge(arguments, self, |error| line(&error.instance_path().to_string(), &with_value(error))).await
+    pub(crate) async fn check(self: &Arc<Self>, arguments: &str, places: &CheckPlaces) -> Result<(), String> {
+        self.judge(arguments, places, self, |error| line(&error.instance_path().to_string(), &with_value(error))).await
     }
 
     /// Like [`Self::check`], at once, for a schema of the gateway's own, whose check is never long.
@@ -105,8 +95,8 @@ impl Arguments {
     /// Like [`Self::check`], for arguments that a plugin changed. The plugin may have inserted values that the client
     /// must not see, such as a credential. So the error says where and what is wrong, but contains no values, and only
     /// those member names that occur in the schema.
-    pub(crate) async fn check_changed(self: &Arc<Self>, arguments: &str) -> Result<(), String> {
-        self.check_completed(arguments, None, |_| false).await
+    pub(crate) async fn check_changed(self: &Arc<Self>, arguments: &str, places: &CheckPlaces) -> Result<(), String> {
+        self.check_completed(arguments, places, None, |_| false).await
     }
 
     /// Like [`Self::check_changed`], for arguments to which the gateway may have added values. Of arguments that `is_hidden`
@@ -115,11 +105,12 @@ impl Arguments {
     pub(crate) async fn check_completed(
         self: &Arc<Self>,
         arguments: &str,
+        places: &CheckPlaces,
         seen: Option<&Arc<Self>>,
         is_hidden: impl Fn(&str) -> bool + Send + Sync,
     ) -> Result<(), String> {
         let named = seen.unwrap_or(self);
-        self.judge(arguments, named, |error| {
+        self.judge(arguments, places, named, |error| {
             if concerns(error, &is_hidden) {
                 return "an argument that the gateway sets does not fit, and its owner has to correct that".to_owned();
             }
@@ -171,16 +162,16 @@ impl Arguments {
     async fn judge(
         self: &Arc<Self>,
         arguments: &str,
+        places: &CheckPlaces,
         named: &Self,
         line: impl Fn(&ValidationError<'_>) -> String + Send,
     ) -> Result<(), String> {
         let is_small = self.validator.is_none() || arguments.len() <= SMALL;
         let mut tried = if is_small { self.try_out(arguments, FEW_STEPS) } else { Err(Misfit::Ended(Ended::TooLong)) };
-        for (room, most, steps) in [(&CHECKS, 4, SOME_STEPS), (&LONG_CHECKS, 2, MAX_STEPS)] {
+        for (length, steps) in [(Length::Some, SOME_STEPS), (Length::Long, MAX_STEPS)] {
             if matches!(tried, Err(Misfit::Ended(Ended::TooLong))) {
-                let size = (arguments.len() / 1024).clamp(ROOM / most, ROOM);
-                let room = room.acquire_many(u32::try_from(size).unwrap_or(u32::MAX)).await;
-                tried = self.try_out_elsewhere(arguments, steps, room).await;
+                let place = places.take(length, arguments.len()).await;
+                tried = self.try_out_elsewhere(arguments, steps, place).await;
             }
         }
         tried.map_err(|misfit| self.explained(misfit, arguments, named, line))
@@ -197,18 +188,13 @@ impl Arguments {
         }
     }
 
-    /// Like [`Self::try_out`], on a thread that serves no calls. `room` is given back when the check has ended, even if nobody
-    /// waits for it any more.
-    async fn try_out_elsewhere<Room: Send + 'static>(
-        self: &Arc<Self>,
-        arguments: &str,
-        steps: u64,
-        room: Room,
-    ) -> Result<(), Misfit> {
+    /// Like [`Self::try_out`], on a thread that serves no calls. The place is given back when the check has ended, even if
+    /// nobody waits for it any more.
+    async fn try_out_elsewhere(self: &Arc<Self>, arguments: &str, steps: u64, place: CheckPlace) -> Result<(), Misfit> {
         let (check, arguments) = (Arc::clone(self), arguments.to_owned());
         let tried = tokio::task::spawn_blocking(move || {
             let tried = check.try_out(&arguments, steps);
-            drop(room);
+            drop(place);
             tried
         });
         tried.await.unwrap_or(Err(Misfit::Failed))
