@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::link::LinkedUpstream;
+use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
 
 /// Why an item is withheld from clients. Its text is for operators: clients are not told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Withheld {
-    /// The upstream is disabled.
-    Disabled,
+    /// This upstream is disabled.
+    Disabled(ObjectKey),
     /// The upstream's `include` does not match the tool.
     NotIncluded,
     /// The upstream's `exclude` matches the tool.
@@ -26,7 +27,9 @@ pub(crate) enum Withheld {
 impl fmt::Display for Withheld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Disabled => f.write_str("its upstream is disabled (spec.enabled)"),
+            Self::Disabled(upstream) => {
+                write!(f, "its upstream is disabled: spec.enabled of MCPUpstream {upstream} is false")
+            }
             Self::NotIncluded => f.write_str("its upstream does not include it (spec.tools.include)"),
             Self::Excluded => f.write_str("its upstream excludes it (spec.tools.exclude)"),
             Self::Hidden(place) => write!(f, "its upstream hides it (spec.tools.overrides[{place}].hidden)"),
@@ -50,7 +53,7 @@ impl Withheld {
     ) -> Option<Self> {
         let plan = &upstream.target.plan;
         if !plan.enabled {
-            return Some(Self::Disabled);
+            return Some(Self::Disabled(plan.key.clone()));
         }
         if kind != ItemKind::Tool {
             return None;

@@ -11,7 +11,7 @@ use crate::engine::request::Endpoint;
 use crate::engine::state::EngineState;
 use crate::engine::upstreams::pinning::withheld;
 
-/// An item that a server lists and clients do not get.
+/// An item that clients do not get.
 pub(crate) struct WithheldItem {
     /// The index of the upstream in the plan.
     pub(crate) upstream: usize,
@@ -32,6 +32,24 @@ impl Snapshot {
     ) -> Option<WithheldItem> {
         let mut candidates = self.upstreams_of(endpoint, kind, name).into_iter();
         candidates.find_map(|(upstream, own)| self.withheld_of(state, upstream, kind, &own))
+    }
+
+    /// Returns the item of a disabled upstream that this name means by itself, where the server's list was never read, so that
+    /// it is not known whether the server has it.
+    pub(crate) fn of_disabled(
+        &self,
+        state: &EngineState,
+        endpoint: &Endpoint<'_>,
+        kind: ItemKind,
+        name: &str,
+    ) -> Option<WithheldItem> {
+        let candidates = self.upstreams_of(endpoint, kind, name).into_iter();
+        let mut named = candidates.filter(|(_, own)| own != name || matches!(endpoint, Endpoint::One(_)));
+        named.find_map(|(upstream, name)| {
+            let plan = &self.linked.upstreams.get(upstream)?.target.plan;
+            let is_unread = !plan.enabled && state.catalogue(&plan.key).is_none();
+            is_unread.then(|| WithheldItem { upstream, name, why: Withheld::Disabled(plan.key.clone()) })
+        })
     }
 
     /// Returns the upstreams that can have an item with this name, each with the name on its own endpoint.

@@ -77,7 +77,7 @@ async fn a_tool_that_its_upstream_leaves_out_says_which_field_does() {
         ("up__evil", changed(|plan| plan.include = vec!["read".into()]), "spec.tools.include"),
         ("up__evil", changed(|plan| plan.exclude = vec!["ev*".into()]), "spec.tools.exclude"),
         ("up/evil", changed(|plan| plan.overrides = vec![hidden]), "spec.tools.overrides[0].hidden"),
-        ("up/read", changed(|plan| plan.enabled = false), "spec.enabled"),
+        ("up/read", changed(|plan| plan.enabled = false), "spec.enabled of MCPUpstream default/up is false"),
         (
             "up__good",
             changed(|plan| (plan.overrides, plan.exclude) = (vec![renamed], vec!["evil".into()])),
@@ -89,6 +89,19 @@ async fn a_tool_that_its_upstream_leaves_out_says_which_field_does() {
         assert!(why.contains(field), "{why}");
     }
     assert!(engine.explain("up__nothing", Method::CallTool).await.is_err());
+}
+
+#[tokio::test]
+async fn an_upstream_that_was_never_enabled_is_said_to_be_disabled() {
+    let engine = start_with(&changed(|plan| plan.enabled = false), Server::with(TOOLS)).await;
+    for name in ["up__read", "up/read"] {
+        let why = explained(&engine, name).await.withheld.unwrap();
+        assert!(why.contains("spec.enabled of MCPUpstream default/up is false"), "{why}");
+    }
+    for name in ["read", "other__read", "other/read"] {
+        assert!(engine.explain(name, Method::CallTool).await.is_err(), "{name}");
+    }
+    assert!(refused(&engine, "up__read").await.starts_with("Unknown tool: up__read"));
 }
 
 #[tokio::test]

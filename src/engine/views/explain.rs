@@ -189,7 +189,9 @@ impl Engine {
             return Ok(explained);
         }
         for (endpoint, name) in places.iter().flatten() {
-            let Some(item) = snapshot.withheld(&self.state, endpoint, kind, name) else { continue };
+            let listed = snapshot.withheld(&self.state, endpoint, kind, name);
+            let item = listed.or_else(|| snapshot.of_disabled(&self.state, endpoint, kind, name));
+            let Some(item) = item else { continue };
             let asked = Asked::new(method, &item.name);
             let explained = explain_item(&snapshot.linked, item.upstream, &asked, name, &unable);
             return Ok(Explanation { withheld: Some(item.why.to_string()), ..explained });
