@@ -52,5 +52,6 @@ pub mod skim;
 pub mod task;
 pub mod tool_name;
 pub mod upstream;
+mod upstream_error;
 pub mod verdict;
 pub mod version;

@@ -173,10 +173,7 @@ impl Connector {
                 self.is_sse.store(true, Ordering::Relaxed);
                 Ok(ServerConnection::Sse(session))
             }
-            Err(no_sse) => {
-                tracing::debug!(upstream = %self.target.plan.key, "it is no server of HTTP+SSE either: {no_sse}");
-                Err(error)
-            }
+            Err(no_sse) => Err(UpstreamError::NeitherTransport { post: Box::new(error), get: Box::new(no_sse) }),
         }
     }
 }

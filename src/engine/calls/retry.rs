@@ -66,6 +66,7 @@ fn may_be_sent_again(failure: &UpstreamError, when: RetryWhen, hints: Hints) -> 
         // Another attempt would fail in the same way, or has no time left.
         UpstreamError::Start(_)
         | UpstreamError::Refused { .. }
+        | UpstreamError::NeitherTransport { .. }
         | UpstreamError::Timeout(_)
         | UpstreamError::Unauthorized(_)
         | UpstreamError::Protocol(_)

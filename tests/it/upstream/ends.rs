@@ -140,8 +140,6 @@ async fn what_cannot_be_run_is_said_with_its_cause() {
 #[tokio::test]
 async fn a_status_that_no_endpoint_answers_with_has_its_cause() {
     for (code, cause) in [
-        (404, ": the path of its URL may not be that of its MCP endpoint"),
-        (405, ": the path of its URL may not be that of its MCP endpoint"),
         (
             302,
             ": of redirects only 307 and 308 to the same origin are followed, so its URL must be where this one leads to",
@@ -152,4 +150,30 @@ async fn a_status_that_no_endpoint_answers_with_has_its_cause() {
         let error = started(external(&fake.url)).probe(PATIENCE).await.unwrap_err();
         assert_eq!(error.to_string(), format!("protocol error: HTTP {code}{cause}"));
     }
+}
+
+#[tokio::test]
+async fn a_server_that_neither_transport_fits_says_what_each_of_them_met() {
+    let path = ": the path of its URL may not be that of its MCP endpoint";
+    for code in [404, 405] {
+        let fake = Fake::start(move |_| status(code)).await;
+        let error = started(external(&fake.url)).probe(PATIENCE).await.unwrap_err();
+        let words = format!(
+            "no MCP server over Streamable HTTP: protocol error: HTTP {code}{path}; nor over HTTP+SSE (2024-11-05): protocol \
+             error: it answers GET with HTTP {code}"
+        );
+        assert_eq!((error.to_string(), error.to_client(), error.reason()), (words.clone(), words, "ProtocolError"));
+    }
+    // What a server says is for the operator alone, and has a bound.
+    let fake = Fake::start(|seen| match seen.method.as_str() {
+        "GET" => typed(200, "text/event-stream", "event: endpoint\ndata: SECRETS\n\n"),
+        _ => {
+            let error = json!({"code": -32600, "message": format!("SECRET {}", "x".repeat(5000))});
+            typed(400, "application/json", json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}).to_string())
+        }
+    });
+    let error = started(external(&fake.await.url)).probe(PATIENCE).await.unwrap_err();
+    let (said, told) = (error.to_string(), error.to_client());
+    assert!(said.contains("SECRET xxx") && said.contains("HTTP+SSE") && said.len() < 1500, "{said}");
+    assert!(!told.contains("SECRET") && told.contains("-32600") && told.contains("nor over HTTP+SSE"), "{told}");
 }

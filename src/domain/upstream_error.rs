@@ -1,0 +1,133 @@
+//! Why a call has no answer: what operators are told of it, and what clients are.
+
+use std::time::Duration;
+
+use super::budget::NO_ROOM;
+use super::plugin::cut;
+use super::secret::Mask;
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UpstreamError {
+    /// The server could not be reached. Nothing was executed.
+    #[error("cannot be reached: {0}")]
+    Connect(String),
+    /// The server's program could not be started. The message contains no text of the server.
+    #[error("cannot be started: {0}")]
+    Start(String),
+    /// The connection ended before the answer.
+    #[error("connection lost: {0}")]
+    Lost(String),
+    /// The server's process ended by itself.
+    #[error("its process ended ({how}){}", tail("it wrote last", wrote))]
+    Exited {
+        /// The exit status or the signal.
+        how: String,
+        /// The last lines that it wrote, those of its stderr and of its stdout that are no messages, masked. Empty if
+        /// there are none.
+        wrote: String,
+    },
+    /// The server answered a request of the gateway's own with an error, or with something else that is not taken.
+    #[error("protocol error: {what}{}", tail("it says", said))]
+    Refused {
+        /// The code of the error; `None` if the error cannot be read.
+        code: Option<i64>,
+        /// What is wrong with the answer, without text of the server.
+        what: String,
+        /// What the server says in it. Empty if it says nothing.
+        said: String,
+    },
+    /// The server refused a request over Streamable HTTP as servers of HTTP+SSE (2024-11-05) do, and is none of those either.
+    #[error("no MCP server over Streamable HTTP: {post}; nor over HTTP+SSE (2024-11-05): {get}")]
+    NeitherTransport {
+        /// Why it cannot be used over Streamable HTTP.
+        post: Box<UpstreamError>,
+        /// Why it cannot be used over HTTP+SSE.
+        get: Box<UpstreamError>,
+    },
+    /// There was no answer within this time.
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
+    /// The server requires credentials that were missing or rejected (HTTP 401 or 403).
+    #[error("unauthorized: {0}")]
+    Unauthorized(String),
+    /// The server sent something that the protocol does not allow.
+    #[error("protocol error: {0}")]
+    Protocol(String),
+    /// The body of a response has this content coding, which the server chose.
+    #[error("protocol error: its response is encoded ({0}), which it was not asked for")]
+    Encoded(String),
+    /// All connections that clients can have of their own are taken, and no other may stand in. The text says which limit
+    /// is reached and what to do; it has nothing of a server.
+    #[error("{0}")]
+    OwnProcesses(String),
+    /// The answer is larger than the size limit, given here in bytes.
+    #[error("its answer is larger than {0} bytes")]
+    TooLarge(u64),
+    /// The gateway had no room for the answer.
+    #[error("this gateway holds as many bytes as it may, so that the answer was dropped; what was asked may be done")]
+    NoRoom,
+    /// The caller cancelled the call.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// The reason of calls that are refused because as many processes of sessions run as may.
+pub const OWN_PROCESSES: &str = "OwnProcesses";
+
+impl UpstreamError {
+    /// Returns the reason in the `Connected` condition and in metric labels.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Connect(_) | Self::Start(_) | Self::Lost(_) | Self::Exited { .. } => "ConnectFailed",
+            Self::Timeout(_) => "Timeout",
+            Self::Unauthorized(_) => "Unauthorized",
+            Self::Protocol(_) | Self::Refused { .. } | Self::Encoded(_) => "ProtocolError",
+            Self::NeitherTransport { post, .. } => post.reason(),
+            Self::OwnProcesses(_) => OWN_PROCESSES,
+            Self::TooLarge(_) => "TooLarge",
+            Self::NoRoom => NO_ROOM,
+            Self::Cancelled => "Cancelled",
+        }
+    }
+
+    /// Returns the message that clients can see. A server's own text goes only into the log, because no Guard has
+    /// checked it.
+    pub fn to_client(&self) -> String {
+        match self {
+            Self::Connect(_) => "it cannot be reached; the gateway's log says why".to_owned(),
+            Self::Encoded(_) => {
+                "protocol error: its response is encoded, which it was not asked for; the gateway's log says how"
+                    .to_owned()
+            }
+            Self::Lost(_) => "connection lost; the gateway's log says why".to_owned(),
+            Self::Exited { how, .. } => format!("its process ended ({how}); the gateway's log says why"),
+            Self::Refused { what, .. } => format!("protocol error: {what}; the gateway's log says why"),
+            Self::NeitherTransport { post, get } => format!(
+                "no MCP server over Streamable HTTP: {}; nor over HTTP+SSE (2024-11-05): {}",
+                post.to_client(),
+                get.to_client()
+            ),
+            other => other.to_string(),
+        }
+    }
+
+    /// Returns the error with secret values hidden in what the server said, and that cut after [`MAX_MESSAGE`] bytes.
+    #[must_use]
+    pub fn masked(self, mask: &Mask) -> Self {
+        match self {
+            Self::Refused { code, what, said } => {
+                Self::Refused { code, what, said: cut(mask.printable(said.as_bytes())) }
+            }
+            Self::NeitherTransport { post, get } => {
+                Self::NeitherTransport { post: Box::new(post.masked(mask)), get: Box::new(get.masked(mask)) }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Returns what a server said as the end of a message. Empty if it said nothing.
+fn tail(intro: &str, said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!("; {intro}: {said}") }
+}
