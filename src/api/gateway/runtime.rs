@@ -127,7 +127,8 @@ pub enum SandboxMode {
     "(has(self.callTimeoutMs) ? self.callTimeoutMs : 30000) <= (has(self.callCeilingMs) ? self.callCeilingMs : \
      600000)"
 ).message(
-    "limits.callTimeoutMs (default 30000) must not exceed callCeilingMs (default 600000)"
+    "limits.callTimeoutMs (default 30000) must not exceed callCeilingMs (default 600000): with a lower \
+     callCeilingMs, set callTimeoutMs too"
 ))]
 #[x_kube(validation = Rule::new(
     "!has(self.maxStreams) || self.maxStreams <= (has(self.maxConnections) ? self.maxConnections : 8192)"
