@@ -237,8 +237,8 @@ fn own_name<'a>(public: &'a str, upstream: &str) -> &'a str {
     public.strip_prefix(upstream).and_then(|rest| rest.strip_prefix("__")).unwrap_or(public)
 }
 
-/// Returns the end of a call with the URIs that apps have on the endpoint.
-fn published(mut end: CallEnd, upstream: &str, endpoint: &Endpoint<'_>) -> CallEnd {
+/// Returns the end of a call, or of another request, with the URIs that apps have on the endpoint.
+pub(in crate::engine) fn published(mut end: CallEnd, upstream: &str, endpoint: &Endpoint<'_>) -> CallEnd {
     if let Endpoint::One(_) = endpoint {
         return end;
     }

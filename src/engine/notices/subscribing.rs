@@ -10,6 +10,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError, code_of};
 use crate::domain::upstream::Subscribed;
 use crate::engine::Engine;
+use crate::engine::calls::finish::published;
 use crate::engine::calls::outcome::CallEnd;
 use crate::engine::request::{Caller, Endpoint, Reply};
 use crate::engine::request_beside::RequestBeside;
@@ -58,7 +59,9 @@ impl Engine {
                 code_of(&error).unwrap_or(INTERNAL_ERROR),
                 format!("upstream {name} does not report changes of this resource"),
             ),
-            Ok(Subscribed::Refused(error)) => return Err(CallEnd::refused_by_upstream(error)),
+            Ok(Subscribed::Refused(error)) => {
+                return Err(published(CallEnd::refused_by_upstream(error), name, &endpoint));
+            }
             Ok(Subscribed::Unsupported) => {
                 RpcError::new(METHOD_NOT_FOUND, format!("upstream {name} does not report changes of resources"))
             }

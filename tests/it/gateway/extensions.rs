@@ -1,6 +1,7 @@
 //! Extensions of the protocol: what servers and clients say of them reaches the other side.
 
 use std::fs::read_to_string;
+use std::path::Path;
 use std::process::Command;
 
 use hyper::Method;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use super::either::{Client, clients, clients_with};
 use super::harness::{Folder, Gateway};
 use super::http::{Http, JSON};
-use super::parts::{announced, apps_http, external, object, tools_of};
+use super::parts::{announced, apps_http, external, object, process, tools_of, until};
 use crate::fixtures::fixture;
 
 /// What a client declares that shows views of apps.
@@ -141,5 +142,41 @@ async fn apps_of_several_servers_keep_their_views() {
         assert_eq!(read["result"]["contents"][0]["uri"], "ui://clock/view.html", "{read}");
         let answer = client.ask("tools/call", json!({"name": "wind", "arguments": {}})).await;
         assert_eq!(answer["result"]["_meta"]["ui"]["resourceUri"], "ui://clock/view.html", "{answer}");
+    }
+}
+
+/// A server over stdio with one app, whose changes it does not report although it says that it does.
+const NO_UPDATES: &str = r"import { createInterface } from 'node:readline';
+const capabilities = { resources: { subscribe: true } }, serverInfo = { name: 'own', version: '1' };
+const resources = [{ uri: 'ui://clock/view.html', name: 'clock' }];
+const results = { initialize: { protocolVersion: '2025-11-25', capabilities, serverInfo }, 'resources/list': { resources } };
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, method, params } = JSON.parse(line);
+  if (id === undefined) continue;
+  const error = { code: -32602, message: 'no', data: { uri: params?.uri, n: 1.0 } };
+  const answer = method === 'resources/subscribe' ? { error } : { result: results[method] ?? {} };
+  process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, ...answer })}\n`);
+}";
+
+#[tokio::test]
+async fn the_refusal_of_a_subscription_names_the_app_as_the_client_does() {
+    let folder = Folder::new();
+    folder.write("server.mjs", NO_UPDATES);
+    let script = folder.path().join("server.mjs");
+    folder.write("manifests.yaml", &process("up", Path::new("node"), &[script.to_str().unwrap()]));
+    let gateway = Gateway::start(&folder);
+    let http = Http::new();
+    for (url, uri) in [(gateway.url(), "ui://up/clock/view.html"), (gateway.url_of("up"), "ui://clock/view.html")] {
+        let session = http.initialize(&url).await;
+        let ask = async |method: &str, params: Value| {
+            let message = json!({"jsonrpc": "2.0", "id": 3, "method": method, "params": params});
+            session.send(message.to_string()).await.json()
+        };
+        until("the app is listed", async || {
+            ask("resources/list", json!({})).await["result"]["resources"][0]["uri"] == uri
+        })
+        .await;
+        let answer = ask("resources/subscribe", json!({"uri": uri})).await;
+        assert_eq!(answer["error"]["data"], json!({"uri": uri, "n": 1}), "{answer}");
     }
 }
