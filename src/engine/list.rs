@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::Engine;
 use super::request::Endpoint;
 use crate::domain::caching::Caching;
+use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{PrefixMode, UpstreamPlan};
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
@@ -113,6 +114,16 @@ impl Engine {
             self.state.was_tried(&plan.key, kind) && !snapshot.filters.are_running(&plan.key, kind)
         };
         plans.filter(move |plan| plan.enabled && wanted(plan) && !tried(plan))
+    }
+
+    /// The names of the upstreams whose tools are not known: no list of theirs was ever read, or the chains over it have not run.
+    pub(super) fn upstreams_without_tools<'s>(&self, snapshot: &'s Snapshot) -> Vec<&'s str> {
+        let is_unknown =
+            |key: &ObjectKey| self.state.catalogue(key).is_none() || snapshot.filters.are_running(key, ItemKind::Tool);
+        let upstreams = snapshot.linked.upstreams.iter().filter(|upstream| upstream.refusing.is_none());
+        let plans =
+            upstreams.map(|upstream| &upstream.target.plan).filter(|plan| plan.enabled && is_unknown(&plan.key));
+        plans.map(|plan| &*plan.key.name).collect()
     }
 
     async fn wait_while(&self, holds: impl Fn() -> bool) {

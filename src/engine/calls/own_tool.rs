@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::outcome::CallEnd;
 use super::recorder::CallRecorder;
@@ -12,7 +13,9 @@ use crate::domain::extensions::TASKS;
 use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::raw::to_raw;
+use crate::domain::record::CallOutcome;
 use crate::domain::route::Route;
+use crate::domain::rpc::{INTERNAL_ERROR, REFUSED, RpcError};
 use crate::domain::tool_name::{CALL_TOOL, OWN_TOOLS, SEARCH_TOOLS};
 use crate::domain::upstream::Answer;
 use crate::domain::version::Era;
@@ -20,10 +23,13 @@ use crate::engine::Engine;
 use crate::engine::plan::linked_item::Selected;
 use crate::engine::plan::own_tools::{CallArguments, OwnTool, SearchArguments};
 use crate::engine::plan::snapshot::Snapshot;
-use crate::engine::request::{CallRequest, Caller, Endpoint};
+use crate::engine::request::{CallRequest, Caller, Endpoint, Reply};
 
 /// The maximum number of bytes of the definitions in one answer. The best one is in it whatever its size.
 const MAX_ANSWER: usize = 1 << 20;
+
+/// The maximum number of upstreams that one message names.
+const MAX_NAMES: usize = 5;
 
 /// The structured content of the answer of `search_tools`.
 #[derive(Serialize)]
@@ -110,10 +116,19 @@ impl Engine {
     async fn search_tools(&self, wanted: &SearchArguments, caller: &Caller) -> CallEnd {
         self.wait_for_lists(&self.snapshot(), &Endpoint::All, ItemKind::Tool).await;
         let snapshot = self.snapshot();
-        let index = self.tool_index(&snapshot).await;
+        let Some(index) = self.tool_index(&snapshot).await else { return no_index() };
         let may_call = |route: &Route| self.may_call(&snapshot, caller, route);
-        let found = index.map(|index| index.search(&snapshot.routes, &wanted.query, wanted.limit(), may_call));
-        let found = found.unwrap_or_default();
+        let found = index.search(&snapshot.routes, &wanted.query, wanted.limit(), may_call);
+        if found.is_empty() {
+            // An empty answer says that no tool fits, which is only known of tools that are.
+            if !index.is_of(snapshot.list_revisions().of(ItemKind::Tool)) {
+                return no_index();
+            }
+            let unknown = self.upstreams_without_tools(&snapshot);
+            if !unknown.is_empty() {
+                return tools_unknown(&unknown);
+            }
+        }
         let definitions = found.iter().filter_map(|route| route.public_definition.as_deref());
         CallEnd::answered(Answer::Result(search_result(definitions)), ResultFacts::default())
     }
@@ -134,6 +149,31 @@ impl Engine {
         };
         !is_refused && (!runs_as_task_only(&route.item.definition) || has_tasks())
     }
+}
+
+/// The end of a search of tools that could not be made.
+fn no_index() -> CallEnd {
+    let message = "tools cannot be searched, because their index could not be built (the gateway's log says why): call them by \
+                   their names";
+    failed(INTERNAL_ERROR, message, CallOutcome::RpcError, json!({"reason": "NoToolIndex"}))
+}
+
+/// The end of a search that found none of the tools that are known, while those of these upstreams are not.
+fn tools_unknown(upstreams: &[&str]) -> CallEnd {
+    let (shown, more) = upstreams.split_at(upstreams.len().min(MAX_NAMES));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    let message = format!(
+        "none of the tools that are known fits, but those of {}{more} are not known: their lists could not be read yet. Try again",
+        shown.join(", ")
+    );
+    let data = json!({"reason": "ToolsUnknown", "upstreams": shown, "retryAfterMs": 1000});
+    failed(REFUSED, &message, CallOutcome::Refused, data)
+}
+
+fn failed(code: i64, message: &str, outcome: CallOutcome, data: Value) -> CallEnd {
+    let reason = data["reason"].as_str().map(str::to_owned);
+    let reply = Reply::Error(RpcError::new(code, message).with_data(data));
+    CallEnd { reply, outcome, reason, typed: false }
 }
 
 /// Returns the answer with these definitions, as structured content and as text.

@@ -44,6 +44,8 @@ pub(crate) struct ToolIndex {
     names: Vec<String>,
     /// How many tools of an upstream there was no room for.
     left_out: BTreeMap<ObjectKey, usize>,
+    /// The digest of the list of tools.
+    list_revision: String,
 }
 
 /// The newest index, and what is being done to replace it.
@@ -67,7 +69,7 @@ impl KeptIndex {
         let mut newest = self.list_revision.lock().await;
         if *newest != list_revision {
             if let Some(built) = build().await {
-                self.newest.store(Some(Arc::new(built)));
+                self.newest.store(Some(Arc::new(ToolIndex { list_revision: list_revision.to_owned(), ..built })));
             }
             list_revision.clone_into(&mut newest);
         }
@@ -148,6 +150,11 @@ impl ToolIndex {
             self.names.push(name.clone());
         }
         is_added
+    }
+
+    /// Whether this is the index of the list of tools with this digest.
+    pub(crate) fn is_of(&self, list_revision: &str) -> bool {
+        self.list_revision == list_revision
     }
 
     /// Returns the routes of the tools that fit the query best and that `admits` lets pass, the best one first.
@@ -306,8 +313,10 @@ mod tests {
                 is_tried = true;
                 tools.map(|tools| ToolIndex::of_routes(&tools, |_| None))
             };
-            let names = kept.of(revision, build).await.map(|index| index.names.join(" "));
-            (is_tried, names)
+            let index = kept.of(revision, build).await;
+            let is_newest = index.as_ref().is_some_and(|index| index.is_of(revision));
+            assert_eq!(is_newest, is_tried && built.is_some());
+            (is_tried, index.map(|index| index.names.join(" ")))
         };
         assert_eq!(of("first", None).await, (true, None), "there was none before");
         let paint = Some("up__paint".to_owned());

@@ -197,6 +197,30 @@ async fn what_is_found_follows_the_plan_and_the_lists() {
 }
 
 #[tokio::test]
+async fn a_search_does_not_say_that_no_tool_fits_while_tools_are_not_known() {
+    let server = Server::with(FILES);
+    server.unlisted.lock().unwrap().insert(ItemKind::Tool, Some(UpstreamError::Protocol("no list".into())));
+    let engine = start_with(&searched(), server).await;
+    let search = async || call_own(&engine, "search_tools", r#"{"query":"file"}"#).await;
+    let refused = search().await;
+    let data = json!({"reason": "ToolsUnknown", "upstreams": ["mail", "up"], "retryAfterMs": 1000});
+    let mut told = refused["data"].clone();
+    told["upstreams"].as_array_mut().unwrap().sort_by_key(Value::to_string);
+    assert_eq!(told, data, "{refused}");
+    assert_eq!(last_call(&engine).reason.as_deref(), Some("ToolsUnknown"));
+
+    engine.server.unlisted.lock().unwrap().clear();
+    for name in ["up", "mail"] {
+        let changed = UpstreamEvent::ListChanged(ObjectKey::new("default", name), ItemKind::Tool);
+        *engine.server.event.lock().unwrap() = Some(changed);
+        engine.server.told.notify_one();
+        until(|| engine.state.catalogue(&ObjectKey::new("default", name)).is_some()).await;
+    }
+    assert!(!found(&engine, "file").await.is_empty());
+    assert!(found(&engine, "nothing of that kind").await.is_empty(), "all are known");
+}
+
+#[tokio::test]
 async fn tools_whose_calls_are_refused_are_not_found_and_take_no_place() {
     let mut inputs = searched();
     let engine = started(&inputs).await;
