@@ -7,9 +7,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tracing::Instrument;
 
+use super::argument_check::ArgumentCheck;
 use super::asked_client::AskedClient;
 use super::chain::CallContext;
 use super::content::Content;
+use super::entry_traces::EntryTraces;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
 use super::own_tool::{NamedCall, own_tool};
@@ -25,7 +27,7 @@ use crate::domain::question::RESULT_TYPE;
 use crate::domain::upstream::{Answer, InputRound, OutCall, OutMembers, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
-use crate::engine::access::admission::gate;
+use crate::engine::access::admission::{Admitted, gate};
 use crate::engine::plan::linked_item::Selected;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::request::{CallRequest, Reply, TaskUse};
@@ -91,47 +93,70 @@ impl Engine {
         meta: &CallMeta,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
-        let mut admitted = match self.admit(snapshot, request) {
+        let _admitted = match self.admit(snapshot, request) {
             Ok(admitted) => admitted,
             Err(error) => return self.not_admitted(&error),
         };
-        let (snapshot, found) = self.find_guarded(snapshot, request).await;
-        // Checked again, because another plan can have come into force while the call waited for its upstream or a
-        // Guard.
-        if let Err(error) = gate(&snapshot, request.depth()) {
-            return self.not_admitted(&error);
+        let (mut snapshot, mut check) = (Arc::clone(snapshot), ArgumentCheck::default());
+        loop {
+            let (current, found) = self.find_guarded(&snapshot, request).await;
+            // Checked again, because another plan can have come into force while the call waited for its upstream, for a
+            // Guard or for the check of its arguments.
+            if let Err(error) = gate(&current, request.depth()) {
+                return self.not_admitted(&error);
+            }
+            let Lookup::Found(found) = found else { return self.not_found(&current, request, &found) };
+            let call = Routed::new(&current, &found, request, meta, recorder.record());
+            let mut at_upstream = Admitted::new();
+            if let Some(end) = self.end_before_check(&call, &mut at_upstream, recorder) {
+                return end;
+            }
+            match check.has_waited(&call).await {
+                Err(end) => return end,
+                Ok(true) if !Arc::ptr_eq(&current, &self.snapshot()) => {
+                    recorder.traces = EntryTraces::default();
+                    snapshot = self.snapshot();
+                }
+                Ok(_) => {
+                    let client = AskedClient::new(self, &call, recorder);
+                    return self.run_guarded(&call, &client, check.members, recorder).await;
+                }
+            }
         }
-        let Lookup::Found(found) = found else { return self.not_found(&snapshot, request, &found) };
-        let call = Routed::new(&snapshot, &found, request, meta, recorder.record());
+    }
+
+    /// Returns the end of a call that is not sent, if that shows before its arguments are checked against schemas. Otherwise the
+    /// call counts against the limit of its upstream.
+    fn end_before_check(
+        &self,
+        call: &Routed<'_>,
+        at_upstream: &mut Admitted,
+        recorder: &mut CallRecorder,
+    ) -> Option<CallEnd> {
+        let request = call.request;
         recorder.routed(&call.facts.upstream, &call.facts.shown);
-        if let Err(error) = self.admit_upstream(&mut admitted, call.plan()) {
-            return self.not_admitted(&error);
+        if let Err(error) = self.admit_upstream(at_upstream, call.plan()) {
+            return Some(self.not_admitted(&error));
         }
         if let Some(refusal) = call.refusing() {
-            return self.refused(request.kind, Denial::refused(None, refusal));
+            return Some(self.refused(request.kind, Denial::refused(None, refusal)));
         }
         recorder.traces.begin(request.kind.used_by(), call.item.chains());
         if call.item.reads_arguments()
             && let Some(steps) = doubled_key(&call.content)
         {
-            return CallEnd::doubled_argument(request.kind, &steps);
+            return Some(CallEnd::doubled_argument(request.kind, &steps));
         }
         // This cannot be checked earlier: the upstream's tool list marks the arguments that headers repeat, and that
         // list may have been read only now.
         if let Some(check) = request.check_mirrored
             && let Err(mismatch) = check(&call.item.mirrored)
         {
-            return CallEnd::header_mismatch(mismatch);
+            return Some(CallEnd::header_mismatch(mismatch));
         }
         let (when, content) = (call.when(&call.content), || Content::Arguments(call.content.clone().into_owned()));
-        if let Some(denial) = self.cannot_guard(call.item.chains(), &when, content, &mut recorder.traces) {
-            return self.refused(request.kind, denial);
-        }
-        if let Err(places) = call.check_arguments().await {
-            return CallEnd::invalid_arguments(request.name, &places);
-        }
-        let client = AskedClient::new(self, &call, recorder);
-        self.run_guarded(&call, &client, recorder).await
+        let denial = self.cannot_guard(call.item.chains(), &when, content, &mut recorder.traces)?;
+        Some(self.refused(request.kind, denial))
     }
 
     /// Finds the item of a call after waiting for the plugins that guard the call: until they are loaded or have failed
@@ -161,18 +186,23 @@ impl Engine {
         (newest, found)
     }
 
-    /// Runs the request chains, sends the call to the upstream, and runs the response chains.
+    /// Runs the request chains, sends the call to the upstream, and runs the response chains. `checked` are the members of
+    /// `params` that are sent; `None` if request chains decide on them.
     async fn run_guarded(
         self: &Arc<Self>,
         call: &Routed<'_>,
         client: &AskedClient<'_>,
+        checked: Option<OutMembers>,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
         let method = call.request.kind.used_by();
         let context = CallContext { facts: &call.facts, method, client, unique_keys: true, reservation: None };
-        let sent = match self.members_to_send(call, context, recorder).await {
-            Ok(sent) => sent,
-            Err(end) => return end,
+        let sent = match checked {
+            Some(members) => members,
+            None => match self.members_of_chains(call, context, recorder).await {
+                Ok(members) => members,
+                Err(end) => return end,
+            },
         };
         let sent_text = if call.item.recalls_arguments() { call.as_content(&sent) } else { String::new() };
         let (answer, facts) = match self.send_in_rounds(call, client, sent, recorder).await {
@@ -269,21 +299,18 @@ impl Engine {
     }
 
     /// Runs the request chains on the content, and returns the members of `params` that are sent.
-    async fn members_to_send(
+    async fn members_of_chains(
         self: &Arc<Self>,
         call: &Routed<'_>,
         context: CallContext<'_>,
         recorder: &mut CallRecorder,
     ) -> Result<OutMembers, CallEnd> {
-        if call.item.request.is_empty() {
-            return call.members_to_send(None).await;
-        }
         let content = Content::Arguments(call.content.clone().into_owned());
         let when = call.when(&call.content);
         let chains = self.run_chains(context, &call.item.request, &when, &content, &mut recorder.traces);
         match chains.await.map_err(|end| end.of_call(call.request.kind))? {
-            None => call.members_to_send(None).await,
-            Some(Content::Arguments(text)) => call.members_to_send(Some(text)).await,
+            None => call.members_in_time(None).await,
+            Some(Content::Arguments(text)) => call.members_in_time(Some(text)).await,
             Some(_) => Err(CallEnd::internal("a request chain gave no arguments")),
         }
     }

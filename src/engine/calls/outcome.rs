@@ -27,7 +27,7 @@ const DUPLICATE_KEY: &str = "DuplicateKey";
 /// The maximum number of characters of a JSON Pointer that a message about arguments quotes.
 const MAX_PLACE: usize = 200;
 /// The JSON-RPC error code of a timeout, as in the MCP SDKs.
-const REQUEST_TIMEOUT: i64 = -32001;
+pub(super) const REQUEST_TIMEOUT: i64 = -32001;
 
 /// Returns the error for a client whose answer does not fit into the memory budget. The error does not suggest a time
 /// to retry, because the tool may have done its work.

@@ -3,6 +3,7 @@
 mod bytes;
 mod caching;
 mod callbacks;
+mod checks;
 mod clients;
 mod discovery;
 mod doubled;
