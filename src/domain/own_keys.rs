@@ -1,5 +1,6 @@
 //! Keys that this gateway alone puts into `_meta`, and into the `data` of errors: the trace of a call, and why it was denied.
-//! What a server puts there under such a key is taken out of its messages, so that clients can rely on it.
+//! What a server puts there under such a key is taken out of its messages, so that clients can rely on it. So it is with what
+//! clients answer to questions of servers.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -18,27 +19,68 @@ const DEPTH: usize = 12;
 /// Members that hold any JSON, so that a `_meta` in them is not MCP's.
 const OPAQUE: [&str; 7] =
     ["arguments", "data", "input", "inputSchema", "outputSchema", "requestedSchema", "structuredContent"];
-/// The member that can have keys of the gateway, in everything but errors.
-const META: &str = "_meta";
-/// The same in errors (JSON-RPC 2.0).
-const DATA: &str = "data";
 
-/// Returns a result, or parameters, of a server without the keys of the gateway. Everything else keeps its bytes.
+/// What a value of a message is, which tells what its members are.
+#[derive(Clone, Copy)]
+enum Part {
+    /// What MCP defines, or an array of that.
+    Defined,
+    /// An error (JSON-RPC 2.0, error object).
+    Error,
+    /// A `_meta`, which can have keys of the gateway.
+    Meta,
+    /// The `data` of an error, which can too. Questions to the user can be in it (MCP 2025-11-25, URL elicitation required
+    /// error).
+    Data,
+    /// Questions or answers, under names that the server chooses (MCP 2026-07-28, `inputRequests` and `inputResponses`).
+    Named,
+}
+
+impl Part {
+    /// Whether keys of the gateway are taken out of an object that is this part.
+    fn can_have_own_keys(self) -> bool {
+        matches!(self, Self::Meta | Self::Data)
+    }
+
+    /// What the member of this name is; `None` if nothing is looked for in it. A name that cannot be decoded is none of MCP's.
+    fn member(self, name: Option<&str>) -> Option<Self> {
+        match (self, name) {
+            (Self::Named, _) => Some(Self::Defined),
+            (Self::Data, Some("elicitations")) => Some(Self::Defined),
+            (Self::Data | Self::Meta, _) => None,
+            (Self::Error, Some("data")) => Some(Self::Data),
+            (_, Some("_meta")) => Some(Self::Meta),
+            // That of a task.
+            (_, Some("error")) => Some(Self::Error),
+            (_, Some("inputRequests")) => Some(Self::Named),
+            (_, Some(name)) if OPAQUE.contains(&name) => None,
+            _ => Some(Self::Defined),
+        }
+    }
+}
+
+/// Returns a result or parameters without the keys of the gateway. Everything else keeps its bytes.
 pub fn without_own_keys(object: &RawValue) -> Cow<'_, RawValue> {
-    without(object, META)
+    without(object, Part::Defined)
 }
 
-/// Returns an error of a server without the keys of the gateway. Everything else keeps its bytes.
+/// Returns an error without the keys of the gateway. Everything else keeps its bytes.
 pub fn error_without_own_keys(error: &RawValue) -> Cow<'_, RawValue> {
-    without(error, DATA)
+    without(error, Part::Error)
 }
 
-fn without<'a>(object: &'a RawValue, holder: &str) -> Cow<'a, RawValue> {
+/// Returns the answers of a client to questions, by the names of these, without the keys of the gateway. Everything else keeps
+/// its bytes.
+pub fn answers_without_own_keys(answers: &RawValue) -> Cow<'_, RawValue> {
+    without(answers, Part::Named)
+}
+
+fn without(object: &RawValue, part: Part) -> Cow<'_, RawValue> {
     if !may_have_key(object.get().as_bytes()) {
         return Cow::Borrowed(object);
     }
     let mut edited = Edited { text: object.get(), copied: 0, new: String::new() };
-    edited.look_into(Skim::from(object), holder, DEPTH);
+    edited.look_into(Skim::from(object), part, DEPTH);
     edited.finish().map_or(Cow::Borrowed(object), Cow::Owned)
 }
 
@@ -52,6 +94,11 @@ fn may_have_key(text: &[u8]) -> bool {
     NAME.find(text).is_some() || ESCAPE.find_iter(text).any(is_ascii)
 }
 
+/// Whether this is the name of a key of the gateway.
+fn is_own(name: Option<&str>) -> bool {
+    name.is_some_and(|name| name.starts_with(OWN_KEYS))
+}
+
 /// A text of which parts were taken out.
 struct Edited<'a> {
     text: &'a str,
@@ -61,44 +108,51 @@ struct Edited<'a> {
 }
 
 impl<'a> Edited<'a> {
-    /// Takes the keys out of the members called `holder` of an object, and of what is in it.
-    fn look_into(&mut self, value: Skim<'a>, holder: &str, depth: usize) {
+    /// Takes the keys out of this value and of what is in it.
+    fn look_into(&mut self, value: Skim<'a>, part: Part, depth: usize) {
         let Some(depth) = depth.checked_sub(1) else { return };
         for element in value.elements().into_iter().flatten().filter(|element| element.get().starts_with('{')) {
-            self.look_into(element, holder, depth);
+            self.look_into(element, part, depth);
         }
-        for (name, value) in
-            value.members().into_iter().flatten().filter(|(_, value)| value.get().starts_with(['{', '[']))
-        {
-            match name.as_deref() {
-                Some(name) if name == holder => self.take_out(value),
-                Some(name) if OPAQUE.contains(&name) => {}
-                // The error of a task.
-                Some("error") => self.look_into(value, DATA, depth),
-                _ => self.look_into(value, META, depth),
-            }
+        let Some(members) = value.members() else { return };
+        if part.can_have_own_keys() && members.clone().any(|(name, _)| is_own(name.as_deref())) {
+            return self.take_out(value, part, depth);
+        }
+        for (name, value) in members {
+            self.look_into_member(name.as_deref(), value, part, depth);
         }
     }
 
-    /// Takes the keys out of this object, if it has any.
-    fn take_out(&mut self, object: Skim<'a>) {
-        let is_own = |name: &Option<Cow<'_, str>>| name.as_deref().is_some_and(|name| name.starts_with(OWN_KEYS));
-        let Some(members) = object.members().filter(|members| members.clone().any(|(name, _)| is_own(&name))) else {
-            return;
-        };
+    fn look_into_member(&mut self, name: Option<&str>, value: Skim<'a>, part: Part, depth: usize) {
+        if value.get().starts_with(['{', '['])
+            && let Some(part) = part.member(name)
+        {
+            self.look_into(value, part, depth);
+        }
+    }
+
+    /// Takes the keys out of an object that has some, and of what is in its other members.
+    fn take_out(&mut self, object: Skim<'a>, part: Part, depth: usize) {
         let mut from = self.place(object) + 1;
-        self.new.push_str(&self.text[self.copied..from]);
+        self.copy_to(from);
         let mut is_first = true;
-        for (name, value) in members {
+        for (name, value) in object.members().into_iter().flatten() {
             let end = self.place(value) + value.get().len();
-            if !is_own(&name) {
+            if !is_own(name.as_deref()) {
                 let member = self.text[from..end].trim_start_matches([' ', '\t', '\r', '\n', ',']);
+                self.copied = end - member.len();
                 self.new.push_str(if std::mem::take(&mut is_first) { "" } else { "," });
-                self.new.push_str(member);
+                self.look_into_member(name.as_deref(), value, part, depth);
+                self.copy_to(end);
             }
             from = end;
         }
         self.copied = from;
+    }
+
+    fn copy_to(&mut self, end: usize) {
+        self.new.push_str(&self.text[self.copied..end]);
+        self.copied = end;
     }
 
     /// Where this value, which is a part of the text, begins.
@@ -149,11 +203,24 @@ mod tests {
                 r#"{"status":"failed","error":{"code":1,"data":{"hawsepipe.dev/denied":{},"k":1}}}"#,
                 r#"{"status":"failed","error":{"code":1,"data":{"k":1}}}"#,
             ),
+            (
+                r#"{"inputRequests":{"data":{"params":{"_meta":{"hawsepipe.dev/x":1}}},"_meta":{"params":{"_meta":{"hawsepipe.dev/x":1,"k":1}}}}}"#,
+                r#"{"inputRequests":{"data":{"params":{"_meta":{}}},"_meta":{"params":{"_meta":{"k":1}}}}}"#,
+            ),
         ] {
             assert_eq!(cleaned(text, without_own_keys), expected);
         }
         let error = r#"{"code":1,"message":"m","data":{"hawsepipe.dev/denied":{}}}"#;
         assert_eq!(cleaned(error, error_without_own_keys), r#"{"code":1,"message":"m","data":{}}"#);
+        let asks = r#"{"data":{"a":1, "hawsepipe.dev/x":1, "elicitations": [{"_meta":{"hawsepipe.dev/x":1}, "b":1.0}] , "hawsepipe.dev/y":1,"c":2}}"#;
+        let cleaned_of_all = r#"{"data":{"a":1,"elicitations": [{"_meta":{}, "b":1.0}],"c":2}}"#;
+        assert_eq!(cleaned(asks, error_without_own_keys), cleaned_of_all);
+        let only_in_it = r#"{"data":{"elicitations":[{"_meta":{"hawsepipe.dev/x":1}}], "k":1}}"#;
+        let cleaned_in_it = r#"{"data":{"elicitations":[{"_meta":{}}], "k":1}}"#;
+        assert_eq!(cleaned(only_in_it, error_without_own_keys), cleaned_in_it);
+        let answers = r#"{"data":{"action":"accept","_meta":{"hawsepipe.dev/x":1}},"hawsepipe.dev/a":{"n": 1.0}}"#;
+        let cleaned_answers = r#"{"data":{"action":"accept","_meta":{}},"hawsepipe.dev/a":{"n": 1.0}}"#;
+        assert_eq!(cleaned(answers, answers_without_own_keys), cleaned_answers);
     }
 
     #[test]
@@ -165,6 +232,7 @@ mod tests {
             r#"{"level":"info","data":{"_meta":{"hawsepipe.dev/x":1}}}"#,
             r#"{"_meta":{"other.dev/x":"\u0061 hawsepipe.dev/x"}}"#,
             r#"{"_meta":["hawsepipe.dev/x"]}"#,
+            r#"{"inputRequests":{"a":{"params":{"requestedSchema":{"_meta":{"hawsepipe.dev/x":1}}}}}}"#,
             &deep,
         ] {
             assert_eq!(cleaned(text, without_own_keys), text);

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use crate::domain::json::{Pointer, doubled_key};
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::ItemParam;
+use crate::domain::own_keys::{answers_without_own_keys, error_without_own_keys, without_own_keys};
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError, too_deep};
 use crate::domain::skim::Skim;
 use crate::domain::upstream::{Answer, InputRound};
@@ -38,8 +39,8 @@ impl Envelope<'_> {
     /// Reads a message without `method` as an answer. The error says what is wrong with it.
     fn answer(&self) -> Result<Answer, &'static str> {
         match (self.result, self.error) {
-            (Some(result), None) => Ok(Answer::Result(result.to_owned())),
-            (None, Some(error)) => Ok(Answer::Error(error.to_owned())),
+            (Some(result), None) => Ok(Answer::Result(without_own_keys(result).into_owned())),
+            (None, Some(error)) => Ok(Answer::Error(error_without_own_keys(error).into_owned())),
             (Some(_), Some(_)) => Err("the answer has a `result` and an `error`"),
             (None, None) => Err("the message has no `method`"),
         }
@@ -220,8 +221,8 @@ impl<'a> Params<'a> {
         if self.request_state.is_some_and(|state| text(state).is_none()) {
             return Err("`requestState` must be a string");
         }
-        let owned = |raw: Option<&RawValue>| raw.map(RawValue::to_owned);
-        Ok(InputRound { responses: owned(self.input_responses), state: owned(self.request_state) })
+        let responses = self.input_responses.map(|answers| answers_without_own_keys(answers).into_owned());
+        Ok(InputRound { responses, state: self.request_state.map(RawValue::to_owned) })
     }
 
     /// Returns the members of `_meta` that the gateway reads; `None` if there is no `_meta`.

@@ -1,13 +1,13 @@
 //! Requests about tasks, that is, calls that go on after their answer (SEP-2663; MCP 2025-11-25, tasks).
 
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use super::dispatch::{ClientRequest, invalid, unknown_method};
 use super::envelope::{object, text};
 use crate::domain::announcement::Announcement;
 use crate::domain::extensions::TASKS;
 use crate::domain::method::Method;
+use crate::domain::own_keys::answers_without_own_keys;
 use crate::domain::rpc::{CAPABILITY_REQUIRED, INVALID_PARAMS, RpcError};
 use crate::domain::task::OpenTask;
 use crate::domain::version::Era;
@@ -26,7 +26,7 @@ impl ClientRequest<'_> {
             let said = engine.announcement(endpoint).await;
             return Reply::Error(no_task(self.method, caller.era, knows, &said));
         };
-        let responses = params.input_responses.map(RawValue::to_owned);
+        let responses = params.input_responses.map(|answers| answers_without_own_keys(answers).into_owned());
         if method == Method::UpdateTask && responses.as_deref().and_then(object).is_none() {
             return invalid("`inputResponses` must be an object");
         }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::either::Client;
 use super::harness::{Folder, Gateway};
 use super::http::Http;
 
@@ -33,6 +34,27 @@ for await (const line of createInterface({ input: process.stdin })) {
     say({ method: 'notifications/progress', params: { progressToken, progress: 1, _meta } });
   if (params?.name === 'fail') say({ id, error: { code: -32050, message: 'no', data: _meta } });
   else say({ id, result: results[params?.name ?? method] ?? {} });
+}";
+
+/// A server of 2026-07-28 over stdio whose tool asks under a name that is that of a member with any JSON, and then says what it
+/// was answered.
+const ASKING: &str = r"import { createInterface } from 'node:readline';
+const _meta = { own: 1, 'hawsepipe.dev/trace': [] };
+const requestedSchema = { type: 'object', properties: {} };
+const question = { method: 'elicitation/create', params: { mode: 'form', message: 'm', requestedSchema, _meta } };
+const complete = { resultType: 'complete', ttlMs: 60000, cacheScope: 'public' };
+const results = {
+  'server/discover': { ...complete, supportedVersions: ['2026-07-28'], capabilities: { tools: {} },
+    _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'asking', version: '1' } } },
+  'tools/list': { ...complete, tools: [{ name: 'ask', inputSchema: { type: 'object' } }] },
+};
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, method, params } = JSON.parse(line);
+  if (id === undefined) continue;
+  const answered = { resultType: 'complete', content: [{ type: 'text', text: JSON.stringify(params?.inputResponses) }] };
+  const asks = { resultType: 'input_required', requestState: 's', inputRequests: { data: question } };
+  const result = results[method] ?? (params.inputResponses ? answered : asks);
+  process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, result })}\n`);
 }";
 
 fn server(folder: &Folder) -> String {
@@ -68,6 +90,26 @@ async fn a_server_cannot_say_what_the_gateway_says() {
     let listed = session.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#).await.json();
     let listed = listed["result"]["tools"].as_array().unwrap().clone();
     assert!(listed.len() == 3 && listed.iter().all(|tool| tool["_meta"] == own), "{listed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_and_its_answer_have_no_keys_of_the_gateway_whatever_its_name() {
+    let folder = Folder::new();
+    folder.write("asking.mjs", ASKING);
+    let script = folder.path().join("asking.mjs");
+    folder.write("manifests.yaml", &process("up", Path::new("node"), &[script.to_str().unwrap()]));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["up"]).await;
+    let client = Client::Modern(Http::new(), gateway.url(), json!({"elicitation": {"form": {}}}));
+    let asked = client.ask("tools/call", json!({"name": "up__ask", "arguments": {}})).await["result"].clone();
+    assert_eq!(asked["inputRequests"]["data"]["params"]["_meta"], json!({"own": 1}), "{asked}");
+    let meta = json!({"own": 2, "hawsepipe.dev/trace": []});
+    let answers = json!({"data": {"action": "accept", "content": {}, "_meta": meta}});
+    let params =
+        json!({"name": "up__ask", "arguments": {}, "inputResponses": answers, "requestState": asked["requestState"]});
+    let answered = client.ask("tools/call", params).await["result"]["content"][0]["text"].clone();
+    let answered: Value = serde_json::from_str(answered.as_str().unwrap()).unwrap();
+    assert_eq!(answered["data"], json!({"action": "accept", "content": {}, "_meta": {"own": 2}}));
 }
 
 #[tokio::test(flavor = "multi_thread")]
