@@ -126,6 +126,14 @@ pub fn failure(id: &str, error: &RawValue) -> String {
 /// Maximum nesting depth of JSON that the gateway parses.
 pub const MAX_DEPTH: usize = 128;
 
+/// How many levels are above the definition of an item, at most: the message, its result, the structured content of
+/// `search_tools` and the array.
+pub const LEVELS_ABOVE_ITEM: usize = 4;
+
+/// How many levels are above the parameters of a question, at most: the message, its result, `inputRequests` and the request
+/// (MCP 2026-07-28, multi-round-trip requests).
+pub const LEVELS_ABOVE_QUESTION: usize = 4;
+
 /// Whether brackets nest deeper than [`MAX_DEPTH`]. Scans the bytes once and skips strings; does not check the syntax.
 pub fn too_deep(json: &[u8]) -> bool {
     deeper_than(MAX_DEPTH, json)

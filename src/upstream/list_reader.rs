@@ -11,7 +11,7 @@ use crate::domain::definition::for_clients;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::quoted::Quoted;
 use crate::domain::raw::RawObject;
-use crate::domain::rpc::too_deep;
+use crate::domain::rpc::{LEVELS_ABOVE_ITEM, MAX_DEPTH, deeper_than};
 use crate::domain::upstream::{Answer, UpstreamError};
 use crate::domain::version::Era;
 
@@ -118,7 +118,7 @@ impl ListReader {
     }
 
     fn read(&mut self, definition: &RawValue) -> Result<Item, String> {
-        if too_deep(definition.get().as_bytes()) {
+        if deeper_than(MAX_DEPTH - LEVELS_ABOVE_ITEM, definition.get().as_bytes()) {
             return Err("it nests too deep".into());
         }
         let item = Item::parse(self.kind, &for_clients(self.kind, definition)?)?;
@@ -172,6 +172,21 @@ mod tests {
             r#"tool "a" is left out: it is listed twice"#,
         ];
         assert_eq!(listed.left_out, left_out);
+    }
+
+    #[test]
+    fn an_item_nests_as_deep_as_the_message_that_lists_it_may() {
+        let tool = |name: &str, levels: usize| {
+            let deep = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+            format!(r#"{{"name":"{name}","inputSchema":{{"type":"object","default":{deep}}}}}"#)
+        };
+        let room = MAX_DEPTH - LEVELS_ABOVE_ITEM - 2;
+        let mut list = ListReader::new(ItemKind::Tool, Era::Legacy);
+        let tools = [tool("a", room), tool("b", room + 1)].join(",");
+        list.add(&page(&format!(r#"{{"tools":[{tools}]}}"#))).unwrap();
+        let listed = list.finish();
+        assert_eq!(listed.items.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a"]);
+        assert_eq!(listed.left_out, [r#"tool "b" is left out: it nests too deep"#]);
     }
 
     #[test]

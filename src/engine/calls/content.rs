@@ -12,7 +12,7 @@ use crate::domain::json::{JsonStep, doubled_key};
 use crate::domain::method::Method;
 use crate::domain::plugin::{ContentType, Failure, Role, View};
 use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::rpc::too_deep;
+use crate::domain::rpc::{LEVELS_ABOVE_ITEM, LEVELS_ABOVE_QUESTION, MAX_DEPTH, deeper_than};
 use crate::domain::upstream::Answer;
 
 /// What passes through a chain.
@@ -75,6 +75,16 @@ impl Content {
         doubled_key(self.text())
     }
 
+    /// How many levels of a message are above the part that the plugin saw, at most.
+    fn levels_above(&self, method: Method, seen: &ShownContent<'_>) -> usize {
+        match self {
+            Self::Definition(..) => LEVELS_ABOVE_ITEM,
+            Self::Arguments(_) if method.is_question() => LEVELS_ABOVE_QUESTION,
+            Self::Arguments(_) => 2,
+            Self::Answer(_) => 1 + usize::from(seen.mirror == Mirror::SameJson),
+        }
+    }
+
     /// Returns the content with `text` in place of the part that the plugin saw, or `None` if the two are equal.
     ///
     /// # Errors
@@ -83,7 +93,8 @@ impl Content {
         if text == seen.text {
             return Ok(None);
         }
-        if seen.kind == ContentType::Json && too_deep(text.as_bytes()) {
+        let is_json = seen.kind == ContentType::Json || seen.mirror == Mirror::SameJson;
+        if is_json && deeper_than(MAX_DEPTH - self.levels_above(method, seen), text.as_bytes()) {
             return Err(invalid("its JSON nests too deep"));
         }
         let changed = match self {
@@ -173,7 +184,11 @@ mod tests {
             replaced.unwrap().unwrap(),
             r#"{"content":[{"type":"text","text":"{\"a\":2}"}],"structuredContent":{"a":2}}"#
         );
-        assert_eq!(pass(same, View::Auto, "no json").1, Err(Reason::InvalidOutput));
+        let deep = |levels: usize| format!(r#"{{"a":{}{}}}"#, "[".repeat(levels - 1), "]".repeat(levels - 1));
+        assert!(pass(same, View::Auto, &deep(MAX_DEPTH - 2)).1.is_ok());
+        for text in ["no json", &deep(MAX_DEPTH - 1), &deep(20_000)] {
+            assert_eq!(pass(same, View::Auto, text).1, Err(Reason::InvalidOutput));
+        }
         let wrapped = r#"{"content":[{"type":"text","text":"s"}],"structuredContent":{"result":"s"}}"#;
         assert!(pass(wrapped, View::Auto, "t").1.unwrap().unwrap().ends_with(r#""structuredContent":{"result":"t"}}"#));
     }

@@ -12,7 +12,7 @@ use crate::domain::plugin::{MAX_MESSAGE, Mode};
 use crate::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
-use crate::domain::rpc::{INVALID_PARAMS, RpcError, too_deep};
+use crate::domain::rpc::{INVALID_PARAMS, MAX_DEPTH, RpcError, deeper_than};
 use crate::domain::upstream::{Answer, InputRound};
 use crate::engine::Engine;
 use crate::engine::access::admission::{AdmissionError, Counted};
@@ -40,8 +40,7 @@ impl<'a> CallHost<'a> {
             self.engine.metrics.refused(rejection.reason.as_str());
             rejection.to_error()
         })?;
-        let is_object = |raw: &RawValue| !too_deep(raw.get().as_bytes()) && RawObject::parse(raw.get()).is_ok();
-        if !arguments.is_none_or(is_object) {
+        if !arguments.is_none_or(may_be_arguments) {
             return Err(RpcError::new(INVALID_PARAMS, "the arguments must be an object that is not too deep"));
         }
         let facts = self.context.facts;
@@ -89,6 +88,11 @@ impl<'a> CallHost<'a> {
             AdmissionError::new(RefusalReason::PluginCalls, message)
         })
     }
+}
+
+/// Whether this can be the arguments of a call: two levels of its message are above them.
+fn may_be_arguments(raw: &RawValue) -> bool {
+    !deeper_than(MAX_DEPTH - 2, raw.get().as_bytes()) && RawObject::parse(raw.get()).is_ok()
 }
 
 impl Host for CallHost<'_> {

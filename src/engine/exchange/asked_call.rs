@@ -4,12 +4,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::value::RawValue;
 use tokio::sync::{Notify, oneshot};
 
 use crate::domain::budget::Reservation;
 use crate::domain::ports::Answering;
 use crate::domain::question::Question;
 use crate::domain::raw::RawObject;
+use crate::domain::rpc::{LEVELS_ABOVE_QUESTION, MAX_DEPTH, deeper_than};
 use crate::domain::upstream::Answer;
 
 /// The maximum number of questions that wait for one client.
@@ -96,6 +98,12 @@ impl AskedCall {
     pub fn ask(&self, question: Question) -> Answering<'static> {
         let (sender, answer) = oneshot::channel();
         let refused = question.refused("too many questions wait for this client");
+        let nests_too_deep =
+            |params: &RawValue| deeper_than(MAX_DEPTH - LEVELS_ABOVE_QUESTION, params.get().as_bytes());
+        if question.params.as_deref().is_some_and(nests_too_deep) {
+            let why = format!("the result that asks this client would nest deeper than {MAX_DEPTH} levels");
+            return Box::pin(std::future::ready(question.refused(&why)));
+        }
         let mut state = self.lock();
         state.forget_withdrawn();
         if state.open.len() >= MAX_OPEN {
@@ -181,8 +189,6 @@ impl AskedCall {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::value::RawValue;
-
     use super::*;
     use crate::domain::budget::{ByteBudget, Category, FREE};
     use crate::domain::method::Method;
@@ -221,6 +227,19 @@ mod tests {
         let call = asked_call();
         let (continued, ()) = tokio::join!(call.goes_on(), async { call.abandon() });
         assert!(matches!(continued, Continued::Abandoned), "{continued:?}");
+    }
+
+    #[tokio::test]
+    async fn a_question_nests_as_deep_as_the_result_that_asks_it_may() {
+        let (call, room) = (asked_call(), MAX_DEPTH - LEVELS_ABOVE_QUESTION);
+        let nested = |levels: usize| {
+            let params = RawValue::from_string(format!("{}{}", "[".repeat(levels), "]".repeat(levels))).ok();
+            Question { method: Method::ListRoots, params }
+        };
+        let Answer::Error(refused) = call.ask(nested(room + 1)).await else { panic!("it is asked") };
+        assert!(refused.get().contains("deeper than 128 levels"), "{refused}");
+        let _waits = call.ask(nested(room));
+        assert_eq!(keys(call.goes_on().await), ["input-1"]);
     }
 
     #[tokio::test]
