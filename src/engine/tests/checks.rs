@@ -30,7 +30,7 @@ async fn waiting(engine: &Gateway) -> tokio::task::JoinHandle<(Value, Vec<String
 /// Inputs whose upstream adds a value to the arguments.
 fn completing() -> Inputs {
     let mut inputs = bare();
-    let added = ArgumentOverride { name: "n".into(), value: Some(json!(2)), hidden: false, description: None };
+    let added = ArgumentOverride { name: "n".into(), value: Some(json!(1)), hidden: false, description: None };
     let change = ToolOverride { name: "read".into(), arguments: vec![added], ..ToolOverride::default() };
     inputs.upstreams[0].plan.overrides = vec![change];
     inputs
