@@ -55,6 +55,11 @@ impl Readings {
         reading.1.clone().map_err(NotSettled::Unread)
     }
 
+    /// Returns why the last reading failed, and the plan therefore stays as it is; `None` if it did not fail.
+    pub fn failure(&self) -> Option<NotSettled> {
+        self.done.borrow().1.clone().err().map(NotSettled::Unread)
+    }
+
     /// Waits until a reading is requested.
     pub async fn asked(&self) {
         let done = self.done.borrow().0;
@@ -109,6 +114,9 @@ mod tests {
         });
         readings.asked().await;
         readings.end(readings.begin(), Err("the folder is away".to_owned()));
-        assert_eq!(waiting.await.unwrap(), Err(NotSettled::Unread("the folder is away".to_owned())));
+        let away = NotSettled::Unread("the folder is away".to_owned());
+        assert_eq!((waiting.await.unwrap(), readings.failure()), (Err(away.clone()), Some(away)));
+        readings.end(readings.begin(), Ok(()));
+        assert_eq!(readings.failure(), None);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 
@@ -24,6 +25,11 @@ use crate::domain::plan::Plan;
 use crate::domain::ports::Inspect;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
+
+/// How long a file must be gone before its objects count as deleted.
+const SETTLE: Duration = Duration::from_secs(1);
+/// How often a file that is gone is looked for.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Where manifests are and how they are read.
 #[derive(Clone, Debug)]
@@ -75,6 +81,13 @@ pub enum DirectoryError {
     /// A gateway was requested, but the manifests declare none.
     #[error("there is no MCPGateway {0}: the manifests have none, so leave --gateway out")]
     NoGateway(String),
+    /// The gateway in force was declared, and no manifest declares one now. The default gateway, which is open, must not
+    /// take the place of one that was configured.
+    #[error(
+        "MCPGateway {0} is in force and no manifest declares it any more: put it back. To run with the default gateway, \
+         restart"
+    )]
+    GatewayGone(ObjectKey),
     /// A path of the command line that could be read earlier cannot be read now.
     #[error("{} cannot be read now", .0.display())]
     Unreadable(PathBuf),
@@ -106,12 +119,11 @@ impl<I: Inspect> Directory<I> {
         if let Some(folder) = self.settings.secrets_dir.as_ref().filter(|folder| first && !folder.is_dir()) {
             return Err(DirectoryError::NoSecretsDir(folder.clone()));
         }
-        let (paths, before, plugin_dir) = (self.settings.paths.clone(), self.loaded.clone(), self.plugin_dir());
-        let (folder, more) = (plugin_dir.clone(), self.more.clone());
-        let read = move || load([read_files(&paths), more].concat(), before.as_deref(), &folder);
-        let loaded = tokio::task::spawn_blocking(read).await;
-        let loaded = Arc::new(loaded.map_err(|_| DirectoryError::Interrupted)?);
-        self.all_there(&loaded)?;
+        let plugin_dir = self.plugin_dir();
+        let loaded = self.load(&plugin_dir).await?;
+        if let Some(running) = previous.filter(|plan| plan.gateway.declared && !loaded.declares(Kind::MCPGateway)) {
+            return Err(DirectoryError::GatewayGone(running.gateway.key.clone()));
+        }
         let gateway = choose(&loaded, self.settings.gateway.as_deref())?.cloned();
         let mut inputs = inputs(&loaded, gateway, plugin_dir, self.settings.gateway.as_deref());
         let plugin_dir = inputs.gateway.as_ref().map_or(&inputs.default_plugin_dir, |g| &g.plan.runtime.plugin_dir);
@@ -125,13 +137,34 @@ impl<I: Inspect> Directory<I> {
         }
         let mut located = loaded.problems.clone();
         located.extend(found.into_iter().map(|problem| in_code(&inputs, plugin_dir, loaded.locate(problem))));
-        if !self.settings.paths.is_empty() && loaded.unreadable.is_empty() && !loaded.names_upstreams() {
+        if !self.settings.paths.is_empty() && loaded.unreadable.is_empty() && !loaded.declares(Kind::MCPUpstream) {
             located.push(nothing_to_serve(&self.settings.paths));
         }
         let unreadable = loaded.unreadable.clone();
         self.loaded = Some(loaded);
         let problems = located.iter().map(Located::to_problem).collect();
         Ok(CompiledManifests { plan, problems, located, secrets, unreadable, folders })
+    }
+
+    /// Reads the manifests. Objects whose files are gone count as deleted only once the files stay away: some programs
+    /// delete a file before they write it anew.
+    async fn load(&self, plugin_dir: &Path) -> Result<Arc<LoadedManifests>, DirectoryError> {
+        let mut deleted = BTreeSet::new();
+        loop {
+            let (paths, before) = (self.settings.paths.clone(), self.loaded.clone());
+            let (folder, more) = (plugin_dir.to_owned(), self.more.clone());
+            let read = move || load([read_files(&paths), more].concat(), before.as_deref(), &folder);
+            let loaded = tokio::task::spawn_blocking(read).await.map_err(|_| DirectoryError::Interrupted)?;
+            self.all_there(&loaded)?;
+            let vanished = self.loaded.as_ref().map(|before| before.vanished(&loaded)).unwrap_or_default();
+            let vanished: Vec<_> = vanished.into_iter().filter(|file| !deleted.contains(file)).collect();
+            if vanished.is_empty() {
+                return Ok(Arc::new(loaded));
+            }
+            if !come_back(&vanished).await {
+                deleted.extend(vanished);
+            }
+        }
     }
 
     /// Fails if a folder of the settings that could be listed earlier cannot be listed now. Otherwise everything in it
@@ -179,6 +212,16 @@ impl<I: Inspect> Directory<I> {
         secrets.folders().into_iter().for_each(|folder| folders.add_all(folder));
         folders
     }
+}
+
+/// Waits until one of the files is there again, for at most [`SETTLE`]. Returns whether one is.
+async fn come_back(files: &[PathBuf]) -> bool {
+    let one_is_there = async {
+        while !files.iter().any(|file| file.exists()) {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(SETTLE, one_is_there).await.is_ok()
 }
 
 /// Returns the folder that `path` is in, or `path` itself if it is a folder.

@@ -1,6 +1,6 @@
 //! Turns the texts of files into the compiler's input, with the place of every Problem. This module performs no IO.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,9 +53,18 @@ impl LoadedManifests {
         }
     }
 
-    /// Whether the manifests declare an upstream, valid or not.
-    pub(super) fn names_upstreams(&self) -> bool {
-        self.objects.keys().any(|id| id.kind == Kind::MCPUpstream)
+    /// Whether the manifests declare an object of this kind, valid or not.
+    pub(super) fn declares(&self, kind: Kind) -> bool {
+        self.objects.keys().any(|id| id.kind == kind)
+    }
+
+    /// Returns the files of this reading that `newer` does not have, where they declare objects that `newer` does not have
+    /// either.
+    pub(super) fn vanished(&self, newer: &Self) -> BTreeSet<PathBuf> {
+        let gone = self.objects.iter().filter(|(id, object)| {
+            !newer.objects.contains_key(*id) && !newer.files.contains_key(object.file.as_path())
+        });
+        gone.map(|(_, object)| object.file.to_path_buf()).collect()
     }
 
     /// Whether `path` is one of the files of this reading, readable or not.
@@ -110,21 +119,20 @@ struct ManifestLoader<'a> {
 }
 
 impl ManifestLoader<'_> {
-    /// Returns the objects of a file, or those of its last readable version and why it cannot be read now.
+    /// Returns the objects of a file, or those of its last readable version and why it cannot be read now. A file that is
+    /// empty and had objects is most likely being written, so it counts as unreadable.
     fn file(&mut self, file: &FileText) -> FileObjects {
+        let before = self.previous.and_then(|previous| previous.files.get(file.path.as_path()));
+        let before = before.map_or(&[][..], |before| &before.objects);
         let read = match &file.text {
+            Ok(text) if is_empty(text) && !before.is_empty() => Err(Box::new(emptied(&file.path, before.len()))),
             Ok(text) => document::read(&file.path, text, file.is_json()),
             Err(error) => Err(Box::new(unreadable(&file.path, error))),
         };
-        match read {
-            Ok(objects) => objects,
-            Err(problem) => {
-                self.loaded.unreadable.push(file.path.to_path_buf());
-                let before = self.previous.and_then(|p| p.files.get(file.path.as_path()));
-                let objects = before.map(|before| before.objects.clone()).unwrap_or_default();
-                FileObjects { objects, problems: vec![*problem] }
-            }
-        }
+        read.unwrap_or_else(|problem| {
+            self.loaded.unreadable.push(file.path.to_path_buf());
+            FileObjects { objects: before.to_vec(), problems: vec![*problem] }
+        })
     }
 
     /// Reports a declaration of an object of which another declaration counts.
@@ -190,5 +198,18 @@ impl ManifestLoader<'_> {
 fn unreadable(path: &Path, error: &Unread) -> Located {
     let message = format!("cannot be read: {error}");
     let problem = Problem::without_object(Level::Error, error.reason, message);
+    Located { problem, file: Some(path.to_owned()), place: None }
+}
+
+fn is_empty(text: &str) -> bool {
+    text.trim_start_matches('\u{feff}').trim().is_empty()
+}
+
+fn emptied(path: &Path, count: usize) -> Located {
+    let message = format!(
+        "it is empty, and what it declared before ({count} objects) stays in force: put that back, or delete the file if \
+         it is to go"
+    );
+    let problem = Problem::without_object(Level::Error, Reason::PreviousRevision, message);
     Located { problem, file: Some(path.to_owned()), place: None }
 }

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::objects::{ChainView, PluginView, UpstreamView};
-use crate::domain::problem::Problem;
+use crate::domain::problem::{Level, Problem};
+use crate::domain::reason::Reason;
 use crate::domain::report::{OWN_SEAL_KEY, PendingReport};
 use crate::engine::Engine;
 
@@ -36,7 +37,8 @@ pub struct StatusView {
     pub plugins: Vec<PluginView>,
     /// All chains of the plan, in the order in which they run.
     pub chains: Vec<ChainView>,
-    /// Problems with the plan, with linking it, and with the tool lists.
+    /// Problems with the plan, with linking it, and with the tool lists; and why edits of manifests are not in force, if
+    /// all of them are left out.
     pub problems: Vec<Problem>,
 }
 
@@ -50,6 +52,10 @@ impl Engine {
     pub fn status(&self) -> StatusView {
         let snapshot = self.snapshot();
         let gateway = &snapshot.plan().gateway;
+        let frozen = self.readings().failure().map(|why| {
+            let message = format!("no edit of the manifests counts until this is put right: {why}");
+            Problem::without_object(Level::Error, Reason::PreviousRevision, message)
+        });
         StatusView {
             gateway: gateway.key.to_string(),
             version: env!("CARGO_PKG_VERSION"),
@@ -62,7 +68,7 @@ impl Engine {
             upstreams: self.upstreams(),
             plugins: self.plugins(),
             chains: self.chains(),
-            problems: snapshot.problems().to_vec(),
+            problems: frozen.into_iter().chain(snapshot.problems().iter().cloned()).collect(),
         }
     }
 }

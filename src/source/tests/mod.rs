@@ -245,6 +245,34 @@ fn a_file_that_breaks_counts_as_it_was() {
 }
 
 #[test]
+fn a_file_that_is_emptied_counts_as_it_was_until_it_is_deleted_or_says_something_else() {
+    let before = one(PLUGIN);
+    let mut loaded = before;
+    for empty in ["", "\u{feff}", " \n\n"] {
+        loaded = load(vec![file("a.yaml", empty)], Some(&loaded), Path::new(""));
+        assert_eq!((loaded.plugins.len(), loaded.unreadable.len()), (1, 1), "{empty:?}");
+        let said = said(&loaded);
+        assert!(said[0].starts_with("a.yaml: error: it is empty") && said[0].contains("(1 objects)"), "{said:?}");
+    }
+    let count = |files: Vec<FileText>| load(files, Some(&loaded), Path::new("")).plugins.len();
+    assert_eq!(count(vec![file("a.yaml", "# nothing\n")]), 0);
+    assert_eq!(count(vec![]), 0);
+    assert!(said(&load(vec![file("b.yaml", "")], None, Path::new(""))).is_empty(), "it never had an object");
+}
+
+#[test]
+fn files_vanish_with_objects_that_no_other_file_declares() {
+    let before = load(vec![file("a.yaml", PLUGIN), file("b.yaml", CHAIN)], None, Path::new(""));
+    let vanished = |files: Vec<FileText>| {
+        let vanished = before.vanished(&load(files, Some(&before), Path::new("")));
+        vanished.iter().map(|file| file.display().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(vanished(vec![file("a.yaml", PLUGIN)]), ["b.yaml"]);
+    assert!(vanished(vec![file("a.yaml", PLUGIN), file("c.yaml", CHAIN)]).is_empty(), "it is renamed");
+    assert!(vanished(vec![file("a.yaml", PLUGIN), file("b.yaml", "# nothing")]).is_empty(), "it is edited");
+}
+
+#[test]
 fn rules_about_changes_are_asked_against_what_was_accepted() {
     let before = one(CHAIN);
     assert!(said(&before).is_empty());

@@ -60,5 +60,6 @@ mod traced;
 mod undelivered;
 mod unread;
 mod validated;
+mod vanished;
 mod watching;
 mod wild;
