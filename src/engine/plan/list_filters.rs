@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::filtered::{FilterOutcome, FilterRoom, FilteredDefinitions, MAX_KEPT};
+use super::hidden_uris::HiddenUris;
 use super::link::{Linked, LinkedChain};
 use super::linked_item::{Selected, selected};
 use super::withheld::Withheld;
@@ -53,19 +54,16 @@ pub(crate) struct ListFilters {
     pub(crate) jobs: Vec<FilterJob>,
     /// What is dropped, by the index of the upstream in the plan.
     pub(crate) dropped: BTreeMap<usize, Dropped>,
-    /// The URIs of resources that are not offered, by the index of the upstream.
-    hidden: HashSet<(usize, String)>,
+    /// The URIs of resources and templates that are not offered.
+    pub(crate) hidden: HiddenUris,
 }
 
 impl ListFilters {
-    /// Whether chains have not seen a definition of this kind and upstream yet.
+    /// Whether chains have not seen a definition yet that decides over items of this kind and upstream. Resources can have
+    /// templates.
     pub(crate) fn are_running(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
-        self.jobs.iter().any(|job| job.is_new && job.target.plan.key == *upstream && job.item.kind == kind)
-    }
-
-    /// Whether a resource that the upstream lists is kept from clients.
-    pub(crate) fn hides(&self, upstream: usize, uri: &str) -> bool {
-        !self.hidden.is_empty() && self.hidden.contains(&(upstream, uri.to_owned()))
+        let decides = |other: ItemKind| other == kind || (kind, other) == (ItemKind::Resource, ItemKind::Template);
+        self.jobs.iter().any(|job| job.is_new && job.target.plan.key == *upstream && decides(job.item.kind))
     }
 }
 
@@ -181,9 +179,7 @@ impl<'a> ListFiltering<'a> {
 
     /// Keeps an item from clients; `why` is absent if its chains are about to run.
     fn withhold(&mut self, upstream: usize, item: &Item, why: Option<String>) -> Passage {
-        if item.kind == ItemKind::Resource {
-            self.filters.hidden.insert((upstream, item.name.clone()));
-        }
+        self.filters.hidden.hide(upstream, item);
         if let Some(why) = &why {
             let dropped = self.filters.dropped.entry(upstream).or_default();
             dropped.count += 1;

@@ -7,6 +7,7 @@ pub(crate) mod entries;
 pub(crate) mod filtered;
 pub(crate) mod form;
 pub(crate) mod forms;
+pub(crate) mod hidden_uris;
 pub(crate) mod link;
 pub(crate) mod linked_item;
 pub(crate) mod list_filters;

@@ -179,10 +179,10 @@ impl Snapshot {
     }
 
     /// Returns a resource of the upstream with this index that its list does not name. It is unknown if the upstream is
-    /// disabled, if the URI is not valid, or if the list names it and chains over lists keep it from clients.
+    /// disabled, if the URI is not valid, or if it may lead to what chains over lists keep from clients.
     pub(crate) fn unlisted(&self, upstream: usize, uri: &str) -> Lookup {
         let is_enabled = self.linked.upstreams.get(upstream).is_some_and(|upstream| upstream.target.plan.enabled)
-            && !self.filters.hides(upstream, uri);
+            && self.filters.hidden.find(upstream, uri).is_none();
         let Some(route) = Route::unlisted(upstream, uri).filter(|_| is_enabled) else { return Lookup::Unknown };
         let item = Arc::new(LinkedItem::new(&self.linked, &route, None, &mut 0));
         Lookup::Found(Found { route: Arc::new(route), item, is_listed: false })

@@ -58,7 +58,7 @@ impl Templates {
             let count = counts.entry(upstream).or_default();
             let has_room = *count < MAX_OF_ONE_UPSTREAM && templates.matched.len() < MAX_TEMPLATES;
             let pattern = known.get(&**text).map(|pattern| Arc::clone(pattern));
-            let pattern = if has_room { pattern.or_else(|| pattern_of(text).map(Arc::new)) } else { None };
+            let pattern = if has_room { pattern.or_else(|| pattern_of(text, false).map(Arc::new)) } else { None };
             let Some(pattern) = pattern else {
                 *templates.unmatched.entry(upstream).or_default() += 1;
                 continue;
@@ -86,8 +86,8 @@ impl Templates {
     }
 }
 
-/// Returns a pattern of the URIs that a template can expand to.
-fn pattern_of(template: &str) -> Option<Regex> {
+/// Returns a pattern of the URIs that a template can expand to; if `is_broad` is set, in upper and lower case, and over lines.
+pub(super) fn pattern_of(template: &str, is_broad: bool) -> Option<Regex> {
     let is_small = template.len() <= MAX_LENGTH && template.matches('{').count() <= MAX_EXPRESSIONS;
     if !is_small || !begins_with_scheme(template) {
         return None;
@@ -101,7 +101,9 @@ fn pattern_of(template: &str) -> Option<Regex> {
     }
     pattern.push_str(&escape(rest));
     pattern.push('$');
-    RegexBuilder::new(&pattern).size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build().ok()
+    let mut builder = RegexBuilder::new(&pattern);
+    builder.case_insensitive(is_broad).dot_matches_new_line(is_broad);
+    builder.size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build().ok()
 }
 
 /// Whether the text begins with the scheme of a URI, such as `file:`.
@@ -152,9 +154,13 @@ mod tests {
             ("{+anything}", "x:y", false),
             ("{scheme}://a", "x://a", false),
         ] {
-            assert_eq!(pattern_of(template).is_some_and(|pattern| pattern.is_match(uri)), fits, "{template} {uri}");
+            assert_eq!(
+                pattern_of(template, false).is_some_and(|pattern| pattern.is_match(uri)),
+                fits,
+                "{template} {uri}"
+            );
         }
-        assert!(pattern_of(&format!("x:{}", "{a}".repeat(9))).is_none());
+        assert!(pattern_of(&format!("x:{}", "{a}".repeat(9)), false).is_none());
     }
 
     fn template(text: &str) -> Item {

@@ -22,6 +22,8 @@ pub(crate) enum Withheld {
     NotApproved(String),
     /// The chains over the list withhold the item, for this reason; `None` if they have not seen it yet.
     ByChains(Option<String>),
+    /// No list names the URI, and it may lead to this item, which is withheld for this reason.
+    LeadsTo(String, Box<Self>),
 }
 
 impl fmt::Display for Withheld {
@@ -38,6 +40,9 @@ impl fmt::Display for Withheld {
             }
             Self::ByChains(Some(why)) => f.write_str(why),
             Self::ByChains(None) => f.write_str("the chains over its list have not run on its definition yet"),
+            Self::LeadsTo(item, why) => {
+                write!(f, "no list names it, and it may lead to the {item}, which clients do not get: {why}")
+            }
         }
     }
 }

@@ -76,11 +76,22 @@ impl Snapshot {
         let renamed = plan.overrides.iter().find(|change| change.rename.as_deref() == Some(own));
         let renamed = renamed.filter(|_| kind == ItemKind::Tool).map(|change| &*change.name);
         let is_named = |item: &&Item| item.kind == kind && (item.name == own || Some(&*item.name) == renamed);
-        let item = list.items().find(is_named)?;
+        let Some(item) = list.items().find(is_named) else {
+            return self.led_to(state, upstream, own).filter(|_| kind == ItemKind::Resource);
+        };
         let first_seen = state.upstream(&plan.key).first_seen;
         let unapproved = withheld(plan, Some(&list), &first_seen);
         let by_manifest = Withheld::by_manifest(linked, kind, &item.name, &unapproved);
         let why = by_manifest.or_else(|| withheld_by_chains(&self.linked, &state.filtered, upstream, item))?;
         Some(WithheldItem { upstream, name: item.name.clone(), why })
+    }
+    /// Returns a resource that no list names, and that may be another one that is withheld.
+    fn led_to(&self, state: &EngineState, upstream: usize, uri: &str) -> Option<WithheldItem> {
+        let (kind, name) = self.filters.hidden.find(upstream, uri)?;
+        let list = state.catalogue(&self.linked.upstreams.get(upstream)?.target.plan.key)?;
+        let item = list.items().find(|item| item.kind == kind && item.name == name)?;
+        let why = withheld_by_chains(&self.linked, &state.filtered, upstream, item)?;
+        let why = Withheld::LeadsTo(format!("{kind} {}", kind.shown(name)), Box::new(why));
+        Some(WithheldItem { upstream, name: uri.to_owned(), why })
     }
 }

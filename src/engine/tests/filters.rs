@@ -185,6 +185,38 @@ async fn each_kind_passes_the_chains_of_its_own_list() {
 }
 
 #[tokio::test]
+async fn no_other_spelling_leads_to_what_is_dropped_nor_a_uri_of_a_template() {
+    let dropped: [(Method, &str, &[&str]); 2] = [
+        (
+            Method::ListResources,
+            "the resource file:///a, which clients do not get: plugin default/f0",
+            &["file:///a", "FILE:///A", "file:///%61", "file:///a/", "file:///a#x", "file:///a?x", "file:///./a"],
+        ),
+        (
+            Method::ListTemplates,
+            "db:///{table}, which clients do not get: plugin default/f0",
+            &["db:///users", "DB:///users", "db:///%75sers", "db:///users/", "db:///users#x", "db:///{table}"],
+        ),
+    ];
+    for (method, why, uris) in dropped {
+        let engine = items(&listing(method, Role::Guard, "deny no"), r#"{"contents":[]}"#).await;
+        settled(&engine).await;
+        for uri in uris {
+            for endpoint in [Endpoint::All, Endpoint::One("up")] {
+                let params = json!({"uri": uri}).to_string();
+                let error = ask_at(&engine, endpoint, Era::Legacy, ItemKind::Resource, &params).await;
+                assert_eq!(error["code"], -32002, "{uri}: {error}");
+            }
+            let explained = engine.explain(uri, Method::ReadResource).await.unwrap().withheld.unwrap();
+            assert!(explained.contains(why) || *uri == "file:///a", "{uri}: {explained}");
+        }
+        assert!(sent(&engine).is_empty());
+        let passes = ask_at(&engine, Endpoint::One("up"), Era::Legacy, ItemKind::Resource, r#"{"uri":"x:///b"}"#).await;
+        assert_eq!(passes, json!({"contents": []}));
+    }
+}
+
+#[tokio::test]
 async fn a_long_list_is_filtered_to_its_end() {
     let tools: Vec<_> = (0..1000).map(|n| format!(r#"{{"name":"t{n}","inputSchema":{{"type":"object"}}}}"#)).collect();
     let engine =

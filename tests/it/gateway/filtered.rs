@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::either::clients;
-use super::harness::{Folder, Gateway};
+use super::harness::{Folder, Gateway, run};
 use super::http::Http;
 use super::parts::{SDKS, object, plugin, process, until};
 use crate::fixtures::fixture;
@@ -80,6 +80,40 @@ async fn what_a_plugin_takes_out_of_definitions_no_client_gets() {
     }
     let status = Http::new().get(&format!("http://{}/api/v1/status", gateway.admin())).await.body;
     assert!(status.contains("tool bad is not offered") && status.contains("up/bad is forbidden"), "{status}");
+}
+
+#[tokio::test]
+async fn what_is_dropped_is_reached_by_no_other_uri() {
+    let folder = Folder::with(&poisoned());
+    let gateway = Gateway::start(&folder);
+    offered(&gateway, 2).await;
+    let dropped = ["test:///bad", "TEST:///bad", "test:///b%61d", "test:///bad/", "bad:///1", "BAD:///1", "bad:///1#x"];
+    for url in [gateway.url(), gateway.url_of("up")] {
+        for client in clients(&url).await {
+            for uri in dropped {
+                let refused = client.ask("resources/read", json!({"uri": uri})).await;
+                let unknown = [json!(-32002), json!(-32602)];
+                assert!(unknown.contains(&refused["error"]["code"]), "{url} {uri}: {refused}");
+            }
+            let argument = json!({"name": "id", "value": "x"});
+            for uri in ["bad:///1", "bad:///{id}", "test:///%62ad"] {
+                let params = json!({"ref": {"type": "ref/resource", "uri": uri}, "argument": argument});
+                let refused = client.ask("completion/complete", params).await;
+                assert_eq!(refused["error"]["code"], -32602, "{url} {uri}: {refused}");
+            }
+            let read = client.ask("resources/read", json!({"uri": "fine:///1"})).await;
+            assert_eq!(read["result"]["contents"][0]["text"], "fine", "{read}");
+        }
+    }
+    let [legacy, _] = clients(&gateway.url_of("up")).await;
+    for uri in dropped {
+        let refused = legacy.ask("resources/subscribe", json!({"uri": uri})).await;
+        assert_eq!(refused["error"]["code"], -32002, "{uri}: {refused}");
+    }
+    let explained = run(&["explain", "bad:///1", "--method", "resources/read", "--admin", &gateway.admin()]);
+    let explained = String::from_utf8(explained.stdout).unwrap();
+    assert!(explained.contains("clients do not get it: no list names it, and it may lead to the"), "{explained}");
+    assert!(explained.contains("bad:///{id}") && explained.contains("is forbidden"), "{explained}");
 }
 
 #[tokio::test]
