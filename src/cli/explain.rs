@@ -12,6 +12,7 @@ use super::validate::directory;
 use crate::api::check::nearest;
 use crate::domain::method::Method;
 use crate::engine::views::explain::explain_plan;
+use crate::source::CompiledManifests;
 
 pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let explanation = if args.files.is_empty() {
@@ -22,7 +23,8 @@ pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
         }
     } else {
         let compiled = directory(args.files, args.options)?.read(None).await?;
-        json!(explain_plan(compiled.plan, &compiled.secrets, &args.tool, args.method).map_err(anyhow::Error::msg)?)
+        let CompiledManifests { plan, problems, secrets, .. } = compiled;
+        json!(explain_plan(plan, &problems, &secrets, &args.tool, args.method).map_err(anyhow::Error::msg)?)
     };
     let rows = rows(&explanation);
     if matches!(args.output, ListFormat::Table | ListFormat::Wide) {
@@ -50,6 +52,9 @@ fn head(explanation: &Value) -> Vec<String> {
     let tool = text(&explanation["tool"]);
     let mut lines = vec![match text(&explanation["upstream"]) {
         upstream if upstream.is_empty() => tool,
+        upstream if !tool.ends_with(&text(&explanation["upstreamTool"])) => {
+            format!("{tool} (upstream {upstream}, which calls it {})", text(&explanation["upstreamTool"]))
+        }
         upstream => format!("{tool} (upstream {upstream})"),
     }];
     lines.extend(explanation["withheld"].as_str().map(|why| format!("clients do not get it: {why}")));

@@ -16,7 +16,7 @@ use super::located::Located;
 use super::nothing::nothing_to_serve;
 use super::secrets::FileSecrets;
 use super::yaml::Position;
-use crate::config::compile::{check_entry_config, compile, plugin_code};
+use crate::config::compile::{check_entry_config, compile, plugin_code, untaken};
 use crate::config::config_schema::{ConfigChecks, ConfigVerdicts};
 use crate::config::input::{GatewayInput, Inputs, SourceInput, code_key};
 use crate::domain::digest::sha256_hex;
@@ -131,7 +131,8 @@ impl<I: Inspect> Directory<I> {
         let secrets = FileSecrets::new(loaded.secrets.clone(), self.settings.secrets_dir.clone());
         let folders = self.folders(&inputs, plugin_dir, &secrets);
         inputs.facts = self.facts.of(&wanted_code(&inputs)).await;
-        let (mut plan, found) = compile(&inputs, previous);
+        let (mut plan, mut found) = compile(&inputs, previous);
+        found.extend(untaken(&inputs, &loaded.gateways, &plan, &found));
         if let Some(node) = &self.settings.node {
             plan.gateway.runtime.node_executable.clone_from(node);
         }

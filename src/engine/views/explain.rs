@@ -12,8 +12,9 @@ use crate::domain::plan::{Plan, UpstreamPlan};
 use crate::domain::plugin::{Failure, FailurePolicy, Mode, Phase, Role};
 use crate::domain::ports::{LinkedPlugin, Secrets};
 use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry, link};
-use crate::engine::plan::snapshot::{Found, Lookup};
+use crate::engine::plan::snapshot::{Found, Lookup, Snapshot};
 use crate::engine::plan::withheld::Withheld;
 use crate::engine::{Endpoint, Engine};
 
@@ -35,7 +36,8 @@ pub struct Explanation {
     pub notes: Vec<String>,
     /// The method of the content: that of a call, or of what the server asks during one.
     pub method: Method,
-    /// All chains of the gateway, in the order in which they run.
+    /// All chains of the gateway, in the order in which they run, and then those that it does not take although they are
+    /// declared beside it.
     pub chains: Vec<ChainExplanation>,
 }
 
@@ -45,11 +47,12 @@ pub struct Explanation {
 pub struct ChainExplanation {
     /// The chain, as `namespace/name`.
     pub chain: String,
-    /// The phase in which the chain runs.
-    pub phase: Phase,
+    /// The phase in which the chain runs; absent for one that the gateway does not take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
     /// Whether the chain selects the content.
     pub selected: bool,
-    /// Why the chain does not select the content, or why it refuses it; absent otherwise.
+    /// Why the gateway does not take the chain, why the chain does not select the content, or why it refuses it; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The entries in the order in which they run.
@@ -132,7 +135,17 @@ fn explain_chain(
         mode: entry.plan.mode,
         timeout_ms: u64::try_from(entry.timeout.as_millis()).unwrap_or(u64::MAX),
     });
-    ChainExplanation { chain: chain.name.clone(), phase: chain.plan.phase, selected, why, entries: entries.collect() }
+    let (chain, phase) = (chain.name.clone(), Some(chain.plan.phase));
+    ChainExplanation { chain, phase, selected, why, entries: entries.collect() }
+}
+
+/// Returns the chains that the gateway does not take, of which the Problems of its plan tell.
+fn not_taken(problems: &[Problem]) -> impl Iterator<Item = ChainExplanation> {
+    let not_taken = problems.iter().filter(|problem| problem.reason == Reason::NotTaken);
+    not_taken.filter_map(|problem| {
+        let (chain, why) = (problem.object.as_ref()?.key.to_string(), Some(problem.message.clone()));
+        Some(ChainExplanation { chain, phase: None, selected: false, why, entries: Vec::new() })
+    })
 }
 
 fn outcome(entry: &LinkedEntry, upstream: &str, asked: &Asked<'_>, unable: Unable<'_>) -> String {
@@ -180,13 +193,17 @@ impl Engine {
         }
         let places = [Some((Endpoint::All, name)), own_place(name)];
         let unable = |entry: &LinkedEntry| self.unable(entry);
+        let with_others = |mut explained: Explanation| {
+            explained.chains.extend(not_taken(snapshot.problems()));
+            explained
+        };
         for (endpoint, name) in places.iter().flatten() {
-            let Lookup::Found(Found { route, is_listed, .. }) = endpoint.find(&snapshot, kind, name) else { continue };
+            let Some(Found { route, is_listed, .. }) = found(&snapshot, endpoint, kind, name) else { continue };
             let public = route.public.as_deref().unwrap_or(&route.own);
             let asked = Asked::new(method, &route.item.name);
             let mut explained = explain_item(&snapshot.linked, route.upstream, &asked, public, &unable);
             explained.notes.extend(notes::of_route(&snapshot.linked, &route).filter(|_| is_listed));
-            return Ok(explained);
+            return Ok(with_others(explained));
         }
         for (endpoint, name) in places.iter().flatten() {
             let listed = snapshot.withheld(&self.state, endpoint, kind, name);
@@ -194,7 +211,7 @@ impl Engine {
             let Some(item) = item else { continue };
             let asked = Asked::new(method, &item.name);
             let explained = explain_item(&snapshot.linked, item.upstream, &asked, name, &unable);
-            return Ok(Explanation { withheld: Some(item.why.to_string()), ..explained });
+            return Ok(with_others(Explanation { withheld: Some(item.why.to_string()), ..explained }));
         }
         let hint = if kind == ItemKind::Tool { "; `hawsepipe tools` lists them" } else { "" };
         Err(format!("there is no {kind} {name:?}{hint}"))
@@ -204,6 +221,19 @@ impl Engine {
 /// Returns the endpoint of the upstream that a name of the form `upstream/name` means, and the name there.
 fn own_place(name: &str) -> Option<(Endpoint<'_>, &str)> {
     name.split_once('/').map(|(upstream, name)| (Endpoint::One(upstream), name))
+}
+
+/// Returns the item with this name on the endpoint. On that of an upstream, a tool is found by the server's own name too, which
+/// an override can have replaced for clients.
+fn found(snapshot: &Snapshot, endpoint: &Endpoint<'_>, kind: ItemKind, name: &str) -> Option<Found> {
+    let renamed = || match endpoint {
+        Endpoint::One(upstream) if kind == ItemKind::Tool => snapshot.tool_of(upstream, name),
+        Endpoint::One(_) | Endpoint::All => None,
+    };
+    match endpoint.find(snapshot, kind, name) {
+        Lookup::Found(found) => Some(found),
+        Lookup::Ambiguous(..) | Lookup::Unknown => renamed(),
+    }
 }
 
 /// Explains a tool of the gateway itself; `None` if the name is that of another tool.
@@ -221,11 +251,18 @@ fn own_tool(linked: &Linked, method: Method, name: &str) -> Option<Explanation> 
 }
 
 /// Explains a tool, or the other item that `method` is about, of a plan that is not in force. `name` is `upstream/tool` or
-/// `upstream__tool`, with the server's own name. Does not check that the server has such an item.
+/// `upstream__tool`, with the server's own name or the one that an override gives the tool. Does not check that the server has
+/// such an item. `problems` are those of the plan.
 ///
 /// # Errors
 /// If there is no such upstream. The message contains its name.
-pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str, method: Method) -> Result<Explanation, String> {
+pub fn explain_plan(
+    plan: Plan,
+    problems: &[Problem],
+    secrets: &impl Secrets,
+    name: &str,
+    method: Method,
+) -> Result<Explanation, String> {
     let (linked, _) = link(plan, &[], secrets);
     if let Some(explanation) = own_tool(&linked, method, name) {
         return Ok(explanation);
@@ -238,12 +275,23 @@ pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str, method: Meth
         format!("there is no upstream {upstream:?}; there are: {}", names.join(", "))
     })?;
     let unable = |entry: &LinkedEntry| entry.plugin.as_ref().err().cloned();
-    let public = if kind_of(method).has_name() { format!("{upstream}__{tool}") } else { tool.to_owned() };
-    let explained = explain_item(&linked, index, &Asked::new(method, tool), &public, &unable);
+    let (tool, shown) = names_of(&linked.upstreams[index].target.plan, kind_of(method), tool);
+    let public = if kind_of(method).has_name() { format!("{upstream}__{shown}") } else { shown.to_owned() };
+    let mut explained = explain_item(&linked, index, &Asked::new(method, tool), &public, &unable);
+    explained.chains.extend(not_taken(problems));
     let withheld = Withheld::by_manifest(&linked.upstreams[index], kind_of(method), tool, &BTreeMap::new());
     let unknown = notes::unknown_without_lists(&linked, index, kind_of(method), tool);
     let notes = explained.notes.into_iter().chain(unknown).collect();
     Ok(Explanation { withheld: withheld.map(|why| why.to_string()), notes, ..explained })
+}
+
+/// Returns the server's own name of an item, and its name on the endpoint of its upstream. `name` is one of the two.
+fn names_of<'a>(upstream: &'a UpstreamPlan, kind: ItemKind, name: &'a str) -> (&'a str, &'a str) {
+    let overrides = || upstream.overrides.iter().filter(|_| kind == ItemKind::Tool);
+    let of_name = overrides().find(|change| change.name == name);
+    let of_rename = overrides().find(|change| change.rename.as_deref() == Some(name));
+    let change = of_rename.or(of_name);
+    change.map_or((name, name), |change| (&change.name, change.rename.as_deref().unwrap_or(&change.name)))
 }
 
 /// Links a plan. Returns its enabled plugins, ready to be loaded, and the problems that linking found, such as missing

@@ -228,3 +228,40 @@ fn a_gateway_that_is_not_there_is_said() {
     folder.write("gateway.yaml", &object("MCPGateway", "main", "authentication: {anonymous: {}}"));
     assert!(err(&asked()).contains("no MCPGateway nope; there is: default/main"), "{}", err(&asked()));
 }
+
+#[test]
+fn objects_that_no_gateway_takes_are_said() {
+    let folder = Folder::new();
+    let path = folder.path().to_str().unwrap();
+    let raw = raw_stdio("raw", "/dev/null".as_ref());
+    let elsewhere = |object: String| object.replace("metadata: {", "metadata: {namespace: sec, ");
+    let of_sec = [
+        raw.replace("name: raw", "name: lost"),
+        plugin("guard", ECHO_MODULE, "role: Guard"),
+        chain("answers", "Response", &["lost"], &["guard"]),
+    ];
+    let of_sec = of_sec.map(elsewhere).concat();
+    folder.write("all.yaml", &(object("MCPGateway", "main", "authentication: {anonymous: {}}") + &raw + &of_sec));
+    let (code, said) = validated(path);
+    assert!(code == 0 && said.contains("0 errors, 2 warnings"), "{said}");
+    for (object, reason) in [("MCPUpstream sec/lost", "(NoGateway)"), ("PluginChain sec/answers", "(NotTaken)")] {
+        let line = said.lines().find(|line| line.contains(object)).unwrap();
+        assert!(line.contains("it is in namespace sec, and default/main takes") && line.contains(reason), "{line}");
+    }
+    let explained = out(&run(&["explain", "raw/args", "-f", path]));
+    let row = explained.lines().find(|line| line.contains("sec/answers")).unwrap();
+    assert!(row.contains("not selected: no gateway takes it"), "{explained}");
+    let takes = "authentication: {anonymous: {}}, upstreams: {selector: {matchLabels: {a: b}}}";
+    folder.write("all.yaml", &(object("MCPGateway", "main", takes) + &raw));
+    assert!(validated(path).1.contains("default/main takes upstreams with other labels"), "{}", validated(path).1);
+    // The implicit gateway takes all, and one gateway of several some of what is declared.
+    folder.write("all.yaml", &of_sec);
+    assert!(validated(path).1.contains("0 errors, 0 warnings"), "{}", validated(path).1);
+    let other = elsewhere(object("MCPGateway", "other", "authentication: {anonymous: {}}"));
+    folder.write(
+        "all.yaml",
+        &(object("MCPGateway", "main", "authentication: {anonymous: {}}") + &raw + &other + &of_sec),
+    );
+    let several = run(&["validate", path, "--gateway", "main"]);
+    assert!(out(&several).contains("0 errors, 0 warnings"), "{}", out(&several));
+}
