@@ -103,7 +103,7 @@ reasons! {
     FileNotFound,
     /// Two upstreams of one gateway have the same name.
     NameConflict,
-    /// An override names a tool that does not exist.
+    /// An override, a filter or a chain names a tool that does not exist.
     ToolNotFound,
     /// A changed argument of an override does not fit the tool's input schema.
     InvalidOverride,

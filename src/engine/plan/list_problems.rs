@@ -1,5 +1,5 @@
 //! What is wrong with the lists of upstreams: items without a public name, items that are not offered, lists that could
-//! not be read, overrides of tools that are not there, and tools that are not approved.
+//! not be read, overrides and filters of tools that are not there, and tools that are not approved.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use super::changed_tools::unknown_overrides;
 use super::link::{Linked, LinkedChain, LinkedUpstream};
 use super::list_filters::{Dropped, ListFilters};
 use super::templates::{MAX_EXPRESSIONS, MAX_LENGTH, MAX_OF_ONE_UPSTREAM, MAX_TEMPLATES, Templates};
+use super::unmatched_names::unmatched_names;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::item::ItemKind;
 use crate::domain::plan::PrefixMode;
@@ -37,6 +38,7 @@ pub(super) fn list_problems(
     problems.extend(passed_by(linked, lists));
     problems.extend(no_room_for_names(linked, lists, seen));
     problems.extend(unknown_overrides(linked, lists, seen));
+    problems.extend(unmatched_names(linked, lists, seen));
     problems.extend(left_out(linked, lists, state));
     problems.extend(unmatched(linked, templates));
     for (upstream, list) in linked.upstreams.iter().zip(lists) {

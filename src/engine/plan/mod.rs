@@ -18,5 +18,6 @@ pub(crate) mod schema;
 pub(crate) mod snapshot;
 mod templates;
 pub(crate) mod tool_index;
+mod unmatched_names;
 pub(crate) mod withheld;
 pub(crate) mod withheld_item;

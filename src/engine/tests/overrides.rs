@@ -173,3 +173,39 @@ async fn an_override_of_a_tool_that_is_not_there_is_told() {
     let told: Vec<_> = snapshot.problems().iter().map(|problem| (problem.reason, &*problem.field)).collect();
     assert_eq!(told, [(Reason::ToolNotFound, "spec.tools.overrides[0].name")]);
 }
+
+#[tokio::test]
+async fn names_in_filters_that_no_tool_has_are_told_with_the_one_that_was_meant() {
+    let renamed = ToolOverride { rename: Some("say".into()), ..ToolOverride::default() };
+    let slips = ["raed", "up__say", "other", "delete_*"];
+    let hints = [r#"did you mean "read"?"#, r#"that is "read" at its server"#, "", ""];
+    let told = async |inputs: &Inputs| {
+        let engine = started(inputs).await;
+        let snapshot = engine.snapshot();
+        snapshot.problems().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let mut inputs = changed(renamed);
+    scripts(&mut inputs, "c", Phase::Response, &[(Role::Guard, "same")]).include = vec!["read".into(), "re*".into()];
+    assert!(told(&inputs).await.is_empty());
+    inputs.chains[0].include.extend(slips.map(str::to_owned));
+    let said = told(&inputs).await;
+    assert_eq!(said.len(), 3, "a glob can be for tools to come: {said:?}");
+    for (place, said) in said.iter().enumerate() {
+        let field = format!("PluginChain default/c: spec.tools.include[{}]: no tool of its upstreams has", place + 2);
+        assert!(said.starts_with(&field) && said.contains(hints[place]) && said.ends_with("(ToolNotFound)"), "{said}");
+    }
+    inputs.chains[0].include = vec!["delete_*".into()];
+    let said = told(&inputs).await.join("\n");
+    assert!(said.contains("spec.tools.include: no tool of its upstreams fits"), "{said}");
+    inputs.chains.clear();
+    inputs.upstreams[0].plan.exclude = slips.map(str::to_owned).to_vec();
+    let said = told(&inputs).await;
+    assert_eq!(said.len(), 4, "{said:?}");
+    for (place, said) in said.iter().enumerate() {
+        let field = format!("MCPUpstream default/up: spec.tools.exclude[{place}]: no tool of the server fits");
+        assert!(
+            said.starts_with(&field) && said.contains(hints[place]) && said.contains("it excludes nothing"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! Warnings about names and globs of tools that fit no tool of the servers that they are for: a slip in them leaves tools
+//! unguarded, or offered.
+
+use std::collections::BTreeSet;
+use std::slice;
+use std::sync::Arc;
+
+use super::link::{Globs, Linked, LinkedChain};
+use crate::config::nearest::nearest;
+use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::method::Method;
+use crate::domain::plan::UpstreamPlan;
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+use crate::domain::seen::SeenNames;
+use crate::engine::upstreams::state::Catalogue;
+
+/// The maximum number of warnings about one object.
+const MAX_SAID: usize = 20;
+
+/// The tools of one upstream, by the server's own names: those that it lists, and those that it was ever seen to have.
+struct Tools<'a> {
+    plan: &'a UpstreamPlan,
+    names: BTreeSet<&'a str>,
+    /// Whether the server has listed its tools.
+    are_known: bool,
+}
+
+impl Tools<'_> {
+    /// Returns the server's own name of the tool that clients call by this name; `None` if they call none so.
+    fn own_name(&self, public: &str) -> Option<&str> {
+        let bare = public.strip_prefix(&*self.plan.key.name).and_then(|rest| rest.strip_prefix("__")).unwrap_or(public);
+        let renamed = self.plan.overrides.iter().find(|change| change.rename.as_deref() == Some(bare));
+        let own = renamed.map_or(bare, |change| &change.name);
+        self.names.get(own).copied()
+    }
+}
+
+/// Returns the warnings. `lists` are in the order of the upstreams. Nothing is said of servers whose tools are not known.
+pub(super) fn unmatched_names(linked: &Linked, lists: &[Option<Arc<Catalogue>>], seen: &SeenNames) -> Vec<Problem> {
+    let filters = |upstream: &UpstreamPlan| !upstream.include.is_empty() || !upstream.exclude.is_empty();
+    let mut chains = linked.chains.iter().filter(|chain| selects_tools(chain)).peekable();
+    if chains.peek().is_none() && !linked.plan.upstreams.iter().any(filters) {
+        return Vec::new();
+    }
+    let tools = linked.upstreams.iter().zip(lists).map(|(upstream, list)| {
+        let plan = &upstream.target.plan;
+        let listed = list.iter().flat_map(|list| list.tools()).map(|(tool, _)| &*tool.name);
+        let seen = seen.of(&plan.key).into_iter().flatten().map(String::as_str);
+        Tools { plan, names: listed.chain(seen).collect(), are_known: list.is_some() }
+    });
+    let tools: Vec<_> = tools.filter(|tools| tools.plan.enabled).collect();
+    let mut problems: Vec<_> = chains.flat_map(|chain| of_chain(chain, &tools)).collect();
+    problems.extend(tools.iter().filter(|tools| tools.are_known).flat_map(of_upstream));
+    problems
+}
+
+/// Whether the chain names tools, and runs on their calls or their definitions.
+fn selects_tools(chain: &LinkedChain) -> bool {
+    let is_of_tools = |method: &Method| matches!(method, Method::CallTool | Method::ListTools);
+    !chain.plan.include.is_empty() && chain.plan.methods.iter().any(is_of_tools)
+}
+
+/// Returns warnings about names in a chain's `include` that no tool of its upstreams has, or about the whole list, if no tool
+/// fits it. A glob that fits nothing by itself can be meant for tools to come.
+fn of_chain(chain: &LinkedChain, tools: &[Tools<'_>]) -> Vec<Problem> {
+    let covered: Vec<_> = tools.iter().filter(|tools| chain.covers(tools.plan)).collect();
+    let has_tools = covered.iter().any(|tools| !tools.names.is_empty());
+    if !has_tools || covered.iter().any(|tools| !tools.are_known) {
+        return Vec::new();
+    }
+    let warning = |field: String, message: String| {
+        let object = ObjectId::new(Kind::PluginChain, chain.plan.key.clone());
+        Problem::warning(Reason::ToolNotFound, object, field, message)
+    };
+    let unknown = chain
+        .plan
+        .include
+        .iter()
+        .enumerate()
+        .filter(|(_, name)| is_name(name) && !covered.iter().any(|tools| tools.names.contains(name.as_str())));
+    let unknown = unknown.map(|(place, name)| {
+        let message = format!(
+            "no tool of its upstreams has the name {name:?}, so that what the chain is to do there is not done{}",
+            hint(name, covered.iter().copied())
+        );
+        warning(format!("spec.tools.include[{place}]"), message)
+    });
+    let mut problems: Vec<_> = unknown.take(MAX_SAID).collect();
+    let selects = |tools: &&Tools<'_>| tools.names.iter().any(|name| chain.include.admits(name));
+    if problems.is_empty() && !covered.iter().any(selects) {
+        let message = "no tool of its upstreams fits, so that the chain runs on none";
+        problems.push(warning("spec.tools.include".to_owned(), message.to_owned()));
+    }
+    problems
+}
+
+/// Returns warnings about what an upstream's `include` and `exclude` have in them and no tool of the server fits.
+fn of_upstream(tools: &Tools<'_>) -> Vec<Problem> {
+    if tools.names.is_empty() {
+        return Vec::new();
+    }
+    let lists = [("include", &tools.plan.include, "includes"), ("exclude", &tools.plan.exclude, "excludes")];
+    let entries = lists.into_iter().flat_map(|(list, globs, does)| {
+        globs.iter().enumerate().map(move |(place, glob)| (format!("spec.tools.{list}[{place}]"), glob, does))
+    });
+    let unmatched = entries.filter(|(_, glob, _)| {
+        let compiled = Globs::new(slice::from_ref(*glob));
+        !tools.names.contains(glob.as_str()) && !tools.names.iter().any(|name| compiled.names(name))
+    });
+    let warnings = unmatched.map(|(field, glob, does)| {
+        let message =
+            format!("no tool of the server fits {glob:?}: it {does} nothing{}", hint(glob, slice::from_ref(tools)));
+        let object = ObjectId::new(Kind::MCPUpstream, tools.plan.key.clone());
+        Problem::warning(Reason::ToolNotFound, object, field, message)
+    });
+    warnings.take(MAX_SAID).collect()
+}
+
+fn is_name(glob: &str) -> bool {
+    !glob.contains(['*', '?', '[', ']', '{', '}', '\\'])
+}
+
+/// Returns what was probably meant by a name that no tool has; empty if that cannot be told.
+fn hint<'t, 'a: 't>(name: &str, tools: impl IntoIterator<Item = &'t Tools<'a>>) -> String {
+    let tools: Vec<_> = tools.into_iter().collect();
+    if let Some(own) = tools.iter().find_map(|tools| tools.own_name(name)) {
+        return format!(". Clients call a tool so that is {own:?} at its server: write the server's own name");
+    }
+    let names = tools.iter().flat_map(|tools| tools.names.iter().copied());
+    nearest(name, names).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
+}
