@@ -85,6 +85,7 @@ impl Snapshot {
         let why = by_manifest.or_else(|| withheld_by_chains(&self.linked, &state.filtered, upstream, item))?;
         Some(WithheldItem { upstream, name: item.name.clone(), why })
     }
+
     /// Returns a resource that no list names, and that may be another one that is withheld.
     fn led_to(&self, state: &EngineState, upstream: usize, uri: &str) -> Option<WithheldItem> {
         let (kind, name) = self.filters.hidden.find(upstream, uri)?;
