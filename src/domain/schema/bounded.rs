@@ -20,7 +20,7 @@ use super::unique::{UNIQUE, unique_items};
 pub const MAX_SCHEMA: usize = 256 * 1024;
 /// The stack for compiling, in bytes of address space. The library compiles eight references within one another on it, each
 /// of whose targets may nest [`MAX_DEPTH`](super::MAX_DEPTH) levels, and counters double these.
-const STACK: usize = 256 << 20;
+const STACK: usize = 64 << 20;
 
 /// Why a schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]

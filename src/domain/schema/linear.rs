@@ -45,8 +45,7 @@ impl Linear {
 
     /// The steps of one byte of a text for which the states do not suffice.
     pub(super) fn most_of_byte(&self) -> u64 {
-        let size = self.automaton.as_ref().map_or(MAX_COMPILED, |automaton| automaton.get_nfa().memory_usage());
-        ((size / BYTES) as u64).max(OF_BYTE)
+        most_of_byte(self.automaton.as_ref().map_or(MAX_COMPILED, |automaton| automaton.get_nfa().memory_usage()))
     }
 
     /// Counts what it costs to try the pattern on a text, beside [`OF_BYTE`].
@@ -64,4 +63,9 @@ impl Linear {
         *kept() = Some(cache);
         found.is_ok()
     }
+}
+
+/// Returns the steps of one byte of a text where all places of a compiled pattern of so many bytes are tried.
+pub(super) fn most_of_byte(size: usize) -> u64 {
+    (size / BYTES) as u64 + 1
 }

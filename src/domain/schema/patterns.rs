@@ -7,35 +7,34 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Value, json};
 
-use super::linear::Linear;
+use super::linear::{Linear, most_of_byte};
 pub(super) use super::linear::{MAX_COMPILED, OF_BYTE};
 use super::steps::spend;
 
 /// How often a pattern that needs backtracking may try another way.
 const MAX_WAYS: usize = 5_000;
 /// The same where it is found out whether it needs so many.
-const FEW_WAYS: usize = 20;
+const FEW_WAYS: [usize; 2] = [4, 64];
 
 /// The steps of trying a pattern on a text, beside those of its bytes.
 const AT_ONCE: u64 = 32;
-/// The steps of one way, and those of each byte of the text that is read on it.
+/// The smallest size that is told of a compiled pattern, in bytes.
+const SMALLEST: usize = 256;
+/// The steps of one way, beside those of the bytes that are read on it.
 const OF_WAY: u64 = 10;
-const OF_BYTE_OF_WAY: u64 = 2;
 
-/// Returns the options of patterns that may try this many ways.
-fn bounds(ways: usize) -> PatternOptions<jsonschema::FancyRegex> {
-    let bounds = PatternOptions::fancy_regex().size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED);
-    bounds.backtrack_limit(ways)
+/// Returns the options of patterns that may try this many ways, and of which no part is larger when it is compiled.
+fn bounds(ways: usize, size: usize) -> PatternOptions<jsonschema::FancyRegex> {
+    PatternOptions::fancy_regex().size_limit(size).dfa_size_limit(MAX_COMPILED).backtrack_limit(ways)
 }
 
 /// Returns the bounds of patterns.
 pub(super) fn options() -> PatternOptions<jsonschema::FancyRegex> {
-    bounds(MAX_WAYS)
+    bounds(MAX_WAYS, MAX_COMPILED)
 }
 
-/// Returns the steps of trying so many ways on a text of so many bytes.
-fn of_ways(ways: usize, bytes: u64) -> u64 {
-    (ways as u64).saturating_mul(OF_WAY.saturating_add(bytes.saturating_mul(OF_BYTE_OF_WAY)))
+fn compiled(pattern: &str, ways: usize, size: usize) -> Option<Validator> {
+    jsonschema::options().with_pattern_options(bounds(ways, size)).build(&json!({"pattern": pattern})).ok()
 }
 
 /// Whether a pattern may be tried by backtracking.
@@ -58,8 +57,8 @@ impl MostSteps {
     /// Adds those of a pattern.
     pub(super) fn add(&mut self, pattern: &str) {
         let (at_once, of_byte) = match backtracks(pattern) {
-            true => (of_ways(MAX_WAYS, 0), MAX_WAYS as u64 * OF_BYTE_OF_WAY),
-            false => (AT_ONCE, Linear::of(pattern).most_of_byte()),
+            true => (MAX_WAYS as u64 * OF_WAY, MAX_WAYS as u64 * most_of_byte(size_of_parts(pattern))),
+            false => (AT_ONCE, Linear::of(pattern).most_of_byte().max(OF_BYTE)),
         };
         self.at_once = self.at_once.saturating_add(at_once);
         self.of_byte = self.of_byte.saturating_add(of_byte);
@@ -92,25 +91,38 @@ impl Pattern {
 
 /// A pattern that is tried by backtracking. Few texts have it try many ways, so it is found out by trying few.
 pub(super) struct Backtracking {
-    /// The pattern, which may try few ways. `None` if it cannot be compiled.
-    quick: Option<Validator>,
+    /// The pattern, and how many ways it may try.
+    tries: Vec<(usize, Validator)>,
+    /// The steps of each byte that is read on a way.
+    of_byte: u64,
 }
 
 impl Backtracking {
     fn of(pattern: &str) -> Self {
-        let options = jsonschema::options().with_pattern_options(bounds(FEW_WAYS));
-        Self { quick: options.build(&json!({"pattern": pattern})).ok() }
+        let tried = |ways| compiled(pattern, ways, MAX_COMPILED).map(|pattern| (ways, pattern));
+        Self { tries: FEW_WAYS.into_iter().filter_map(tried).collect(), of_byte: most_of_byte(size_of_parts(pattern)) }
     }
 
     /// Counts what it costs to try the pattern on a text.
     fn count(&self, text: &Value, bytes: u64) {
-        spend(of_ways(2 * FEW_WAYS, bytes));
+        let of_way = OF_WAY.saturating_add(bytes.saturating_mul(self.of_byte));
         let is_unfinished = |error: jsonschema::ValidationError<'_>| {
             matches!(error.kind(), ValidationErrorKind::BacktrackLimitExceeded { .. })
         };
-        let is_quick = self.quick.as_ref().is_some_and(|quick| !quick.validate(text).is_err_and(is_unfinished));
-        if !is_quick {
-            spend(of_ways(MAX_WAYS, bytes));
+        for (ways, pattern) in &self.tries {
+            // Here, and where the library tries it.
+            spend(of_way.saturating_mul(2 * *ways as u64));
+            if !pattern.validate(text).is_err_and(is_unfinished) {
+                return;
+            }
         }
+        spend(of_way.saturating_mul(MAX_WAYS as u64));
     }
+}
+
+/// Returns a size, in bytes, that no part of a pattern exceeds when it is compiled: a power of two.
+fn size_of_parts(pattern: &str) -> usize {
+    let mut sizes =
+        std::iter::successors(Some(SMALLEST), |size| Some(size * 2)).take_while(|size| *size < MAX_COMPILED);
+    sizes.find(|size| compiled(pattern, MAX_WAYS, *size).is_some()).unwrap_or(MAX_COMPILED)
 }

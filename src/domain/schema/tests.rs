@@ -127,9 +127,11 @@ fn patterns_that_try_many_ways_are_counted_with_the_text_that_they_read() {
     assert_eq!(is_valid(&ways, &json!(["a".repeat(50_000)])), Err(Ended::TooLong));
     assert_eq!(is_valid(&ways, &json!(["b", "ab1"])).ok(), Some(false));
     // Ordinary patterns try few, also on long texts.
-    assert_eq!(is_valid(&pattern(r"^(?!\s*$).+"), &json!(["a".repeat(500_000)])), Ok(true));
+    assert_eq!(is_valid(&pattern(r"^(?!\s*$).+"), &json!(["a".repeat(20_000)])), Ok(true));
     let email = r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$";
-    assert_eq!(is_valid(&pattern(email), &json!(vec!["somebody.else@mail.example.com"; 1_000])), Ok(true));
+    assert_eq!(is_valid(&pattern(email), &json!(vec!["somebody.else@mail.example.com"; 300])), Ok(true));
+    let slow_parts = pattern("^(?=([ab]{0,30}a){0,15}c)b");
+    assert_eq!(is_valid(&slow_parts, &json!(["a".repeat(50_000)])), Err(Ended::TooLong));
     let names = json!({"patternProperties": {"(?=[a-z]*1)b": false}});
     assert_eq!(is_valid(&names, &json!({"a".repeat(50_000): 1})), Err(Ended::TooLong));
 }
