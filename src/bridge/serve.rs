@@ -43,7 +43,7 @@ const PROCESSES_END: Duration = Duration::from_secs(6);
 /// If the address cannot be bound, or signals cannot be caught.
 pub(super) async fn run(args: BridgeArgs) -> io::Result<()> {
     let mut signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
-    let listener = bind(args.listen.unwrap_or(SocketAddr::new(EVERYWHERE, PORT)), "--listen").await?;
+    let listener = bind(args.listen.unwrap_or(SocketAddr::new(EVERYWHERE, PORT)), "--listen ADDR").await?;
     let bridge = Arc::new(bridge_of(&args));
     let background = [
         tokio::spawn(reaper::reap_orphans(Arc::clone(&bridge.context))),

@@ -5,13 +5,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::address::MCP_PORT;
 use super::wiring::instance;
+use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
 use crate::engine::Engine;
 use crate::transport::{ConnectionBounds, bind};
 use crate::web;
@@ -33,16 +37,17 @@ pub struct Bind {
 }
 
 impl Bind {
-    /// Returns the address of the command line, or else the ports of the plan's listeners, or else port 8080. Listeners
-    /// whose protection cannot be enforced (`refusing`) stay closed; so does the address of the command line if this
-    /// applies to the plan's first listener.
-    pub fn addresses(&self, gateway: &GatewayPlan) -> BTreeSet<SocketAddr> {
+    /// Returns the address of the command line, or else the ports of the plan's listeners, or else port 8080, each with
+    /// the name of its listener. Listeners whose protection cannot be enforced (`refusing`) stay closed; so does the
+    /// address of the command line if this applies to the plan's first listener.
+    pub fn addresses(&self, gateway: &GatewayPlan) -> BTreeMap<SocketAddr, String> {
         let listeners = || gateway.listeners.iter().filter(|listener| listener.refusing.is_none());
+        let unnamed = |address| [(address, COMMAND_LINE.to_owned())].into();
         match self.listen {
-            Some(_) if gateway.listeners.first().is_some_and(|listener| listener.refusing.is_some()) => BTreeSet::new(),
-            Some(address) => [address].into(),
-            None if gateway.listeners.is_empty() => [SocketAddr::new(self.ip, MCP_PORT)].into(),
-            None => listeners().map(|listener| SocketAddr::new(self.ip, listener.port)).collect(),
+            Some(_) if gateway.listeners.first().is_some_and(|listener| listener.refusing.is_some()) => BTreeMap::new(),
+            Some(address) => unnamed(address),
+            None if gateway.listeners.is_empty() => unnamed(SocketAddr::new(self.ip, MCP_PORT)),
+            None => listeners().map(|l| (SocketAddr::new(self.ip, l.port), l.name.clone())).collect(),
         }
     }
 
@@ -53,7 +58,7 @@ impl Bind {
     }
 
     /// Returns the settings for the router of a bound address.
-    fn listener(&self, bound: SocketAddr) -> web::ServedListener {
+    fn listener(&self, bound: SocketAddr, name: Arc<ArcSwap<String>>) -> web::ServedListener {
         let default = ListenerPlan {
             name: COMMAND_LINE.into(),
             port: MCP_PORT,
@@ -65,7 +70,7 @@ impl Bind {
             refusing: None,
         };
         let port = self.listen.is_none().then(|| bound.port());
-        web::ServedListener { port, default, bound, advertised: self.advertised(bound), instance: instance() }
+        web::ServedListener { port, name, default, bound, advertised: self.advertised(bound), instance: instance() }
     }
 }
 
@@ -82,13 +87,45 @@ impl ConnectionBounds for McpBounds {
     }
 }
 
+/// An endpoint that is open.
+struct Open {
+    /// The name that its listener has in the plan, or had before the listener moved.
+    name: Arc<ArcSwap<String>>,
+    /// Cancelled to close the endpoint.
+    stop: CancellationToken,
+}
+
+/// An address of a listener that cannot be bound.
+struct Unbound {
+    address: SocketAddr,
+    /// The name of the listener.
+    name: String,
+    error: anyhow::Error,
+}
+
+impl Unbound {
+    /// Describes it as a Problem of the gateway.
+    fn problem(&self, gateway: &GatewayPlan) -> Problem {
+        let index = gateway.listeners.iter().position(|listener| listener.name == self.name);
+        let field = index.map(|index| format!("spec.listeners[{index}].port")).unwrap_or_default();
+        let message = format!("{:#}; what was open stays open, and this is tried again every second", self.error);
+        Problem::error(Reason::AddressUnavailable, ObjectId::new(Kind::MCPGateway, gateway.key.clone()), field, message)
+    }
+
+    /// Whether an endpoint of this name stays open until the address is bound. The name of an endpoint is unknown where a
+    /// plan has no listeners.
+    fn keeps(&self, name: &str) -> bool {
+        self.name == name || [self.name.as_str(), name].contains(&COMMAND_LINE)
+    }
+}
+
 /// The open endpoints, and the addresses that could not be bound.
 pub struct Listeners {
     engine: Arc<Engine>,
     bind: Bind,
     /// Cancelled to close all endpoints.
     stop: CancellationToken,
-    open: BTreeMap<SocketAddr, CancellationToken>,
+    open: BTreeMap<SocketAddr, Open>,
     /// Addresses that could not be bound.
     failed: BTreeSet<SocketAddr>,
     connections: JoinSet<()>,
@@ -108,50 +145,69 @@ impl Listeners {
         self.url.as_deref()
     }
 
-    /// Opens the endpoints that `gateway` needs and closes those that it no longer needs. A closed endpoint accepts no
-    /// new connections and ends its streams, but calls in flight are still answered.
+    /// Opens the first endpoints of a process.
     ///
     /// # Errors
     /// Returns the error for the first address that cannot be bound. The other addresses are opened nevertheless.
-    pub async fn follow(&mut self, gateway: &GatewayPlan) -> anyhow::Result<()> {
+    pub async fn begin(&mut self, gateway: &GatewayPlan) -> anyhow::Result<()> {
+        self.follow(gateway).await.into_iter().next().map_or(Ok(()), |unbound| Err(unbound.error))
+    }
+
+    /// Opens the endpoints that `gateway` needs, and then closes those that it no longer needs. One stays open whose
+    /// listener moved to an address that cannot be bound. A closed endpoint accepts no new connections and ends its streams,
+    /// but calls in flight are still answered. Returns the addresses that could not be bound.
+    async fn follow(&mut self, gateway: &GatewayPlan) -> Vec<Unbound> {
         let wanted = self.bind.addresses(gateway);
-        self.open.retain(|address, stop| {
-            let stays = wanted.contains(address);
+        let mut unbound = Vec::new();
+        for (&address, name) in &wanted {
+            if let Some(open) = self.open.get(&address) {
+                open.name.store(Arc::new(name.clone()));
+            } else if let Err(error) = self.open(address, name, gateway).await {
+                unbound.push(Unbound { address, name: name.clone(), error });
+            }
+        }
+        self.open.retain(|address, open| {
+            let stays = wanted.contains_key(address) || unbound.iter().any(|unbound| unbound.keeps(&open.name.load()));
             if !stays {
                 tracing::info!(%address, "MCP endpoint closed: the plan has no such listener any more");
-                stop.cancel();
+                open.stop.cancel();
             }
             stays
         });
-        let mut first_fault = Ok(());
-        let failed_before = std::mem::take(&mut self.failed);
-        for address in wanted {
-            if self.open.contains_key(&address) {
-                continue;
-            }
-            if let Err(error) = self.open(address, gateway).await {
-                if !failed_before.contains(&address) {
-                    tracing::error!("{error:#}; it is tried again until it can be had");
-                }
-                self.failed.insert(address);
-                first_fault = first_fault.and(Err(error));
-            }
-        }
-        first_fault
+        unbound
     }
 
-    async fn open(&mut self, address: SocketAddr, gateway: &GatewayPlan) -> anyhow::Result<()> {
-        let socket = bind(address, "--listen").await?;
-        let (bound, stop) = (socket.local_addr()?, self.stop.child_token());
-        let listener = self.bind.listener(bound);
+    async fn open(&mut self, address: SocketAddr, name: &str, gateway: &GatewayPlan) -> anyhow::Result<()> {
+        let is_of_plan = self.bind.listen.is_none() && !gateway.listeners.is_empty();
+        let setting = if is_of_plan { "`port` of the listener" } else { "--listen ADDR" };
+        let socket = bind(address, setting).await?;
+        let (bound, stop, name) =
+            (socket.local_addr()?, self.stop.child_token(), Arc::new(ArcSwap::from_pointee(name.to_owned())));
+        let listener = self.bind.listener(bound, Arc::clone(&name));
         let path = listener.current(gateway).map(|plan| plan.path.clone());
         tracing::info!(address = %bound, path, "MCP endpoint");
         self.url.get_or_insert_with(|| format!("http://{bound}{}", path.unwrap_or_default()));
         let router = web::mcp_router(Arc::clone(&self.engine), listener, stop.clone());
         let bounds = McpBounds(Arc::clone(&self.engine));
         self.connections.spawn(crate::transport::serve(socket, router, bounds, stop.clone()));
-        self.open.insert(address, stop);
+        self.open.insert(address, Open { name, stop });
         Ok(())
+    }
+
+    /// Follows the plan in force, and says what came of it.
+    async fn follow_current(&mut self) {
+        let snapshot = self.engine.snapshot();
+        let plan = snapshot.plan();
+        let unbound = self.follow(&plan.gateway).await;
+        let problems: Vec<_> = unbound.iter().map(|unbound| unbound.problem(&plan.gateway)).collect();
+        let failed_before = std::mem::take(&mut self.failed);
+        for (unbound, problem) in unbound.iter().zip(&problems) {
+            if !failed_before.contains(&unbound.address) {
+                tracing::error!("{problem}");
+            }
+        }
+        self.failed = unbound.into_iter().map(|unbound| unbound.address).collect();
+        self.engine.endpoints().followed(&plan.revision, problems);
     }
 
     /// Opens and closes endpoints as the plans in force require, and retries addresses that could not be bound. Returns
@@ -164,10 +220,9 @@ impl Listeners {
                 () = tokio::time::sleep(TRY_AGAIN), if !self.failed.is_empty() => {}
                 Some(_) = self.connections.join_next() => continue,
             }
-            let plan = Arc::clone(self.engine.snapshot().plan());
-            // `follow` logs its errors, and this loop tries again.
-            let _ = self.follow(&plan.gateway).await;
+            self.follow_current().await;
         }
+        self.engine.endpoints().end();
         while self.connections.join_next().await.is_some() {}
     }
 }

@@ -99,7 +99,7 @@ pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let settings = settings(&args, client.default_namespace());
     let (mut signals, stop) = (EndSignals::listen()?, CancellationToken::new());
     let address = args.listen.listen(EVERYWHERE, ADMIN_PORT).await.context("--listen")?;
-    let socket = bind(address, "--listen").await?;
+    let socket = bind(address, "--listen ADDR").await?;
     let lease = format!("{}/{}", settings.lease.namespace, settings.lease.name);
     tracing::info!(address = %socket.local_addr()?, server, lease, "the operator starts");
     let liveness = health.liveness.clone();

@@ -1,6 +1,7 @@
 //! `hawsepipe run`: runs a gateway from manifests on disk.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use super::validate::{directory, line};
 use super::wiring::engine;
 use crate::domain::plan::GatewayPlan;
 use crate::node::{Inspector, hide_memory};
-use crate::source::{CompiledManifests, Directory, FolderWatch, Located};
+use crate::source::{CompiledManifests, Directory, FolderWatch, Located, unread_folders};
 use crate::telemetry::process::Telemetry;
 
 /// The default IP address of listeners.
@@ -35,6 +36,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let (listen, admin) = addresses(&args).await?;
     let state = state_folder::folder(&args)?;
     let mut directory = directory(args.source.files.clone(), args.source.options)?;
+    warn_of_unread(&args.source.files);
     let first = directory.read(None).await?;
     if !first.unreadable.is_empty() {
         first.located.iter().for_each(|located| say(&line(located)));
@@ -69,6 +71,13 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     state_folder::write_loaded_plugins(&engine, &state);
     telemetry.traces.end().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Warns of folders with manifests that are not read.
+fn warn_of_unread(paths: &[PathBuf]) {
+    if let Some(unread) = unread_folders(paths) {
+        tracing::warn!("{unread}");
+    }
 }
 
 /// Returns the address for MCP clients, if `--listen` sets one, and the address of the admin API.
@@ -110,7 +119,7 @@ async fn start(
 /// Refuses to serve anonymous clients on an address that is not loopback, unless a manifest or the flag
 /// `--insecure-anonymous` allows anonymous clients.
 fn check_open(gateway: &GatewayPlan, bind: &Bind, insecure_anonymous: bool) -> anyhow::Result<()> {
-    let outside = bind.addresses(gateway).into_iter().find(|address| !address.ip().is_loopback());
+    let outside = bind.addresses(gateway).into_keys().find(|address| !address.ip().is_loopback());
     match outside {
         Some(address) if !gateway.anonymous && !insecure_anonymous => bail!(
             "{} is not loopback, and this gateway asks nobody who they are. Write `authentication: {{anonymous: {{}}}}` \

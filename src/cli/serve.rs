@@ -64,7 +64,7 @@ impl HttpServers {
     pub async fn open(&mut self, bind: Bind, gateway: &GatewayPlan) -> anyhow::Result<()> {
         let plans = self.engine.plans();
         let mut listeners = Listeners::new(&self.engine, bind, self.stop.clone());
-        listeners.follow(gateway).await?;
+        listeners.begin(gateway).await?;
         self.url = listeners.first_url().map(str::to_owned);
         self.mcp.spawn(listeners.keep(plans));
         Ok(())
@@ -75,7 +75,7 @@ impl HttpServers {
     /// # Errors
     /// If the port is in use.
     pub async fn open_admin(&mut self, address: SocketAddr, check: Option<CheckToken>) -> anyhow::Result<()> {
-        let socket = bind(address, "--admin").await?;
+        let socket = bind(address, "--admin ADDR").await?;
         tracing::info!(address = %socket.local_addr()?, "admin API and metrics");
         let router = web::admin_router(Arc::clone(&self.engine), check);
         self.admin.spawn(crate::transport::serve(socket, router, || MAX_CONNECTIONS, self.stop_admin.clone()));

@@ -125,6 +125,8 @@ reasons! {
     ListUnread,
     /// Connections to the server end by themselves soon after they were made, again and again.
     ConnectionEnds,
+    /// The address of a listener cannot be listened on, such as one that another program has.
+    AddressUnavailable,
     // -- about what is deployed ------------------------------------------------------------------
     /// The last accepted form continues to run.
     PreviousRevision,

@@ -9,6 +9,7 @@ pub mod access;
 mod announced;
 pub mod calls;
 mod completion;
+pub mod endpoints;
 pub mod exchange;
 mod list;
 mod notices;
@@ -133,6 +134,11 @@ impl Engine {
     /// The records of calls and executions.
     pub fn records(&self) -> &dyn Records {
         &*self.records
+    }
+
+    /// What is known of the MCP endpoints of this process.
+    pub fn endpoints(&self) -> &endpoints::Endpoints {
+        &self.state.endpoints
     }
 
     /// The sessions of clients of the legacy era.

@@ -24,6 +24,11 @@ pub enum NotReady {
 }
 
 impl Engine {
+    /// Waits until the MCP endpoints have followed the plan in force. Returns at once if no task opens and closes them.
+    pub async fn endpoints_followed(&self) {
+        self.state.endpoints.settle(|| self.snapshot().plan().revision.clone()).await;
+    }
+
     /// Checks whether this process is ready for calls. The first time, it is ready once every plugin of the plan has a
     /// worker, is stood in for by an older form that has one, or has failed to load; or 20 seconds after the first plan.
     /// Afterwards plugins do not count, because replicas load those of a new plan at the same time: all of them would

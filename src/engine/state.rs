@@ -10,6 +10,7 @@ use dashmap::DashMap;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::endpoints::Endpoints;
 use super::notices::Subscribers;
 use super::readings::Readings;
 use crate::domain::budget::{NoRoom, Reservation};
@@ -65,6 +66,8 @@ pub struct EngineState {
     pub(super) announced: Mutex<[u64; ItemKind::ALL.len()]>,
     /// Requests to read the manifests.
     pub readings: Readings,
+    /// What is known of the MCP endpoints of this process.
+    pub(super) endpoints: Endpoints,
     /// A revision that should run but cannot; `None` if there is none.
     pub(super) pending: ArcSwapOption<PendingReport>,
 }

@@ -25,6 +25,7 @@ pub use self::files::{FileText, read_files};
 pub use self::folders::Folders;
 pub use self::load::{LoadedManifests, load};
 pub use self::located::Located;
+pub use self::nothing::unread_folders;
 pub use self::secrets::FileSecrets;
 pub use self::state_folder::{StateFile, StateFolder};
 pub use self::watch::FolderWatch;

@@ -13,18 +13,22 @@ const BACKLOG: u32 = 128;
 /// All addresses of this machine. See [`bind`].
 pub const EVERYWHERE: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
-/// Binds an address. `[::]` stands for all IPv6 and IPv4 addresses, on a machine without IPv6 too. The error names `flag` as the way to choose another address.
+/// Binds an address. `[::]` stands for all IPv6 and IPv4 addresses, on a machine without IPv6 too. The error names `setting` as the way to choose another address.
 ///
 /// # Errors
 /// If the address is in use or not available on this machine.
-pub async fn bind(address: SocketAddr, flag: &str) -> io::Result<TcpListener> {
+pub async fn bind(address: SocketAddr, setting: &str) -> io::Result<TcpListener> {
     let bound = match address.ip() == EVERYWHERE {
         true => or_ipv4(both(address), address.port()).await,
         false => TcpListener::bind(address).await,
     };
     bound.map_err(|error| {
-        let hint = format!("Another program may use the port: give another with {flag} ADDR");
-        io::Error::new(error.kind(), format!("cannot listen on {address}: {error}. {hint}"))
+        let why = match error.kind() {
+            io::ErrorKind::AddrInUse => "Another program uses the port, or another listener of this one: ",
+            io::ErrorKind::AddrNotAvailable => "This machine does not have the address: ",
+            _ => "",
+        };
+        io::Error::new(error.kind(), format!("cannot listen on {address}: {error}. {why}give another with {setting}"))
     })
 }
 
@@ -61,13 +65,13 @@ mod tests {
     #[tokio::test]
     async fn all_addresses_are_those_of_both_versions_of_ip_as_far_as_the_machine_has_them() {
         let everywhere = SocketAddr::new(EVERYWHERE, 0);
-        let bound = bind(everywhere, "--listen").await.unwrap();
+        let bound = bind(everywhere, "--listen ADDR").await.unwrap();
         let port = bound.local_addr().unwrap().port();
         let reach = async |ip: IpAddr| TcpStream::connect((ip, port)).await;
         reach(Ipv4Addr::LOCALHOST.into()).await.unwrap();
         let has_ipv6 = std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
         assert_eq!(reach(Ipv6Addr::LOCALHOST.into()).await.is_ok(), has_ipv6);
-        let taken = bind(SocketAddr::new(EVERYWHERE, port), "--listen").await.unwrap_err();
+        let taken = bind(SocketAddr::new(EVERYWHERE, port), "--listen ADDR").await.unwrap_err();
         assert!(taken.to_string().contains("--listen ADDR"), "{taken}");
     }
 

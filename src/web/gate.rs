@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
 
 use super::parked::ParkedCalls;
@@ -21,6 +22,9 @@ use crate::engine::{Endpoint, Engine};
 pub struct ServedListener {
     /// The port of the listener in the plan; `None` for the plan's first listener, whatever its port.
     pub port: Option<u16>,
+    /// The name of the listener in the last plan that has one with this port: the socket stays until the new address of
+    /// that listener is bound.
+    pub name: Arc<ArcSwap<String>>,
     /// The settings to use if the plan has no listeners.
     pub default: ListenerPlan,
     /// The address that the socket is bound to.
@@ -36,9 +40,23 @@ impl ServedListener {
     pub fn current<'a>(&'a self, gateway: &'a GatewayPlan) -> Option<&'a ListenerPlan> {
         let listeners = &gateway.listeners;
         match self.port {
-            Some(port) if !listeners.is_empty() => listeners.iter().find(|listener| listener.port == port),
-            Some(port) => Some(&self.default).filter(|default| default.port == port),
+            Some(port) if !listeners.is_empty() => {
+                listeners.iter().find(|listener| listener.port == port).or_else(|| self.moved(gateway))
+            }
+            Some(port) => Some(&self.default).filter(|default| default.port == port).or_else(|| self.moved(gateway)),
             None => Some(listeners.first().unwrap_or(&self.default)),
+        }
+    }
+
+    /// Returns the listener that was at this port and has another one now. One from before the plan had listeners is the
+    /// plan's first listener, and the other way round.
+    fn moved<'a>(&'a self, gateway: &'a GatewayPlan) -> Option<&'a ListenerPlan> {
+        let name = self.name.load();
+        let named = gateway.listeners.iter().find(|listener| listener.name == **name);
+        match gateway.listeners.first() {
+            None => Some(&self.default),
+            first if **name == self.default.name => first,
+            _ => named,
         }
     }
 }

@@ -25,6 +25,7 @@ pub(super) async fn status(
         let settled = engine.readings().settle().await;
         // If the edits are not in force, there is no point in waiting for plugins to load.
         settled.map_err(|why| AdminError(StatusCode::CONFLICT, "NotSettled", why.to_string()))?;
+        engine.endpoints_followed().await;
         engine.wait_for_loads().await;
     }
     Ok(Json(engine.status()))

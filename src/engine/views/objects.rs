@@ -319,6 +319,6 @@ impl Engine {
         let mut plan = Plan::clone(snapshot.plan());
         plan.code.clear();
         plan.hide_values();
-        PlanView { problems: snapshot.problems().to_vec(), plan }
+        PlanView { problems: self.problems(&snapshot), plan }
     }
 }

@@ -33,7 +33,7 @@ impl Engine {
         Report {
             revision: snapshot.plan().revision.clone(),
             restrictions: snapshot.plan().restrictions.clone(),
-            problems: snapshot.problems().to_vec(),
+            problems: self.problems(&snapshot),
             upstreams,
             not_loaded: snapshot.linked.not_loaded.iter().filter(|lost| lost.own).map(not_loaded).collect(),
             plugins,

@@ -7,6 +7,7 @@ use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
 use crate::domain::report::{OWN_SEAL_KEY, PendingReport};
 use crate::engine::Engine;
+use crate::engine::plan::snapshot::Snapshot;
 
 /// The state of the gateway: what runs, and what is wrong with it.
 #[derive(Debug, Serialize)]
@@ -48,6 +49,13 @@ impl Engine {
         if self.sessions().is_shared() { "shared" } else { OWN_SEAL_KEY }
     }
 
+    /// Returns the problems of a snapshot, and those of the endpoints of this process.
+    pub(super) fn problems(&self, snapshot: &Snapshot) -> Vec<Problem> {
+        let mut problems = snapshot.problems().to_vec();
+        problems.extend(self.state.endpoints.problems());
+        problems
+    }
+
     /// Returns the current status.
     pub fn status(&self) -> StatusView {
         let snapshot = self.snapshot();
@@ -68,7 +76,7 @@ impl Engine {
             upstreams: self.upstreams(),
             plugins: self.plugins(),
             chains: self.chains(),
-            problems: frozen.into_iter().chain(snapshot.problems().iter().cloned()).collect(),
+            problems: frozen.into_iter().chain(self.problems(&snapshot)).collect(),
         }
     }
 }

@@ -311,11 +311,9 @@ impl Gateway {
         let shutdown = CancellationToken::new();
         let bound = "127.0.0.1:8080".parse().unwrap();
         let default = ListenerPlan { hosts: Vec::new(), ..listener() };
-        let mcp = mcp_router(
-            Arc::clone(&engine),
-            ServedListener { port: None, default, bound, advertised: Some(bound), instance: Instance::new("this") },
-            shutdown.clone(),
-        );
+        let (name, advertised, instance) = (Arc::default(), Some(bound), Instance::new("this"));
+        let listener = ServedListener { port: None, name, default, bound, advertised, instance };
+        let mcp = mcp_router(Arc::clone(&engine), listener, shutdown.clone());
         Self { admin: admin_router(Arc::clone(&engine), None), engine, server, clock, mcp, shutdown }
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::harness::{Folder, Gateway, SOON};
+use super::harness::{Folder, Gateway, SOON, run};
 use super::http::{Http, JSON};
 use super::manifests::{gateway, raw_server, yaml};
 
@@ -58,4 +58,35 @@ async fn listeners_follow_the_manifests() {
     assert_eq!(status(first, other).await, Some(200));
     drop(held);
     until(second, page, Some(200)).await;
+}
+
+#[tokio::test]
+async fn a_listener_that_cannot_move_stays_where_it_is() {
+    let [port] = free_ports();
+    let page = "https://page.example";
+    let one = |name: &str, port: u16| manifests(&json!([{"name": name, "port": port, "allowedOrigins": [page]}]));
+    let folder = Folder::with(&one("a", port));
+    let running = Gateway::on_listeners(&folder, &[], &[]);
+    until(port, page, Some(200)).await;
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = held.local_addr().unwrap().port();
+    folder.write("manifests.yaml", &one("a", taken));
+    let waited = run(&["wait", "--admin", &running.admin()]);
+    let said = String::from_utf8(waited.stderr).unwrap();
+    assert_eq!(waited.status.code(), Some(1), "{said}");
+    for wanted in ["MCPGateway", "spec.listeners[0].port", &format!("127.0.0.1:{taken}"), "AddressUnavailable"] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    assert_eq!(status(port, page).await, Some(200));
+    let problem = running.logged(|line| line["message"].as_str().is_some_and(|m| m.contains("(AddressUnavailable)")));
+    assert_eq!(problem["level"], "ERROR", "{problem}");
+    // The settings of the listener count where it is.
+    let other = json!([{"name": "a", "port": taken, "allowedOrigins": ["https://other.example"]}]);
+    folder.write("manifests.yaml", &manifests(&other));
+    until(port, page, Some(403)).await;
+    drop(held);
+    until(taken, "https://other.example", Some(200)).await;
+    until(port, page, None).await;
+    let waited = run(&["wait", "--admin", &running.admin()]);
+    assert_eq!(waited.status.code(), Some(0), "{}", String::from_utf8_lossy(&waited.stderr));
 }
