@@ -58,7 +58,8 @@ pub(super) async fn answer(bridge: &Arc<Bridge>, request: Request) -> Response {
         None => bridge.context.budget.reservation(Category::Request),
     };
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    let body = match read_body(body, declared, bridge.context.max_message as u64, &reservation).await {
+    let limit = bridge.context.max_message as u64;
+    let body = match read_body(body, declared, limit, &reservation, &bridge.closing).await {
         Ok(body) if reservation.resize(COPIES * body.len() as u64).is_ok() => body,
         Ok(_) | Err(BodyError::NoRoom(_)) => {
             return unavailable("null", "the bridge holds as many bytes as it may: try again later", 1);

@@ -38,6 +38,11 @@ impl Activity {
         }
     }
 
+    /// Whether the connection had a request whose headers are complete.
+    pub(super) fn had_request(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     /// Waits a second if the connection has had no request yet, and as long as its last answer is not a second old. A
     /// graceful shutdown would immediately close such a connection, even if a request is on the way.
     pub(super) async fn next_request(&self) {

@@ -202,6 +202,10 @@ async fn serve_connection(
             tokio::select! {
                 ended = connection.as_mut() => ended,
                 () = activity.next_request() => {
+                    if !activity.had_request() {
+                        tracing::debug!("a connection was closed whose first request was not complete");
+                        return;
+                    }
                     connection.as_mut().graceful_shutdown();
                     connection.await
                 }

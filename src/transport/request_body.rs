@@ -6,11 +6,14 @@ use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
+use tokio_util::sync::CancellationToken;
 
 use crate::domain::budget::{NoRoom, Reservation};
 
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the rest of a body may take to arrive once the process ends.
+const LAST_BODIES: Duration = Duration::from_secs(5);
 /// How long the rest of a refused body is read and discarded, so that its sender can read the answer.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
@@ -23,6 +26,9 @@ pub enum BodyError {
     /// It did not arrive within this time.
     #[error("the request's body did not arrive within {0:?}")]
     TooSlow(Duration),
+    /// It had not arrived when the process ended.
+    #[error("the request's body had not arrived when this process was told to end; nothing ran")]
+    Ending,
     /// The budget of bytes has no room for it.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
@@ -37,7 +43,7 @@ impl BodyError {
         match self {
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
-            Self::NoRoom(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoRoom(_) | Self::Ending => StatusCode::SERVICE_UNAVAILABLE,
             Self::Broken => StatusCode::BAD_REQUEST,
         }
     }
@@ -57,7 +63,7 @@ pub fn is_encoded(headers: &HeaderMap) -> bool {
 }
 
 /// Reads a whole body of at most `limit` bytes, and reserves memory for it in `reservation`. A body in one piece is not
-/// copied.
+/// copied. Once `ending` is cancelled, a body has 5 seconds to arrive.
 ///
 /// # Errors
 /// If the body is too large, too slow or cut off, or if there is no room for it. A body that is too large is refused
@@ -67,18 +73,30 @@ pub async fn read_body(
     declared: Option<u64>,
     limit: u64,
     reservation: &Reservation,
+    ending: &CancellationToken,
 ) -> Result<Bytes, BodyError> {
     if declared.is_some_and(|length| length > limit) {
         discard(body);
         return Err(BodyError::TooLarge(limit));
     }
     let most = declared.unwrap_or(limit);
-    let read = tokio::time::timeout(BODY_TIMEOUT, collect(&mut body, limit, most, reservation)).await;
-    let result = read.unwrap_or(Err(BodyError::TooSlow(BODY_TIMEOUT)));
+    let result = tokio::select! {
+        // Most bodies are there at once.
+        biased;
+        read = tokio::time::timeout(BODY_TIMEOUT, collect(&mut body, limit, most, reservation)) => {
+            read.unwrap_or(Err(BodyError::TooSlow(BODY_TIMEOUT)))
+        }
+        () = last_bodies(ending) => Err(BodyError::Ending),
+    };
     if matches!(result, Err(BodyError::TooLarge(_) | BodyError::NoRoom(_))) {
         discard(body);
     }
     result
+}
+
+async fn last_bodies(ending: &CancellationToken) {
+    ending.cancelled().await;
+    tokio::time::sleep(LAST_BODIES).await;
 }
 
 /// Reads the whole body. Memory is reserved only for bytes that have arrived, because a client can declare any length.

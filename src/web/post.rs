@@ -68,7 +68,7 @@ pub(super) async fn receive(
     let peer = peer_address(&head.extensions);
     let account = gate.engine.sessions().accounts().of(peer);
     let reservation = budget.reservation_for(Category::Request, &account);
-    let body = match read_body(body, declared, limit, &reservation).await {
+    let body = match read_body(body, declared, limit, &reservation, &gate.shutdown).await {
         Ok(body) if reservation.resize(COPIES * body.len() as u64).is_ok() => body,
         Ok(body) => return Err(Box::new(batch::no_room(&body).into_response())),
         // The ids are in the part that was not read.

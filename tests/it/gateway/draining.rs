@@ -1,5 +1,6 @@
 //! What clients see of a gateway that a supervisor ends: it serves on for a while, and has them connect again.
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use http_body_util::BodyExt;
@@ -142,4 +143,28 @@ async fn a_second_signal_ends_it_while_it_still_takes_connections() {
     assert!(gateway.ended().await);
     let took = began.elapsed();
     assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[tokio::test]
+async fn requests_that_never_arrive_do_not_hold_the_end_up() {
+    let (_folder, gateway) = started(&["--drain-seconds", "15"]).await;
+    let halves = [
+        "POST /mcp HTTP/1.1\r\nHost: 127.0",
+        "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n\
+        Content-Type: application/json\r\nAccept: application/json\r\nContent-Length: 100\r\n\r\n{",
+    ];
+    let _clients = halves.map(|half| {
+        let mut client = std::net::TcpStream::connect(gateway.address()).unwrap();
+        client.write_all(half.as_bytes()).unwrap();
+        client
+    });
+    // Both have arrived.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    gateway.signal(Signal::INT);
+    let log = gateway.lines();
+    assert!(gateway.ended().await);
+    assert!(
+        !log.lock().unwrap().iter().any(|line| line.contains("still in flight")),
+        "they were waited for until the deadline"
+    );
 }

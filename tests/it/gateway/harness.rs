@@ -155,6 +155,11 @@ impl Gateway {
         self.log.lock().unwrap().clone()
     }
 
+    /// The lines of the log, which can be read once it has ended.
+    pub fn lines(&self) -> Arc<Mutex<Vec<String>>> {
+        Arc::clone(&self.log)
+    }
+
     /// The endpoint for all upstreams.
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.mcp)
