@@ -6,7 +6,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::values::{DATA_KEY, DNS_LABEL, DNS_SUBDOMAIN, Quantity};
+use crate::api::values::{DATA_KEY, DNS_LABEL, DNS_SUBDOMAIN, NO_NUL, Quantity, VARIABLE_NAME};
 
 /// Refers to an object of the same namespace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -138,10 +138,10 @@ pub struct ShareWith {
 ))]
 pub struct EnvVar {
     /// Name of the variable.
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = VARIABLE_NAME))]
     pub name: String,
     /// Value of the variable.
-    #[schemars(length(max = 4096))]
+    #[schemars(length(max = 4096), regex(pattern = NO_NUL))]
     pub value: Option<String>,
     /// Source of the value; set only if `value` is not set.
     pub value_from: Option<ValueFrom>,

@@ -29,6 +29,12 @@ pub const HOST_PORT: &str = "^[A-Za-z0-9*.-]+:[0-9]{1,5}$";
 pub const TOOL_NAME: &str = "^[A-Za-z0-9_.-]+$";
 /// Pattern of the HTTP header names that can be configured.
 pub const HEADER_NAME: &str = "^[A-Za-z0-9-]+$";
+/// Pattern of HTTP header values (RFC 9110, 5.5): no control characters but the tab.
+pub const HEADER_VALUE: &str = r"^[^\x00-\x08\x0A-\x1F\x7F]*$";
+/// Pattern of names of environment variables.
+pub const VARIABLE_NAME: &str = r"^[^=\x00]+$";
+/// Pattern of texts that a process can be started with.
+pub const NO_NUL: &str = r"^[^\x00]*$";
 /// Pattern of URL paths without a query.
 pub const URL_PATH: &str = r"^/[^\s?#]*$";
 /// Pattern of valid quantities, as text.

@@ -1,4 +1,4 @@
-//! Checks whether the programs of upstreams exist. They are looked up in the same places as by a gateway that is
+//! Checks whether the programs of upstreams exist, and the folders that they are started in. Programs are looked up in the same places as by a gateway that is
 //! started in the same environment.
 
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use crate::domain::plan::{NamedValue, Plan, TransportPlan, UpstreamPlan, ValueSo
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Returns a warning for each upstream whose program does not exist. These are not errors, because the gateway could
+/// Returns a warning for each upstream whose program or folder does not exist. These are not errors, because the gateway could
 /// run on another machine.
 pub fn missing(plan: &Plan) -> Vec<Problem> {
     let enabled = plan.upstreams.iter().filter(|upstream| upstream.enabled && upstream.refusing.is_none());
@@ -26,13 +26,18 @@ fn check(upstream: &UpstreamPlan) -> Option<Problem> {
         // The value of PATH is in a Secret or in another variable, neither of which is read here.
         Some(_) => return None,
     };
+    let object = || ObjectId::new(Kind::MCPUpstream, upstream.key.clone());
+    // The folder of manifests is empty where it is the current one.
+    if !cwd.as_os_str().is_empty() && !cwd.is_dir() {
+        let message = format!("there is no folder {}: the server cannot be started here", cwd.display());
+        return Some(Problem::warning(Reason::FileNotFound, object(), "spec.process.cwd", message));
+    }
     let (found, place) = match command.contains('/') {
         true => (is_program(&cwd.join(command)), ""),
         false => (std::env::split_paths(path).any(|folder| is_program(&folder.join(command))), " on PATH"),
     };
     let message = || format!("there is no program {command}{place}: the server cannot be started here");
-    let object = ObjectId::new(Kind::MCPUpstream, upstream.key.clone());
-    (!found).then(|| Problem::warning(Reason::FileNotFound, object, "spec.process.command", message()))
+    (!found).then(|| Problem::warning(Reason::FileNotFound, object(), "spec.process.command", message()))
 }
 
 fn is_program(file: &Path) -> bool {

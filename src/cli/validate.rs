@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::args::{OptionArgs, ValidateArgs};
 use super::formats::ListFormat;
-use super::output::{Colour, column, harmless, paint, print_line, print_list, text, wide};
+use super::output::{Colour, column, harmless, paint, print_line, print_list, say, text, wide};
 use super::programs::missing;
 use super::wiring::workers;
 use crate::domain::ids::{Kind, ObjectId};
@@ -18,7 +18,7 @@ use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
 use crate::engine::views::explain::link_plugins;
 use crate::node::{Inspector, Launcher, find_node, hide_memory};
-use crate::source::{CompiledManifests, Directory, DirectorySettings, Located};
+use crate::source::{CompiledManifests, Directory, DirectorySettings, Located, unread_folders};
 
 /// Number of plugins that are loaded at the same time.
 const AT_ONCE: usize = 4;
@@ -28,6 +28,9 @@ const AT_ONCE: usize = 4;
 pub async fn validate(args: ValidateArgs) -> anyhow::Result<ExitCode> {
     if !args.no_load {
         hide_memory().context("cannot hide this program's memory from plugins")?;
+    }
+    if let Some(unread) = unread_folders(&args.paths) {
+        say(&unread);
     }
     let mut directory = directory(args.paths, args.options)?;
     let compiled = directory.read(None).await?;

@@ -37,12 +37,12 @@ impl fmt::Debug for FileText {
 impl FileText {
     /// Whether the file name ends in `.json`.
     pub fn is_json(&self) -> bool {
-        self.path.extension().is_some_and(|ending| ending == "json")
+        self.path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
     }
 }
 
 /// Reads the files in `paths`. Of a folder in `paths`, reads the files that end in `.yaml`, `.yml` or `.json`, in the
-/// order of their names, and no subfolders, like `kubectl apply -f`. A file that is named several times is read once. A
+/// order of their names, in upper or lower case, and no hidden ones and no subfolders, like `kubectl apply -f`. A file that is named several times is read once. A
 /// path that cannot be read is in the result too, with the reason.
 pub fn read_files(paths: &[PathBuf]) -> Vec<FileText> {
     let mut files = Vec::new();
@@ -90,9 +90,12 @@ fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether the file has one of the extensions of manifests.
+/// Whether the file has one of the extensions of manifests, and is not hidden, as the files are that editors keep beside
+/// those that are edited.
 pub(super) fn is_manifest(file: &Path) -> bool {
-    file.extension().is_some_and(|ending| MANIFESTS.iter().any(|known| ending == *known))
+    let is_hidden = file.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    !is_hidden
+        && file.extension().is_some_and(|ending| MANIFESTS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
 }
 
 fn read_text(path: &Path) -> Result<String, Unread> {

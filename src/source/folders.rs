@@ -81,7 +81,7 @@ impl Folders {
         counting.all
             || name.as_encoded_bytes().starts_with(b"..")
             || counting.names.contains(name)
-            || ending.is_some_and(|ending| counting.endings.iter().any(|one| ending == *one))
+            || ending.is_some_and(|ending| counting.endings.iter().any(|one| ending.eq_ignore_ascii_case(one)))
     }
 }
 
@@ -103,6 +103,7 @@ mod tests {
             "/m/a.yaml",
             "/m/a.yml",
             "/m/a.json",
+            "/m/A.YAML",
             "/m/..data",
             "/m",
             "/m/plugins",

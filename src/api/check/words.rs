@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::schema::{SchemaNode, SchemaType};
 use crate::api::values::{
-    DNS_LABEL, GLOB, HEADER_NAME, HOST_PORT, HTTP_URL, LABEL_VALUE, QUANTITY, SHA256, TOOL_NAME, URL_PATH,
+    DNS_LABEL, GLOB, HEADER_NAME, HEADER_VALUE, HOST_PORT, HTTP_URL, LABEL_VALUE, NO_NUL, QUANTITY, SHA256, TOOL_NAME,
+    URL_PATH, VARIABLE_NAME,
 };
 use crate::config::nearest::nearest;
 
@@ -85,6 +86,9 @@ pub fn in_words(pattern: &str) -> String {
         HOST_PORT => "host:port",
         TOOL_NAME => "letters, digits and _ . -",
         HEADER_NAME => "letters, digits and -",
+        HEADER_VALUE => "text without line breaks and other control characters",
+        VARIABLE_NAME => "the name of a variable, without = and without the character NUL",
+        NO_NUL => "text without the character NUL",
         URL_PATH => "a path that begins with /, without query",
         LABEL_VALUE => "at most 63 letters, digits and - _ ., with a letter or digit first and last",
         QUANTITY => "a size such as 512Ki, 16Mi or 1048576",

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::shared::{KeyRef, LocalRef, ValueFrom};
-use crate::api::values::{HEADER_NAME, HTTP_URL};
+use crate::api::values::{HEADER_NAME, HEADER_VALUE, HTTP_URL};
 
 /// A server at a URL (document 003's sseConfig with `transport: SSE`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -19,6 +19,17 @@ use crate::api::values::{HEADER_NAME, HTTP_URL};
     "!has(self.tls) || self.url.startsWith('https://')"
 ).message(
     "external.tls needs an https:// url"
+))]
+#[x_kube(validation = Rule::new(
+    "!self.url.matches('^https?://[^/?#]*@')"
+).message(
+    "external.url: a user or a password in the URL would not be sent: take it out, and send the header Authorization \
+     (external.headers) with a value from a Secret"
+))]
+#[x_kube(validation = Rule::new(
+    "!has(self.headers) || self.headers.all(h, self.headers.exists_one(o, o.name.lowerAscii() == h.name.lowerAscii()))"
+).message(
+    "external.headers: two have the same name, in which upper and lower case do not differ: take one out"
 ))]
 pub struct External {
     /// URL of the MCP endpoint.
@@ -56,12 +67,24 @@ pub enum HttpTransport {
 ).message(
     "give exactly one of value, valueFrom"
 ))]
+#[x_kube(validation = Rule::new(
+    "!(self.name.lowerAscii() in ['accept', 'accept-encoding', 'connection', 'content-encoding', 'content-length', \
+     'content-type', 'expect', 'hawsepipe-instance', 'host', 'keep-alive', 'last-event-id', 'mcp-method', 'mcp-name', \
+     'mcp-protocol-version', 'mcp-session-id', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'])"
+).message(
+    "the gateway sets this header itself, or HTTP does: take it out"
+))]
+#[x_kube(validation = Rule::new(
+    "!self.name.lowerAscii().startsWith('mcp-param-')"
+).message(
+    "the gateway makes headers of this name from the arguments of a call: take it out"
+))]
 pub struct Header {
     /// Name of the header.
     #[schemars(length(min = 1, max = 128), regex(pattern = HEADER_NAME))]
     pub name: String,
     /// Value of the header.
-    #[schemars(length(max = 4096))]
+    #[schemars(length(max = 4096), regex(pattern = HEADER_VALUE))]
     pub value: Option<String>,
     /// Source of the value; set only if `value` is not set.
     pub value_from: Option<ValueFrom>,

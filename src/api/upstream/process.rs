@@ -5,20 +5,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::shared::KeyRef;
+use crate::api::values::{NO_NUL, VARIABLE_NAME};
 
 /// A command that serves MCP on standard input and output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Process {
     /// Program to run: a path, relative to the folder of the manifest file, or a name that is looked up in PATH.
-    #[schemars(length(min = 1, max = 4096))]
+    #[schemars(length(min = 1, max = 4096), regex(pattern = NO_NUL))]
     pub command: String,
     /// Arguments of the program. Default: none.
-    #[schemars(length(max = 256), inner(length(max = 4096)), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 256), inner(length(max = 4096), regex(pattern = NO_NUL)), extend("x-kubernetes-list-type" = "atomic"))]
     pub args: Option<Vec<String>>,
     /// Working folder of the program, relative to the folder of the manifest file. Default: the folder of the manifest
     /// file.
-    #[schemars(length(min = 1, max = 4096))]
+    #[schemars(length(min = 1, max = 4096), regex(pattern = NO_NUL))]
     pub cwd: Option<String>,
     /// Whether each client session has its own process (`PerSession`), or all sessions share one process (`Shared`).
     /// Default: Shared.
@@ -50,10 +51,10 @@ pub enum ProcessSession {
 ))]
 pub struct ProcessEnvVar {
     /// Name of the variable.
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = VARIABLE_NAME))]
     pub name: String,
     /// Value of the variable.
-    #[schemars(length(max = 4096))]
+    #[schemars(length(max = 4096), regex(pattern = NO_NUL))]
     pub value: Option<String>,
     /// Source of the value; set only if `value` is not set.
     pub value_from: Option<ProcessValueFrom>,

@@ -305,9 +305,41 @@ fn a_url_that_nothing_can_reach_is_refused() {
         assert!(said.len() == 1 && said[0].contains("spec.external.url: must be a URL"), "{wrong}: {said:?}");
     }
     for good in
-        ["http://[::1]:65535/mcp", "https://user:pw@h.example/a?b=c#d", "http://h", "http://127.0.0.1:0", "http://h?a"]
+        ["http://[::1]:65535/mcp", "https://h.example/a@b?b=c#d", "http://h", "http://127.0.0.1:0", "http://h?a"]
     {
         assert_eq!(said(&of(good)), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_cannot_be_sent_or_started_as_it_is_written_is_refused() {
+    let of = |spec: &str| {
+        let head = "apiVersion: hawsepipe.dev/v1alpha1\nkind: MCPUpstream\nmetadata: {name: u}\nspec: ";
+        said(&one(&format!("{head}{spec}\n")))
+    };
+    let header =
+        |header: &str| of(&format!("{{external: {{url: 'http://h', headers: [{{name: A, value: b}}, {header}]}}}}"));
+    for own in ["Host", "content-LENGTH", "Transfer-Encoding", "Mcp-Session-Id", "MCP-Protocol-Version", "Accept"] {
+        let said = header(&format!("{{name: {own}, value: x}}"));
+        assert!(said.len() == 1 && said[0].contains("spec.external.headers[1]: the gateway sets"), "{own}: {said:?}");
+    }
+    assert!(header("{name: Mcp-Param-X, value: x}")[0].contains("headers[1]"));
+    assert!(header("{name: a, value: x}")[0].contains("two have the same name"));
+    assert!(
+        header(r#"{name: B, value: "x\r\nC: d"}"#)[0].contains("headers[1].value: must be text without line breaks")
+    );
+    assert_eq!(header("{name: Authorization, value: x}"), Vec::<String>::new());
+    let user = of("{external: {url: 'https://user:hunter2@h/mcp'}}");
+    assert!(user.len() == 1 && user[0].contains("a password in the URL"), "{user:?}");
+    assert!(!user[0].contains("hunter2"), "{user:?}");
+    for (process, field) in [
+        (r#"args: [a, "b\0"]"#, "spec.process.args[1]"),
+        (r#"env: [{name: A, value: "b\0"}]"#, "spec.process.env[0].value"),
+        ("env: [{name: A=B, value: x}]", "spec.process.env[0].name"),
+        ("env: [{name: '', value: x}]", "spec.process.env[0].name"),
+    ] {
+        let said = of(&format!("{{process: {{command: node, {process}}}}}"));
+        assert!(said.len() == 1 && said[0].contains(field), "{process}: {said:?}");
     }
 }
 
@@ -348,18 +380,24 @@ spec: {authentication: {anonymous: {}}, plugins: {pluginDir: ../code, nodeExecut
 fn folders_are_read_by_name_and_not_below() {
     let folder = std::env::temp_dir().join(format!("hawsepipe-files-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("below")).unwrap();
-    for name in ["b.yml", "a.yaml", "c.json", "notes.txt", "below/d.yaml"] {
+    for name in ["b.yml", "a.yaml", "c.json", "notes.txt", ".hidden.yaml", "below/package.json"] {
         std::fs::write(folder.join(name), "").unwrap();
     }
+    assert_eq!(unread_folders(&[folder.clone()]), None);
+    std::fs::write(folder.join("below/d.yaml"), PLUGIN).unwrap();
+    let unread = unread_folders(&[folder.clone()]).unwrap();
+    assert!(unread.contains("below are not read"), "{unread}");
+    assert_eq!(unread_folders(&[folder.clone(), folder.join("below")]), None);
+    std::fs::write(folder.join("D.YAML"), "").unwrap();
     std::fs::write(folder.join("e.yaml"), b"a: \n\xff").unwrap();
     let files = read_files(&[folder.clone(), folder.join("missing")]);
-    assert_eq!(read_files(&[folder.clone(), folder.join("a.yaml")]).len(), 4);
+    assert_eq!(read_files(&[folder.clone(), folder.join("a.yaml")]).len(), 5);
     let names: Vec<_> = files.iter().map(|f| f.path.strip_prefix(&folder).unwrap().to_str().unwrap()).collect();
-    assert_eq!(names, ["a.yaml", "b.yml", "c.json", "e.yaml", "missing"]);
+    assert_eq!(names, ["D.YAML", "a.yaml", "b.yml", "c.json", "e.yaml", "missing"]);
     let failed =
         |file: &FileText| file.text.as_ref().map_err(|error| (error.reason, error.message.clone())).unwrap_err();
-    assert_eq!(failed(&files[3]), (Reason::InvalidYaml, "line 2 is not a text in UTF-8".into()));
-    assert_eq!(failed(&files[4]).0, Reason::FileNotFound);
+    assert_eq!(failed(&files[4]), (Reason::InvalidYaml, "line 2 is not a text in UTF-8".into()));
+    assert_eq!(failed(&files[5]).0, Reason::FileNotFound);
     std::fs::write(folder.join("e.yaml"), vec![b'#'; 5 << 20]).unwrap();
     assert_eq!(failed(&read_files(&[folder.join("e.yaml")])[0]).0, Reason::TooLarge);
     assert!(files.iter().all(|f| f.folder == folder));

@@ -127,9 +127,10 @@ fn endpoint(url: &str) -> Result<Uri, UpstreamError> {
 fn headers(target: &Target, instance: &Instance) -> Result<HeaderMap, UpstreamError> {
     let mut headers = HeaderMap::with_capacity(8 + target.values.len());
     for (name, value) in &target.values {
-        let fault = || UpstreamError::Connect(format!("the header {} or its value is not valid", Quoted(name, 60)));
-        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| fault())?;
-        let mut value = HeaderValue::from_str(value.expose()).map_err(|_| fault())?;
+        let fault = |what: &str| UpstreamError::Connect(format!("external.headers: {} {what}", Quoted(name, 60)));
+        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| fault("is no name of a header"))?;
+        let mut value = HeaderValue::from_str(value.expose())
+            .map_err(|_| fault("has a value with a line break or another control character, perhaps at its end"))?;
         value.set_sensitive(true);
         headers.append(header, value);
     }
