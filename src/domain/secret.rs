@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::ids::ObjectKey;
 use super::plan::{Plan, TransportPlan, ValueSource};
+use super::raw::{RawObject, to_raw};
 use super::reason::Reason;
 use super::report::SecretState;
 
@@ -97,6 +98,20 @@ impl Mask {
         let mut value = serde_json::from_str(json.get()).ok()?;
         self.mask_in(&mut value);
         RawValue::from_string(value.to_string()).ok()
+    }
+
+    /// Masks a JSON-RPC error, whose code stays. What cannot be masked is left out.
+    pub fn masked_error(&self, error: Box<RawValue>) -> Box<RawValue> {
+        if !self.0.iter().any(|word| error.get().contains(&word.0)) {
+            return error;
+        }
+        let Ok(mut members) = RawObject::parse(error.get()) else { return error };
+        for member in ["message", "data"] {
+            if let Some(said) = members.get(member).map(RawValue::to_owned) {
+                members.set(member, self.masked_json(said).unwrap_or_else(|| to_raw(&HIDDEN)));
+            }
+        }
+        members.to_raw()
     }
 
     fn mask_in(&self, value: &mut Value) {
@@ -214,6 +229,18 @@ mod tests {
         assert_eq!(mask.masked("a sword, yes"), "a [secret], yes");
         assert!(matches!(mask.masked("nothing"), Cow::Borrowed("nothing")));
         assert!(matches!(Mask::default().masked(""), Cow::Borrowed("")));
+    }
+
+    #[test]
+    fn an_error_keeps_its_code() {
+        let mask = mask(&["swordfish", "32001"]);
+        let masked = |json: &str| mask.masked_error(RawValue::from_string(json.to_owned()).unwrap()).get().to_owned();
+        assert_eq!(
+            masked(r#"{"code":-32001,"message":"no swordfish","data":{"key":"swordfish"}}"#),
+            r#"{"code":-32001,"message":"no [secret]","data":{"key":"[secret]"}}"#
+        );
+        let other = r#"{"code": 1, "message":"no fish"}"#;
+        assert_eq!(masked(other), other);
     }
 
     #[test]

@@ -9,9 +9,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::domain::item::{ItemKind, Listed};
+use crate::domain::plan::{TransportPlan, ValueSource};
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::METHOD_NOT_FOUND;
-use crate::domain::upstream::{Answer, ClientKey, LogWish, OutCall, OutCompletion, Probed, Target, UpstreamError};
+use crate::domain::secret::Mask;
+use crate::domain::upstream::{
+    Answer, ClientKey, LogWish, OutCall, OutCompletion, Probed, Target, UpstreamError, UpstreamTarget,
+};
 use crate::domain::version::Era;
 
 use super::connector::Connector;
@@ -147,8 +151,9 @@ impl Server {
     pub(super) async fn call(&self, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
         let may_be_asked = !call.client.capabilities.answers_nothing();
         let to = (call.wants_progress || call.log_level.is_some() || may_be_asked).then_some(client);
-        let (answer, _lease) = self.ask(McpRequest::Use(call), Purpose::Call, to, call.timeout).await?;
-        readable(answer)
+        let asked = self.ask(McpRequest::Use(call), Purpose::Call, to, call.timeout).await;
+        let (answer, _lease) = asked.map_err(|error| self.masked(error))?;
+        readable(answer).map(|answer| with_masked_error(&self.connector.target, answer))
     }
 
     /// Asks for completions; `None` if the server has none.
@@ -157,8 +162,14 @@ impl Server {
             return Ok(None);
         }
         let request = McpRequest::Complete(completion);
-        let (answer, _lease) = self.ask(request, Purpose::Call, None, completion.timeout).await?;
-        readable(answer).map(Some)
+        let asked = self.ask(request, Purpose::Call, None, completion.timeout).await;
+        let (answer, _lease) = asked.map_err(|error| self.masked(error))?;
+        readable(answer).map(|answer| Some(with_masked_error(&self.connector.target, answer)))
+    }
+
+    /// Hides values that the server got in what it says of a failure.
+    fn masked(&self, error: UpstreamError) -> UpstreamError {
+        error.masked(&self.connector.target.mask())
     }
 
     /// Refuses new calls, waits up to `patience` for those in flight, and ends the connection.
@@ -314,6 +325,20 @@ impl Server {
         }
         Ok(lease)
     }
+}
+
+/// Returns an answer with the values of Secrets and of the gateway's environment hidden where it is an error. What
+/// manifests say openly stays, and so do results, which are the content of calls.
+fn with_masked_error(target: &UpstreamTarget, answer: Answer) -> Answer {
+    let Answer::Error(error) = answer else { return answer };
+    let named = match &target.plan.transport {
+        TransportPlan::External { headers, .. } => &headers[..],
+        TransportPlan::Process { env, .. } => &env[..],
+        TransportPlan::None => return Answer::Error(error),
+    };
+    let is_open = |name: &str| named.iter().any(|it| it.name == name && matches!(it.value, ValueSource::Literal(_)));
+    let hidden = target.values.iter().filter(|(name, _)| !is_open(name)).map(|(_, value)| value);
+    Answer::Error(Mask::of(hidden).masked_error(error))
 }
 
 /// Returns the error for a call whose client gets no connection of its own.

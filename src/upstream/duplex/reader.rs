@@ -279,6 +279,13 @@ impl DuplexReader {
         if let Some(id) = id_number {
             self.duplex.under_way.answered(id, &answer);
         }
+        // A line has room for more than its result.
+        let limit = self.target.max_response_size;
+        if let (Some(id), Answer::Result(result)) = (id_number, &answer)
+            && result.get().len() as u64 > limit
+        {
+            return calls.fail(id, UpstreamError::TooLarge(limit)) || calls.was_opened(id);
+        }
         match id_number {
             Some(id) if calls.answer(id, answer) => return true,
             // The request was given up, or has already been answered.

@@ -338,3 +338,21 @@ async fn what_cannot_be_started_says_so_without_secrets() {
     let error = started(target).probe(PATIENCE).await.unwrap_err().to_string();
     assert!(error.contains("authorization") && !error.contains("fish"), "{error}");
 }
+
+#[tokio::test]
+async fn an_error_of_a_call_hides_what_the_server_was_given_and_a_small_answer_is_bounded_too() {
+    let init = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{}}}"#;
+    let error =
+        r#"printf '{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"bad %s","data":"%s"}}\n' "$TOKEN" "$TOKEN""#;
+    let large = r#"printf '{"jsonrpc":"2.0","id":3,"result":{"content":[],"x":"%060d"}}\n' 0"#;
+    let script = format!("read -r _; echo '{init}'; read -r _; read -r _; {error}; read -r _; {large}; read -r _");
+    let mut target = process("sh", &["-c", &script]);
+    target.plan.era = EraSetting::Legacy;
+    target.values = vec![secret("TOKEN", "swordfish")];
+    target.max_response_size = 60;
+    let upstreams = started(target);
+    let Ok(Answer::Error(error)) = call(&upstreams, out("x", "{}")).await else { panic!("it is no error") };
+    assert_eq!(error.get(), r#"{"code":-1,"message":"bad [secret]","data":"[secret]"}"#);
+    assert_eq!(call(&upstreams, out("x", "{}")).await.unwrap_err(), UpstreamError::TooLarge(60));
+    upstreams.shutdown().await;
+}
