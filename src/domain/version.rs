@@ -15,6 +15,11 @@ pub fn has_primed_streams(version: &str) -> bool {
     version == LEGACY_VERSIONS[0]
 }
 
+/// Whether sessions of this version have tasks in `capabilities.tasks` (MCP 2025-11-25).
+pub fn has_tasks(version: &str) -> bool {
+    version == LEGACY_VERSIONS[0]
+}
+
 /// Whether requests of a session of this version name it in a header (MCP 2025-06-18).
 pub fn has_version_header(version: &str) -> bool {
     version >= LEGACY_VERSIONS[1]

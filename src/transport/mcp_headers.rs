@@ -62,13 +62,13 @@ pub fn check_routing<'a>(
     check_single(headers, &[&METHOD_HEADER, &NAME_HEADER])?;
     let is_due = |name: &HeaderName| presence == Presence::Required || headers.contains_key(name);
     if is_due(&METHOD_HEADER) && header(headers, &METHOD_HEADER) != Some(method) {
-        return Err(mismatch(format!("the {METHOD_HEADER} header does not match the body's method")));
+        return Err(differs(headers, &METHOD_HEADER, "the body's method"));
     }
     if let Some(named) = Method::parse(method).and_then(Method::item).and_then(param)
         && is_due(&NAME_HEADER)
         && header(headers, &NAME_HEADER).and_then(decode).as_deref() != Some(&*named)
     {
-        return Err(mismatch(format!("the {NAME_HEADER} header does not match what the body names")));
+        return Err(differs(headers, &NAME_HEADER, "what the body names"));
     }
     Ok(())
 }
@@ -102,6 +102,14 @@ pub fn check_single(headers: &HeaderMap, names: &[&HeaderName]) -> Result<(), Rp
         Some(name) => Err(mismatch(format!("the {name} header stands more than once"))),
         None => Ok(()),
     }
+}
+
+/// Returns the error for a header that is missing, or differs from a part of the body.
+fn differs(headers: &HeaderMap, name: &HeaderName, part: &str) -> RpcError {
+    mismatch(match headers.contains_key(name) {
+        true => format!("the {name} header does not match {part}"),
+        false => format!("the {name} header is missing: it repeats {part}"),
+    })
 }
 
 /// Returns the error for a header that does not match the body.

@@ -26,7 +26,7 @@ use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, RpcError};
 use crate::domain::skim::Skim;
 use crate::domain::upstream::InputRound;
-use crate::domain::version::{Era, MODERN_VERSIONS};
+use crate::domain::version::{Era, MODERN_VERSION, MODERN_VERSIONS};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
 use crate::engine::{CallRequest, Caller, CompletionRequest, Page, Reply, TaskUse};
@@ -116,7 +116,7 @@ impl ClientRequest<'_> {
         result.set("ttlMs", to_raw(&ttl_ms));
         result.set("cacheScope", to_raw(&cache_scope));
         result.set("supportedVersions", to_raw(&MODERN_VERSIONS));
-        result.set("capabilities", offer::capabilities(Era::Modern, &said));
+        result.set("capabilities", offer::capabilities(MODERN_VERSION, &said));
         if let Some(instructions) = &said.instructions {
             result.set("instructions", to_raw(&instructions.as_ref()));
         }

@@ -232,6 +232,19 @@ impl<'a> Params<'a> {
 }
 
 impl<'a> EnvelopeMeta<'a> {
+    /// Checks the types of what a modern request asks to be told meanwhile (MCP 2026-07-28, `ProgressToken` and
+    /// `LoggingLevel`). The error says what is wrong.
+    pub(super) fn check_wanted(&self) -> Result<(), String> {
+        if self.progress_token.is_some() && self.progress_token().is_none() {
+            return Err(format!("`_meta/progressToken` must be a string or a number of at most {MAX_ID} bytes"));
+        }
+        if self.log_level.is_some() && self.log_level().is_none() {
+            let levels = "debug, info, notice, warning, error, critical, alert or emergency";
+            return Err(format!("`_meta/io.modelcontextprotocol~1logLevel` must be {levels}"));
+        }
+        Ok(())
+    }
+
     /// Returns the token for progress notifications, if the request has a valid one.
     pub fn progress_token(&self) -> Option<&'a str> {
         self.progress_token.map(RawValue::get).filter(|token| is_id(token))

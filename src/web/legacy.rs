@@ -170,7 +170,7 @@ async fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Par
     gate.engine.metrics().sessions(gate.engine.sessions().count());
     let mut result = RawObject::default();
     result.set("protocolVersion", to_raw(&version));
-    result.set("capabilities", offer::capabilities(Era::Legacy, &said));
+    result.set("capabilities", offer::capabilities(version, &said));
     result.set("serverInfo", offer::server_info(&said));
     if let Some(instructions) = &said.instructions {
         result.set("instructions", to_raw(&instructions.as_ref()));

@@ -81,7 +81,7 @@ fn check_envelope<'a>(headers: &HeaderMap, method: &str, params: &Params<'a>) ->
     check_routing(headers, method, |param| params.text_of(param), Presence::Required)?;
     check_supported(version.as_deref().unwrap_or_default())?;
     let fault = ClientCapabilities::check(Some(capabilities), "io.modelcontextprotocol/clientCapabilities");
-    fault.map_err(|fault| invalid(&fault))?;
+    fault.and_then(|()| meta.check_wanted()).map_err(|fault| invalid(&fault))?;
     Ok(meta)
 }
 

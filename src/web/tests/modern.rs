@@ -83,6 +83,10 @@ async fn the_envelope_is_checked() {
         (ok(), echo_with("io.modelcontextprotocol/clientCapabilities", Some(json!([]))), 400, -32602),
         (ok(), echo_with("io.modelcontextprotocol/clientCapabilities", Some(json!({"sampling": 3}))), 400, -32602),
         (ok(), echo_with("io.modelcontextprotocol/clientCapabilities", Some(json!({"sampling": {}}))), 200, 0),
+        (ok(), echo_with("io.modelcontextprotocol/logLevel", Some(json!("loud"))), 400, -32602),
+        (ok(), echo_with("io.modelcontextprotocol/logLevel", Some(json!("info"))), 200, 0),
+        (ok(), echo_with("progressToken", Some(json!({"a": 1}))), 400, -32602),
+        (ok(), echo_with("progressToken", Some(json!(7))), 200, 0),
         (ok(), bare.to_string(), 400, -32602),
         (ok(), echo_with(VERSION_KEY, Some(json!("2099-01-01"))), 400, -32020),
         (ok(), echo_with(VERSION_KEY, Some(json!(1))), 400, -32020),
@@ -94,6 +98,13 @@ async fn the_envelope_is_checked() {
 #[tokio::test]
 async fn headers_must_say_what_the_body_says() {
     let gateway = Gateway::start().await;
+    for (with, lacks) in [("mcp-name", "mcp-method"), ("mcp-method", "mcp-name")] {
+        let value = if with == "mcp-name" { "up__echo" } else { "tools/call" };
+        let sent = [("mcp-protocol-version", VERSION), (with, value)];
+        let answer = gateway.post(&sent, &modern("tools/call", json!({"name": "up__echo"}))).await;
+        let message = answer.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.starts_with(&format!("the {lacks} header is missing")), "{message}");
+    }
     let (m, name) = ("tools/call", "up__echo");
     let of_version = |version| vec![("mcp-protocol-version", version), ("mcp-method", m), ("mcp-name", name)];
     let good = || modern(m, json!({"name": name}));

@@ -251,6 +251,12 @@ async fn tasks_are_offered_to_clients_of_the_era_that_has_them() {
         let legacy = http.send(Method::POST, &url, &JSON, body.to_string()).await.json();
         let capabilities = &legacy["result"]["capabilities"];
         assert_eq!((&capabilities["tasks"], &capabilities["extensions"]), (&expected, &Value::Null), "{url}");
+        for version in ["2025-06-18", "2025-03-26", "2024-11-05"] {
+            let older =
+                http.send(Method::POST, &url, &JSON, body.to_string().replace("2025-11-25", version)).await.json();
+            assert_eq!(older["result"]["protocolVersion"], version);
+            assert_eq!(older["result"]["capabilities"]["tasks"], Value::Null, "{version}");
+        }
         let modern = Client::Modern(http.clone(), url.clone(), json!({})).ask("server/discover", json!({})).await;
         let capabilities = &modern["result"]["capabilities"];
         let has_tasks = capabilities["extensions"]["io.modelcontextprotocol/tasks"].is_object();
