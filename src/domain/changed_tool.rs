@@ -131,7 +131,9 @@ pub fn faults(listed: Option<&RawValue>, change: &ToolOverride) -> Vec<(usize, S
     let fault = |argument: &ArgumentOverride| {
         let name = &argument.name;
         if properties.get(name).is_none() {
-            let effect = if argument.value.is_some() {
+            let effect = if change.answer.is_some() {
+                "that has no effect, since calls are answered here and nothing is sent"
+            } else if argument.value.is_some() {
                 "its value is sent all the same"
             } else if argument.hidden {
                 "calls that have it are not sent all the same"

@@ -163,9 +163,15 @@ impl Routes {
         if !kind.has_name() {
             return Err(String::new());
         }
-        let (other, advice) =
-            (offers[other.upstream].upstream, if kind == ItemKind::Tool { "rename one, or " } else { "" });
-        Err(format!("{name} is already the name of a {kind} of upstream {other}: {advice}set upstreams.prefix: Always"))
+        // A prefix tells upstreams apart, and not what is of one.
+        let advice = match (kind, prefix == PrefixMode::Always || other.upstream == upstream) {
+            (ItemKind::Tool, true) => ": rename one of them otherwise",
+            (ItemKind::Tool, false) => ": rename one, or set upstreams.prefix: Always",
+            (_, true) => "",
+            (_, false) => ": set upstreams.prefix: Always",
+        };
+        let other = offers[other.upstream].upstream;
+        Err(format!("{name} is already the name of a {kind} of upstream {other}{advice}"))
     }
 
     fn add(&mut self, upstream: usize, offer: &Offer<'_>, item: &Item, public: Result<String, String>) {

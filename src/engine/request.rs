@@ -192,7 +192,8 @@ impl Endpoint<'_> {
 
     /// Returns the definitions of the items of this kind, as clients see them.
     pub(super) fn definitions<'s>(&self, snapshot: &'s Snapshot, kind: ItemKind) -> Vec<&'s RawValue> {
-        let all = snapshot.routes.all().iter().filter(|route| route.item.kind == kind);
+        let of_kind = snapshot.routes.all().iter().filter(|route| route.item.kind == kind);
+        let all = of_kind.filter(|route| !snapshot.unsendable.contains(&route.index));
         match self.upstream(snapshot) {
             None if self.lists_own_tools(snapshot, kind) => OwnTool::definitions().into(),
             None => all.filter_map(|route| route.public_definition.as_deref()).collect(),

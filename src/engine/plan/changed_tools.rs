@@ -1,5 +1,6 @@
 //! Problems of overrides that do not fit the tools that a server lists.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::link::Linked;
@@ -38,6 +39,21 @@ pub(super) fn unknown_overrides(linked: &Linked, lists: &[Option<Arc<Catalogue>>
     problems
 }
 
+/// Returns the indexes of the routes whose calls are never sent, because a fixed value of their override does not fit the
+/// schema that the server lists. `check` is that of [`misfits`].
+pub(super) fn unsendable<'a>(
+    linked: &Linked,
+    routes: &Routes,
+    check: impl Fn(&Route) -> Option<&'a Arguments>,
+) -> BTreeSet<usize> {
+    let is_unsendable = |route: &&Arc<Route>| {
+        let overrides = &linked.upstreams[route.upstream].target.plan.overrides;
+        let change = route.change.and_then(|index| overrides.get(index));
+        change.is_some_and(|change| unfit_values(check(route), change).next().is_some())
+    };
+    routes.all().iter().filter(is_unsendable).map(|route| route.index).collect()
+}
+
 /// Returns the Problems of changed arguments that do not fit the schema that the server lists. `check` returns the
 /// check of what is sent to the tool of a route.
 pub(super) fn misfits<'a>(
@@ -54,8 +70,8 @@ pub(super) fn misfits<'a>(
         let field = |place: usize| format!("spec.tools.overrides[{index}].arguments[{place}]");
         let unfit: Vec<_> = unfit_values(check(route), change).collect();
         let errors = unfit.iter().map(|place| {
-            let message = "the value does not fit the server's input schema, or that allows no such argument: calls of the \
-                           tool are not sent";
+            let message = "the value does not fit the server's input schema, or that allows no such argument: no call of the \
+                           tool is sent, so clients do not see it";
             Problem::error(Reason::InvalidOverride, object.clone(), format!("{}.value", field(*place)), message)
         });
         let others = faults(route.listed_schema.as_deref(), change).into_iter();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::changed_tools::misfits;
+use super::changed_tools::{misfits, unsendable};
 use super::link::{Linked, LinkedUpstream};
 use super::linked_item::LinkedItem;
 use super::list_filters::{ListFiltering, ListFilters};
@@ -31,6 +31,8 @@ pub struct Snapshot {
     pub(crate) routes: Routes,
     /// The items, indexed by [`Route::index`].
     pub(crate) items: Vec<Arc<LinkedItem>>,
+    /// The tools whose calls are never sent, by [`Route::index`]. They are in no list, and a call of one says why.
+    pub(crate) unsendable: BTreeSet<usize>,
     /// The templates of resources that the upstreams list.
     pub(crate) templates: Templates,
     /// What chains over lists keep from clients, and what they have not seen yet.
@@ -86,6 +88,7 @@ impl Snapshot {
             linked: Arc::new(linked),
             routes: Routes::default(),
             items: Vec::new(),
+            unsendable: BTreeSet::new(),
             templates: Templates::default(),
             filters: ListFilters::default(),
             problems: Vec::new(),
@@ -123,23 +126,23 @@ impl Snapshot {
         drop(offers);
         let filters = filtering.finish();
         let items = link_items(&linked, &routes, previous);
-        let list_revisions = ListRevisions::new(&routes);
+        let sent = |route: &Route| items[route.index].sent.as_deref();
+        let unsendable = unsendable(&linked, &routes, sent);
         let templates = Templates::of(routes.all(), &previous.templates);
         let mut problems = plan_problems.clone();
         problems.extend(list_problems(&linked, &lists, &seen, &filters, &routes, &templates, state));
-        if linked.finds_tools() {
-            problems.extend(state.tool_index.problems(&linked));
-        }
-        problems.extend(misfits(&linked, &routes, |route| items[route.index].sent.as_deref()));
+        problems.extend(linked.finds_tools().then(|| state.tool_index.problems(&linked)).into_iter().flatten());
+        problems.extend(misfits(&linked, &routes, sent));
         Self {
+            list_revisions: ListRevisions::new(&routes, &unsendable),
             linked,
             routes,
             items,
+            unsendable,
             templates,
             filters,
             problems,
             serialized: SerializedLists::default(),
-            list_revisions,
             plan_problems,
         }
     }
@@ -213,9 +216,10 @@ impl Snapshot {
 pub struct ListRevisions([String; ItemKind::ALL.len()]);
 
 impl ListRevisions {
-    fn new(routes: &Routes) -> Self {
+    fn new(routes: &Routes, unsendable: &BTreeSet<usize>) -> Self {
         Self(ItemKind::ALL.map(|kind| {
-            let routes = routes.all().iter().filter(|route| route.item.kind == kind);
+            let of_kind = routes.all().iter().filter(|route| route.item.kind == kind);
+            let routes = of_kind.filter(|route| !unsendable.contains(&route.index));
             revision(&routes.map(|r| (&r.public, &r.own, r.own_definition.get())).collect::<Vec<_>>())
         }))
     }
