@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use super::args::CallArgs;
 use super::formats::ResultFormat;
 use super::mcp_client::{MCP_PATH, McpAnswer, McpClient};
 use super::ordered_json;
-use super::output::{Colour, column, outcome_text, paint, print_line, print_list, say, text};
+use super::output::{Colour, column, harmless, outcome_text, paint, print_line, print_list, say, text};
 use crate::api::check::nearest;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::INVALID_PARAMS;
@@ -35,10 +36,10 @@ pub async fn call(args: CallArgs) -> anyhow::Result<ExitCode> {
     let client = McpClient { url: args.url.url(MCP_PORT, MCP_PATH), silence: Duration::from_secs(args.timeout) };
     match client.request("tools/call", Some(&args.tool), params, meta).await? {
         McpAnswer::Result(result) => show(&args, &result),
-        McpAnswer::Error { code, message } => {
+        McpAnswer::Error { code, message, raw } => {
             let hint = if code == INVALID_PARAMS { did_you_mean(&client, &args.tool).await } else { String::new() };
-            say(&format!("Error: {message} ({code}){hint}"));
-            Ok(ExitCode::from(2))
+            let message = message.lines().map(harmless).collect::<Vec<_>>().join("\n");
+            show_error(&args, &raw, &format!("Error: {message} ({code}){hint}"))
         }
     }
 }
@@ -68,24 +69,48 @@ fn arguments(written: &str) -> anyhow::Result<Box<RawValue>> {
 }
 
 fn show(args: &CallArgs, result: &RawValue) -> anyhow::Result<ExitCode> {
-    let read: Value = serde_json::from_str(result.get())?;
+    // What a client gets is shown although not all of it can be read, such as numbers that are out of range.
+    let read = RawObject::parse(result.get()).unwrap_or_default();
+    let is_error = read.get("isError").is_some_and(|flag| flag.get() == "true");
     match args.output {
-        ResultFormat::Json => print_line(&ordered_json::to_json(result)?)?,
+        ResultFormat::Json => print_line(&as_json(result))?,
         ResultFormat::Yaml => print_line(ordered_json::to_yaml(result)?.trim_end())?,
-        ResultFormat::Text => show_text(args, &read)?,
+        ResultFormat::Text => show_text(args, &read, is_error)?,
     }
-    Ok(if read["isError"] == true { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn show_text(args: &CallArgs, result: &Value) -> anyhow::Result<()> {
-    for block in result["content"].as_array().into_iter().flatten() {
-        match &block["text"] {
-            Value::String(text) if result["isError"] == true => print_line(&paint(Colour::Red, text))?,
-            Value::String(text) => print_line(text)?,
-            _ => print_line(&format!("[{} block; -o json shows it]", text(&block["type"])))?,
-        }
+/// Returns indented JSON, or the JSON as it came where it cannot be read.
+fn as_json(raw: &RawValue) -> String {
+    ordered_json::to_json(raw).unwrap_or_else(|_| raw.get().to_owned())
+}
+
+/// Prints an error as JSON to standard output, if that is asked for, and as a line to standard error.
+fn show_error(args: &CallArgs, error: &RawValue, line: &str) -> anyhow::Result<ExitCode> {
+    let mut whole = RawObject::default();
+    whole.set("error", error.to_owned());
+    match args.output {
+        ResultFormat::Json => print_line(&as_json(&whole.to_raw()))?,
+        ResultFormat::Yaml => print_line(ordered_json::to_yaml(&whole.to_raw())?.trim_end())?,
+        ResultFormat::Text => {}
     }
-    let Some(entries) = result["_meta"]["hawsepipe.dev/trace"].as_array().filter(|_| args.trace) else { return Ok(()) };
+    say(line);
+    Ok(ExitCode::from(2))
+}
+
+fn show_text(args: &CallArgs, result: &RawObject, is_error: bool) -> anyhow::Result<()> {
+    let blocks: Vec<&RawValue> = parsed(result.get("content"));
+    for block in &blocks {
+        print_line(&block_text(block, is_error))?;
+    }
+    if blocks.is_empty() {
+        print_line(&format!("[{}; -o json shows it]", without_content(result)))?;
+    }
+    let meta: RawObject = result.get("_meta").and_then(|meta| RawObject::parse(meta.get()).ok()).unwrap_or_default();
+    let entries: Vec<Value> = parsed(meta.get("hawsepipe.dev/trace"));
+    if !args.trace || entries.is_empty() {
+        return Ok(());
+    }
     print_line("")?;
     let columns = [
         column("PHASE", |e| text(&e["phase"])),
@@ -96,5 +121,46 @@ fn show_text(args: &CallArgs, result: &Value) -> anyhow::Result<()> {
         column("MS", |e| format!("{:.2}", e["durationMs"].as_f64().unwrap_or_default())),
         column("SAYS", |e| text(&e["metadata"])),
     ];
-    print_list(super::formats::ListFormat::Table, &Value::Null, entries, &columns)
+    print_list(super::formats::ListFormat::Table, &Value::Null, &entries, &columns)
+}
+
+/// Returns the items of a list; none if it is not a list of these.
+fn parsed<'a, T: Deserialize<'a>>(list: Option<&'a RawValue>) -> Vec<T> {
+    list.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default()
+}
+
+/// Returns the text of a content block: as JSON where it is no valid text, such as half of a surrogate pair.
+fn block_text(block: &RawValue, is_error: bool) -> String {
+    let block = RawObject::parse(block.get()).unwrap_or_default();
+    let text = block.get("text").filter(|text| text.get().starts_with('"'));
+    let Some(raw) = text else {
+        return format!("[{} block; -o json shows it]", block.get_str("type").unwrap_or_default());
+    };
+    let text = block.get_str("text").unwrap_or_else(|| raw.get().to_owned());
+    if is_error { paint(Colour::Red, &text) } else { text }
+}
+
+/// Says what a result is that has no content.
+fn without_content(result: &RawObject) -> &'static str {
+    match result.get_str("resultType").as_deref() {
+        Some("input_required") => "the server asks for input before it answers, which this command does not give",
+        Some("task") => "the server answers later, in a task",
+        _ => "a result without content",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_shown_as_it_came() {
+        let raw = |json: &str| RawValue::from_string(json.to_owned()).unwrap();
+        assert_eq!(block_text(&raw(r#"{"type":"text","text":"a\nb"}"#), false), "a\nb");
+        assert_eq!(block_text(&raw(r#"{"type":"text","text":"a\ud800"}"#), false), r#""a\ud800""#);
+        assert_eq!(block_text(&raw(r#"{"type":"image","data":""}"#), false), "[image block; -o json shows it]");
+        assert_eq!(as_json(&raw(r#"{"n":1e999}"#)), "{\n  \"n\": 1e999\n}");
+        assert_eq!(as_json(&raw(r#"{"\ud800":1}"#)), r#"{"\ud800":1}"#);
+        assert!(ordered_json::to_yaml(&raw(r#"{"n":1e999}"#)).unwrap().contains("1e999"));
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::admin::{ApiError, encode, get, list};
 use super::args::ExplainArgs;
 use super::formats::ListFormat;
-use super::output::{column, print_line, print_list, text, wide};
+use super::output::{column, harmless, print_line, print_list, text, wide};
 use super::validate::directory;
 use crate::api::check::nearest;
 use crate::domain::method::Method;
@@ -28,7 +28,7 @@ pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     };
     let rows = rows(&explanation);
     if matches!(args.output, ListFormat::Table | ListFormat::Wide) {
-        head(&explanation).iter().try_for_each(|line| print_line(line))?;
+        head(&explanation).iter().try_for_each(|line| print_line(&harmless(line)))?;
         if rows.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use http_body_util::Full;
 use hyper::{Request, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,8 @@ pub enum McpAnswer {
     Error {
         code: i64,
         message: String,
+        /// The whole error, as unparsed JSON.
+        raw: Box<RawValue>,
     },
 }
 
@@ -47,14 +49,14 @@ struct Sent<'a> {
 #[derive(Deserialize)]
 struct Response {
     result: Option<Box<RawValue>>,
-    error: Option<AnsweredError>,
+    error: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
 struct AnsweredError {
     code: i64,
     #[serde(default)]
-    message: String,
+    message: Option<Box<RawValue>>,
 }
 
 impl McpClient {
@@ -86,7 +88,8 @@ impl McpClient {
         let request = request.body(Full::from(body));
         let request = request.with_context(|| format!("{} is not a URL", self.url))?;
         let (status, body) = send(&self.url, request, self.silence, "--url URL").await?;
-        read(&body).with_context(|| not_mcp(&self.url, status, &body))
+        // Why it is not JSON-RPC says nothing to those who gave the URL of something else.
+        read(&body).map_err(|_| anyhow!(not_mcp(&self.url, status, &body)))
     }
 
     /// Returns the names of all tools, from at most [`MAX_PAGES`] pages.
@@ -115,7 +118,13 @@ impl McpClient {
 fn read(body: &str) -> anyhow::Result<McpAnswer> {
     let data = body.lines().filter_map(|line| line.strip_prefix("data:")).next_back();
     match serde_json::from_str(data.unwrap_or(body))? {
-        Response { error: Some(AnsweredError { code, message }), .. } => Ok(McpAnswer::Error { code, message }),
+        Response { error: Some(raw), .. } => {
+            let AnsweredError { code, message } = serde_json::from_str(raw.get())?;
+            // A text that is not valid, such as half of a surrogate pair, is shown as JSON.
+            let message =
+                message.map(|text| serde_json::from_str(text.get()).unwrap_or_else(|_| text.get().to_owned()));
+            Ok(McpAnswer::Error { code, message: message.unwrap_or_default(), raw })
+        }
         Response { result: Some(result), .. } => Ok(McpAnswer::Result(result)),
         Response { .. } => bail!("neither a result nor an error is in it"),
     }
@@ -123,11 +132,11 @@ fn read(body: &str) -> anyhow::Result<McpAnswer> {
 
 /// Describes an answer that is not MCP.
 fn not_mcp(url: &str, status: StatusCode, body: &str) -> String {
-    let said = serde_json::from_str::<Value>(body).ok();
-    let said = said.as_ref().and_then(|value| value.pointer("/error/message")?.as_str());
-    let said = said.map(|said| format!(" ({said})")).unwrap_or_default();
+    let error = serde_json::from_str::<Value>(body).unwrap_or_default()["error"].take();
+    let said = error["message"].as_str().map(|said| format!(" ({said})")).unwrap_or_default();
+    let is_admin = if error["reason"].is_string() { ", as the admin API of a gateway does" } else { "" };
     format!(
-        "{url} is not an MCP endpoint: it answered with HTTP {}{said}. A gateway logs where its endpoints are; name one with \
+        "{url} is not an MCP endpoint: it answered with HTTP {}{said}{is_admin}. A gateway logs where its endpoints are; name one with \
          --url URL",
         status.as_u16()
     )
@@ -155,5 +164,7 @@ mod tests {
         }
         let admin = not_mcp("http://a", StatusCode::METHOD_NOT_ALLOWED, "{\"error\":{\"message\":\"it only reads\"}}");
         assert!(admin.contains("not an MCP endpoint") && admin.contains("405 (it only reads)"), "{admin}");
+        let admin = not_mcp("http://a", StatusCode::NOT_FOUND, "{\"error\":{\"reason\":\"NotFound\"}}");
+        assert!(admin.contains("as the admin API of a gateway does"), "{admin}");
     }
 }

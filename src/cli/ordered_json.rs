@@ -34,10 +34,11 @@ impl Serialize for Ordered<'_> {
                 seq.end()
             }
             _ if self.exact => self.raw.serialize(serializer),
-            _ => {
-                let value: Value = serde_json::from_str(text).map_err(serde::ser::Error::custom)?;
-                value.serialize(serializer)
-            }
+            // Numbers that are out of range, and half of a surrogate pair, stay as JSON.
+            _ => match serde_json::from_str::<Value>(text) {
+                Ok(value) => value.serialize(serializer),
+                Err(_) => text.serialize(serializer),
+            },
         }
     }
 }

@@ -63,20 +63,21 @@ pub fn print_list(format: ListFormat, whole: &Value, items: &[Value], columns: &
 /// Formats the rows of a table, with or without headings. Each line ends with a newline.
 pub fn rows(format: ListFormat, items: &[Value], columns: &[Column], with_headings: bool) -> String {
     let shown: Vec<_> = columns.iter().filter(|c| format == ListFormat::Wide || !c.wide).collect();
-    let rows = items.iter().map(|item| shown.iter().map(|c| (c.read)(item)).collect()).collect();
+    let rows: Vec<_> = items.iter().map(|item| shown.iter().map(|c| (c.read)(item)).collect()).collect();
     let headings: Vec<_> = shown.iter().map(|c| c.heading).collect();
-    let text = table(if with_headings { &headings } else { &[] }, rows);
+    let text = table(if with_headings { &headings } else { &[] }, &rows);
     if text.is_empty() { text } else { text + "\n" }
 }
 
-/// Formats columns without borders, like kubectl.
-pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
+/// Formats columns without borders, like kubectl. What a terminal would obey is taken out of the cells: servers and clients
+/// chose the names and texts in many of them.
+pub fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Disabled);
     if !headings.is_empty() {
         table.set_header(headings);
     }
-    table.add_rows(rows);
+    table.add_rows(rows.iter().map(|row| row.iter().map(|cell| harmless(cell)).collect::<Vec<_>>()));
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
@@ -156,6 +157,7 @@ mod tests {
     #[test]
     fn what_a_terminal_obeys_is_replaced() {
         assert_eq!(harmless("a\u{202e}b\u{7}c\u{1b}[2J"), "a\u{fffd}b\u{fffd}c\u{fffd}[2J");
+        assert_eq!(table(&["NAME"], &[vec!["a\u{1b}]0;b\u{7}\nc".to_owned()]]), "NAME\na\u{fffd}]0;b\u{fffd}\u{fffd}c");
         assert_eq!(harmless("Grüße, \u{4f60}\u{597d}"), "Grüße, \u{4f60}\u{597d}");
     }
 

@@ -122,8 +122,9 @@ pub struct CaseArgs {
     /// A whole input of contract 1.0: a file, JSON text, or `-` for standard input. Only rawContent is required
     #[arg(long, value_name = "FILE|JSON|-", allow_hyphen_values = true)]
     pub input: Option<String>,
-    /// The tool that is called, as the plugin sees it. Default: test/tool
-    #[arg(long, value_name = "SERVER/TOOL", value_parser = tool_name)]
+    /// The tool that is called, as the plugin sees it. Without SERVER, that is the one of --input, or else test. Default:
+    /// test/tool
+    #[arg(long, value_name = "[SERVER/]TOOL", value_parser = tool_name)]
     pub tool: Option<String>,
     /// The phase to run in. Default: response if the plugin supports it, otherwise request
     #[arg(long, value_enum, value_name = "PHASE")]

@@ -157,7 +157,9 @@ impl Subject {
         let found: Vec<_> = keys.iter().filter(named).collect();
         match found[..] {
             [key] => Ok(ObjectId::new(Kind::Plugin, ObjectKey::clone(key))),
-            [] if keys.is_empty() => bail!("there is no Plugin in it"),
+            [] if keys.is_empty() => {
+                bail!("there is no Plugin in the manifests, and no file of code (*.js, *.mjs, *.cjs) was given")
+            }
             _ => {
                 let all = keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                 match self.wanted.as_ref().filter(|_| found.is_empty()) {

@@ -6,9 +6,11 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::args::{self, ContentType};
+use crate::cli::output::say;
+use crate::config::nearest::nearest;
 use crate::domain::plugin::Phase;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::upstream::Answer;
@@ -44,6 +46,8 @@ struct ContractInput {
     raw_content: Option<String>,
     max_tokens: Option<u32>,
     metadata: ContractMetadata,
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -54,6 +58,24 @@ struct ContractMetadata {
     user_query: Option<String>,
     content_type: Option<String>,
     config: Option<Value>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+/// The members of an input that are used, and those of its `metadata` with those that are ignored.
+const MEMBERS: [&str; 4] = ["toolName", "rawContent", "maxTokens", "metadata"];
+const METADATA: [&str; 9] =
+    ["requestId", "timestamp", "serverName", "phase", "userQuery", "contentType", "config", "chain", "attempt"];
+
+/// Returns what of an input is not of the contract, with the name that was perhaps meant.
+fn unknown_members(input: &ContractInput) -> Vec<String> {
+    let told = |name: &String, known: &[&'static str], place: &str| {
+        let near = nearest(name, known.iter().copied()).map(|near| format!("; did you mean {place}{near}?"));
+        format!("--input: {place}{name:.60} is not a field of contract 1.0 and is ignored{}", near.unwrap_or_default())
+    };
+    let unknown = input.others.keys().map(|name| told(name, &MEMBERS, ""));
+    let metadata = input.metadata.others.keys().filter(|name| !METADATA.contains(&name.as_str()));
+    unknown.chain(metadata.map(|name| told(name, &METADATA, "metadata."))).collect()
 }
 
 impl TestInput {
@@ -67,6 +89,7 @@ impl TestInput {
                 ..ContractInput::default()
             },
         };
+        unknown_members(&input).iter().for_each(|line| say(line));
         let Some(text) = input.raw_content else {
             bail!("say what the plugin is to run on: --text TEXT, or --input with a rawContent");
         };
@@ -167,4 +190,23 @@ fn bounded(source: impl Read) -> anyhow::Result<String> {
         bail!("it is larger than {MAX_CONTENT} bytes");
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_contract_does_not_have_is_told() {
+        let told = |json: &str| unknown_members(&input_of(json).unwrap());
+        let known = r#"{"rawContent":"a","toolName":"s/t","metadata":{"requestId":"1","attempt":1,"chain":"c"}}"#;
+        assert_eq!(told(known), Vec::<String>::new());
+        let told = told(r#"{"rawcontent":"a","metadata":{"phse":"request","x":1}}"#);
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(
+            told[0].contains("rawcontent is not a field") && told[0].contains("did you mean rawContent?"),
+            "{told:?}"
+        );
+        assert!(told[1].contains("did you mean metadata.phase?"), "{told:?}");
+    }
 }

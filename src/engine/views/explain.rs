@@ -103,6 +103,9 @@ fn kind_of(method: Method) -> ItemKind {
 
 fn explain_item(linked: &Linked, upstream: usize, asked: &Asked<'_>, public: &str, unable: Unable<'_>) -> Explanation {
     let plan = &linked.upstreams[upstream].target.plan;
+    let mut chains: Vec<_> = linked.chains.iter().map(|chain| explain_chain(chain, plan, asked, unable)).collect();
+    // Those of each phase are in their order already.
+    chains.sort_by_key(|chain| chain.phase);
     Explanation {
         tool: public.to_owned(),
         upstream: plan.key.name.clone(),
@@ -110,7 +113,7 @@ fn explain_item(linked: &Linked, upstream: usize, asked: &Asked<'_>, public: &st
         withheld: None,
         notes: notes::of_item(linked, upstream, asked.kind, asked.name),
         method: asked.method,
-        chains: linked.chains.iter().map(|chain| explain_chain(chain, plan, asked, unable)).collect(),
+        chains,
     }
 }
 

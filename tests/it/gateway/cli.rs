@@ -135,9 +135,22 @@ fn explanations_print(admin: &str, folder: &str) {
         assert!(text.contains("default/asks") && text.contains("default/guard"), "{text}");
         let elsewhere = text.lines().find(|line| line.contains("default/elsewhere")).unwrap();
         assert!(elsewhere.contains("not selected"), "{text}");
+        assert!(text.find("default/asks") < text.find("default/answers"), "requests come first: {text}");
     }
     let unknown = run(&["explain", "raw__nothing", "--admin", admin]);
     assert!(code(&unknown) == 1 && err(&unknown).contains("raw__nothing"), "{}", err(&unknown));
+}
+
+/// `call` of what is refused, as JSON; what a terminal would obey, in a table; and the port of the admin API.
+fn refused_calls_print(gateway: &Gateway) {
+    let refused = run(&["call", "no\u{1b}[31mpe", "-o", "json", "--url", &gateway.url()]);
+    let error: Value = serde_json::from_str(&out(&refused)).unwrap();
+    assert_eq!((code(&refused), &error["error"]["code"]), (2, &json!(-32602)), "{error}");
+    let calls = out(&run(&["calls", "--admin", &gateway.admin()]));
+    assert!(calls.contains("no\u{fffd}[31mpe") && !calls.contains('\u{1b}'), "{calls}");
+    let admin = run(&["call", "raw__args", "--url", &format!("http://{}", gateway.admin())]);
+    assert_eq!(code(&admin), 1);
+    assert!(err(&admin).trim_end().ends_with("name one with --url URL"), "{}", err(&admin));
 }
 
 #[tokio::test]
@@ -149,6 +162,7 @@ async fn a_running_gateway_is_asked() {
     calls_print(&gateway.url());
     lists_print(&gateway.admin());
     explanations_print(&gateway.admin(), folder.path().to_str().unwrap());
+    refused_calls_print(&gateway);
     assert!(gateway.log().iter().all(|line| !line.contains('\u{1b}')));
 }
 
