@@ -284,7 +284,7 @@ impl DuplexReader {
         if let (Some(id), Answer::Result(result)) = (id_number, &answer)
             && result.get().len() as u64 > limit
         {
-            return calls.fail(id, UpstreamError::TooLarge(limit)) || calls.was_opened(id);
+            return calls.fail(id, UpstreamError::TooLarge(limit));
         }
         match id_number {
             Some(id) if calls.answer(id, answer) => return true,
