@@ -20,6 +20,7 @@ use crate::domain::plan::{FORMAT_VERSION, Plan, Refusal};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::{Offer, Route, Routes};
+use crate::domain::seen::SeenNames;
 use crate::domain::tool_name::OWN_TOOLS;
 use crate::engine::state::EngineState;
 use crate::engine::upstreams::pinning::withheld;
@@ -106,22 +107,10 @@ impl Snapshot {
         previous: &Self,
     ) -> Self {
         let lists: Vec<_> = linked.upstreams.iter().map(|u| state.catalogue(&u.target.plan.key)).collect();
-        let (seen, none) = (Arc::clone(&state.seen.borrow()), BTreeSet::new());
+        let seen = Arc::clone(&state.seen.borrow());
         let listed = lists.iter().map(|list| list.iter().flat_map(|list| list.items()).count()).collect();
         let mut filtering = ListFiltering::new(&linked, &state.filtered, listed);
-        let offers: Vec<Offer<'_>> = linked
-            .upstreams
-            .iter()
-            .zip(&lists)
-            .enumerate()
-            .map(|(index, (upstream, list))| {
-                let plan = &upstream.target.plan;
-                let listed = offered(upstream, list.as_deref(), state);
-                let (items, filtered) = filtering.pass_all(index, listed);
-                let ever_seen = seen.of(&plan.key).unwrap_or(&none);
-                Offer { upstream: &plan.key.name, items, overrides: &plan.overrides, filtered, ever_seen }
-            })
-            .collect();
+        let offers = offers(&linked, &lists, state, &mut filtering, &seen);
         let routes = Routes::build(linked.plan.gateway.prefix, reserved_names(&linked), &offers);
         drop(offers);
         let filters = filtering.finish();
@@ -228,6 +217,25 @@ impl ListRevisions {
     pub(crate) fn of(&self, kind: ItemKind) -> &str {
         &self.0[kind as usize]
     }
+}
+
+/// Returns what each upstream offers, with what its chains over lists make of it.
+fn offers<'a>(
+    linked: &'a Linked,
+    lists: &'a [Option<Arc<Catalogue>>],
+    state: &EngineState,
+    filtering: &mut ListFiltering<'a>,
+    seen: &'a SeenNames,
+) -> Vec<Offer<'a>> {
+    static NONE: BTreeSet<String> = BTreeSet::new();
+    let offer = |(index, (upstream, list)): (usize, (&'a LinkedUpstream, &'a Option<Arc<Catalogue>>))| {
+        let plan = &upstream.target.plan;
+        let listed = offered(upstream, list.as_deref(), state);
+        let (items, filtered) = filtering.pass_all(index, listed);
+        let ever_seen = seen.of(&plan.key).unwrap_or(&NONE);
+        Offer { upstream: &plan.key.name, items, overrides: &plan.overrides, filtered, ever_seen }
+    };
+    linked.upstreams.iter().zip(lists).enumerate().map(offer).collect()
 }
 
 /// Returns the items of an upstream that its manifest offers: those of tools that it neither leaves out nor hides nor

@@ -351,9 +351,9 @@ fn folders_are_read_by_name_and_not_below() {
     for name in ["b.yml", "a.yaml", "c.json", "notes.txt", ".hidden.yaml", "below/package.json"] {
         std::fs::write(folder.join(name), "").unwrap();
     }
-    assert_eq!(unread_folders(&[folder.clone()]), None);
+    assert_eq!(unread_folders(std::slice::from_ref(&folder)), None);
     std::fs::write(folder.join("below/d.yaml"), PLUGIN).unwrap();
-    let unread = unread_folders(&[folder.clone()]).unwrap();
+    let unread = unread_folders(std::slice::from_ref(&folder)).unwrap();
     assert!(unread.contains("below are not read"), "{unread}");
     assert_eq!(unread_folders(&[folder.clone(), folder.join("below")]), None);
     std::fs::write(folder.join("D.YAML"), "").unwrap();

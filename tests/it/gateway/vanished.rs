@@ -36,7 +36,8 @@ async fn a_gateway_that_vanishes_stays_in_force_and_that_is_said() {
     folder.write("gateway.yaml", &stopped);
     let running = Gateway::start(&folder);
     let file = folder.path().join("gateway.yaml");
-    let ways: [(&str, fn(&PathBuf)); 3] = [
+    type Lose = fn(&PathBuf);
+    let ways: [(&str, Lose); 3] = [
         ("it is empty", |file| fs::write(file, "").unwrap()),
         ("MCPGateway default/main is in force and no manifest declares it", |file| {
             fs::write(file, "# none\n").unwrap()
