@@ -121,10 +121,13 @@ impl State {
     }
 }
 
-/// Whom a message belongs to if it is about one of these requests, or about an answered one whose messages are readable.
+/// Whom a message belongs to if it is about one of these requests, or about an answered one whose messages are readable. Nothing
+/// tells answered requests of clients without a session from the one that such a client waits for, which would never hear a
+/// message if they counted.
 fn whose<'a>(requests: impl Iterator<Item = &'a Request>, readable: Readable<'a>) -> Whose {
+    let are_nameless_readable = readable == Readable::Of("");
     let mut session = match readable {
-        Readable::Nobodys => None,
+        Readable::Nobodys | Readable::Of("") => None,
         Readable::Of(session) => Some(session),
         Readable::Several => return Whose::Unknown,
     };
@@ -137,9 +140,9 @@ fn whose<'a>(requests: impl Iterator<Item = &'a Request>, readable: Readable<'a>
         is_waited_for |= request.is_open;
     }
     match session {
-        None => Whose::Nobodys,
-        Some(_) if is_waited_for => Whose::OneClients,
-        Some(_) => Whose::Unknown,
+        None if !are_nameless_readable => Whose::Nobodys,
+        Some(session) if is_waited_for && (session.is_empty() || !are_nameless_readable) => Whose::OneClients,
+        _ => Whose::Unknown,
     }
 }
 

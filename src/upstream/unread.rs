@@ -12,7 +12,7 @@ const ARRIVES: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readable<'a> {
     Nobodys,
-    /// The client with this session; without one if it is empty.
+    /// The client with this session; clients without one if it is empty.
     Of(&'a str),
     Several,
 }
@@ -22,7 +22,7 @@ pub(super) enum Readable<'a> {
 pub(super) struct Unread {
     /// The session whose request was answered last, and until when messages of it can arrive.
     last: Option<(String, Instant)>,
-    /// Until when those of other sessions can. Clients without a session count as others of each other.
+    /// Until when those of other sessions can. All clients without a session count as one.
     others_until: Option<Instant>,
     late: Option<Late>,
 }
@@ -39,7 +39,7 @@ impl Unread {
     pub(super) fn answered(&mut self, session: String, now: Instant) {
         let last = self.last.take();
         self.others_until = match last {
-            Some((last, until)) if session.is_empty() || last != session => Some(until),
+            Some((last, until)) if last != session => Some(until),
             _ => self.others_until,
         };
         self.last = Some((session, now + ARRIVES));
@@ -90,7 +90,7 @@ mod tests {
         answered(&mut unread, "", at(5_000));
         assert_eq!(unread.readable(at(5_001)), Readable::Of(""));
         answered(&mut unread, "", at(5_002));
-        assert_eq!(unread.readable(at(5_003)), Readable::Several, "these can be two clients");
+        assert_eq!(unread.readable(at(5_003)), Readable::Of(""), "nothing tells them apart");
     }
 
     #[test]

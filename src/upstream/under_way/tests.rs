@@ -35,6 +35,17 @@ fn a_message_is_given_to_a_request_that_it_must_belong_to() {
     drop(nameless);
     let deaf = requests.begin("a", Expected { hears: false, ..PLAIN });
     assert!(!is_own(&requests) && deaf.waiting().is_none());
+    deaf.answered(None);
+    drop(deaf);
+    let later = Expected { are_read_later: true, ..PLAIN };
+    requests.begin("", later).answered(None);
+    assert!(!is_own(&requests), "it may be of the one that was answered");
+    let nameless = requests.begin("", later);
+    assert!(!is_own(&requests) && nameless.waiting().is_some());
+    let named = requests.begin("a", later);
+    nameless.answered(None);
+    drop(nameless);
+    assert!(!is_own(&requests) && named.waiting().is_none(), "nor is it for a client with a session");
 }
 
 #[test]

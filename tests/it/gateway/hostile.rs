@@ -173,9 +173,9 @@ fn modern_requests() -> Vec<Bad> {
     let mut twice = modern("a header twice", 400, -32020, "mcp-name header stands more than once");
     twice.headers.push(("mcp-name", "raw__exact".to_owned()));
     vec![
-        modern("no Mcp-Method", 400, -32020, "mcp-method header does not match").without("mcp-method"),
+        modern("no Mcp-Method", 400, -32020, "mcp-method header is missing").without("mcp-method"),
         modern("another Mcp-Method", 400, -32020, "mcp-method header does not match").with("mcp-method", "tools/list"),
-        modern("no Mcp-Name", 400, -32020, "mcp-name header does not match").without("mcp-name"),
+        modern("no Mcp-Name", 400, -32020, "mcp-name header is missing").without("mcp-name"),
         modern("another Mcp-Name", 400, -32020, "mcp-name header does not match").with("mcp-name", "raw__exact"),
         modern("no version header", 400, -32020, "mcp-protocol-version header").without("mcp-protocol-version"),
         modern("an older version header", 400, -32020, "mcp-protocol-version header")
