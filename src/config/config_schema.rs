@@ -47,6 +47,8 @@ pub enum ConfigFault {
     Schema(String),
     /// The configuration does not fit, or its check was ended.
     Config(String),
+    /// The schema could not be compiled now, for a reason that is not its own.
+    Unchecked(String),
 }
 
 /// What a check found.
@@ -66,10 +68,12 @@ type Key = (String, String);
 pub struct ConfigVerdicts(Mutex<HashMap<Key, Verdict>>);
 
 impl ConfigVerdicts {
-    /// Forgets what was not asked for since this was called before.
+    /// Forgets what was not asked for since this was called before, and what could be found otherwise by now.
     pub fn forget_unused(&self) {
         let mut verdicts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        verdicts.retain(|_, verdict| std::mem::take(&mut verdict.is_used));
+        verdicts.retain(|_, verdict| {
+            std::mem::take(&mut verdict.is_used) && !matches!(verdict.found, Err(ConfigFault::Unchecked(_)))
+        });
     }
 
     fn verdict(&self, key: &Key, schema: &ConfigSchema, config: &str) -> Verdict {
@@ -154,7 +158,8 @@ fn checked(schema: &str, config: &str, left: &mut u64) -> Result<(), ConfigFault
 /// Says what is wrong with a schema, and what to do.
 fn unusable(why: Unusable) -> ConfigFault {
     let remedy = match why {
-        Unusable::Invalid(_) | Unusable::NoThread(_) => "",
+        Unusable::NoThread(_) => return ConfigFault::Unchecked(why.to_string()),
+        Unusable::Invalid(_) => "",
         Unusable::Pattern => ": correct it, or make it simpler",
         Unusable::TooLarge | Unusable::Unfolds => ": make it smaller",
         Unusable::Unfollowed(_) => {

@@ -42,8 +42,8 @@ impl FileText {
 }
 
 /// Reads the files in `paths`. Of a folder in `paths`, reads the files that end in `.yaml`, `.yml` or `.json`, in the
-/// order of their names, in upper or lower case, and no hidden ones and no subfolders, like `kubectl apply -f`. A file that is named several times is read once. A
-/// path that cannot be read is in the result too, with the reason.
+/// order of their names, in upper or lower case, and no hidden ones and no subfolders, like `kubectl apply -f`. A file that is
+/// named several times is read once. A path that cannot be read is in the result too, with the reason.
 pub fn read_files(paths: &[PathBuf]) -> Vec<FileText> {
     let mut files = Vec::new();
     for path in paths {

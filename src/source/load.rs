@@ -208,7 +208,7 @@ fn is_empty(text: &str) -> bool {
 fn emptied(path: &Path, count: usize) -> Located {
     let message = format!(
         "it is empty, and what it declared before ({count} objects) stays in force: put that back, or delete the file if \
-         it is to go"
+         these are to go"
     );
     let problem = Problem::without_object(Level::Error, Reason::PreviousRevision, message);
     Located { problem, file: Some(path.to_owned()), place: None }

@@ -143,4 +143,9 @@ fn verdicts_are_kept_as_long_as_they_are_asked_for() {
     assert_eq!(known(), 1);
     verdicts.forget_unused();
     assert_eq!(known(), 0);
+    let unchecked = unusable(Unusable::NoThread("no memory".to_owned()));
+    let verdict = Verdict { found: Err(unchecked), steps: 0, is_used: true };
+    verdicts.0.lock().unwrap().insert(Key::default(), verdict);
+    verdicts.forget_unused();
+    assert_eq!(known(), 0, "there may be a thread the next time");
 }
