@@ -20,9 +20,7 @@ pub mod node;
 pub mod source;
 #[cfg(feature = "gateway")]
 pub(crate) mod store;
-// `Metrics::new` has one statement for each metric family, so it has more lines than the lint allows.
 #[cfg(feature = "gateway")]
-#[allow(clippy::too_many_lines)]
 pub mod telemetry;
 pub mod transport;
 #[cfg(feature = "gateway")]

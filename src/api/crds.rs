@@ -158,7 +158,8 @@ mod tests {
                 "description" | "properties" | "items" | "required" | "additionalProperties" => {}
                 "x-kubernetes-validations" => {
                     let rules = value.as_array().into_iter().flatten();
-                    lines.extend(rules.map(|rule| format!("{path} rule {} {}", rule["message"], rule["rule"])));
+                    let message = |rule: &Value| rule.get("message").unwrap_or(&rule["messageExpression"]).clone();
+                    lines.extend(rules.map(|rule| format!("{path} rule {} {}", message(rule), rule["rule"])));
                 }
                 _ => line.push_str(&format!(" {key}={value}")),
             }

@@ -54,7 +54,8 @@ impl Closed {
         Self { reason: reason.into(), ..Self::default() }
     }
 
-    /// Returns the reason for the client of a request. What the server wrote is only for those who begin to use it: a gateway keeps that answer for its operators, and passes the others on.
+    /// Returns the reason for the client of a request. What the server wrote is only for those who begin to use it: a gateway
+    /// keeps that answer for its operators, and passes the others on.
     pub(super) fn told(&self, to_beginner: bool) -> String {
         match self.last_words.as_str() {
             words if to_beginner && !words.is_empty() => format!("{}; it wrote last: {words}", self.reason),

@@ -150,7 +150,8 @@ impl Calls {
         open.into_iter().for_each(|own| state.refuse(own, INTERNAL_ERROR, message));
     }
 
-    /// Passes a message of the server on. `text` is the whole message. Returns what must be answered to the server in the clients' place.
+    /// Passes a message of the server on. `text` is the whole message. Returns what must be answered to the server in the
+    /// clients' place.
     pub(super) fn take(&self, message: ServerMessage, text: &str) -> Option<String> {
         match message {
             ServerMessage::Answer { id, is_error, object } => {

@@ -118,9 +118,9 @@ pub struct RunArgs {
     /// The file is read again when it changes
     #[arg(long, value_name = "FILE")]
     pub seal_key_file: Option<PathBuf>,
-    /// The IP address at which other replicas of this gateway reach it. Replicas with one seal key forward to each other what is
-    /// about a call at another one, such as the answer to a question. Default: the address that the listener is bound to,
-    /// if that is one address
+    /// The IP address at which other replicas of this gateway reach it. Replicas with one seal key forward to each other what
+    /// is about a call at another one, such as the answer to a question. Default: the address that the listener is bound to, if
+    /// that is one address
     #[arg(long, value_name = "IP")]
     pub advertise: Option<IpAddr>,
 }
@@ -175,9 +175,9 @@ pub struct GatewayArgs {
     /// file is read again when it changes. Default: NAME-gateway-seal/key in --secrets-dir, if that file exists
     #[arg(long, value_name = "FILE", env = "HAWSEPIPE_GATEWAY_SEAL_KEY_FILE")]
     pub seal_key_file: Option<PathBuf>,
-    /// The IP address at which other replicas of this gateway reach it. Replicas with one seal key forward to each other what is
-    /// about a call at another one, such as the answer to a question. Default: the address that the listener is bound to,
-    /// if that is one address
+    /// The IP address at which other replicas of this gateway reach it. Replicas with one seal key forward to each other what
+    /// is about a call at another one, such as the answer to a question. Default: the address that the listener is bound to, if
+    /// that is one address
     #[arg(long, value_name = "IP", env = "HAWSEPIPE_GATEWAY_ADVERTISE")]
     pub advertise: Option<IpAddr>,
 }

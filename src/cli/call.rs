@@ -16,8 +16,12 @@ use super::mcp_client::{MCP_PATH, McpAnswer, McpClient};
 use super::ordered_json;
 use super::output::{Colour, column, harmless, outcome_text, paint, print_line, print_list, say, text};
 use crate::api::check::nearest;
+use crate::domain::question::{INPUT_REQUESTS, INPUT_REQUIRED, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::INVALID_PARAMS;
+
+/// The exit code of a call whose server asks for input before it answers.
+const ASKED: u8 = 3;
 
 pub async fn call(args: CallArgs) -> anyhow::Result<ExitCode> {
     let mut params = RawObject::default();
@@ -72,12 +76,37 @@ fn show(args: &CallArgs, result: &RawValue) -> anyhow::Result<ExitCode> {
     // What a client gets is shown although not all of it can be read, such as numbers that are out of range.
     let read = RawObject::parse(result.get()).unwrap_or_default();
     let is_error = read.get("isError").is_some_and(|flag| flag.get() == "true");
+    let asked = questions(&read);
     match args.output {
         ResultFormat::Json => print_line(&as_json(result))?,
         ResultFormat::Yaml => print_line(ordered_json::to_yaml(result)?.trim_end())?,
+        ResultFormat::Text if asked.is_some() => {}
         ResultFormat::Text => show_text(args, &read, is_error)?,
     }
+    if let Some(asked) = asked {
+        say(
+            "Error: the server asks for input before it answers, which this command does not give (-o json shows all of it):",
+        );
+        asked.iter().for_each(|question| say(&format!("  {question}")));
+        return Ok(ExitCode::from(ASKED));
+    }
     Ok(if is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Returns a line for each thing that the server asks for: the method, and its message to the user or its URL where it has
+/// these. `None` if the result asks for nothing.
+fn questions(result: &RawObject) -> Option<Vec<String>> {
+    result.get_str(RESULT_TYPE).filter(|kind| kind == INPUT_REQUIRED)?;
+    let parsed = |raw: &RawValue| RawObject::parse(raw.get()).ok();
+    let requests = result.get(INPUT_REQUESTS).and_then(parsed).unwrap_or_default();
+    let line = |(name, request): (&str, &RawValue)| {
+        let request = parsed(request).unwrap_or_default();
+        let params = request.get("params").and_then(parsed).unwrap_or_default();
+        let told = ["message", "url"].into_iter().filter_map(|member| params.get_str(member));
+        let parts = [request.get_str("method").unwrap_or_else(|| name.to_owned())].into_iter().chain(told);
+        harmless(&parts.collect::<Vec<_>>().join(": "))
+    };
+    Some(requests.iter().map(line).collect())
 }
 
 /// Returns indented JSON, or the JSON as it came where it cannot be read.
@@ -142,8 +171,7 @@ fn block_text(block: &RawValue, is_error: bool) -> String {
 
 /// Says what a result is that has no content.
 fn without_content(result: &RawObject) -> &'static str {
-    match result.get_str("resultType").as_deref() {
-        Some("input_required") => "the server asks for input before it answers, which this command does not give",
+    match result.get_str(RESULT_TYPE).as_deref() {
         Some("task") => "the server answers later, in a task",
         _ => "a result without content",
     }
@@ -152,6 +180,24 @@ fn without_content(result: &RawObject) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_server_asks_for_is_one_line_each() {
+        let of = |json: &str| questions(&RawObject::parse(json).unwrap());
+        assert_eq!(of(r#"{"content":[],"resultType":"complete"}"#), None);
+        let asked = r#"{"resultType":"input_required","requestState":"s","inputRequests":{
+            "who":{"method":"elicitation/create","params":{"message":"Who?\n\u001b[31m","requestedSchema":{}}},
+            "page":{"method":"elicitation/create","params":{"mode":"url","message":"Sign in","url":"https://h/x"}},
+            "folders":{"method":"roots/list"}, "odd":7}}"#;
+        let lines = [
+            "elicitation/create: Who?\u{fffd}\u{fffd}[31m",
+            "elicitation/create: Sign in: https://h/x",
+            "roots/list",
+            "odd",
+        ];
+        assert_eq!(of(asked).unwrap(), lines);
+        assert_eq!(of(r#"{"resultType":"input_required","requestState":"s"}"#), Some(Vec::new()));
+    }
 
     #[test]
     fn what_cannot_be_read_is_shown_as_it_came() {

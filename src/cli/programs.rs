@@ -1,5 +1,5 @@
-//! Checks whether the programs of upstreams exist, and the folders that they are started in. Programs are looked up in the same places as by a gateway that is
-//! started in the same environment.
+//! Checks whether the programs of upstreams exist, and the folders that they are started in. Programs are looked up in the same
+//! places as by a gateway that is started in the same environment.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;

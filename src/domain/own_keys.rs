@@ -13,8 +13,8 @@ use super::skim::Skim;
 /// How all keys of the gateway begin.
 pub const OWN_KEYS: &str = "hawsepipe.dev/";
 
-/// How deep `_meta` is looked for. What MCP defines has it eleven levels deep at most: of a resource in the result of a tool in a
-/// message of a question of a task.
+/// How deep `_meta` is looked for. What MCP defines has it eleven levels deep at most: of a resource in the result of a tool in
+/// a message of a question of a task.
 const DEPTH: usize = 12;
 /// Members that hold any JSON, so that a `_meta` in them is not MCP's.
 const OPAQUE: [&str; 7] =

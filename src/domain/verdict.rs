@@ -50,8 +50,8 @@ impl EntryRules {
         self.mode == Mode::Enforce && self.role != Role::Observe
     }
 
-    /// Judges an answer to content of this method. The caller must already have replaced an answer whose content is not valid by the failure
-    /// `InvalidOutput`.
+    /// Judges an answer to content of this method. The caller must already have replaced an answer whose content is not valid
+    /// by the failure `InvalidOutput`.
     pub fn judge(&self, method: Method, answer: Result<Output, Failure>) -> Verdict {
         match answer {
             Ok(Output { text, proceed, error: None, .. }) => Verdict::Go { text, stop: !proceed },

@@ -11,6 +11,7 @@ use super::calls::outcome::CallEnd;
 use super::calls::tool_result::ResultFacts;
 use super::request::{Caller, Endpoint, Reply};
 use super::request_beside::RequestBeside;
+use crate::domain::apps;
 use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::item::ItemKind;
 use crate::domain::raw::{RawObject, to_raw};
@@ -125,7 +126,13 @@ impl Engine {
                 }
                 Reply::Result(result)
             }
-            Answer::Error(error) => Reply::UpstreamError(error),
+            Answer::Error(error) => {
+                let public = match endpoint {
+                    Endpoint::All => apps::published_error(&error, &routed.plan().key.name),
+                    Endpoint::One(_) => None,
+                };
+                Reply::UpstreamError(public.unwrap_or(error))
+            }
         })
     }
 }

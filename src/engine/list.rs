@@ -116,7 +116,8 @@ impl Engine {
         plans.filter(move |plan| plan.enabled && wanted(plan) && !tried(plan))
     }
 
-    /// The names of the upstreams whose tools are not known: no list of theirs was ever read, or the chains over it have not run.
+    /// The names of the upstreams whose tools are not known: no list of theirs was ever read, or the chains over it have not
+    /// run.
     pub(super) fn upstreams_without_tools<'s>(&self, snapshot: &'s Snapshot) -> Vec<&'s str> {
         let is_unknown =
             |key: &ObjectKey| self.state.catalogue(key).is_none() || snapshot.filters.are_running(key, ItemKind::Tool);

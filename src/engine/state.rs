@@ -23,6 +23,7 @@ use crate::domain::seen::SeenNames;
 use crate::domain::upstream::ServerFacts;
 use crate::domain::version::Era;
 use crate::engine::access::sessions::SessionTable;
+use crate::engine::plan::check_places::CheckRoom;
 use crate::engine::plan::filtered::FilteredDefinitions;
 use crate::engine::plan::tool_index::KeptIndex;
 use crate::engine::upstreams::pinning::remember;
@@ -49,6 +50,8 @@ pub struct EngineState {
     pub(super) background: Arc<Tracker>,
     /// Counts the tasks that go on without the request that began them.
     pub(super) detached: Arc<Tracker>,
+    /// Room for checks of arguments that take long.
+    pub(super) checks: Arc<CheckRoom>,
     /// Cancelled to end calls in flight (`stopMode: Cancel`). Replaced when calls can run again.
     pub(super) cut: ArcSwap<CancellationToken>,
     /// When the first plan came into force, by the monotonic clock.

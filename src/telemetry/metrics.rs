@@ -76,6 +76,7 @@ impl Metrics {
     ///
     /// # Errors
     /// If two metrics have the same name. A test makes sure that none do.
+    #[expect(clippy::too_many_lines, reason = "one statement for each metric")]
     pub fn new() -> prometheus::Result<Self> {
         let m = Catalog::of_process()?;
         let build = m.gauge("hawsepipe_build_info", "1, with what was built", &["version"])?;

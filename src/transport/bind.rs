@@ -13,7 +13,8 @@ const BACKLOG: u32 = 128;
 /// All addresses of this machine. See [`bind`].
 pub const EVERYWHERE: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
-/// Binds an address. `[::]` stands for all IPv6 and IPv4 addresses, on a machine without IPv6 too. The error names `setting` as the way to choose another address.
+/// Binds an address. `[::]` stands for all IPv6 and IPv4 addresses, on a machine without IPv6 too. The error names `setting` as
+/// the way to choose another address.
 ///
 /// # Errors
 /// If the address is in use or not available on this machine.

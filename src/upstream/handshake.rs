@@ -151,18 +151,18 @@ fn judge_error(error: &RawValue) -> Result<UpstreamError, UpstreamError> {
     }
 }
 
-/// Whether a server of the negotiated era may give this answer to a probe.
-pub(super) fn speaks_still(era: Era, is_process: bool, answer: &Answer) -> bool {
+/// Whether a server of the negotiated era may give this answer to a probe. `is_duplex`: it is a process, or speaks HTTP+SSE.
+pub(super) fn speaks_still(era: Era, is_duplex: bool, answer: &Answer) -> bool {
     match (era, answer) {
         (Era::Modern, Answer::Result(result)) => read_discovery(result).is_some(),
         (Era::Modern, Answer::Error(_)) => false,
         (Era::Legacy, Answer::Result(_)) => true,
-        // Not every legacy server supports `ping`, so most errors prove nothing. A modern server over HTTP, however,
+        // Not every legacy server supports `ping`, so most errors prove nothing. A modern server over Streamable HTTP, however,
         // refuses a legacy request, because the request does not have the members that modern requests must have.
         (Era::Legacy, Answer::Error(error)) => {
             let code = code_of(error);
             let of_envelope = matches!(code, Some(INVALID_PARAMS | INVALID_REQUEST));
-            !code.is_some_and(is_of_hop) && (is_process || !of_envelope)
+            !code.is_some_and(is_of_hop) && (is_duplex || !of_envelope)
         }
     }
 }

@@ -189,8 +189,8 @@ impl Server {
         self.own.forget(session, has_ended);
     }
 
-    /// Returns the call whose client has a connection of its own for it; `None` if the request is sent over the shared one. A client
-    /// that answers questions or has extensions has a connection of its own to a legacy server over HTTP, because
+    /// Returns the call whose client has a connection of its own for it; `None` if the request is sent over the shared one. A
+    /// client that answers questions or has extensions has a connection of its own to a legacy server over HTTP, because
     /// `initialize` says for the whole connection what the client can do. Clients without a session that can do the same share
     /// such a connection, where questions come in the response to the call that they belong to. Over one stream nobody could
     /// tell whom the server asks, so that such clients use the shared one there. Each client session has a process of its own
@@ -289,8 +289,8 @@ impl Server {
         Ok((Arc::clone(&self.slot), self.lease(&self.slot, None, purpose, false).await?))
     }
 
-    /// Returns a use of the connection that is for the client of this call alone, and its slot. For one that must be made first,
-    /// waits at most `limit`, unless it is a process: a process is the only place for the requests of its client.
+    /// Returns a use of the connection that is for the client of this call alone, and its slot. For one that must be made
+    /// first, waits at most `limit`, unless it is a process: a process is the only place for the requests of its client.
     async fn own_connection(
         &self,
         call: &OutCall,

@@ -109,8 +109,9 @@ impl ServerConnection {
     }
 
     /// Sends a request and waits for its answer. Waits for at most `limit`, counted from now or, if progress extends
-    /// the timeout of the request, from the last progress. The time in which the client is asked something does not count. If this future is dropped before the answer arrives, the
-    /// request is cancelled at the server, unless it is `initialize` or `server/discover`.
+    /// the timeout of the request, from the last progress. The time in which the client is asked something does not count. If
+    /// this future is dropped before the answer arrives, the request is cancelled at the server, unless it is `initialize` or
+    /// `server/discover`.
     pub(super) async fn ask(
         &self,
         request: McpRequest<'_>,
@@ -176,9 +177,9 @@ impl ServerConnection {
         answer
     }
 
-    /// Whether the server may still work on a request that had this outcome. On one stream, a server whose answer was not usable
-    /// has answered. How an exchange over Streamable HTTP fails without an answer says nothing of the server, once the request was
-    /// sent.
+    /// Whether the server may still work on a request that had this outcome. On one stream, a server whose answer was not
+    /// usable has answered. How an exchange over Streamable HTTP fails without an answer says nothing of the server, once the
+    /// request was sent.
     fn may_work_on(&self, outcome: &Result<Answer, RequestFailure>) -> bool {
         let Err(RequestFailure::Final(error)) = outcome else { return false };
         !self.is_duplex() && !matches!(error, UpstreamError::Connect(_) | UpstreamError::Unauthorized(_))

@@ -82,8 +82,8 @@ pub(super) fn nests_too_deep(member: &RawValue) -> bool {
     deeper_than(MAX_DEPTH - 1, member.get().as_bytes())
 }
 
-/// Parses one message from a server. It has no keys of the gateway's own. A request or a result may still nest too deep: a request is to be answered, and of a list
-/// only the items that nest too deep are left out ([`within_depth`]).
+/// Parses one message from a server. It has no keys of the gateway's own. A request or a result may still nest too deep: a
+/// request is to be answered, and of a list only the items that nest too deep are left out ([`within_depth`]).
 pub(super) fn read(text: &[u8]) -> Result<ServerMessage<'_>, InvalidMessage> {
     understood(&MessageMembers::read(text)).map_err(|message| InvalidMessage::of(text, message))
 }

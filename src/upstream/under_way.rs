@@ -121,9 +121,9 @@ impl State {
     }
 }
 
-/// Whom a message belongs to if it is about one of these requests, or about an answered one whose messages are readable. Nothing
-/// tells answered requests of clients without a session from the one that such a client waits for, which would never hear a
-/// message if they counted.
+/// Whom a message belongs to if it is about one of these requests, or about an answered one whose messages are readable.
+/// Nothing tells answered requests of clients without a session from the one that such a client waits for, which would never
+/// hear a message if they counted.
 fn whose<'a>(requests: impl Iterator<Item = &'a Request>, readable: Readable<'a>) -> Whose {
     let are_nameless_readable = readable == Readable::Of("");
     let mut session = match readable {

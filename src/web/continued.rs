@@ -91,8 +91,8 @@ pub(super) async fn go_on(
     Some(reply(gate, call, continued))
 }
 
-/// Forwards a call of the modern era to the replica at which it waits for the input that it brings. `None` if it does not wait at another
-/// replica.
+/// Forwards a call of the modern era to the replica at which it waits for the input that it brings. `None` if it does not wait
+/// at another replica.
 pub(super) async fn forward_to_parked(
     gate: &Gate,
     endpoint: &PathEndpoint,

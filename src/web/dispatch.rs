@@ -31,7 +31,7 @@ use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
 use crate::engine::{CallRequest, Caller, CompletionRequest, Page, Reply, TaskUse};
 
-/// The maximum number of members of the parameters of `prompts/get` and `resources/read`.
+/// The maximum number of members of the parameters of `prompts/get`, `resources/read` and `completion/complete`.
 const MAX_MEMBERS: usize = 64;
 
 /// A client's request, whose envelope was checked by the rules of its era.

@@ -236,11 +236,11 @@ impl<'a> EnvelopeMeta<'a> {
     /// `LoggingLevel`). The error says what is wrong.
     pub(super) fn check_wanted(&self) -> Result<(), String> {
         if self.progress_token.is_some() && self.progress_token().is_none() {
-            return Err(format!("`_meta/progressToken` must be a string or a number of at most {MAX_ID} bytes"));
+            return Err(format!("`params/_meta/progressToken` must be a string or a number of at most {MAX_ID} bytes"));
         }
         if self.log_level.is_some() && self.log_level().is_none() {
             let levels = "debug, info, notice, warning, error, critical, alert or emergency";
-            return Err(format!("`_meta/io.modelcontextprotocol~1logLevel` must be {levels}"));
+            return Err(format!("`params/_meta/io.modelcontextprotocol~1logLevel` must be {levels}"));
         }
         Ok(())
     }

@@ -34,9 +34,8 @@ impl Forwarded {
         self.request.is_none()
     }
 
-    /// Makes of the request, which came with this token, the one that is forwarded, and returns it. `None` if there is none, or if it
-    /// cannot be made. That the body is the forwarded one is still to be checked: what was sent is
-    /// among the extensions.
+    /// Makes of the request, which came with this token, the one that is forwarded, and returns it. `None` if there is none, or
+    /// if it cannot be made. That the body is the forwarded one is still to be checked: what was sent is among the extensions.
     pub(super) fn restored(&self, mut request: Request) -> Option<Request> {
         let sent = self.request.clone()?;
         *request.method_mut() = sent.method()?;

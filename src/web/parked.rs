@@ -18,7 +18,7 @@ use crate::engine::exchange::AskedCall;
 
 /// The maximum number of calls of one listener that are parked.
 const MAX_PARKED: usize = 256;
-/// While more than half of the places are taken, the maximum number of parked calls of one client address. Behind an
+/// Once half of the places are taken, the maximum number of parked calls of one client address. Behind an
 /// ingress all clients can share one address.
 const MAX_PARKED_EACH: usize = MAX_PARKED / 4;
 /// How long a call is parked.

@@ -51,7 +51,8 @@ pub struct Listener {
     #[schemars(length(max = 32), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub hosts: Option<Vec<String>>,
     /// Accepted Origin headers, such as https://app.example.com, as browsers send them, beside the listener's own host and
-    /// port: with https or a port, and not if only a `*.` matches the host. Default: none, so requests from pages of other servers are refused (protection from DNS rebinding).
+    /// port: with https or a port, and not if only a `*.` matches the host. Default: none, so requests from pages of other
+    /// servers are refused (protection from DNS rebinding).
     #[schemars(length(max = 64), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub allowed_origins: Option<Vec<String>>,
     /// Whether clients can use the HTTP+SSE transport of MCP 2024-11-05 too: a GET at `path`, or at `/sse` in the place of

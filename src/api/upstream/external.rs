@@ -71,14 +71,14 @@ pub enum HttpTransport {
     "!(self.name.lowerAscii() in ['accept', 'accept-encoding', 'connection', 'content-encoding', 'content-length', \
      'content-type', 'expect', 'hawsepipe-instance', 'host', 'keep-alive', 'last-event-id', 'mcp-method', 'mcp-name', \
      'mcp-protocol-version', 'mcp-session-id', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'])"
-).message(
-    "the gateway sets this header itself, or HTTP does: take it out"
-))]
+).message(Message::Expression(
+    "'header ' + self.name + ': the gateway sets this header itself, or HTTP does: take it out'".into()
+)))]
 #[x_kube(validation = Rule::new(
     "!self.name.lowerAscii().startsWith('mcp-param-')"
-).message(
-    "the gateway makes headers of this name from the arguments of a call: take it out"
-))]
+).message(Message::Expression(
+    "'header ' + self.name + ': the gateway makes headers of this name from the arguments of a call: take it out'".into()
+)))]
 pub struct Header {
     /// Name of the header.
     #[schemars(length(min = 1, max = 128), regex(pattern = HEADER_NAME))]

@@ -88,7 +88,8 @@ pub struct PinArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit code 1 when the tool says that it failed, 2 when the call itself was refused.
+Exit code 1 when the tool says that it failed, 2 when the call itself was refused, 3 when the
+server asks for input before it answers: standard error says what it asks for.
 
 Examples:
   hawsepipe call everything__echo '{\"message\": \"hi\"}'

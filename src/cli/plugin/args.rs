@@ -122,9 +122,8 @@ pub struct CaseArgs {
     /// A whole input of contract 1.0: a file, JSON text, or `-` for standard input. Only rawContent is required
     #[arg(long, value_name = "FILE|JSON|-", allow_hyphen_values = true)]
     pub input: Option<String>,
-    /// The tool that is called, as the plugin sees it. Without SERVER, that is the one of --input, or else test. Default:
-    /// test/tool
-    #[arg(long, value_name = "[SERVER/]TOOL", value_parser = tool_name)]
+    /// The tool that is called, as the plugin sees it. Default: the one of --input, or else test/tool
+    #[arg(long, value_name = "SERVER/TOOL", value_parser = tool_name)]
     pub tool: Option<String>,
     /// The phase to run in. Default: response if the plugin supports it, otherwise request
     #[arg(long, value_enum, value_name = "PHASE")]
@@ -141,11 +140,10 @@ pub struct CaseArgs {
 }
 
 fn tool_name(written: &str) -> Result<String, String> {
-    let parts: Vec<_> = written.split('/').collect();
-    if parts.len() > 2 || parts.iter().any(|part| part.is_empty()) {
-        return Err("write TOOL or SERVER/TOOL, no part of it empty".to_owned());
+    match written.split('/').collect::<Vec<_>>()[..] {
+        [server, tool] if !server.is_empty() && !tool.is_empty() => Ok(written.to_owned()),
+        _ => Err("write SERVER/TOOL, such as files/read_file".to_owned()),
     }
-    Ok(written.to_owned())
 }
 
 /// The protocol between the gateway and plugin code.

@@ -125,8 +125,8 @@ impl Engine {
         }
     }
 
-    /// Returns the end of a call that is not sent, if that shows before its arguments are checked against schemas. Otherwise the
-    /// call counts against the limit of its upstream.
+    /// Returns the end of a call that is not sent, if that shows before its arguments are checked against schemas. Otherwise
+    /// the call counts against the limit of its upstream.
     fn end_before_check(
         &self,
         call: &Routed<'_>,

@@ -14,6 +14,9 @@ use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace};
 use crate::engine::Engine;
 use crate::engine::request::CallRequest;
 
+/// The log target of the line about a call. Operators name it in `HAWSEPIPE_LOG`, so it does not follow the module's path.
+const CALL_LOG: &str = "hawsepipe::call";
+
 /// Records a call while it runs. If the recorder is dropped before the end of the call, the call is recorded as
 /// cancelled.
 pub(crate) struct CallRecorder {
@@ -149,6 +152,7 @@ impl Drop for CallRecorder {
         record.entries = std::mem::take(&mut self.traces.entries);
         count_skipped(&self.engine.metrics, &record.entries);
         tracing::info!(
+            target: CALL_LOG,
             request_id = record.request_id,
             upstream = record.upstream,
             method = %record.method,

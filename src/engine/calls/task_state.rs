@@ -74,8 +74,8 @@ pub(super) fn plain(task: &RawValue, with_message: bool) -> Result<RawObject, &'
     Ok(plain)
 }
 
-/// Returns the wish of a client that its call goes on as a task (`params.task`), with nothing that could be content: plugins that
-/// check the request do not see it.
+/// Returns the wish of a client that its call goes on as a task (`params.task`), with nothing that could be content: plugins
+/// that check the request do not see it.
 pub(super) fn plain_wish(task: &RawValue) -> Box<RawValue> {
     let mut plain = RawObject::default();
     let ttl = RawObject::parse(task.get()).ok().and_then(|task| task.get("ttl").map(RawValue::to_owned));

@@ -17,7 +17,7 @@ impl Engine {
         let _one_at_a_time = self.applying.lock().await;
         let started = self.clock.monotonic();
         let previous = self.snapshot().plan().revision.clone();
-        let (linked, link_problems) = link(plan, &problems, secrets);
+        let (linked, link_problems) = link(plan, &problems, secrets, &self.state.checks);
         problems.extend(link_problems);
         let newest = self.newest(linked, problems, secrets);
         self.plugins.prepare(&newest.plugins(), &newest.linked.plan.gateway.runtime).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::check_places::CheckPlaces;
+use super::check_places::{CheckPlaces, CheckRoom};
 pub(crate) use super::entries::{Globs, LinkedChain, LinkedEntry};
 use super::form::{FailedForm, StandIns};
 use crate::config::compile::merge_config;
@@ -67,10 +67,15 @@ pub(crate) struct LinkedUpstream {
 
 /// Links a plan. `found` are the Problems of the plan, which say why it lacks the code of a plugin. A missing secret
 /// becomes a Problem of the plugin or upstream that needs it. The entries of that plugin then fail, and calls to that
-/// upstream are refused.
-pub(crate) fn link(plan: Plan, found: &[Problem], secrets: &impl Secrets) -> (Linked, Vec<Problem>) {
+/// upstream are refused. The upstreams share `room` for checks of arguments that take long.
+pub(crate) fn link(
+    plan: Plan,
+    found: &[Problem],
+    secrets: &impl Secrets,
+    room: &Arc<CheckRoom>,
+) -> (Linked, Vec<Problem>) {
     let mut problems = Vec::new();
-    let upstreams = plan.upstreams.iter().map(|u| link_upstream(&plan, u, secrets, &mut problems)).collect();
+    let upstreams = plan.upstreams.iter().map(|u| link_upstream(&plan, u, secrets, room, &mut problems)).collect();
     let mut plugins = BTreeMap::new();
     for plugin in &plan.plugins {
         let linked = link_plugin(&plan.gateway.runtime, plan.code.get(&plugin.digest), plugin, secrets);
@@ -90,6 +95,7 @@ fn link_upstream(
     plan: &Plan,
     upstream: &UpstreamPlan,
     secrets: &impl Secrets,
+    room: &Arc<CheckRoom>,
     problems: &mut Vec<Problem>,
 ) -> LinkedUpstream {
     let (values, field) = match &upstream.transport {
@@ -108,7 +114,7 @@ fn link_upstream(
         include: Globs::new(&upstream.include),
         exclude: Globs::new(&upstream.exclude),
         refusing: upstream.refusing.clone().or(missing),
-        checks: CheckPlaces::default(),
+        checks: CheckPlaces::new(room),
     }
 }
 

@@ -52,7 +52,8 @@ pub struct ChainExplanation {
     pub phase: Option<Phase>,
     /// Whether the chain selects the content.
     pub selected: bool,
-    /// Why the gateway does not take the chain, why the chain does not select the content, or why it refuses it; absent otherwise.
+    /// Why the gateway does not take the chain, why the chain does not select the content, or why it refuses it; absent
+    /// otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The entries in the order in which they run.
@@ -266,7 +267,7 @@ pub fn explain_plan(
     name: &str,
     method: Method,
 ) -> Result<Explanation, String> {
-    let (linked, _) = link(plan, &[], secrets);
+    let (linked, _) = link(plan, &[], secrets, &Arc::default());
     if let Some(explanation) = own_tool(&linked, method, name) {
         return Ok(explanation);
     }
@@ -300,7 +301,7 @@ fn names_of<'a>(upstream: &'a UpstreamPlan, kind: ItemKind, name: &'a str) -> (&
 /// Links a plan. Returns its enabled plugins, ready to be loaded, and the problems that linking found, such as missing
 /// secrets.
 pub fn link_plugins(plan: Plan, secrets: &impl Secrets) -> (Vec<Arc<LinkedPlugin>>, Vec<Problem>) {
-    let (linked, problems) = link(plan, &[], secrets);
+    let (linked, problems) = link(plan, &[], secrets, &Arc::default());
     let plugins = linked.plugins.into_values().flatten().filter(|plugin| plugin.plan.enabled);
     (plugins.collect(), problems)
 }

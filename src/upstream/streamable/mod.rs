@@ -1,5 +1,6 @@
-//! A server over HTTP: the predecessor of Streamable HTTP (`sse`), and Streamable HTTP itself (MCP, transports): one POST for each request, answered as JSON or as an event stream.
-//! Modern requests are independent of each other; legacy ones belong to a session, for which the server may set an id.
+//! A server over HTTP: the predecessor of Streamable HTTP (`sse`), and Streamable HTTP itself (MCP, transports): one POST for
+//! each request, answered as JSON or as an event stream. Modern requests are independent of each other; legacy ones belong to a
+//! session, for which the server may set an id.
 
 mod client;
 mod connection;

@@ -20,8 +20,8 @@ pub fn verdict(object: &Value, before: Option<&Value>, rules: &BTreeSet<String>)
         if !problem.is_error() || problem.reason != Reason::InvalidObject {
             continue;
         }
-        if rules.contains(&problem.message) {
-            verdict.broken.insert(problem.message.clone());
+        if let Some(rule) = rules.iter().find(|rule| problem.message.ends_with(*rule)) {
+            verdict.broken.insert(rule.clone());
         } else if let Some(kind) = kind(&problem.message) {
             verdict.faults.insert((problem.field.clone(), kind));
         } else {

@@ -125,7 +125,7 @@ fn kind(reason: &str) -> Option<Kind> {
     })
 }
 
-/// The messages of the definitions' rules.
+/// The messages of the definitions' rules; of one that an expression makes, its end, which is constant.
 async fn rules(client: &Client) -> BTreeSet<String> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definitions = definitions.list(&ListParams::default()).await.unwrap();
@@ -138,7 +138,10 @@ fn messages(schema: &Value, found: &mut BTreeSet<String>) {
     match schema {
         Value::Object(members) => {
             let own = members.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
-            found.extend(own.filter_map(|rule| Some(rule["message"].as_str()?.to_owned())));
+            let end = |rule: &Value| {
+                Some(rule["messageExpression"].as_str()?.strip_suffix('\'')?.rsplit_once('\'')?.1.to_owned())
+            };
+            found.extend(own.filter_map(|rule| rule["message"].as_str().map(str::to_owned).or_else(|| end(rule))));
             members.values().for_each(|member| messages(member, found));
         }
         Value::Array(items) => items.iter().for_each(|item| messages(item, found)),

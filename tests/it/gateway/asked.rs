@@ -7,7 +7,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Response};
 use serde_json::{Value, json};
 
-use super::harness::{Folder, Gateway, SOON};
+use super::harness::{Folder, Gateway, SOON, run};
 use super::http::{Answer, Http, Session, call_headers};
 use super::parts::{ECHO_MODULE, SDKS, asking_http, chain, external, interview_http, object, plugin, tools_of};
 use crate::upstream::Running;
@@ -165,6 +165,22 @@ async fn interviewed(manifests: &str) -> Vec<Value> {
         SDKS[sdk].run(&gateway.url(), &command, "").remove(0)["result"].clone()
     };
     vec![ask(2), ask(3)]
+}
+
+#[tokio::test]
+async fn the_command_says_what_it_cannot_answer() {
+    let (_server, url) = interview_http();
+    let gateway = Gateway::start(&Folder::with(&external("up", &url)));
+    tools_of(&gateway, &["up"]).await;
+    for (format, is_shown) in [("text", false), ("json", true)] {
+        let asked = run(&["call", "up__interview", "{}", "--url", &gateway.url(), "-o", format]);
+        let (out, err) = (String::from_utf8_lossy(&asked.stdout), String::from_utf8_lossy(&asked.stderr));
+        assert_eq!((asked.status.code(), out.contains("\"inputRequests\"")), (Some(3), is_shown), "{out}{err}");
+        assert!(err.starts_with("Error: the server asks for input"), "{err}");
+        assert!(err.contains("\n  elicitation/create: Who are you?\n"), "{err}");
+    }
+    let done = run(&["call", "up__interview", r#"{"asks": false}"#, "--url", &gateway.url()]);
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
 #[tokio::test]

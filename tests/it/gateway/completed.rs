@@ -108,3 +108,39 @@ for await (const line of createInterface({ input: process.stdin })) {
         .await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_names_an_app_as_its_client_does() {
+    let folder = Folder::new();
+    let code = r"import { createInterface } from 'node:readline';
+const capabilities = { tools: {}, resources: {}, completions: {} }, serverInfo = { name: 'own', version: '1' };
+const results = {
+  initialize: { protocolVersion: '2025-11-25', capabilities, serverInfo },
+  ping: {},
+  'tools/list': { tools: [{ name: 'echo', inputSchema: { type: 'object' } }] },
+  'resources/list': { resources: [] },
+  'resources/templates/list': { resourceTemplates: [{ name: 'view', uriTemplate: 'ui://clock/{zone}' }] },
+};
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, method, params } = JSON.parse(line);
+  if (id === undefined) continue;
+  const error = { code: -32602, message: 'no such zone', data: { uri: params?.ref?.uri } };
+  const answer = results[method] ? { result: results[method] } : { error };
+  process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, ...answer })}\n`);
+}";
+    folder.write("server.mjs", code);
+    let script = folder.path().join("server.mjs");
+    folder.write("manifests.yaml", &process("up", Path::new("node"), &[script.to_str().unwrap()]));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["up"]).await;
+    for (url, uri) in [(gateway.url(), "ui://up/clock/{zone}"), (gateway.url_of("up"), "ui://clock/{zone}")] {
+        for client in clients(&url).await {
+            let answer = complete(&client, resource(uri), "a").await;
+            assert_eq!(
+                (&answer["error"]["code"], &answer["error"]["data"]["uri"]),
+                (&json!(-32602), &json!(uri)),
+                "{answer}"
+            );
+        }
+    }
+}

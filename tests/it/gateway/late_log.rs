@@ -10,8 +10,8 @@ use super::parts::{external, tools_of, until};
 use super::subscribed::Stream;
 use crate::upstream::Running;
 
-/// A server that logs on its stream right before it answers: `says` once, `chats` very often, and then has another tool. `waits`
-/// answers once `goes` is called; `breaks` answers with HTTP 500.
+/// A server that logs on its stream right before it answers: `says` once, `chats` very often, and then has another tool.
+/// `waits` answers once `goes` is called; `breaks` answers with HTTP 500.
 const SERVER: &str = r"import http from 'node:http';
 let stream = null, waiting = [];
 const say = (message) => stream?.write(`data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`);

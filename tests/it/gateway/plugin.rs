@@ -91,7 +91,8 @@ fn what_a_command_line_cannot_mean_is_said() {
     for (more, said) in [
         (["--plugin", "foo"], "there is no Plugin foo; there are: default/plugin"),
         (["--config", r#"{"a": {"b": 1, "b": 2}}"#], "--config: the key at /a/b stands twice in its object"),
-        (["--tool", "a/b/c"], "write TOOL or SERVER/TOOL"),
+        (["--tool", "a/b/c"], "write SERVER/TOOL"),
+        (["--tool", "b"], "write SERVER/TOOL, such as files/read_file"),
     ] {
         let output = run(&[&["plugin", "run", &path, "--text", "x"], &more[..]].concat());
         assert!(!output.status.success() && err(&output).contains(said), "{more:?}: {}", err(&output));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway, hawsepipe, run};
 use super::parts::{chain, object, plugin, process, raw_stdio, tools_of, until};
-use crate::fixtures::{program, python};
+use crate::fixtures::{checkout, program, python};
 
 fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
@@ -151,6 +151,28 @@ async fn calls_are_listed_followed_and_logged() {
     gateway.logged(|line| line["message"] == "call" && line["outcome"] == "denied");
     let calls: Vec<_> = gateway.log().into_iter().filter(|line| line.contains("\"call\"")).collect();
     assert!(calls.iter().all(|line| !line.contains("swordfish")), "{calls:?}");
+}
+
+#[tokio::test]
+async fn the_directive_of_the_docs_leaves_out_the_lines_of_calls_and_nothing_else() {
+    let docs = std::fs::read_to_string(checkout().join("docs/observability.md")).unwrap();
+    let directive = docs.split('`').find_map(|code| code.strip_prefix("HAWSEPIPE_LOG=info,")).expect("docs name one");
+    for (directives, has_lines) in [("info", true), (&format!("info,{directive}"), false)] {
+        let folder = Folder::new();
+        folder.write("manifests.yaml", &raw_stdio("raw", &folder.path().join("log")));
+        let gateway = Gateway::start_in(&folder, &[], &[("HAWSEPIPE_LOG", directives)]);
+        tools_of(&gateway, &["raw"]).await;
+        assert!(run(&["call", "raw__args", "{}", "--url", &gateway.url()]).status.success());
+        let calls = || json_of(&["calls", "--admin", &gateway.admin(), "-o", "json"]);
+        until("the call is recorded", async || calls()["items"][0]["tool"] == "args").await;
+        let lines = gateway.lines();
+        assert!(gateway.end().1);
+        let lines: Vec<Value> = lines.lock().unwrap().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let of_calls: Vec<_> = lines.iter().filter(|line| line["message"] == "call").collect();
+        assert_eq!(of_calls.len(), usize::from(has_lines), "{directives}: {lines:?}");
+        assert!(of_calls.iter().all(|line| line["target"] == "hawsepipe::call"), "{of_calls:?}");
+        assert!(lines.iter().any(|line| line["message"] == "plan in force"), "{lines:?}");
+    }
 }
 
 #[test]
