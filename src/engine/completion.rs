@@ -126,13 +126,15 @@ impl Engine {
                 }
                 Reply::Result(result)
             }
-            Answer::Error(error) => {
-                let public = match endpoint {
-                    Endpoint::All => apps::published_error(&error, &routed.plan().key.name),
-                    Endpoint::One(_) => None,
-                };
-                Reply::UpstreamError(public.unwrap_or(error))
-            }
+            Answer::Error(error) => Reply::UpstreamError(public_error(error, endpoint, &routed.plan().key.name)),
         })
+    }
+}
+
+/// Returns an error of this upstream with the URIs that apps have on the endpoint.
+fn public_error(error: Box<RawValue>, endpoint: Endpoint<'_>, upstream: &str) -> Box<RawValue> {
+    match endpoint {
+        Endpoint::All => apps::published_error(&error, upstream).unwrap_or(error),
+        Endpoint::One(_) => error,
     }
 }
