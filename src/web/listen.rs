@@ -34,7 +34,7 @@ const MOST_WAITING: usize = 32;
 /// How long to wait before looking again whether a slow client has read.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Which notifications a client asks for.
+/// Which notifications a client asks for. Other members, such as those of extensions, are ignored, and not acknowledged.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Filter {
