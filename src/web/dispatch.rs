@@ -86,9 +86,11 @@ impl ClientRequest<'_> {
             };
         }
         if let Some(method) = method.filter(|method| method.is_of_task()) {
+            // In a box, so that calls have no room for it.
+            let mut using = Box::pin(self.use_task(method));
             return match self.client {
-                Client::Legacy(session) => self.until_cancelled(session, pin!(self.use_task(method))).await,
-                Client::Modern { .. } => self.use_task(method).await,
+                Client::Legacy(session) => self.until_cancelled(session, using.as_mut()).await,
+                Client::Modern { .. } => using.await,
             };
         }
         match (method, self.client) {

@@ -60,15 +60,15 @@ pub enum ClientMessage<'a> {
         id: &'a str,
         /// The method.
         method: Cow<'a, str>,
-        /// The parameters; none if the message has none.
-        params: Params<'a>,
+        /// The parameters; none if the message has none. In a box, because messages are moved into one future after another.
+        params: Box<Params<'a>>,
     },
     /// A notification, which gets no answer.
     Notification {
         /// The method.
         method: Cow<'a, str>,
         /// The parameters; none if the message has none.
-        params: Params<'a>,
+        params: Box<Params<'a>>,
     },
     /// An answer to a question of a server.
     Answer {
@@ -177,7 +177,7 @@ impl<'a> ClientMessage<'a> {
         };
         let method = text(method).ok_or_else(|| invalid(echo, "`method` must be a string"))?;
         let params = envelope.params.map_or_else(|| Ok(Params::default()), Params::read);
-        let params = params.map_err(|message| unreadable(echo, INVALID_PARAMS, &message))?;
+        let params = Box::new(params.map_err(|message| unreadable(echo, INVALID_PARAMS, &message))?);
         Ok(match id {
             Some(id) => Self::Request { id, method, params },
             None => Self::Notification { method, params },

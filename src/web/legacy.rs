@@ -102,7 +102,7 @@ impl InSession<'_> {
                 taken(MessageSender { used }.notified(&method, &params).await)
             }
             ClientMessage::Request { id, method, params } => {
-                let (client, method, params) = (Client::Legacy(session), &*method, &params);
+                let (client, method, params) = (Client::Legacy(session), &*method, &*params);
                 let request = ClientRequest { gate, endpoint, client, id, method, params, exchange, reservation };
                 let reply = tokio::select! {
                     reply = request.reply() => reply,

@@ -171,7 +171,8 @@ impl Post {
     async fn answer_in_era<'a>(&'a self, id: &OnceLock<&'a str>) -> RpcResponse {
         let Self { gate, endpoint, headers, peer, body, exchange, session, parking, .. } = self;
         if is_batch(body) {
-            return batch::answer(gate, endpoint, headers, *peer, body, exchange, session).await;
+            // In a box, so that other messages have no room for it.
+            return Box::pin(batch::answer(gate, endpoint, headers, *peer, body, exchange, session)).await;
         }
         let incoming = match ClientMessage::parse(body) {
             Ok(incoming) => incoming,

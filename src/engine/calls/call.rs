@@ -36,23 +36,35 @@ impl Engine {
     /// Runs a call and returns the reply. Dropping the future cancels the call.
     pub async fn call(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
         let (meta, snapshot) = (CallMeta::read(request.meta), self.snapshot());
-        let named = NamedCall::of(&snapshot, &request);
-        let request = match &named {
-            Some(named) => named.request(request),
-            None => request,
-        };
-        let span = spans::call(&request, &meta);
-        self.run_to_end(snapshot, request, meta).instrument(span).await
+        match NamedCall::of(&snapshot, &request) {
+            // In a box, so that other calls have no room for it.
+            Some(named) => Box::pin(self.run_in_span(&snapshot, &named.request(request), &meta)).await,
+            None => self.run_in_span(&snapshot, &request, &meta).await,
+        }
     }
 
-    async fn run_to_end(self: &Arc<Self>, snapshot: Arc<Snapshot>, request: CallRequest<'_>, meta: CallMeta) -> Reply {
+    fn run_in_span<'a>(
+        self: &'a Arc<Self>,
+        snapshot: &'a Arc<Snapshot>,
+        request: &'a CallRequest<'a>,
+        meta: &'a CallMeta,
+    ) -> impl Future<Output = Reply> + Send + 'a {
+        self.run_to_end(snapshot, request, meta).instrument(spans::call(request, meta))
+    }
+
+    async fn run_to_end(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        request: &CallRequest<'_>,
+        meta: &CallMeta,
+    ) -> Reply {
         let gateway = snapshot.plan().gateway.key.to_string();
-        let mut recorder = CallRecorder::begin(self, gateway, &request);
+        let mut recorder = CallRecorder::begin(self, gateway, request);
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
         let cut = self.state.cut.load_full();
         // A panic ends only this call, and the client still gets an answer. Everything that the call started is
         // dropped, as on cancellation.
-        let run = AssertUnwindSafe(self.run_and_settle(&snapshot, &request, &meta, &mut recorder)).catch_unwind();
+        let run = AssertUnwindSafe(self.run_and_settle(snapshot, request, meta, &mut recorder)).catch_unwind();
         let end = tokio::select! {
             biased;
             end = tokio::time::timeout(ceiling, run) => match end {
@@ -62,7 +74,7 @@ impl Engine {
             () = cut.cancelled() => CallEnd::stopped(),
             () = self.state.ended.cancelled() => CallEnd::drained(),
         };
-        self.finish(end, recorder, &meta, &request)
+        self.finish(end, recorder, meta, request)
     }
 
     /// Like [`Self::run`]. If the client asked for the trace, also waits for the entries that run in the background, so
