@@ -4,14 +4,15 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::ids::ObjectKey;
 use super::plan::{Plan, TransportPlan, ValueSource};
 use super::raw::{RawObject, to_raw};
 use super::reason::Reason;
 use super::report::SecretState;
+use super::rpc::INTERNAL_ERROR;
 
 /// Maximum size of a secret value in bytes, which is the size limit of a Kubernetes Secret.
 pub const MAX_VALUE: usize = 1 << 20;
@@ -42,6 +43,9 @@ impl fmt::Debug for SecretText {
 const HIDDEN: &str = "[secret]";
 /// Minimum length of a value that is masked, in bytes. Shorter values (`1`, `yes`) occur in too many ordinary texts.
 const SHORTEST: usize = 4;
+/// What stands before credentials in an `Authorization` header (RFC 9110, 11.4): registered schemes, and those that services
+/// made up.
+const SCHEMES: [&str; 9] = ["basic", "bearer", "dpop", "negotiate", "oauth", "token", "apikey", "api-key", "key"];
 
 /// Hides secret values in text that plugins and servers write.
 #[derive(Clone, Debug, Default)]
@@ -49,11 +53,11 @@ pub struct Mask(Vec<SecretText>);
 
 impl Mask {
     /// Creates a mask of these values. The single lines of a value are masked too, because logs are split into lines.
-    /// The JSON encodings of values and lines are also masked.
+    /// So are the credentials of a value that begins with an authentication scheme, and the JSON encodings of all these.
     pub fn of<'a>(values: impl IntoIterator<Item = &'a SecretText>) -> Self {
         let mut words = BTreeSet::new();
         for value in values.into_iter().map(SecretText::expose) {
-            for word in std::iter::once(value).chain(value.lines()).map(str::trim) {
+            for word in std::iter::once(value).chain(value.lines()).chain(credentials(value)).map(str::trim) {
                 let json = Value::from(word).to_string();
                 words.insert(json[1..json.len() - 1].to_owned());
                 words.insert(word.to_owned());
@@ -105,13 +109,16 @@ impl Mask {
         if !self.0.iter().any(|word| error.get().contains(&word.0)) {
             return error;
         }
-        let Ok(mut members) = RawObject::parse(error.get()) else { return error };
-        for member in ["message", "data"] {
-            if let Some(said) = members.get(member).map(RawValue::to_owned) {
-                members.set(member, self.masked_json(said).unwrap_or_else(|| to_raw(&HIDDEN)));
-            }
+        let Ok(members) = RawObject::parse(error.get()) else {
+            return to_raw(&json!({"code": INTERNAL_ERROR, "message": HIDDEN}));
+        };
+        let mut masked = RawObject::default();
+        for (name, said) in members.iter() {
+            let is_code = name == "code" && said.get().parse::<i64>().is_ok();
+            let said = if is_code { Some(said.to_owned()) } else { self.masked_json(said.to_owned()) };
+            masked.set(&self.masked(name), said.unwrap_or_else(|| to_raw(&HIDDEN)));
         }
-        members.to_raw()
+        masked.to_raw()
     }
 
     fn mask_in(&self, value: &mut Value) {
@@ -133,6 +140,12 @@ impl Mask {
             Value::Null | Value::Bool(_) => {}
         }
     }
+}
+
+/// Returns the credentials of a value that begins with an authentication scheme.
+fn credentials(value: &str) -> Option<&str> {
+    let (scheme, credentials) = value.trim().split_once(' ')?;
+    SCHEMES.contains(&&*scheme.to_ascii_lowercase()).then_some(credentials)
 }
 
 /// Returns the first position from which the rest of `text` is the beginning of `word`; `None` if there is no such rest
@@ -239,8 +252,19 @@ mod tests {
             masked(r#"{"code":-32001,"message":"no swordfish","data":{"key":"swordfish"}}"#),
             r#"{"code":-32001,"message":"no [secret]","data":{"key":"[secret]"}}"#
         );
+        assert_eq!(
+            masked(r#"{"code":"swordfish","detail":"a swordfish","swordfish":1}"#),
+            r#"{"code":"[secret]","detail":"a [secret]","[secret]":1}"#
+        );
+        assert_eq!(masked(r#"["swordfish"]"#), r#"{"code":-32603,"message":"[secret]"}"#);
         let other = r#"{"code": 1, "message":"no fish"}"#;
         assert_eq!(masked(other), other);
+    }
+
+    #[test]
+    fn credentials_are_hidden_without_their_scheme() {
+        let mask = mask(&["Bearer swordfish", "a plain sentence"]);
+        assert_eq!(mask.masked("bad token swordfish, plain"), "bad token [secret], plain");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::domain::raw::to_raw;
 use crate::domain::record::CallOutcome;
 use crate::domain::route::Route;
 use crate::domain::rpc::{INTERNAL_ERROR, REFUSED, RpcError};
+use crate::domain::skim::Skim;
 use crate::domain::tool_name::{CALL_TOOL, OWN_TOOLS, SEARCH_TOOLS};
 use crate::domain::upstream::Answer;
 use crate::domain::version::Era;
@@ -61,10 +62,10 @@ impl NamedCall {
     /// Returns which call the request stands for; `None` if it is no valid call of `call_tool`.
     pub(super) fn of(snapshot: &Snapshot, request: &CallRequest<'_>) -> Option<Self> {
         let tool = own_tool(snapshot, request).filter(|_| request.name == CALL_TOOL)?;
-        let arguments = request.input?.get();
-        tool.arguments.check_at_once(arguments).ok()?;
+        let arguments = request.input?;
+        tool.check(Skim::from(arguments)).ok()?;
         // The parser refuses members that stand twice.
-        let arguments: CallArguments = serde_json::from_str(arguments).ok()?;
+        let arguments: CallArguments = serde_json::from_str(arguments.get()).ok()?;
         (!OWN_TOOLS.contains(&&*arguments.name)).then_some(Self(arguments))
     }
 
@@ -97,14 +98,14 @@ impl Engine {
             Err(error) => return self.not_admitted(&error),
         };
         recorder.routed("", request.name);
-        let arguments = request.input.map_or("{}", RawValue::get);
-        if let Err(places) = tool.arguments.check_at_once(arguments) {
+        let arguments = request.input.map_or(Skim::EMPTY, Skim::from);
+        if let Err(places) = tool.check(arguments) {
             return CallEnd::invalid_arguments(request.name, &places);
         }
-        if let Some(steps) = doubled_key(arguments) {
+        if let Some(steps) = doubled_key(arguments.get()) {
             return CallEnd::doubled_argument(request.kind, &steps);
         }
-        match serde_json::from_str::<SearchArguments>(arguments) {
+        match serde_json::from_str::<SearchArguments>(arguments.get()) {
             Ok(wanted) if request.name == SEARCH_TOOLS => self.search_tools(&wanted, request.caller).await,
             _ => {
                 let places = format!("arguments/name: {} are called directly, by their names", OWN_TOOLS.join(" and "));

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::schema::Arguments;
 use crate::domain::raw::to_raw;
+use crate::domain::skim::Skim;
 use crate::domain::tool_name::{CALL_TOOL, SEARCH_TOOLS};
 
 /// The number of tools that a search finds if the call names none.
@@ -17,6 +18,9 @@ const DEFAULT_LIMIT: usize = 10;
 const MAX_LIMIT: usize = 50;
 /// The longest query, in characters.
 const MAX_QUERY: usize = 1024;
+/// The maximum number of bytes of arguments, without those for another tool. They are parsed on a thread that serves calls, and
+/// their values can take a hundred times the memory of their text.
+const MAX_ARGUMENTS: usize = 32 << 10;
 
 static SEARCH: LazyLock<OwnTool> = LazyLock::new(|| OwnTool::new(search_definition()));
 static CALL: LazyLock<OwnTool> = LazyLock::new(|| OwnTool::new(call_definition()));
@@ -25,8 +29,7 @@ static CALL: LazyLock<OwnTool> = LazyLock::new(|| OwnTool::new(call_definition()
 pub(crate) struct OwnTool {
     /// The definition that clients see.
     pub(crate) definition: Box<RawValue>,
-    /// The check of the arguments.
-    pub(crate) arguments: Arc<Arguments>,
+    arguments: Arc<Arguments>,
 }
 
 /// The arguments of `search_tools`.
@@ -58,6 +61,18 @@ impl OwnTool {
             CALL_TOOL => Some(&CALL),
             _ => None,
         }
+    }
+
+    /// Checks the arguments of a call. Of those that `call_tool` passes on, only that they are an object: they are checked as
+    /// those of the tool that they are for. The error says what does not fit.
+    pub(crate) fn check(&self, arguments: Skim<'_>) -> Result<(), String> {
+        let passes_on = arguments.member("arguments").is_some_and(|passed| passed.get().starts_with('{'));
+        let own = if passes_on { arguments.with_members(&[("arguments", Some("{}"))]) } else { None };
+        let own = own.as_deref().unwrap_or(arguments.get());
+        if own.len() > MAX_ARGUMENTS {
+            return Err(format!("arguments: {} bytes are more than the {MAX_ARGUMENTS} that they may have", own.len()));
+        }
+        self.arguments.check_at_once(own)
     }
 
     /// The definitions in the order in which clients see them.
@@ -165,6 +180,23 @@ mod tests {
     use crate::domain::definition::for_clients;
     use crate::domain::item::ItemKind;
 
+    fn skim(arguments: &str) -> Skim<'_> {
+        Skim::from(serde_json::from_str::<&RawValue>(arguments).unwrap())
+    }
+
+    #[test]
+    fn only_what_is_for_the_tool_itself_is_parsed() {
+        let many = format!("[{}0]", r#"{"":0},"#.repeat(10_000));
+        let call = OwnTool::named(CALL_TOOL).unwrap();
+        assert_eq!(call.check(skim(&format!(r#"{{"name":"a","arguments":{{"a":{many}}}}}"#))), Ok(()));
+        for own in
+            [format!(r#"{{"name":"a","arguments":{many}}}"#), format!(r#"{{"name":"a","b":{many},"arguments":{{}}}}"#)]
+        {
+            let fault = call.check(skim(&own)).unwrap_err();
+            assert!(fault.ends_with("bytes are more than the 32768 that they may have"), "{fault}");
+        }
+    }
+
     #[test]
     fn clients_can_read_the_definitions_and_their_schemas_are_enforced() {
         for name in [SEARCH_TOOLS, CALL_TOOL] {
@@ -177,7 +209,7 @@ mod tests {
 
     #[test]
     fn arguments_that_do_not_fit_are_named() {
-        let faults = |name, arguments| OwnTool::named(name).unwrap().arguments.check_at_once(arguments).unwrap_err();
+        let faults = |name, arguments| OwnTool::named(name).unwrap().check(skim(arguments)).unwrap_err();
         for (arguments, expected) in [
             ("{}", "query"),
             (r#"{"query":""}"#, "arguments/query"),

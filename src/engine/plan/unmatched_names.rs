@@ -1,6 +1,7 @@
 //! Warnings about names and globs of tools that fit no tool of the servers that they are for: a slip in them leaves tools
 //! unguarded, or offered.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
@@ -17,6 +18,9 @@ use crate::engine::upstreams::state::Catalogue;
 
 /// The maximum number of warnings about one object.
 const MAX_SAID: usize = 20;
+/// With how many names those that fit nothing are compared, to find out what was meant: about a tenth of a second, during which no
+/// plan comes into force. Warnings beyond it do not say what was probably meant.
+const MAX_COMPARED: usize = 4096;
 
 /// The tools of one upstream, by the server's own names: those that it lists, and those that it was ever seen to have.
 struct Tools<'a> {
@@ -50,8 +54,9 @@ pub(super) fn unmatched_names(linked: &Linked, lists: &[Option<Arc<Catalogue>>],
         Tools { plan, names: listed.chain(seen).collect(), are_known: list.is_some() }
     });
     let tools: Vec<_> = tools.filter(|tools| tools.plan.enabled).collect();
-    let mut problems: Vec<_> = chains.flat_map(|chain| of_chain(chain, &tools)).collect();
-    problems.extend(tools.iter().filter(|tools| tools.are_known).flat_map(of_upstream));
+    let hints = Hints { left: Cell::new(MAX_COMPARED) };
+    let mut problems: Vec<_> = chains.flat_map(|chain| of_chain(chain, &tools, &hints)).collect();
+    problems.extend(tools.iter().filter(|tools| tools.are_known).flat_map(|tools| of_upstream(tools, &hints)));
     problems
 }
 
@@ -63,7 +68,7 @@ fn selects_tools(chain: &LinkedChain) -> bool {
 
 /// Returns warnings about names in a chain's `include` that no tool of its upstreams has, or about the whole list, if no tool
 /// fits it. A glob that fits nothing by itself can be meant for tools to come.
-fn of_chain(chain: &LinkedChain, tools: &[Tools<'_>]) -> Vec<Problem> {
+fn of_chain(chain: &LinkedChain, tools: &[Tools<'_>], hints: &Hints) -> Vec<Problem> {
     let covered: Vec<_> = tools.iter().filter(|tools| chain.covers(tools.plan)).collect();
     let has_tools = covered.iter().any(|tools| !tools.names.is_empty());
     if !has_tools || covered.iter().any(|tools| !tools.are_known) {
@@ -82,7 +87,7 @@ fn of_chain(chain: &LinkedChain, tools: &[Tools<'_>]) -> Vec<Problem> {
     let unknown = unknown.map(|(place, name)| {
         let message = format!(
             "no tool of its upstreams has the name {name:?}, so that what the chain is to do there is not done{}",
-            hint(name, covered.iter().copied())
+            hints.about(name, covered.iter().copied())
         );
         warning(format!("spec.tools.include[{place}]"), message)
     });
@@ -96,7 +101,7 @@ fn of_chain(chain: &LinkedChain, tools: &[Tools<'_>]) -> Vec<Problem> {
 }
 
 /// Returns warnings about what an upstream's `include` and `exclude` have in them and no tool of the server fits.
-fn of_upstream(tools: &Tools<'_>) -> Vec<Problem> {
+fn of_upstream(tools: &Tools<'_>, hints: &Hints) -> Vec<Problem> {
     if tools.names.is_empty() {
         return Vec::new();
     }
@@ -109,8 +114,8 @@ fn of_upstream(tools: &Tools<'_>) -> Vec<Problem> {
         !tools.names.contains(glob.as_str()) && !tools.names.iter().any(|name| compiled.names(name))
     });
     let warnings = unmatched.map(|(field, glob, does)| {
-        let message =
-            format!("no tool of the server fits {glob:?}: it {does} nothing{}", hint(glob, slice::from_ref(tools)));
+        let hint = hints.about(glob, slice::from_ref(tools));
+        let message = format!("no tool of the server fits {glob:?}: it {does} nothing{hint}");
         let object = ObjectId::new(Kind::MCPUpstream, tools.plan.key.clone());
         Problem::warning(Reason::ToolNotFound, object, field, message)
     });
@@ -121,12 +126,23 @@ fn is_name(glob: &str) -> bool {
     !glob.contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
-/// Returns what was probably meant by a name that no tool has; empty if that cannot be told.
-fn hint<'t, 'a: 't>(name: &str, tools: impl IntoIterator<Item = &'t Tools<'a>>) -> String {
-    let tools: Vec<_> = tools.into_iter().collect();
-    if let Some(own) = tools.iter().find_map(|tools| tools.own_name(name)) {
-        return format!(". Clients call a tool so that is {own:?} at its server: write the server's own name");
+/// Says what was probably meant by names that no tool has.
+struct Hints {
+    /// With how many more names they are compared.
+    left: Cell<usize>,
+}
+
+impl Hints {
+    /// Returns the end of a message; empty if it cannot be told what was meant.
+    fn about<'t, 'a: 't>(&self, name: &str, tools: impl IntoIterator<Item = &'t Tools<'a>>) -> String {
+        let tools: Vec<_> = tools.into_iter().collect();
+        if let Some(own) = tools.iter().find_map(|tools| tools.own_name(name)) {
+            return format!(". Clients call a tool so that is {own:?} at its server: write the server's own name");
+        }
+        let count = tools.iter().map(|tools| tools.names.len()).sum();
+        let Some(left) = self.left.get().checked_sub(count) else { return String::new() };
+        self.left.set(left);
+        let names = tools.iter().flat_map(|tools| tools.names.iter().copied());
+        nearest(name, names).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
     }
-    let names = tools.iter().flat_map(|tools| tools.names.iter().copied());
-    nearest(name, names).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
 }
