@@ -18,10 +18,6 @@ const MAX_STEPS: u64 = 10_000_000;
 const MAX_STEPS_OF_NAMESPACE: u64 = 50_000_000;
 /// The steps that a check takes at least.
 const OF_CHECK: u64 = 5_000;
-/// The steps of compiling one value of a schema.
-const OF_VALUE: u64 = 100;
-/// The steps of compiling one pattern.
-const OF_PATTERN: u64 = 50_000;
 /// The steps of finding out where a configuration does not fit. Each may take the memory that describes a mismatch.
 const OF_PLACE: u64 = 50_000;
 
@@ -47,8 +43,6 @@ pub enum ConfigFault {
     Schema(String),
     /// The configuration does not fit, or its check was ended.
     Config(String),
-    /// The schema could not be compiled now, for a reason that is not its own.
-    Unchecked(String),
 }
 
 /// What a check found.
@@ -68,12 +62,10 @@ type Key = (String, String);
 pub struct ConfigVerdicts(Mutex<HashMap<Key, Verdict>>);
 
 impl ConfigVerdicts {
-    /// Forgets what was not asked for since this was called before, and what could be found otherwise by now.
+    /// Forgets what was not asked for since this was called before.
     pub fn forget_unused(&self) {
         let mut verdicts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        verdicts.retain(|_, verdict| {
-            std::mem::take(&mut verdict.is_used) && !matches!(verdict.found, Err(ConfigFault::Unchecked(_)))
-        });
+        verdicts.retain(|_, verdict| std::mem::take(&mut verdict.is_used));
     }
 
     fn verdict(&self, key: &Key, schema: &ConfigSchema, config: &str) -> Verdict {
@@ -135,15 +127,10 @@ fn judge(schema: &str, config: &str) -> Verdict {
 fn checked(schema: &str, config: &str, left: &mut u64) -> Result<(), ConfigFault> {
     *left = left.saturating_sub(OF_CHECK + (schema.len() + config.len()) as u64);
     let prepared = PreparedSchema::parse(schema).map_err(unusable)?;
-    let (size, patterns) = (prepared.size(), prepared.patterns());
-    let cost = size * OF_VALUE + patterns as u64 * OF_PATTERN;
-    *left = left.checked_sub(cost).ok_or_else(|| {
-        ConfigFault::Schema(format!(
-            "it has too much to be checked: {size} values with its references followed, and {patterns} patterns, of \
-             which a long one counts as several: make it smaller"
-        ))
-    })?;
-    let schema = prepared.compile().map_err(unusable)?;
+    let mut compiling = MAX_STEPS;
+    let schema = prepared.compile(&mut compiling);
+    *left = left.saturating_sub(MAX_STEPS - compiling);
+    let schema = schema.map_err(unusable)?;
     let value = serde_json::from_str(config).map_err(|e| ConfigFault::Config(format!("it is not JSON: {e}")))?;
     match schema.is_valid(&value, left) {
         Ok(true) => Ok(()),
@@ -158,10 +145,9 @@ fn checked(schema: &str, config: &str, left: &mut u64) -> Result<(), ConfigFault
 /// Says what is wrong with a schema, and what to do.
 fn unusable(why: Unusable) -> ConfigFault {
     let remedy = match why {
-        Unusable::NoThread(_) => return ConfigFault::Unchecked(why.to_string()),
         Unusable::Invalid(_) => "",
         Unusable::Pattern => ": correct it, or make it simpler",
-        Unusable::TooLarge | Unusable::Unfolds => ": make it smaller",
+        Unusable::TooLarge | Unusable::Unfolds | Unusable::TooLong(_) | Unusable::TooDeep => ": make it smaller",
         Unusable::Unfollowed(_) => {
             ": only references to schemas in it are, such as \"#/$defs/name\"; let the plugin check what these cannot say"
         }

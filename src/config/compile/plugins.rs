@@ -283,9 +283,7 @@ fn check_settings(input: &PluginInput, checks: &mut ConfigChecks<'_>) -> Result<
         return Err((Reason::InvalidConfig, format!("spec.env[{place}].name"), message.into()));
     }
     check_config(input, input.config.as_deref(), &input.key.namespace, checks).map_err(|fault| match fault {
-        ConfigFault::Schema(message) | ConfigFault::Unchecked(message) => {
-            (Reason::InvalidConfig, "spec.configSchema".to_owned(), message)
-        }
+        ConfigFault::Schema(message) => (Reason::InvalidConfig, "spec.configSchema".to_owned(), message),
         ConfigFault::Config(message) => (Reason::InvalidConfig, "spec.config".to_owned(), message),
     })?;
     if let Some(message) = input.egress.iter().find_map(|entry| EgressRule::parse(entry).err()) {
@@ -330,7 +328,7 @@ pub fn check_entry_config(
 ) -> Result<(), String> {
     let config = merge_config(input.config.as_deref(), entry);
     check_config(input, config.as_deref(), namespace, checks).map_err(|fault| match fault {
-        ConfigFault::Schema(message) | ConfigFault::Unchecked(message) => {
+        ConfigFault::Schema(message) => {
             format!("it cannot be checked against configSchema of {}: {message}", input.key)
         }
         ConfigFault::Config(message) => message,

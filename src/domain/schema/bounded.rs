@@ -1,8 +1,6 @@
 //! Compiles the schemas that can be checked within bounds.
 
 use std::fmt;
-use std::panic::resume_unwind;
-use std::thread;
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ErrorIterator, Validator};
@@ -13,14 +11,13 @@ use super::counter::{COUNTER, counter};
 use super::expansion::{Expansion, MAX_EXPANSION};
 use super::patterns::{self, MAX_COMPILED};
 use super::said::shortened;
-use super::steps::{Ended, within};
+use super::steps::{Ended, spend, within};
 use super::unique::{UNIQUE, unique_items};
 
 /// The largest schema, in bytes.
 pub const MAX_SCHEMA: usize = 256 * 1024;
-/// The stack for compiling, in bytes of address space. The library compiles eight references within one another on it, each
-/// of whose targets may nest [`MAX_DEPTH`](super::MAX_DEPTH) levels, and counters double these.
-const STACK: usize = 64 << 20;
+/// The steps that compiling one schema may take: some 100 of them take a microsecond.
+pub const MAX_COMPILING: u64 = 25_000_000;
 
 /// Why a schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +32,10 @@ pub enum Unusable {
     Unfolds,
     /// A pattern is not valid, or too large when it is compiled.
     Pattern,
-    /// There is no thread to compile it on. The text says why.
-    NoThread(String),
+    /// To compile it takes more than this many steps.
+    TooLong(u64),
+    /// To compile it takes more stack than it may.
+    TooDeep,
 }
 
 impl fmt::Display for Unusable {
@@ -51,16 +50,20 @@ impl fmt::Display for Unusable {
             Self::Pattern => {
                 write!(f, "a pattern is not valid, or has more than {MAX_COMPILED} bytes when it is compiled")
             }
-            Self::NoThread(why) => write!(f, "no thread could be started to compile it: {why}"),
+            Self::TooLong(most) => write!(
+                f,
+                "it takes more than {most} steps to compile: it has too many schemas, too many levels of \"not\", or too \
+                 long names on the way to its schemas"
+            ),
+            Self::TooDeep => f.write_str("it nests too deep to be compiled, with its references followed"),
         }
     }
 }
 
 /// A schema whose size is known, before it is compiled.
 pub struct PreparedSchema {
-    counted: Value,
+    counted: Counted,
     size: u64,
-    patterns: usize,
 }
 
 impl PreparedSchema {
@@ -81,8 +84,8 @@ impl PreparedSchema {
         if size > MAX_EXPANSION {
             return Err(Unusable::Unfolds);
         }
-        let (counted, patterns) = Counted::of(&value).map_err(Unusable::Unfollowed)?;
-        Ok(Self { counted, size, patterns })
+        let counted = Counted::of(&value, expansion.references()).map_err(Unusable::Unfollowed)?;
+        Ok(Self { counted, size })
     }
 
     /// The number of values that the schema has with its references followed.
@@ -92,28 +95,36 @@ impl PreparedSchema {
 
     /// The number of patterns. One of more than 100 bytes counts again for each 100.
     pub fn patterns(&self) -> usize {
-        self.patterns
+        self.counted.patterns
     }
 
-    /// Compiles the schema, on a thread of its own: the library takes stack for each level of it.
+    /// Compiles the schema. The steps that this takes are taken from `steps`, of which it takes [`MAX_COMPILING`] at most.
     ///
     /// # Errors
-    /// If it is not a JSON Schema, or has a pattern that is too large.
-    pub fn compile(&self) -> Result<BoundedSchema, Unusable> {
-        thread::scope(|scope| {
-            let compiling = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || self.compile_here());
-            let compiling = compiling.map_err(|error| Unusable::NoThread(error.to_string()))?;
-            compiling.join().unwrap_or_else(|panic| resume_unwind(panic))
+    /// If it is not a JSON Schema, has a pattern that is too large, or takes too many steps.
+    pub fn compile(&self, steps: &mut u64) -> Result<BoundedSchema, Unusable> {
+        let most = MAX_COMPILING.min(*steps);
+        let mut left = most;
+        let compiled = within(&mut left, || {
+            spend(self.counted.reading);
+            self.compile_counted()
+        });
+        *steps -= most - left;
+        compiled.unwrap_or_else(|ended| {
+            Err(match ended {
+                Ended::TooLong => Unusable::TooLong(most),
+                Ended::TooDeep => Unusable::TooDeep,
+            })
         })
     }
 
-    fn compile_here(&self) -> Result<BoundedSchema, Unusable> {
+    fn compile_counted(&self) -> Result<BoundedSchema, Unusable> {
         // References to other documents are not fetched: the library is built without network support.
         let options = jsonschema::options()
             .with_keyword(COUNTER, counter)
             .with_keyword(UNIQUE, unique_items)
             .with_pattern_options(patterns::options());
-        let validator = options.build(&self.counted).map_err(|error| match error.kind() {
+        let validator = options.build(&self.counted.schema).map_err(|error| match error.kind() {
             ValidationErrorKind::Format { format } if format == "regex" => Unusable::Pattern,
             // The library's words can repeat the schema, which has counters here.
             _ if error.to_string().contains(COUNTER) => Unusable::Invalid(error.masked().to_string()),
@@ -123,7 +134,7 @@ impl PreparedSchema {
     }
 }
 
-/// A compiled schema. What its checks may cost is given to each of them, in steps: some 100 of them take a microsecond.
+/// A compiled schema. What its checks may cost is given to each of them, in steps, as for compiling it.
 pub struct BoundedSchema(Validator);
 
 impl BoundedSchema {

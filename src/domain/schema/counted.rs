@@ -5,8 +5,6 @@
 //! The library evaluates `allOf` in its order. So `{"allOf": [COUNTER, SCHEMA]}` counts each time before SCHEMA is tried,
 //! and means the same.
 
-use std::collections::HashMap;
-
 use serde_json::{Map, Value, json};
 
 use super::counter::COUNTER;
@@ -18,6 +16,39 @@ pub(super) const PATTERN: usize = 100;
 const OF_DECODED: u64 = 1;
 /// The steps of a byte that is read as JSON.
 const OF_READ: u64 = 8;
+
+/// The steps of finding out whether a schema is one.
+const OF_READING: u64 = 400;
+/// The steps of compiling a schema, beside those of what it holds.
+const OF_SCHEMA: u64 = 500;
+/// The steps of a value of a schema that is no schema, in either.
+const OF_VALUE: u64 = 20;
+/// The steps of compiling a pattern.
+const OF_PATTERN: u64 = 50_000;
+/// The steps of a value that is copied. It takes a fifth of that time, but some 400 bytes for as long as the schema is used.
+const OF_COPIED: u64 = 200;
+/// The number of values that a schema has with its counter, beside those that it holds.
+const OF_COUNTER: u64 = 7;
+/// The number of bytes of a text that is copied which count as one value.
+const COPIED_BYTES: usize = 400;
+
+/// The keywords whose schemas the library copies, with all that they hold, to say what did not fit; and those that some
+/// drafts do not know, where it copies them as well. A schema with `unevaluatedItems` or `unevaluatedProperties` it copies
+/// whole, at each level.
+const COPIED: [&str; 10] = [
+    "not",
+    "contentSchema",
+    "contains",
+    "dependencies",
+    "dependentSchemas",
+    "else",
+    "if",
+    "prefixItems",
+    "propertyNames",
+    "then",
+];
+/// The keywords whose elements have to be distinct.
+const COMPARED: [&str; 3] = ["enum", "required", "type"];
 
 /// What the members of a schema hold that JSON Schema (2020-12, core 10 and 11, and older drafts) takes as schemas.
 pub(super) enum Holds {
@@ -53,24 +84,31 @@ pub(super) fn holds(keyword: &str) -> Holds {
 }
 
 /// A schema with its counters.
-#[derive(Default)]
 pub(super) struct Counted {
-    /// Where each schema is, as a JSON Pointer, before and after.
-    places: HashMap<String, String>,
+    pub(super) schema: Value,
     /// How many patterns there are, in [`PATTERN`]s.
-    patterns: usize,
+    pub(super) patterns: usize,
+    /// The steps of finding out whether it is a schema, which the library does before it compiles it.
+    pub(super) reading: u64,
+    /// How many distinct references there are.
+    references: usize,
+    /// The number of bytes of the URI that the schema says it has.
+    base: usize,
 }
 
 impl Counted {
-    /// Returns the schema with its counters, and how many patterns it has, in [`PATTERN`]s.
+    /// Returns the schema with its counters. It has so many distinct references.
     ///
     /// # Errors
     /// A reference that leads to what is no schema, or a keyword that cannot be followed here.
-    pub(super) fn of(schema: &Value) -> Result<(Value, usize), String> {
-        let mut counted = Self::default();
-        let Value::Object(root) = schema else { return Ok((schema.clone(), 0)) };
-        let mut inner = counted.inside(root, "", "/allOf/1", true)?;
-        counted.places.insert(String::new(), String::new());
+    pub(super) fn of(schema: &Value, references: usize) -> Result<Self, String> {
+        let Value::Object(root) = schema else {
+            return Ok(Self { schema: schema.clone(), patterns: 0, reading: 0, references, base: 0 });
+        };
+        let id = |keyword| root.get(keyword).and_then(Value::as_str).map_or(0, str::len);
+        let base = id("$id").max(id("id"));
+        let mut counted = Self { schema: Value::Null, patterns: 0, reading: 0, references, base };
+        let mut inner = counted.inside(root, true)?;
         // They say what the document is, and are read from its root only.
         let mut outer = Map::new();
         for keyword in ["$schema", "$id", "id"] {
@@ -79,28 +117,23 @@ impl Counted {
                 inner.remove(keyword);
             }
         }
-        outer.insert("allOf".to_owned(), json!([{COUNTER: weight(root)}, inner]));
+        outer.insert("allOf".to_owned(), behind_counter(counted.weight(root), inner));
         let mut whole = Value::Object(outer);
-        counted.redirect(&mut whole)?;
-        Ok((whole, counted.patterns))
+        redirect(&mut whole, schema)?;
+        counted.schema = whole;
+        Ok(counted)
     }
 
-    /// Returns a schema with its counter. `from` and `to` are where it is, before and after.
-    fn around(&mut self, schema: &Value, from: &str, to: &str) -> Result<Value, String> {
-        self.places.insert(from.to_owned(), to.to_owned());
+    /// Returns a schema with its counter.
+    fn around(&mut self, schema: &Value) -> Result<Value, String> {
         let Value::Object(members) = schema else { return Ok(schema.clone()) };
-        let inner = self.inside(members, from, &format!("{to}/allOf/1"), false)?;
-        Ok(json!({"allOf": [{COUNTER: weight(members)}, inner]}))
+        let inner = self.inside(members, false)?;
+        let counted = Map::from_iter([("allOf".to_owned(), behind_counter(self.weight(members), inner))]);
+        Ok(Value::Object(counted))
     }
 
     /// Returns a schema whose inner schemas have their counters.
-    fn inside(
-        &mut self,
-        schema: &Map<String, Value>,
-        from: &str,
-        to: &str,
-        is_root: bool,
-    ) -> Result<Map<String, Value>, String> {
+    fn inside(&mut self, schema: &Map<String, Value>, is_root: bool) -> Result<Map<String, Value>, String> {
         let unknown = |keyword: &str| format!("{keyword:?}");
         if let Some(keyword) = ["$dynamicRef", "$recursiveRef"].into_iter().find(|it| schema.contains_key(*it)) {
             return Err(unknown(keyword));
@@ -113,23 +146,16 @@ impl Counted {
         let mut members = Map::new();
         // A counter of the schema's own would count as one of these.
         for (keyword, value) in schema.iter().filter(|(keyword, _)| *keyword != COUNTER) {
-            let (from, to) = (format!("{from}/{keyword}"), format!("{to}/{keyword}"));
             let changed = match (holds(keyword), value) {
-                (Holds::Schema | Holds::Either, Value::Object(_) | Value::Bool(_)) => self.around(value, &from, &to)?,
+                (Holds::Schema | Holds::Either, Value::Object(_) | Value::Bool(_)) => self.around(value)?,
                 (Holds::List | Holds::Either, Value::Array(list)) => {
-                    let each = list.iter().enumerate();
-                    let each = each.map(|(n, value)| self.around(value, &format!("{from}/{n}"), &format!("{to}/{n}")));
-                    each.collect::<Result<Value, _>>()?
+                    list.iter().map(|value| self.around(value)).collect::<Result<Value, _>>()?
                 }
                 (Holds::Map, Value::Object(map)) => {
                     if keyword == "patternProperties" {
                         self.patterns += map.keys().map(|pattern| size_of_pattern(pattern)).sum::<usize>();
                     }
-                    let each = map.iter().map(|(name, value)| {
-                        let step = name.replace('~', "~0").replace('/', "~1");
-                        let value = self.around(value, &format!("{from}/{step}"), &format!("{to}/{step}"))?;
-                        Ok((name.clone(), value))
-                    });
+                    let each = map.iter().map(|(name, value)| Ok((name.clone(), self.around(value)?)));
                     Value::Object(each.collect::<Result<_, String>>()?)
                 }
                 _ => value.clone(),
@@ -142,26 +168,97 @@ impl Counted {
         Ok(members)
     }
 
-    /// Has the references of a schema lead to where the schemas are now.
-    fn redirect(&self, schema: &mut Value) -> Result<(), String> {
-        let Value::Object(members) = schema else { return Ok(()) };
-        if let Some(Value::String(reference)) = members.get_mut("$ref") {
-            let place = reference.strip_prefix('#').and_then(|place| self.places.get(place));
-            let place = place.ok_or_else(|| format!("a reference to {:?}, where no schema is", reference))?;
-            *reference = format!("#{place}");
-        }
-        for (keyword, value) in members {
-            match (holds(keyword), value) {
-                (Holds::Schema | Holds::Either, value @ Value::Object(_)) => self.redirect(value)?,
-                (Holds::List | Holds::Either, Value::Array(list)) => {
-                    list.iter_mut().try_for_each(|value| self.redirect(value))?;
-                }
-                (Holds::Map, Value::Object(map)) => map.values_mut().try_for_each(|value| self.redirect(value))?,
-                _ => {}
-            }
-        }
-        Ok(())
+    /// What it costs to try a schema, and to compile it, without the schemas in it.
+    fn weight(&mut self, schema: &Map<String, Value>) -> Map<String, Value> {
+        let own = |(keyword, value): (&String, &Value)| match holds(keyword) {
+            Holds::Data => values(value),
+            _ => 1,
+        };
+        let values = schema.iter().map(own).sum::<u64>();
+        let compared = COMPARED.iter().filter_map(|keyword| schema.get(*keyword)).map(of_comparing).sum::<u64>();
+        self.reading += OF_READING + values * OF_VALUE + compared;
+        let patterns = schema.get("patternProperties").and_then(Value::as_object);
+        let names = patterns.map(|patterns| patterns.keys().map(|name| json!(name)).collect());
+        let all = [
+            ("values", Some(json!(values))),
+            ("compiling", Some(json!(self.of_compiling(schema, values)))),
+            ("pattern", schema.get("pattern").cloned()),
+            ("names", names),
+            ("format", schema.get("format").map(|_| json!(true))),
+            ("content", Some(of_content(schema)).filter(|steps| *steps > 0).map(Value::from)),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
+
+    /// The steps of compiling a schema with so many values of its own, without the schemas in it.
+    fn of_compiling(&self, schema: &Map<String, Value>, values: u64) -> u64 {
+        let own = schema.get("pattern").and_then(Value::as_str).map_or(0, size_of_pattern);
+        let names = schema.get("patternProperties").and_then(Value::as_object);
+        let of_names = names.into_iter().flat_map(Map::keys).map(|name| size_of_pattern(name)).sum::<usize>();
+        let followed = if schema.contains_key("$ref") { self.references } else { 0 };
+        let once = OF_SCHEMA + (self.base + followed) as u64 + (own + of_names) as u64 * OF_PATTERN;
+        once + values * OF_VALUE + copied(schema) * OF_COPIED
+    }
+}
+
+/// The number of values that the library copies of a schema.
+fn copied(schema: &Map<String, Value>) -> u64 {
+    match ["unevaluatedItems", "unevaluatedProperties"].iter().any(|keyword| schema.contains_key(*keyword)) {
+        true => schema.values().map(size_of_copy).sum(),
+        false => COPIED.iter().filter_map(|keyword| schema.get(*keyword)).map(size_of_copy).sum(),
+    }
+}
+
+/// The steps of finding out whether the elements of lists are distinct. The library compares all with one another that hold
+/// the same in another structure.
+fn of_comparing(value: &Value) -> u64 {
+    let Value::Array(list) = value else { return 0 };
+    let structures: Vec<_> = list.iter().filter(|it| it.is_array() || it.is_object()).map(values).collect();
+    structures.iter().sum::<u64>().saturating_mul(structures.len() as u64)
+}
+
+/// Has the references of a schema lead to where the schemas of `root` are once they have their counters.
+fn redirect(schema: &mut Value, root: &Value) -> Result<(), String> {
+    let Value::Object(members) = schema else { return Ok(()) };
+    if let Some(Value::String(reference)) = members.get_mut("$ref") {
+        let place = reference.strip_prefix('#').and_then(|place| moved(root, place));
+        let place = place.ok_or_else(|| format!("a reference to {:?}, where no schema is", reference))?;
+        *reference = format!("#{place}");
+    }
+    for (keyword, value) in members {
+        match (holds(keyword), value) {
+            (Holds::Schema | Holds::Either, value @ Value::Object(_)) => redirect(value, root)?,
+            (Holds::List | Holds::Either, Value::Array(list)) => {
+                list.iter_mut().try_for_each(|value| redirect(value, root))?;
+            }
+            (Holds::Map, Value::Object(map)) => map.values_mut().try_for_each(|value| redirect(value, root))?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns where the schema that a JSON Pointer leads to is once all have their counters; `None` if no schema is there.
+fn moved(root: &Value, pointer: &str) -> Option<String> {
+    let (mut schema, mut place) = (root, String::new());
+    let mut steps = pointer.split('/');
+    if steps.next() != Some("") {
+        return None;
+    }
+    while let Some(keyword) = steps.next() {
+        let value = schema.as_object()?.get(keyword)?;
+        place.extend(["/allOf/1/", keyword]);
+        schema = match (holds(keyword), value) {
+            (Holds::Schema | Holds::Either, Value::Object(_) | Value::Bool(_)) => value,
+            (Holds::List | Holds::Either, Value::Array(_)) | (Holds::Map, Value::Object(_)) => {
+                let step = steps.next()?;
+                place.extend(["/", step]);
+                value.pointer(&format!("/{step}"))?
+            }
+            _ => return None,
+        };
+    }
+    Some(place)
 }
 
 /// Returns for how many patterns one counts.
@@ -169,16 +266,10 @@ fn size_of_pattern(pattern: &str) -> usize {
     1 + pattern.len() / PATTERN
 }
 
-/// What it costs to try a schema, without the schemas in it: the number of values that it has.
-fn weight(schema: &Map<String, Value>) -> Value {
-    let own = |(keyword, value): (&String, &Value)| match holds(keyword) {
-        Holds::Data => values(value),
-        _ => 1,
-    };
-    let patterns = schema.get("patternProperties").and_then(Value::as_object);
-    let names = patterns.map(|patterns| patterns.keys().collect::<Vec<_>>());
-    json!({"values": schema.iter().map(own).sum::<u64>(), "pattern": schema.get("pattern"), "names": names,
-        "format": schema.contains_key("format"), "content": of_content(schema)})
+/// Returns what `allOf` holds in place of a schema. (`json!` would copy the schema, at each level that it is deep.)
+fn behind_counter(weight: Map<String, Value>, schema: Map<String, Value>) -> Value {
+    let counter = Map::from_iter([(COUNTER.to_owned(), Value::Object(weight))]);
+    Value::Array(vec![Value::Object(counter), Value::Object(schema)])
 }
 
 /// The steps of each byte of a string that is decoded, and read as JSON.
@@ -186,6 +277,16 @@ fn of_content(schema: &Map<String, Value>) -> u64 {
     let is_decoded = schema.get("contentEncoding").is_some_and(Value::is_string);
     let is_read = schema.get("contentMediaType").is_some_and(|it| it == "application/json");
     u64::from(is_decoded) * OF_DECODED + u64::from(is_read) * OF_READ
+}
+
+/// The number of values in a value once it has its counters, where long texts count as several.
+fn size_of_copy(value: &Value) -> u64 {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(size_of_copy).sum::<u64>(),
+        Value::Object(members) => OF_COUNTER + members.values().map(size_of_copy).sum::<u64>(),
+        Value::String(text) => 1 + (text.len() / COPIED_BYTES) as u64,
+        _ => 1,
+    }
 }
 
 /// The number of values in a value.

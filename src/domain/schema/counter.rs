@@ -1,5 +1,6 @@
 //! The keyword that counts what a check costs.
 
+use jsonschema::paths::Location;
 use jsonschema::{Keyword, ValidationError};
 use serde_json::{Map, Value};
 
@@ -72,11 +73,13 @@ impl<'i> Keyword<'i> for Counter {
     }
 }
 
-/// Makes a counter of the value of [`COUNTER`].
+/// Makes a counter of the value of [`COUNTER`]. The library does so for each schema that it compiles, as often as it compiles
+/// it: so this counts what compiling costs. The library writes the place of a schema down for each of its keywords.
 pub(super) fn counter<'a>(
     _: &'a Map<String, Value>,
     cost: &'a Value,
-    _: jsonschema::paths::Location,
+    place: Location,
 ) -> Result<Box<dyn for<'i> Keyword<'i>>, ValidationError<'a>> {
+    spend((place.as_str().len() as u64).saturating_add(cost["compiling"].as_u64().unwrap_or(0)));
     Ok(Box::new(Counter::new(cost)))
 }

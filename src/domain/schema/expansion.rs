@@ -53,6 +53,11 @@ impl<'a> Expansion<'a> {
         self.schema(self.root, 0).size
     }
 
+    /// The number of distinct references that were followed.
+    pub(super) fn references(&self) -> usize {
+        self.known.len()
+    }
+
     /// The extent of a schema that is this many levels deep.
     fn schema(&mut self, schema: &'a Value, depth: usize) -> Extent {
         if depth > MAX_DEPTH {

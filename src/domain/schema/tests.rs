@@ -8,7 +8,7 @@ use super::*;
 const STEPS: u64 = 50_000_000;
 
 fn compiled(schema: &Value) -> Result<BoundedSchema, Unusable> {
-    PreparedSchema::parse(&schema.to_string())?.compile()
+    PreparedSchema::parse(&schema.to_string())?.compile(&mut STEPS.clone())
 }
 
 fn is_valid(schema: &Value, value: &Value) -> Result<bool, Ended> {
@@ -44,8 +44,14 @@ fn a_schema_nests_no_deeper_in_whatever_order_its_references_are_followed() {
     assert_eq!(compiled(&schema).err(), Some(Unusable::Unfolds));
 }
 
+/// Runs this on a thread with half of the stack that threads of the runtime have.
+fn on_half_a_stack(run: impl FnOnce() + Send + 'static) {
+    let small = std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap();
+    assert!(small.join().is_ok());
+}
+
 #[test]
-fn what_is_compiled_takes_no_stack_of_who_compiles_it() {
+fn what_is_compiled_takes_a_bounded_part_of_the_stack() {
     // Definitions that lead to one another in both directions, so that a way through all of them is long, although each is
     // near the first that is followed.
     fn add(from: usize, to: usize, leads: &mut [Vec<usize>]) -> Option<usize> {
@@ -68,10 +74,97 @@ fn what_is_compiled_takes_no_stack_of_who_compiles_it() {
         definitions.insert(format!("d{n}"), json!({"anyOf": all}));
     }
     let schema = json!({"$defs": definitions, "allOf": [reference(first)], "anyOf": [reference(0)]});
-    let deep = within(100, json!({"type": "object"}));
-    let small = std::thread::Builder::new().stack_size(1 << 20);
-    let ended = small.spawn(move || [schema, deep].map(|schema| drop(compiled(&schema)))).unwrap().join();
-    assert!(ended.is_ok());
+    on_half_a_stack(move || drop(compiled(&schema)));
+}
+
+/// Puts a schema into another one.
+type Way = fn(Value) -> Value;
+
+/// Ways to put a schema into another one, and the levels that these are.
+fn ways() -> Vec<(usize, Way)> {
+    vec![
+        (1, |it| json!({"not": it})),
+        (1, |it| json!({"items": it})),
+        (1, |it| json!({"contains": it})),
+        (1, |it| json!({"if": true, "then": it, "else": false})),
+        (1, |it| json!({"additionalProperties": it, "patternProperties": {"b": true}})),
+        (1, |it| json!({"propertyNames": it})),
+        (2, |it| json!({"allOf": [it]})),
+        (2, |it| json!({"oneOf": [it, true]})),
+        (2, |it| json!({"prefixItems": [it]})),
+        (2, |it| json!({"dependentSchemas": {"a": it}})),
+        (2, |it| json!({"properties": {"a": it}, "required": ["a"], "additionalProperties": false})),
+    ]
+}
+
+#[test]
+fn the_deepest_schemas_are_compiled_checked_and_let_go_of_on_half_a_stack() {
+    for (levels, way) in ways() {
+        let schema = (0..(MAX_DEPTH - 4) / levels).fold(json!({"type": "object"}), |schema, _| way(schema));
+        on_half_a_stack(move || {
+            let prepared = PreparedSchema::parse(&schema.to_string()).unwrap();
+            let schema = prepared.compile(&mut STEPS.clone()).unwrap();
+            drop(prepared);
+            let value = (0..50).fold(json!({}), |value, _| json!({"a": value}));
+            for value in [value, (0..50).fold(json!([]), |value, _| json!([value]))] {
+                let _ = schema.is_valid(&value, &mut STEPS.clone());
+                let _ = schema.mismatches(&value, &mut STEPS.clone(), |all| all.count());
+            }
+        });
+    }
+}
+
+fn takes_too_long(schema: &Value) -> bool {
+    let mut steps = u64::MAX;
+    let ended = PreparedSchema::parse(&schema.to_string()).unwrap().compile(&mut steps).err();
+    ended == Some(Unusable::TooLong(MAX_COMPILING)) && steps == u64::MAX - MAX_COMPILING
+}
+
+#[test]
+fn what_takes_long_to_compile_is_ended() {
+    // Each level is copied for each that it is in.
+    assert!(takes_too_long(&json!({"anyOf": vec![within(100, json!({})); 5]})));
+    // The name is a part of each place behind it, and the URI too.
+    let empty: Value = (0..3_000).map(|n| (n.to_string(), json!({}))).collect::<serde_json::Map<_, _>>().into();
+    assert!(takes_too_long(&json!({"properties": {"a".repeat(20_000): {"properties": empty}}})));
+    assert!(takes_too_long(&json!({"$id": format!("https://a.example/{}", "a".repeat(20_000)), "properties": empty})));
+    // What is evaluated is found out again at each level, and where each reference is.
+    let unevaluated = |of: Value| json!({"allOf": of, "unevaluatedProperties": false});
+    assert!(takes_too_long(&(0..50).fold(json!({"properties": empty}), |schema, _| unevaluated(json!([schema])))));
+    let all: Vec<_> = (0..7).map(reference).collect();
+    let each: serde_json::Map<_, _> = (0..7).map(|n| (format!("d{n}"), unevaluated(json!(all)))).collect();
+    assert!(takes_too_long(&json!({"$defs": each, "allOf": all})));
+    // Lists of the same elements in other structures are compared with one another.
+    let structures: Vec<_> = (0..2_000).map(|n| json!([vec![0; n % 50], vec![0; n / 50]])).collect();
+    assert!(takes_too_long(&json!({"$schema": "http://json-schema.org/draft-07/schema#", "enum": structures})));
+}
+
+#[test]
+fn large_schemas_that_are_flat_take_a_part_of_the_steps_of_compiling() {
+    let one = json!({"type": "string", "description": "Which one of them it is, as the page of the service has it.",
+        "enum": ["first", "second", "third"]});
+    let within = |inner: &Value| {
+        let properties: serde_json::Map<_, _> = (0..6).map(|n| (format!("property{n}"), inner.clone())).collect();
+        json!({"type": "object", "properties": properties, "required": ["property1"], "additionalProperties": false})
+    };
+    let schema = (0..4).fold(one, |schema, _| within(&schema));
+    assert!(schema.to_string().len() > MAX_SCHEMA / 2);
+    let mut steps = MAX_COMPILING / 4;
+    assert!(PreparedSchema::parse(&schema.to_string()).unwrap().compile(&mut steps).is_ok());
+}
+
+#[test]
+fn a_reference_leads_to_its_schema_however_deep_that_is() {
+    let schema = json!({"$defs": {"a/b~": {"prefixItems": [true, {"not": {"items": {"type": "null"}}}]}},
+        "properties": {"a": {"$ref": "#/$defs/a~1b~0/prefixItems/1/not/items"}, "b": {"$ref": "#"}}});
+    assert_eq!(is_valid(&schema, &json!({"a": null, "b": {"a": null}})), Ok(true));
+    assert_eq!(is_valid(&schema, &json!({"b": {"a": 1}})), Ok(false));
+    for nowhere in ["#/$defs", "#/$defs/a~1b~0/prefixItems", "#/properties/a/$ref", "#/$defs/a~1b~0/prefixItems/01"] {
+        assert!(matches!(
+            compiled(&json!({"$defs": schema["$defs"], "$ref": nowhere})).err(),
+            Some(Unusable::Unfollowed(_))
+        ));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::link::{Linked, LinkedChain, LinkedEntry};
-use super::schema::Arguments;
+use super::schema::{Arguments, Room};
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::mirror::{Mirrored, marks};
@@ -158,9 +158,9 @@ impl LinkedItem {
         is_guarded || self.arguments.are_checked() || self.sent.is_some() || !self.mirrored.is_empty()
     }
 
-    /// Links the item of a route. `old` is what the item was before, whose compiled schemas are used again. `room` is the
-    /// number of patterns that schemas of the upstream may still have.
-    pub(super) fn new(linked: &Linked, route: &Route, old: Option<&Self>, room: &mut usize) -> Self {
+    /// Links the item of a route. `old` is what the item was before, whose compiled schemas are used again. `room` is what
+    /// schemas of the upstream may still have.
+    pub(super) fn new(linked: &Linked, route: &Route, old: Option<&Self>, room: &mut Room) -> Self {
         let upstream = &linked.upstreams[route.upstream].target.plan;
         let (kind, name) = (route.item.kind, &*route.item.name);
         let select = |method| MethodChains::select(linked, upstream, method, kind, name);

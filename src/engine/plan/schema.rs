@@ -4,8 +4,8 @@
 //! (`domain/schema`), and long ones run beside the threads that serve calls.
 
 mod report;
+mod room;
 
-use std::fmt;
 use std::sync::Arc;
 
 use jsonschema::ValidationError;
@@ -15,12 +15,11 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use self::report::{STEPS_OF_PLACES, concerns, first_member, largest, line, places, without_values};
+pub(crate) use self::room::Room;
+use self::room::{NotEnforced, compiled};
 use super::check_places::{CheckPlace, CheckPlaces, Length};
 use crate::domain::raw::to_raw;
-use crate::domain::schema::{BoundedSchema, Ended, PreparedSchema, Unusable, with_value};
-
-/// The maximum number of patterns of the schemas of one upstream that are enforced.
-pub(crate) const MAX_PATTERNS: usize = 500;
+use crate::domain::schema::{BoundedSchema, Ended, with_value};
 
 /// The steps that a check may take: some 100 of them take a microsecond.
 const MAX_STEPS: u64 = 50_000_000;
@@ -39,43 +38,44 @@ pub(crate) struct Arguments {
     schema: Option<Arc<RawValue>>,
     enforced: bool,
     validator: Option<BoundedSchema>,
-    /// The number of patterns that were compiled, as [`PreparedSchema::patterns`] counts them.
-    patterns: usize,
-    /// Whether the schema has more patterns than its upstream could still have.
-    lacked_room: bool,
+    /// What the schema takes of the room of its upstream.
+    taken: Room,
+    /// The room that did not suffice.
+    lacked: Option<Room>,
     /// Why the schema cannot be enforced although it should be; `None` if it is enforced or does not have to be.
     pub(crate) not_enforced: Option<String>,
 }
 
 impl Arguments {
     /// Returns `old`, the earlier check of the tool with the same name, if the schema and `enforced` are the same.
-    /// Otherwise compiles a new check. `room` is the number of patterns that the upstream may still have, from which those of
-    /// this schema are taken.
+    /// Otherwise compiles a new check. What the schema takes is taken from `room`, that of its upstream.
     pub(crate) fn reuse_or_compile(
         schema: Option<&Arc<RawValue>>,
         enforced: bool,
         old: Option<&Arc<Self>>,
-        room: &mut usize,
+        room: &mut Room,
     ) -> Arc<Self> {
         let text = schema.map(|schema| schema.get());
         let same = |old: &&Arc<Self>| old.enforced == enforced && old.schema.as_deref().map(RawValue::get) == text;
-        let has_room = |old: &&Arc<Self>| !old.lacked_room && old.patterns <= *room;
-        let check = old.filter(same).filter(has_room).cloned();
-        let check = check.unwrap_or_else(|| Arc::new(Self::compile(schema.cloned(), enforced, *room)));
-        *room = room.saturating_sub(check.patterns);
+        let would_end_so = |old: &&Arc<Self>| match &old.lacked {
+            Some(lacked) => room.is_within(lacked),
+            None => old.taken.is_within(room),
+        };
+        let check = old.filter(same).filter(would_end_so).cloned();
+        let check = check.unwrap_or_else(|| Arc::new(Self::compile(schema.cloned(), enforced, room)));
+        room.take(&check.taken);
         check
     }
 
-    fn compile(schema: Option<Arc<RawValue>>, enforced: bool, room: usize) -> Self {
-        let (compiled, why) = match schema.as_deref().filter(|_| enforced).map(|schema| compiled(schema, room)) {
+    fn compile(schema: Option<Arc<RawValue>>, enforced: bool, room: &Room) -> Self {
+        let mut taken = Room::NONE;
+        let (validator, why) = match schema.as_deref().filter(|_| enforced).map(|it| compiled(it, room, &mut taken)) {
             Some(Ok(compiled)) => (Some(compiled), None),
             Some(Err(why)) => (None, Some(why)),
             None => (None, None),
         };
-        let lacked_room = matches!(why, Some(NotEnforced::LacksRoom));
-        let (validator, patterns) = compiled.unzip();
-        let not_enforced = why.map(|why| why.to_string());
-        Self { schema, enforced, validator, patterns: patterns.unwrap_or_default(), lacked_room, not_enforced }
+        let lacked = why.as_ref().is_some_and(NotEnforced::lacks_room).then_some(*room);
+        Self { schema, enforced, validator, taken, lacked, not_enforced: why.map(|why| why.to_string()) }
     }
 
     /// Checks `arguments`, a JSON text. A long check takes one of the upstream's `places`.
@@ -219,34 +219,6 @@ impl Arguments {
             (Misfit::Places(_) | Misfit::Failed, _) => "arguments: they could not be checked".to_owned(),
         }
     }
-}
-
-/// Why a schema is not enforced.
-enum NotEnforced {
-    /// The upstream has as many patterns as it may.
-    LacksRoom,
-    Unusable(Unusable),
-}
-
-impl fmt::Display for NotEnforced {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LacksRoom => write!(
-                f,
-                "the schemas of its server have more than {MAX_PATTERNS} patterns, of which a long one counts as several"
-            ),
-            Self::Unusable(why) => why.fmt(f),
-        }
-    }
-}
-
-/// Compiles a schema, and returns how many patterns it has. It may have `room` of them.
-fn compiled(schema: &RawValue, room: usize) -> Result<(BoundedSchema, usize), NotEnforced> {
-    let schema = PreparedSchema::parse(schema.get()).map_err(NotEnforced::Unusable)?;
-    if schema.patterns() > room {
-        return Err(NotEnforced::LacksRoom);
-    }
-    Ok((schema.compile().map_err(NotEnforced::Unusable)?, schema.patterns()))
 }
 
 /// Says why a check of arguments was ended.

@@ -9,7 +9,7 @@ use super::linked_item::LinkedItem;
 use super::list_filters::{ListFiltering, ListFilters};
 use super::list_problems::list_problems;
 use super::pages::SerializedLists;
-use super::schema::MAX_PATTERNS;
+use super::schema::Room;
 use super::templates::{Fit, Templates};
 use super::withheld::Withheld;
 use crate::config::compile::implicit;
@@ -176,7 +176,7 @@ impl Snapshot {
         let is_enabled = self.linked.upstreams.get(upstream).is_some_and(|upstream| upstream.target.plan.enabled)
             && self.filters.hidden.find(upstream, uri).is_none();
         let Some(route) = Route::unlisted(upstream, uri).filter(|_| is_enabled) else { return Lookup::Unknown };
-        let item = Arc::new(LinkedItem::new(&self.linked, &route, None, &mut 0));
+        let item = Arc::new(LinkedItem::new(&self.linked, &route, None, &mut Room::default()));
         Lookup::Found(Found { route: Arc::new(route), item, is_listed: false })
     }
 
@@ -256,9 +256,9 @@ fn reserved_names(linked: &Linked) -> &'static [&'static str] {
 /// for one is shared by the others.
 fn link_items(linked: &Linked, routes: &Routes, previous: &Snapshot) -> Vec<Arc<LinkedItem>> {
     let mut shared: HashMap<(usize, ItemKind), Arc<LinkedItem>> = HashMap::new();
-    let mut rooms: HashMap<usize, usize> = HashMap::new();
+    let mut rooms: HashMap<usize, Room> = HashMap::new();
     let link = |route: &Arc<Route>| {
-        let room = rooms.entry(route.upstream).or_insert(MAX_PATTERNS);
+        let room = rooms.entry(route.upstream).or_default();
         let mut new = || Arc::new(LinkedItem::new(linked, route, previous.linked_item(route), room));
         if route.item.kind == ItemKind::Tool {
             return new();

@@ -1,11 +1,12 @@
 //! What checks of arguments find, what they cost, and what they say.
 
+use super::room::MAX_PATTERNS;
 use super::*;
-use crate::domain::schema::{MAX_DEPTH, MAX_LINE};
+use crate::domain::schema::{MAX_COMPILING, MAX_DEPTH, MAX_LINE};
 
 fn of(schema: &str) -> Arc<Arguments> {
     let schema = RawValue::from_string(schema.into()).unwrap();
-    Arguments::reuse_or_compile(Some(&schema.into()), true, None, &mut MAX_PATTERNS.clone())
+    Arguments::reuse_or_compile(Some(&schema.into()), true, None, &mut Room::default())
 }
 
 fn check(schema: &str, arguments: &str) -> Result<(), String> {
@@ -272,6 +273,47 @@ fn a_check_takes_a_bounded_part_of_the_stack() {
 }
 
 #[test]
+fn the_schemas_of_a_server_share_the_steps_of_compiling_them() {
+    let schema: Arc<RawValue> = RawValue::from_string(nested_not(20).to_string()).unwrap().into();
+    let compile =
+        |old: Option<&Arc<Arguments>>, room: &mut Room| Arguments::reuse_or_compile(Some(&schema), true, old, room);
+    let mut room = Room::default();
+    let one = compile(None, &mut room);
+    let taken = Room::default().steps - room.steps;
+    assert!(one.not_enforced.is_none() && taken > 20 * 900, "{taken}");
+    // Two and a half: the third one lacks room, and so does each after it.
+    let few = Room { steps: taken * 5 / 2, ..Room::default() };
+    let list = |old: Option<&[Arc<Arguments>]>, room: Room| {
+        let mut room = room;
+        (0..4).map(|n| compile(old.map(|old| &old[n]), &mut room)).collect::<Vec<_>>()
+    };
+    let first = list(None, few);
+    let are_enforced = |list: &[Arc<Arguments>]| list.iter().map(|it| it.not_enforced.is_none()).collect::<Vec<_>>();
+    assert_eq!(are_enforced(&first), [true, true, false, false]);
+    let why = first[2].not_enforced.as_deref().unwrap_or_default();
+    assert!(why.contains("the schemas of its server take more than 200000000 steps to compile"), "{why}");
+    let second = list(Some(&first), few);
+    assert!(first.iter().zip(&second).all(|(one, other)| Arc::ptr_eq(one, other)), "nothing is compiled twice");
+    assert_eq!(are_enforced(&list(Some(&second), Room::default())), [true; 4], "there is room again");
+}
+
+#[test]
+fn a_schema_that_takes_too_long_to_compile_takes_its_share_of_the_room_and_no_more() {
+    let many = RawValue::from_string(json!({"anyOf": vec![nested_not(100); 10]}).to_string()).unwrap().into();
+    let mut room = Room::default();
+    let long = Arguments::reuse_or_compile(Some(&many), true, None, &mut room);
+    let why = long.not_enforced.as_deref().unwrap_or_default();
+    assert!(why.contains(&format!("more than {MAX_COMPILING} steps to compile")), "{why}");
+    assert_eq!(room, Room { steps: Room::default().steps - MAX_COMPILING, ..Room::default() });
+    let again = Arguments::reuse_or_compile(Some(&many), true, Some(&long), &mut room);
+    assert!(Arc::ptr_eq(&long, &again));
+}
+
+fn nested_not(levels: usize) -> Value {
+    (0..levels).fold(json!({}), |schema, _| json!({"not": schema}))
+}
+
+#[test]
 fn patterns_are_bounded_in_size_and_number() {
     let with = |patterns: Vec<String>| {
         let properties =
@@ -290,12 +332,13 @@ fn patterns_are_bounded_in_size_and_number() {
     ] {
         assert_eq!(of(&with(vec![good.into()])).not_enforced, None, "{good}");
     }
-    let (one, mut room) = (RawValue::from_string(with(vec!["^a$".into()])).unwrap().into(), 1);
+    let one = RawValue::from_string(with(vec!["^a$".into()])).unwrap().into();
+    let mut room = Room { patterns: 1, ..Room::default() };
     let first = Arguments::reuse_or_compile(Some(&one), true, None, &mut room);
-    assert_eq!((first.not_enforced.is_none(), room), (true, 0));
+    assert_eq!((first.not_enforced.is_none(), room.patterns), (true, 0));
     let second = Arguments::reuse_or_compile(Some(&one), true, None, &mut room);
     assert!(second.not_enforced.is_some());
-    let again = Arguments::reuse_or_compile(Some(&one), true, Some(&second), &mut 1);
+    let again = Arguments::reuse_or_compile(Some(&one), true, Some(&second), &mut Room::default());
     assert_eq!(again.not_enforced, None, "there is room again");
     // Backtracking is counted, so that many strings are not many times the bound of one.
     let slow = of(r#"{"items":{"pattern":"^((a+)\\2?)+$"}}"#);
