@@ -78,7 +78,7 @@ impl Expression {
             return Err(format!("there is no variable {unknown:?}; known are {}", names.join(", ")));
         }
         types::check(program.expression())?;
-        let cost = Cost::of(program.expression(), text)?;
+        let cost = Cost::of(program.expression())?;
         let reads = |name: &str| walk.free.contains(name);
         let uses = Uses {
             call: reads("call"),
@@ -102,7 +102,7 @@ impl Expression {
     /// Returns what went wrong, such as a missing key or a result that is not a boolean. The message contains no data of
     /// the call: a key is named only if the expression itself spells it out.
     pub fn evaluate<'v>(&self, reads: Reads, variables: impl FnOnce() -> Variables<'v>) -> Result<bool, String> {
-        self.cost.check(reads)?;
+        self.cost.check(self.program.expression(), reads)?;
         let variables = variables();
         let mut context = FUNCTIONS.new_inner_scope();
         if let Some(call) = &variables.call {
@@ -123,6 +123,7 @@ impl Expression {
         if let Some(content) = &variables.content {
             add(&mut context, "content", content)?;
         }
+        drop(variables);
         let result = catch_unwind(AssertUnwindSafe(|| self.program.execute(&context)));
         match result.map_err(|_| "it cannot be evaluated on this call".to_owned())? {
             Ok(Value::Bool(value)) => Ok(value),

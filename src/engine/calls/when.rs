@@ -76,6 +76,14 @@ impl WhenInput<'_> {
         if uses.call {
             reads.add_text(&self.name);
             reads.add_text(self.facts.user_query.as_deref().unwrap_or_default());
+            reads.add_text(&self.facts.caller.session);
+        }
+        if uses.identity {
+            reads.add_text(&self.facts.caller.principal);
+        }
+        if uses.tool {
+            reads.add_text(&self.name);
+            reads.add_text(&self.item.name);
         }
         if uses.arguments {
             reads.add_json(self.request);
@@ -85,6 +93,9 @@ impl WhenInput<'_> {
         }
         if uses.upstream {
             reads.add_values(self.upstream.labels.len());
+            let texts = [&self.upstream.key.name, &self.upstream.key.namespace].into_iter().map(|text| &**text);
+            let labels = self.upstream.labels.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+            texts.chain(labels).for_each(|text| reads.add_text(text));
         }
         reads
     }
