@@ -9,7 +9,7 @@ use super::calls::finish::add_modern_members;
 use super::calls::meta::CallMeta;
 use super::calls::outcome::CallEnd;
 use super::calls::tool_result::ResultFacts;
-use super::request::{Caller, Endpoint, Reply};
+use super::request::{Caller, Endpoint, ItemName, Reply};
 use super::request_beside::RequestBeside;
 use crate::domain::apps;
 use crate::domain::budget::{NoRoom, Reservation};
@@ -95,9 +95,8 @@ impl Engine {
 
     async fn complete_argument(&self, request: &CompletionRequest<'_>, reference: Reference) -> Result<Reply, CallEnd> {
         let CompletionRequest { endpoint, caller, reservation, .. } = *request;
-        let (kind, name) = (reference.kind, reference.name.clone());
-        let routed =
-            self.route_beside(RequestBeside { endpoint, caller, kind, name: &name, counts: true, reservation }).await?;
+        let item = ItemName { endpoint, kind: reference.kind, name: &reference.name };
+        let routed = self.route_beside(RequestBeside { item, caller, counts: true }).await?;
         let params = reference.params_for(&routed.found.route.item.name);
         let completion = OutCompletion {
             members: params.iter().map(|(name, value)| (name.to_owned().into(), value.to_owned())).collect(),

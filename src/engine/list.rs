@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::Engine;
-use super::request::Endpoint;
+use super::request::{Endpoint, ItemName};
 use crate::domain::caching::Caching;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
@@ -78,10 +78,11 @@ impl Engine {
     /// take. This can be longer than the list timeout, because a list can leave an upstream out, but a call needs the
     /// upstream of its item. A resource that a template fits waits for at most the list timeout, because its upstream is
     /// known; only another one could list it.
-    pub(super) async fn wait_for_item(&self, snapshot: &Snapshot, endpoint: &Endpoint<'_>, kind: ItemKind, name: &str) {
+    pub(super) async fn wait_for_item(&self, snapshot: &Snapshot, item: ItemName<'_>) {
+        let ItemName { endpoint, kind, name } = item;
         let prefix = snapshot.plan().gateway.prefix;
         let may_have = |plan: &UpstreamPlan| match endpoint {
-            Endpoint::One(upstream) => *upstream == plan.key.name,
+            Endpoint::One(upstream) => upstream == plan.key.name,
             Endpoint::All => {
                 prefix != PrefixMode::Always
                     || !kind.has_name()
@@ -89,14 +90,14 @@ impl Engine {
             }
         };
         let Some(longest) = self.untried(snapshot, kind, may_have).map(first_try).max() else { return };
-        let limit = match endpoint.find(snapshot, kind, name) {
+        let limit = match item.find(snapshot) {
             Lookup::Unknown => longest + list_timeout(snapshot),
             Lookup::Found(_) | Lookup::Ambiguous(..) => list_timeout(snapshot),
         };
         // Uses the newest plan, because an upstream that was deleted meanwhile will never be tried.
         let untried = || {
             let newest = self.snapshot();
-            !matches!(endpoint.find(&newest, kind, name), Lookup::Found(found) if found.is_listed)
+            !matches!(item.find(&newest), Lookup::Found(found) if found.is_listed)
                 && self.untried(&newest, kind, may_have).next().is_some()
         };
         let _ = tokio::time::timeout(limit, self.wait_while(untried)).await;

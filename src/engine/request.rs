@@ -50,6 +50,24 @@ impl Caller {
     }
 }
 
+/// The name of an item, as a client has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ItemName<'a> {
+    /// The endpoint that received the name.
+    pub(crate) endpoint: Endpoint<'a>,
+    /// The kind of the item.
+    pub(crate) kind: ItemKind,
+    /// The name, or the URI of a resource.
+    pub(crate) name: &'a str,
+}
+
+impl ItemName<'_> {
+    /// Returns what the snapshot knows about the item; see [`Endpoint::find`].
+    pub(super) fn find(&self, snapshot: &Snapshot) -> Lookup {
+        self.endpoint.find(snapshot, self.kind, self.name)
+    }
+}
+
 /// A request that uses one item: a tool call, or the fetching of a prompt or a resource.
 pub struct CallRequest<'a> {
     /// The endpoint that received the request.
@@ -109,6 +127,11 @@ pub struct Within<'a> {
 }
 
 impl CallRequest<'_> {
+    /// Returns the name of the item that the request uses.
+    pub(super) fn item(&self) -> ItemName<'_> {
+        ItemName { endpoint: self.endpoint, kind: self.kind, name: self.name }
+    }
+
     /// Returns the method of the request.
     pub(super) fn method(&self) -> Method {
         self.open_task().map_or_else(|| self.kind.used_by(), |task| task.method)

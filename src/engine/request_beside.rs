@@ -5,26 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Engine;
-use super::access::admission::{Admitted, gate};
-use super::calls::chain::Nobody;
+use super::access::admission::{AdmissionError, Admitted};
 use super::calls::outcome::{CallEnd, Denial};
 use super::plan::link::LinkedUpstream;
 use super::plan::snapshot::{Found, Lookup, Snapshot};
-use super::request::{CallRequest, Caller, Endpoint, Reply, TaskUse};
-use crate::domain::budget::Reservation;
-use crate::domain::item::ItemKind;
+use super::request::{Caller, ItemName, Reply};
 use crate::domain::plan::UpstreamPlan;
-use crate::domain::upstream::InputRound;
 
 /// What a request is about, and who sent it.
 pub(super) struct RequestBeside<'a> {
-    pub(super) endpoint: Endpoint<'a>,
+    pub(super) item: ItemName<'a>,
     pub(super) caller: &'a Caller,
-    pub(super) kind: ItemKind,
-    pub(super) name: &'a str,
     /// Whether it counts against the limit of calls of its upstream.
     pub(super) counts: bool,
-    pub(super) reservation: &'a Reservation,
 }
 
 /// Where a request goes. It counts against the limits of calls until this value is dropped.
@@ -68,35 +61,18 @@ impl Engine {
 
     /// Admits a request, and finds the server that it goes to.
     pub(super) async fn route_beside(&self, request: RequestBeside<'_>) -> Result<RoutedBeside, CallEnd> {
-        let RequestBeside { endpoint, caller, kind, name, counts, reservation } = request;
-        let call = CallRequest {
-            endpoint,
-            caller,
-            rpc_id: None,
-            kind,
-            name,
-            input: None,
-            meta: None,
-            round: InputRound::default(),
-            wants_progress: false,
-            log_level: None,
-            client: &Nobody,
-            reservation,
-            check_mirrored: None,
-            within: None,
-            task: TaskUse::None,
-        };
+        let RequestBeside { item, caller, counts } = request;
         let snapshot = self.snapshot();
-        let mut admitted = self.admit(&snapshot, &call).map_err(|error| self.not_admitted(&error))?;
-        let (snapshot, found) = self.find(&snapshot, &call).await;
-        gate(&snapshot, 0).map_err(|error| self.not_admitted(&error))?;
-        let Lookup::Found(found) = found else { return Err(self.not_found(&snapshot, &call, &found)) };
+        let not_admitted = |error: AdmissionError| self.not_admitted(&error);
+        let mut admitted = self.admit_of(&snapshot, caller, 0, false).map_err(not_admitted)?;
+        let (snapshot, found) = self.find_unguarded(snapshot, item).await.map_err(not_admitted)?;
+        let Lookup::Found(found) = found else { return Err(self.not_found(&snapshot, item, caller.era, &found)) };
         let upstream = &snapshot.linked.upstreams[found.route.upstream];
         let plan = &upstream.target.plan;
         let routed = if counts { self.admit_upstream(&mut admitted, plan) } else { self.check_routing(plan) };
-        routed.map_err(|error| self.not_admitted(&error))?;
+        routed.map_err(not_admitted)?;
         match &upstream.refusing {
-            Some(refusal) => Err(self.refused(kind, Denial::refused(None, refusal))),
+            Some(refusal) => Err(self.refused(item.kind, Denial::refused(None, refusal))),
             None => Ok(RoutedBeside { snapshot, found, _admitted: admitted }),
         }
     }

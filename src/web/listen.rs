@@ -128,7 +128,6 @@ impl ClientRequest<'_> {
                 uri,
                 mailbox,
                 within: Some(within),
-                reservation: self.exchange.reservation(),
             };
             async move { Some((uri.clone(), engine.subscribe(request).await.ok()?)) }
         });

@@ -25,7 +25,6 @@ impl ClientRequest<'_> {
             uri: &uri,
             mailbox: &session.mailbox,
             within: None,
-            reservation: self.reservation,
         };
         match self.gate.engine.subscribe(request).await {
             Ok(subscription) => match session.subscribed(&uri, subscription) {

@@ -12,6 +12,7 @@ use super::asked_client::AskedClient;
 use super::chain::CallContext;
 use super::content::Content;
 use super::entry_traces::EntryTraces;
+use super::find::Sought;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
 use super::own_tool::{NamedCall, own_tool};
@@ -27,7 +28,7 @@ use crate::domain::question::RESULT_TYPE;
 use crate::domain::upstream::{Answer, InputRound, OutCall, OutMembers, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
-use crate::engine::access::admission::{Admitted, gate};
+use crate::engine::access::admission::Admitted;
 use crate::engine::plan::linked_item::Selected;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::request::{CallRequest, Reply, TaskUse};
@@ -111,13 +112,16 @@ impl Engine {
         };
         let (mut snapshot, mut check) = (Arc::clone(snapshot), ArgumentCheck::default());
         loop {
-            let (current, found) = self.find_guarded(&snapshot, request).await;
-            // Checked again, because another plan can have come into force while the call waited for its upstream, for a
-            // Guard or for the check of its arguments.
-            if let Err(error) = gate(&current, request.depth()) {
-                return self.not_admitted(&error);
-            }
-            let Lookup::Found(found) = found else { return self.not_found(&current, request, &found) };
+            // Asks the gate again, because another plan can have come into force while the call waited for its upstream, for
+            // a Guard or for the check of its arguments.
+            let sought = Sought::Named(request.item());
+            let (current, found) = match self.find_guarded(&snapshot, sought, request.depth()).await {
+                Ok(looked_up) => looked_up,
+                Err(error) => return self.not_admitted(&error),
+            };
+            let Lookup::Found(found) = found else {
+                return self.not_found(&current, request.item(), request.caller.era, &found);
+            };
             let call = Routed::new(&current, &found, request, meta, recorder.record());
             let mut at_upstream = Admitted::new();
             if let Some(end) = self.end_before_check(&call, &mut at_upstream, recorder) {
@@ -169,33 +173,6 @@ impl Engine {
         let (when, content) = (call.when(&call.content), || Content::Arguments(call.content.clone().into_owned()));
         let denial = self.cannot_guard(call.item.chains(), &when, content, &mut recorder.traces)?;
         Some(self.refused(request.kind, denial))
-    }
-
-    /// Finds the item of a call after waiting for the plugins that guard the call: until they are loaded or have failed
-    /// to load, or until the time limit. If the call were sent earlier, its answer might have to be withheld. After a
-    /// wait, looks the item up again, because another plan may be in force.
-    async fn find_guarded(&self, snapshot: &Arc<Snapshot>, request: &CallRequest<'_>) -> (Arc<Snapshot>, Lookup) {
-        let (mut snapshot, mut found) = self.find(snapshot, request).await;
-        while let Lookup::Found(item) = &found
-            && self.waited_for_guards(&snapshot, item).await
-        {
-            (snapshot, found) = self.find(&self.snapshot(), request).await;
-        }
-        (snapshot, found)
-    }
-
-    /// Finds the item of a call, and returns its snapshot. If no list names it, waits until the upstreams that could
-    /// have the item have been tried once, then looks it up in the newest snapshot.
-    pub(crate) async fn find(&self, snapshot: &Arc<Snapshot>, request: &CallRequest<'_>) -> (Arc<Snapshot>, Lookup) {
-        let CallRequest { endpoint, kind, name, .. } = *request;
-        let found = endpoint.find(snapshot, kind, name);
-        if matches!(&found, Lookup::Found(found) if found.is_listed) {
-            return (Arc::clone(snapshot), found);
-        }
-        self.wait_for_item(snapshot, &endpoint, kind, name).await;
-        let newest = self.snapshot();
-        let found = endpoint.find(&newest, kind, name);
-        (newest, found)
     }
 
     /// Runs the request chains, sends the call to the upstream, and runs the response chains. `checked` are the members of

@@ -26,7 +26,7 @@ use crate::engine::access::admission::AdmissionError;
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::plan::withheld_item::WithheldItem;
-use crate::engine::request::{CallRequest, Endpoint, Reply};
+use crate::engine::request::{CallRequest, Endpoint, ItemName, Reply};
 
 /// The member that has the trace of a call, if the client asked for it.
 const TRACE: &str = "hawsepipe.dev/trace";
@@ -103,20 +103,21 @@ impl Engine {
     }
 
     /// Returns the end of a call whose item was not found.
-    pub(crate) fn not_found(&self, snapshot: &Snapshot, request: &CallRequest<'_>, lookup: &Lookup) -> CallEnd {
+    /// `era` is that of the client.
+    pub(crate) fn not_found(&self, snapshot: &Snapshot, item: ItemName<'_>, era: Era, lookup: &Lookup) -> CallEnd {
         match lookup {
-            Lookup::Ambiguous(first, second) => self.ambiguous_uri(snapshot, request, [*first, *second]),
-            Lookup::Found(_) | Lookup::Unknown => self.unknown_item(snapshot, request),
+            Lookup::Ambiguous(first, second) => self.ambiguous_uri(snapshot, item.name, [*first, *second]),
+            Lookup::Found(_) | Lookup::Unknown => self.unknown_item(snapshot, item, era),
         }
     }
 
     /// Returns the end of a call whose item is not currently listed by any upstream.
-    fn unknown_item(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> CallEnd {
-        let most = if request.kind.has_name() { MAX_NAME } else { MAX_URI };
-        let name: String = request.name.chars().take(most).collect();
-        let kind = request.kind;
-        let named = match &request.endpoint {
-            Endpoint::One(upstream) => Some(*upstream),
+    fn unknown_item(&self, snapshot: &Snapshot, item: ItemName<'_>, era: Era) -> CallEnd {
+        let kind = item.kind;
+        let most = if kind.has_name() { MAX_NAME } else { MAX_URI };
+        let name: String = item.name.chars().take(most).collect();
+        let named = match item.endpoint {
+            Endpoint::One(upstream) => Some(upstream),
             Endpoint::All if !kind.has_name() => None,
             Endpoint::All => name.split_once("__").map(|(upstream, _)| upstream),
         };
@@ -133,7 +134,7 @@ impl Engine {
             let down = snapshot.linked.upstreams.iter().filter(|upstream| self.down(upstream).is_some());
             let down: Vec<_> = down.map(|upstream| upstream.target.plan.key.name.as_str()).collect();
             let hint = if down.is_empty() { String::new() } else { format!(" (upstreams down: {})", down.join(", ")) };
-            return self.not_offered(snapshot, request, &name, &hint);
+            return self.not_offered(snapshot, item, era, &name, &hint);
         };
         let own = &upstream.target.plan.key.name;
         match (&upstream.refusing, self.down(upstream)) {
@@ -143,7 +144,7 @@ impl Engine {
                 Some((chain, refusal)) => self.refused(kind, Denial::refused(Some(chain), refusal)),
                 None => {
                     let hint = format!(" (no such {kind} of upstream {own} is offered now)");
-                    self.not_offered(snapshot, request, &name, &hint)
+                    self.not_offered(snapshot, item, era, &name, &hint)
                 }
             },
         }
@@ -151,10 +152,10 @@ impl Engine {
 
     /// Returns the end of a call whose item is not there or is withheld, which clients cannot tell apart. The log says why it
     /// is withheld.
-    fn not_offered(&self, snapshot: &Snapshot, request: &CallRequest<'_>, name: &str, hint: &str) -> CallEnd {
-        let kind = request.kind;
-        let end = CallEnd::unknown_item(kind, request.caller.era, name, hint);
-        let withheld = snapshot.withheld(&self.state, &request.endpoint, kind, request.name);
+    fn not_offered(&self, snapshot: &Snapshot, item: ItemName<'_>, era: Era, name: &str, hint: &str) -> CallEnd {
+        let kind = item.kind;
+        let end = CallEnd::unknown_item(kind, era, name, hint);
+        let withheld = snapshot.withheld(&self.state, &item.endpoint, kind, item.name);
         let Some(WithheldItem { upstream, name, why }) = withheld else { return end };
         let target = &snapshot.linked.upstreams[upstream].target;
         let (upstream, shown) = (&*target.plan.key.name, kind.shown(&name));
@@ -168,9 +169,9 @@ impl Engine {
 
     /// Returns the end of the reading of a resource that templates of several upstreams fit. None of them may take the URIs
     /// of another.
-    fn ambiguous_uri(&self, snapshot: &Snapshot, request: &CallRequest<'_>, upstreams: [usize; 2]) -> CallEnd {
+    fn ambiguous_uri(&self, snapshot: &Snapshot, uri: &str, upstreams: [usize; 2]) -> CallEnd {
         self.metrics.refused(Reason::ItemConflict.as_str());
-        let uri: String = request.name.chars().take(MAX_URI).collect();
+        let uri: String = uri.chars().take(MAX_URI).collect();
         CallEnd::ambiguous_uri(&uri, upstreams.map(|index| &*snapshot.linked.upstreams[index].target.plan.key.name))
     }
 

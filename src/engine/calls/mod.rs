@@ -10,6 +10,7 @@ pub(crate) mod chain;
 pub mod content;
 pub(crate) mod entry_traces;
 pub(crate) mod execute;
+mod find;
 pub(crate) mod finish;
 pub(crate) mod host;
 mod input_state;

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::asked_client::AskedClient;
 use super::chain::CallContext;
 use super::content::Content;
+use super::find::Sought;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial, DenialKind};
 use super::recorder::CallRecorder;
@@ -30,10 +31,9 @@ use crate::domain::task::{OpenTask, TaskFacts};
 use crate::domain::upstream::{Answer, InputRound, OutMembers, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
-use crate::engine::access::admission::gate;
 use crate::engine::plan::linked_item::Selected;
-use crate::engine::plan::snapshot::{Found, Snapshot};
-use crate::engine::request::{CallRequest, Endpoint, Reply, TaskUse};
+use crate::engine::plan::snapshot::{Lookup, Snapshot};
+use crate::engine::request::{CallRequest, Reply, TaskUse};
 
 impl Engine {
     /// Returns the end of a call whose server answers with a task; `None` if the answer is another one.
@@ -98,11 +98,13 @@ impl Engine {
             Ok(admitted) => admitted,
             Err(error) => return self.not_admitted(&error),
         };
-        let (snapshot, found) = self.find_task_guarded(snapshot, &task.facts).await;
-        if let Err(error) = gate(&snapshot, request.depth()) {
-            return self.not_admitted(&error);
-        }
-        let Some(found) = found else { return CallEnd::task_gone(&task.facts.upstream, &task.facts.tool) };
+        let (snapshot, found) = match self.find_guarded(snapshot, Sought::OfTask(&task.facts), request.depth()).await {
+            Ok(looked_up) => looked_up,
+            Err(error) => return self.not_admitted(&error),
+        };
+        let Lookup::Found(found) = found else {
+            return CallEnd::task_gone(&task.facts.upstream, &task.facts.tool);
+        };
         let mut call = Routed::new(&snapshot, &found, request, meta, recorder.record());
         recorder.routed(&call.facts.upstream, &call.facts.shown);
         if let Err(error) = self.admit_upstream(&mut admitted, call.plan()) {
@@ -134,23 +136,6 @@ impl Engine {
         }
         let answers = task.method == Method::UpdateTask && call.item.watches_questions();
         denial.or_else(|| answers.then(past_chains))
-    }
-
-    /// Finds the tool of a task, after waiting for the plugins that guard it; see [`Self::waited_for_guards`].
-    async fn find_task_guarded(&self, snapshot: &Arc<Snapshot>, task: &TaskFacts) -> (Arc<Snapshot>, Option<Found>) {
-        let (mut snapshot, mut found) = (Arc::clone(snapshot), snapshot.tool_of(&task.upstream, &task.tool));
-        if found.is_none() {
-            self.wait_for_lists(&snapshot, &Endpoint::One(&task.upstream), ItemKind::Tool).await;
-            snapshot = self.snapshot();
-            found = snapshot.tool_of(&task.upstream, &task.tool);
-        }
-        while let Some(item) = &found
-            && self.waited_for_guards(&snapshot, item).await
-        {
-            snapshot = self.snapshot();
-            found = snapshot.tool_of(&task.upstream, &task.tool);
-        }
-        (snapshot, found)
     }
 
     async fn ask_about_task(

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use super::mailbox::Mailbox;
 use super::subscriptions::Subscription;
-use crate::domain::budget::Reservation;
 use crate::domain::item::ItemKind;
 use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError, code_of};
 use crate::domain::upstream::Subscribed;
 use crate::engine::Engine;
 use crate::engine::calls::finish::published;
 use crate::engine::calls::outcome::CallEnd;
-use crate::engine::request::{Caller, Endpoint, Reply};
+use crate::engine::request::{Caller, Endpoint, ItemName, Reply};
 use crate::engine::request_beside::RequestBeside;
 
 /// A request to subscribe to a resource.
@@ -27,8 +26,6 @@ pub struct SubscribeRequest<'a> {
     pub mailbox: &'a Arc<Mailbox>,
     /// How long the server has to answer; `None` means as long as for a call.
     pub within: Option<Duration>,
-    /// Reserves memory for the answer.
-    pub reservation: &'a Reservation,
 }
 
 impl Engine {
@@ -38,10 +35,9 @@ impl Engine {
     }
 
     async fn subscribe_admitted(&self, request: &SubscribeRequest<'_>) -> Result<Subscription, CallEnd> {
-        let SubscribeRequest { endpoint, caller, uri, reservation, .. } = *request;
-        let kind = ItemKind::Resource;
-        let routed =
-            self.route_beside(RequestBeside { endpoint, caller, kind, name: uri, counts: false, reservation }).await?;
+        let SubscribeRequest { endpoint, caller, uri, .. } = *request;
+        let item = ItemName { endpoint, kind: ItemKind::Resource, name: uri };
+        let routed = self.route_beside(RequestBeside { item, caller, counts: false }).await?;
         if !routed.found.is_listed && routed.found.item.is_checked() {
             return Err(CallEnd::of_error(unseen()));
         }

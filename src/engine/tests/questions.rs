@@ -330,15 +330,8 @@ async fn what_a_server_says_when_it_refuses_a_subscription_does_not_pass_a_guard
         let engine = items(&inputs, "{}").await;
         *engine.server.refuses.lock().unwrap() = Some(error.to_owned());
         let (caller, mailbox) = (caller(Era::Legacy), Arc::default());
-        let reservation = engine.budget().reservation(Category::Answer);
-        let request = |uri| SubscribeRequest {
-            endpoint: Endpoint::All,
-            caller: &caller,
-            uri,
-            mailbox: &mailbox,
-            within: None,
-            reservation: &reservation,
-        };
+        let request =
+            |uri| SubscribeRequest { endpoint: Endpoint::All, caller: &caller, uri, mailbox: &mailbox, within: None };
         let said = refusal(engine.subscribe(request("file:///a")).await);
         assert!(said.contains("SECRET") == told && said.contains("-32602"), "{role:?}: {said}");
         let said = refusal(engine.subscribe(request("db:///SECRET")).await);

@@ -14,12 +14,10 @@ use crate::engine::{MAX_OF_CLIENT, Mailbox, SubscribeRequest, Subscription};
 /// was asked for all of them. Returns what it has then.
 async fn subscribe(engine: &Gateway, caller: &Caller, mailbox: &Arc<Mailbox>, count: usize) -> Vec<Subscription> {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let reservation = engine.budget().reservation(Category::Answer);
     let uris: Vec<_> = (0..count).map(|_| format!("db:///{}", NEXT.fetch_add(1, Ordering::Relaxed))).collect();
-    let asked = uris.iter().map(|uri| {
-        let (endpoint, reservation) = (Endpoint::All, &reservation);
-        engine.subscribe(SubscribeRequest { endpoint, caller, uri, mailbox, within: None, reservation })
-    });
+    let asked = uris
+        .iter()
+        .map(|uri| engine.subscribe(SubscribeRequest { endpoint: Endpoint::All, caller, uri, mailbox, within: None }));
     let mut all = Box::pin(join_all(asked));
     assert!(all.as_mut().now_or_never().is_none(), "the server does not answer yet");
     engine.server.go.notify_waiters();

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+use super::either::Client;
 use super::harness::{Folder, Gateway};
 use super::http::{Answer, Http, Session};
 use super::manifests::{gateway, merge, raw_server, yaml};
 use super::outcomes::seen::{labels, list, metrics};
+use super::parts::{everything, tools_of};
 
 /// A gateway with one server that has this besides.
 fn started(gateway_spec: &Value, upstream: &Value) -> (Folder, Gateway) {
@@ -126,6 +128,33 @@ async fn written_limits_hold() {
     }
     // Waiting does not help, so nothing says how long.
     assert_eq!(last["error"]["data"], json!({"reason": "SessionTotalCalls"}), "{last}");
+}
+
+#[tokio::test]
+async fn completions_and_subscriptions_use_up_no_calls_of_a_session() {
+    let folder = Folder::with(&everything("everything"));
+    folder.write("gateway.yaml", &yaml(&[gateway(&json!({"limits": {"perSession": {"totalCalls": 1}}}))]));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["everything"]).await;
+    let session = Client::Legacy(Http::new().initialize(&gateway.url()).await);
+    let completed = json!({
+        "ref": {"type": "ref/prompt", "name": "everything__completable-prompt"},
+        "argument": {"name": "department", "value": "Eng"},
+    });
+    let resource = json!({"uri": "demo://resource/static/document/architecture.md"});
+    for _ in 0..2 {
+        let answer = session.ask("completion/complete", completed.clone()).await;
+        assert_eq!(answer["result"]["completion"]["values"], json!(["Engineering"]), "{answer}");
+        for method in ["resources/subscribe", "resources/unsubscribe"] {
+            let answer = session.ask(method, resource.clone()).await;
+            assert_eq!(answer["result"], json!({}), "{method}: {answer}");
+        }
+    }
+    let echo = json!({"name": "everything__echo", "arguments": {"message": "x"}});
+    let answer = session.ask("tools/call", echo.clone()).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "Echo: x", "{answer}");
+    let answer = session.ask("tools/call", echo).await;
+    assert_eq!(answer["error"]["data"], json!({"reason": "SessionTotalCalls"}), "{answer}");
 }
 
 #[tokio::test]

@@ -1,0 +1,88 @@
+//! Finds the item that a request is about, in the plan that is in force once everything that the request waits for is there.
+
+use std::sync::Arc;
+
+use crate::domain::item::ItemKind;
+use crate::domain::task::TaskFacts;
+use crate::engine::Engine;
+use crate::engine::access::admission::{AdmissionError, gate};
+use crate::engine::plan::snapshot::{Lookup, Snapshot};
+use crate::engine::request::{Endpoint, ItemName};
+
+/// What a request is about.
+#[derive(Clone, Copy)]
+pub(crate) enum Sought<'a> {
+    /// The item with this name.
+    Named(ItemName<'a>),
+    /// The tool of a task, which has its upstream and the server's own name.
+    OfTask(&'a TaskFacts),
+}
+
+impl Sought<'_> {
+    fn find(self, snapshot: &Snapshot) -> Lookup {
+        match self {
+            Self::Named(item) => item.find(snapshot),
+            Self::OfTask(task) => snapshot.tool_of(&task.upstream, &task.tool).map_or(Lookup::Unknown, Lookup::Found),
+        }
+    }
+}
+
+impl Engine {
+    /// Finds an item after waiting for the plugins that guard calls of it: until they are loaded or have failed to load, or
+    /// until the time limit. If the call were sent earlier, its answer might have to be withheld. After a wait, looks the
+    /// item up again, because another plan may be in force.
+    ///
+    /// # Errors
+    /// If the plan in which the item was looked up last refuses every call at nesting depth `depth`.
+    pub(super) async fn find_guarded(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        sought: Sought<'_>,
+        depth: u32,
+    ) -> Result<(Arc<Snapshot>, Lookup), AdmissionError> {
+        let mut newest = Arc::clone(snapshot);
+        loop {
+            let (current, found) = self.look_up(newest, sought).await;
+            if let Lookup::Found(item) = &found
+                && self.waited_for_guards(&current, item).await
+            {
+                newest = self.snapshot();
+                continue;
+            }
+            gate(&current, depth)?;
+            return Ok((current, found));
+        }
+    }
+
+    /// Like [`Self::find_guarded`], for a request of a client that chains do not see, so that it waits for no plugin.
+    ///
+    /// # Errors
+    /// If the plan in which the item was looked up refuses every call.
+    pub(crate) async fn find_unguarded(
+        &self,
+        snapshot: Arc<Snapshot>,
+        item: ItemName<'_>,
+    ) -> Result<(Arc<Snapshot>, Lookup), AdmissionError> {
+        let (current, found) = self.look_up(snapshot, Sought::Named(item)).await;
+        gate(&current, 0)?;
+        Ok((current, found))
+    }
+
+    /// Looks an item up, and returns the snapshot that it is of. If no list names the item, waits until the upstreams that
+    /// could have it have been tried once, then looks it up in the newest snapshot.
+    async fn look_up(&self, snapshot: Arc<Snapshot>, sought: Sought<'_>) -> (Arc<Snapshot>, Lookup) {
+        let found = sought.find(&snapshot);
+        if matches!(&found, Lookup::Found(found) if found.is_listed) {
+            return (snapshot, found);
+        }
+        match sought {
+            Sought::Named(item) => self.wait_for_item(&snapshot, item).await,
+            Sought::OfTask(task) => {
+                self.wait_for_lists(&snapshot, &Endpoint::One(&task.upstream), ItemKind::Tool).await;
+            }
+        }
+        let newest = self.snapshot();
+        let found = sought.find(&newest);
+        (newest, found)
+    }
+}
