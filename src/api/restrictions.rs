@@ -118,7 +118,7 @@ fn revoked(stored: &Revocation) -> Option<Revoked> {
 
 /// Returns the reason with this name, or `other` if this version does not know the name.
 fn reason(word: &str, other: Reason) -> Reason {
-    Reason::ALL.iter().copied().find(|reason| reason.as_str() == word).unwrap_or(other)
+    Reason::named(word).unwrap_or(other)
 }
 
 #[cfg(test)]

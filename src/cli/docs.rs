@@ -67,7 +67,8 @@ fn metrics() -> anyhow::Result<String> {
 fn reasons() -> String {
     let mut page = head("Reasons", "the closed list in the code");
     page.push_str(
-        "\nOne word in Problems, records, metric labels, logs and `_meta`, the same everywhere.\n\n\
+        "\nOne word in Problems, records, metric labels, logs, `_meta` and `data.reason` of errors, the same everywhere. The \
+         admin API has words of its own for what is wrong with a request to it.\n\n\
          | Reason | What it means |\n|---|---|\n",
     );
     for reason in Reason::ALL {

@@ -58,9 +58,6 @@ impl Category {
 #[error("this gateway holds as many bytes as it may: try again later, or send less at once")]
 pub struct NoRoom;
 
-/// The `reason` in the data of JSON-RPC errors that are caused by [`NoRoom`].
-pub const NO_ROOM: &str = "NoRoom";
-
 /// Counts the bytes that one client or one server makes the process hold. Behind an ingress all clients can share one
 /// account, so an account is limited only while more than half of a quota is in use.
 #[derive(Debug, Default)]

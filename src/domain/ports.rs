@@ -244,6 +244,9 @@ pub trait CallUpstream: Send + Sync + 'static {
         let _ = (target, least, session, level);
     }
 
+    /// Counts log messages of an upstream that were dropped because their clients did not read them in time.
+    fn log_dropped(&self, upstream: &ObjectKey, messages: usize);
+
     /// Closes the connections that are for the client of this session alone. If its client has ended the session
     /// (`has_ended`), it gets no further ones; a session that ended by itself may go on later.
     fn forget_client(&self, session: &str, has_ended: bool) {

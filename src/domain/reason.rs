@@ -1,4 +1,5 @@
-//! The closed list of reasons. The same names appear in status conditions, events, metric labels, records and logs.
+//! The closed list of reasons. The same names appear in status conditions, events, metric labels, records, logs, and in
+//! `data.reason` of errors for clients. `docs/reference/reasons.md` is written from it.
 
 use std::fmt;
 
@@ -21,6 +22,11 @@ macro_rules! reasons {
                 match self { $(Self::$name => $doc.trim_ascii(),)* }
             }
 
+            /// Returns the reason with this name; `None` if this version has none.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|reason| reason.as_str() == name)
+            }
+
             /// Every reason, in the order of this file.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
         }
@@ -37,13 +43,13 @@ reasons! {
     Crashed,
     /// A `Once` script ended with an exit code other than 0.
     ExitCode,
-    /// The plugin did not answer by the deadline.
+    /// The plugin, or the server, did not answer by the deadline.
     Timeout,
     /// No worker was free before the queue's deadline, or the queue was full.
     PoolExhausted,
     /// The worker cannot be started on this machine.
     NotLoaded,
-    /// An input, output, stderr text or file exceeds its limit, or an object is too large for a plan.
+    /// An input, output, stderr text, file or answer exceeds its limit, or an object is too large for a plan.
     TooLarge,
     // -- about an object itself -------------------------------------------------------------------
     /// The object is not valid for its kind: an unknown field, a wrong type, a value out of range, a broken rule.
@@ -180,6 +186,115 @@ reasons! {
     SnapshotUnreadable,
     /// This version of the gateway does not know the format of a compiled revision.
     UnknownFormat,
+    // -- about what clients are refused because there is too much of it ---------------------------
+    /// The gateway has reached its limit of calls in flight.
+    ConcurrentCalls,
+    /// The upstream has reached its limit of calls in flight.
+    UpstreamConcurrentCalls,
+    /// The session or principal has reached its limit of calls in flight.
+    SessionConcurrentCalls,
+    /// More than half of the calls that the gateway allows are in flight, and the address has reached its limit.
+    AddressConcurrentCalls,
+    /// The session or principal has reached its limit of calls in total.
+    SessionTotalCalls,
+    /// The execution of a plugin has reached its limit of tool calls in flight.
+    PluginCalls,
+    /// As many sessions, of all clients or of one address, have a process of the server as may.
+    OwnProcesses,
+    /// The gateway holds as many bytes of its clients and upstreams as it may.
+    NoRoom,
+    /// All sessions that the gateway can have are in use.
+    Sessions,
+    /// As many streams are open at the listener, or of the address, as may be.
+    Streams,
+    /// As many streams of notifications are open of the session as may be.
+    SessionStreams,
+    /// As many streams of calls are continued in the session as may be.
+    ContinuedStreams,
+    /// As many messages of a client of HTTP+SSE are being handled as may be.
+    SessionMessages,
+    /// The client, the gateway or the upstream has as many subscriptions as it may.
+    Subscriptions,
+    /// As many calls wait for the input of their clients, or of the address, as may.
+    ParkedCalls,
+    /// As many questions of servers wait for the client, or for the client of the call, as may.
+    Questions,
+    /// Servers asked more during the call than its record has room for.
+    TooManyQuestions,
+    /// As many requests are being forwarded to other replicas, or for the address or the session, as may be.
+    ForwardedRequests,
+    // -- about calls and other requests that are refused for what they are ------------------------
+    /// The gateway is shutting down.
+    Draining,
+    /// The upstream was taken out of routing, because its probes failed.
+    AutoDisabled,
+    /// A Guard or another protective setting cannot be enforced, so that nothing is served unprotected.
+    FailsClosed,
+    /// A plugin called a tool, a plugin on that call another one, and so on, deeper than may be.
+    TooDeep,
+    /// A plugin that runs on a list called a tool. Nobody made a call that this one could be a part of.
+    NoCaller,
+    /// A plugin that runs as a shadow called a tool. Shadows have no effect, so they cannot call tools.
+    Shadow,
+    /// The server asks for input, or reports, what a Guard would not see.
+    GuardedInput,
+    /// The parameters of a server's question are no object.
+    InvalidQuestion,
+    /// A key stands twice in one object of something that is checked.
+    DuplicateKey,
+    /// The arguments do not fit the input schema of the tool.
+    InvalidArguments,
+    /// HTTP headers do not match the arguments that they repeat.
+    HeaderMismatch,
+    /// The gateway offers no tool of this name.
+    UnknownTool,
+    /// The gateway offers no prompt of this name.
+    UnknownPrompt,
+    /// The gateway offers no resource with this URI.
+    UnknownResource,
+    /// The item is there and is withheld from clients, who are told that it is unknown.
+    Withheld,
+    /// The server asked for input first, and this gateway has not asked the client for a call like this one.
+    ForeignInput,
+    /// The call has a `requestState`, and its server speaks a version without it.
+    UnknownRequestState,
+    /// The server or the tool of the task is not offered any more.
+    TaskGone,
+    /// The session ended while the request was under way.
+    SessionEnded,
+    /// The replica that has the call or the stream has ended.
+    ReplicaGone,
+    /// The replica that has the call did not take the request.
+    NotForwarded,
+    /// The replica that has the call did not answer: the call may have gone on.
+    OutcomeUnknown,
+    /// No tool that is known fits the search, and the lists of some upstreams could not be read yet.
+    ToolsUnknown,
+    /// The index of `search_tools` could not be built.
+    NoToolIndex,
+    // -- about how calls end otherwise ------------------------------------------------------------
+    /// The server could not be reached, or the connection ended before the answer.
+    ConnectFailed,
+    /// The server asks for credentials that it did not get, or refuses them.
+    Unauthorized,
+    /// The server sent something that the protocol does not allow.
+    ProtocolError,
+    /// The upstream is down and none of its lists was ever read.
+    UpstreamDown,
+    /// The call was cancelled before its answer.
+    Cancelled,
+    /// The call took longer than the gateway lets one take.
+    CallCeiling,
+    /// The server asks the client for input. The client sends the call once more.
+    InputRequired,
+    /// The server asks for input that the client does not give.
+    InputNotGiven,
+    /// The server goes on with the call as a task.
+    TaskBegun,
+    /// The gateway panicked on the call; its log says where.
+    Panicked,
+    /// The gateway failed on the call.
+    InternalError,
 }
 
 impl fmt::Display for Reason {

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::reason::Reason;
+
 /// The text is not valid JSON.
 pub const PARSE_ERROR: i64 = -32700;
 /// The text is JSON, but not a request of this protocol.
@@ -56,12 +58,12 @@ impl RpcError {
     }
 
     /// Creates a refusal for this reason.
-    pub fn refused(reason: &str, message: impl Into<String>) -> Self {
+    pub fn refused(reason: Reason, message: impl Into<String>) -> Self {
         Self::new(REFUSED, message).with_data(json!({"reason": reason}))
     }
 
     /// Creates the refusal, for this reason, of what can be tried again soon.
-    pub fn busy(reason: &str, message: impl Into<String>) -> Self {
+    pub fn busy(reason: Reason, message: impl Into<String>) -> Self {
         Self::refused(reason, message).with_retry_after(RETRY_AFTER_MS)
     }
 

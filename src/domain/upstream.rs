@@ -18,7 +18,7 @@ use super::plan::UpstreamPlan;
 use super::secret::{Mask, SecretText};
 use super::version::Era;
 
-pub use super::upstream_error::{OWN_PROCESSES, UpstreamError};
+pub use super::upstream_error::UpstreamError;
 
 /// The time limit of a process's first connection. It is long because `npx` may have to download the program.
 pub const FIRST_START: Duration = Duration::from_secs(60);

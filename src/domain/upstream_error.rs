@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::budget::NO_ROOM;
 use super::plugin::cut;
+use super::reason::Reason;
 use super::secret::Mask;
 
 /// Why a call has no answer.
@@ -72,22 +72,19 @@ pub enum UpstreamError {
     Cancelled,
 }
 
-/// The reason of calls that are refused because as many processes of sessions run as may.
-pub const OWN_PROCESSES: &str = "OwnProcesses";
-
 impl UpstreamError {
-    /// Returns the reason in the `Connected` condition and in metric labels.
-    pub fn reason(&self) -> &'static str {
+    /// Returns the reason in the `Connected` condition, in metric labels and in `data.reason`.
+    pub fn reason(&self) -> Reason {
         match self {
-            Self::Connect(_) | Self::Start(_) | Self::Lost(_) | Self::Exited { .. } => "ConnectFailed",
-            Self::Timeout(_) => "Timeout",
-            Self::Unauthorized(_) => "Unauthorized",
-            Self::Protocol(_) | Self::Refused { .. } | Self::Encoded(_) => "ProtocolError",
+            Self::Connect(_) | Self::Start(_) | Self::Lost(_) | Self::Exited { .. } => Reason::ConnectFailed,
+            Self::Timeout(_) => Reason::Timeout,
+            Self::Unauthorized(_) => Reason::Unauthorized,
+            Self::Protocol(_) | Self::Refused { .. } | Self::Encoded(_) => Reason::ProtocolError,
             Self::NeitherTransport { post, .. } => post.reason(),
-            Self::OwnProcesses(_) => OWN_PROCESSES,
-            Self::TooLarge(_) => "TooLarge",
-            Self::NoRoom => NO_ROOM,
-            Self::Cancelled => "Cancelled",
+            Self::OwnProcesses(_) => Reason::OwnProcesses,
+            Self::TooLarge(_) => Reason::TooLarge,
+            Self::NoRoom => Reason::NoRoom,
+            Self::Cancelled => Reason::Cancelled,
         }
     }
 

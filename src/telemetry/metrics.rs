@@ -22,6 +22,7 @@ use crate::domain::health::ConnectionState;
 use crate::domain::method::Method;
 use crate::domain::ports::{PluginLoad, WorkerInfo};
 use crate::domain::problem::{Level, Problem};
+use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
 
 /// Upper bounds of the buckets for plugins, and for the gateway's own share of calls, in seconds.
@@ -109,7 +110,12 @@ impl Metrics {
                 PLUGIN_BUCKETS,
             )?,
             in_flight: m.gauge("hawsepipe_calls_in_flight", "Calls that are not answered yet", &[])?,
-            refused: m.counter("hawsepipe_calls_refused_total", "Calls that were not let in", &["reason"])?,
+            refused: m.counter(
+                "hawsepipe_calls_refused_total",
+                "Calls that were not let in, and sessions, streams, subscriptions, questions and other requests that there was \
+                 no place for",
+                &["reason"],
+            )?,
             executions: m.counter(
                 "hawsepipe_plugin_executions_total",
                 "Entries of chains on calls, questions and definitions, by what they did",
@@ -260,9 +266,10 @@ impl Metrics {
         self.gateway_duration.with_label_values(&[record.upstream.as_str()]).observe(own / 1e3);
     }
 
-    /// Counts a call that was refused before it was sent to an upstream. `reason` is the value of the label `reason`.
-    pub fn refused(&self, reason: &str) {
-        self.refused.with_label_values(&[reason]).inc();
+    /// Counts a call that was refused before it was sent to an upstream, or something else that a client or a server wanted
+    /// and there was no place for.
+    pub fn refused(&self, reason: Reason) {
+        self.refused.with_label_values(&[reason.as_str()]).inc();
     }
 
     /// Counts and measures an execution, whether it succeeded or failed.
@@ -329,8 +336,8 @@ impl Metrics {
     }
 
     /// Counts a call that is sent to its upstream again.
-    pub fn retried(&self, upstream: &str, reason: &str) {
-        self.upstream_retries.with_label_values(&[upstream, reason]).inc();
+    pub fn retried(&self, upstream: &str, reason: Reason) {
+        self.upstream_retries.with_label_values(&[upstream, reason.as_str()]).inc();
     }
 
     /// Sets the number of legacy sessions.

@@ -152,10 +152,12 @@ impl UpstreamContext {
         match under_way.say(params, is_of_one) {
             Whose::OneClients => {}
             Whose::Unknown => self.metrics.dropped(&upstream.name, Dropped::Message),
-            Whose::Nobodys if matches!(audience, Audience::Nobody) || !self.watched(upstream).may_log() => {}
+            Whose::Nobodys if matches!(audience, Audience::Nobody) => {}
             Whose::Nobodys => {
-                let text = params.get().to_owned();
-                self.events.push(UpstreamEvent::Logged(upstream.clone(), session.cloned(), text));
+                let event = || UpstreamEvent::Logged(upstream.clone(), session.cloned(), params.get().to_owned());
+                if !(self.watched(upstream).may_log() && self.events.try_push(event())) {
+                    self.metrics.dropped(&upstream.name, Dropped::Message);
+                }
             }
         }
     }

@@ -45,8 +45,14 @@ struct Waiting {
 impl EventQueue {
     /// Adds an event, unless the same one is already waiting.
     pub(super) fn push(&self, event: UpstreamEvent) {
-        self.lock().add(event, false);
+        self.try_push(event);
+    }
+
+    /// Like [`Self::push`]. Returns false if there is no room for the event.
+    pub(super) fn try_push(&self, event: UpstreamEvent) -> bool {
+        let has_room = self.lock().add(event, false);
         self.added.notify_one();
+        has_room
     }
 
     /// Adds the change of a part of the resources `wholes`.

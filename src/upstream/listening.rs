@@ -132,7 +132,7 @@ impl Listened {
 
     /// Records that no stream could be opened. `was_open` tells whether there was one before, `is_open` whether it still is.
     fn note_failure(&self, error: &UpstreamError, uris: &BTreeSet<String>, was_open: bool, is_open: bool) {
-        tracing::debug!(upstream = %self.key, reason = error.reason(), "no stream of notifications could be opened");
+        tracing::debug!(upstream = %self.key, reason = error.reason().as_str(), "no stream of notifications could be opened");
         match error {
             // What is refused to one client leaves the others what they have.
             UpstreamError::Refused { .. } => self.watched.listening().send_modify(|now| {

@@ -51,6 +51,7 @@ pub use self::metrics::UpstreamMetrics;
 use crate::transport::ServerLauncher;
 
 use self::context::UpstreamContext;
+use self::metrics::Dropped;
 use self::server::Server;
 
 /// How long a retired target's connection stays open for its calls in flight.
@@ -180,6 +181,10 @@ impl CallUpstream for Upstreams {
         if let Ok(server) = self.find(target) {
             server.want_log(least, session, level);
         }
+    }
+
+    fn log_dropped(&self, upstream: &ObjectKey, messages: usize) {
+        self.shared.metrics.dropped_many(&upstream.name, Dropped::Message, messages);
     }
 
     fn forget_client(&self, session: &str, has_ended: bool) {

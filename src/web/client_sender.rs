@@ -13,11 +13,13 @@ use crate::domain::log_level::LogLevel;
 use crate::domain::ports::{Answering, ToClient};
 use crate::domain::question::Question;
 use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::reason::Reason;
 use crate::domain::rpc::request;
 use crate::domain::upstream::Answer;
 use crate::domain::version::has_primed_streams;
 use crate::engine::access::session::Session;
 use crate::engine::exchange::{Exchange, OpenQuestion};
+use crate::telemetry::metrics::Metrics;
 
 /// How long a client has to answer a question.
 pub(super) const LONGEST_QUESTION: Duration = Duration::from_secs(5 * 60);
@@ -49,6 +51,7 @@ pub(super) struct ClientSender<'a> {
     pub(super) new_question: &'a NewQuestion<'a>,
     /// What the client answers.
     pub(super) capabilities: &'a ClientCapabilities,
+    pub(super) metrics: &'a Metrics,
     /// Cancelled when the gateway ends, so that no answer can arrive any more.
     pub(super) shutdown: &'a CancellationToken,
 }
@@ -59,19 +62,28 @@ impl ClientSender<'_> {
         self.parking.is_some_and(|parking| parking.asked.is_left())
     }
 
+    /// Counts a question that there is no place for. `refused` is the answer for the server.
+    fn too_many(&self, refused: Answer) -> Answer {
+        self.metrics.refused(Reason::Questions);
+        refused
+    }
+
     async fn put(&self, question: Question) -> Answer {
         const NO_METHOD: &str = "this client offers no such method";
         if !self.capabilities.answers(question.method) {
             return question.refused(NO_METHOD);
         }
         if let Some(parking) = self.parking {
-            return parking.asked.ask(question).await;
+            return match parking.asked.ask(question) {
+                Ok(answering) => answering.await,
+                Err(refused) => self.too_many(refused),
+            };
         }
         let Some(session) = self.session.filter(|_| self.exchange.is_read()) else {
             return question.refused(NO_METHOD);
         };
         let Some(open) = (self.new_question)(session).and_then(|id| session.questions.open(id)) else {
-            return question.refused("this client has left too many questions unanswered");
+            return self.too_many(question.refused("this client has left too many questions unanswered"));
         };
         let message = request(Some(open.id()), question.method.as_str(), question.params.as_deref());
         let Ok(number) = self.exchange.request(message) else {
@@ -152,9 +164,13 @@ impl ToClient for ClientSender<'_> {
 mod tests {
     use std::sync::LazyLock;
 
+    use futures_util::FutureExt;
+
     use super::*;
     use crate::domain::budget::ByteBudget;
+    use crate::domain::method::Method;
     use crate::engine::exchange::Next;
+    use crate::telemetry::scrape_input::ScrapeInput;
 
     fn exchange() -> Exchange {
         Exchange::new(&Arc::new(ByteBudget::new(1 << 20)), &Arc::default(), true)
@@ -163,6 +179,7 @@ mod tests {
     fn plain<'a>(wanted: WantedNotices<'a>, exchange: &'a Exchange) -> ClientSender<'a> {
         static SHUTDOWN: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
         static NOTHING: LazyLock<ClientCapabilities> = LazyLock::new(ClientCapabilities::default);
+        static METRICS: LazyLock<Metrics> = LazyLock::new(|| Metrics::new().unwrap());
         ClientSender {
             wanted,
             exchange,
@@ -170,6 +187,7 @@ mod tests {
             parking: None,
             new_question: &|_| None,
             capabilities: &NOTHING,
+            metrics: &METRICS,
             shutdown: &SHUTDOWN,
         }
     }
@@ -211,5 +229,24 @@ mod tests {
         assert_eq!(sent(r#"{"progress": 1.0}"#).unwrap(), format!("{head},\"progress\": 1.0}}}}"));
         assert_eq!(sent("{}").unwrap(), format!("{head}}}}}"));
         assert_eq!(sent("[]"), None);
+    }
+
+    #[tokio::test]
+    async fn a_question_that_there_is_no_place_for_is_counted() {
+        let (exchange, budget) = (exchange(), Arc::new(ByteBudget::new(1 << 20)));
+        let parking = Parking::new(&budget, &Arc::default());
+        let capabilities = ClientCapabilities::read(Some(&to_raw(&json!({"elicitation": {}}))));
+        let metrics = Metrics::new().unwrap();
+        let sender = ClientSender {
+            parking: Some(&parking),
+            capabilities: &capabilities,
+            metrics: &metrics,
+            ..plain(WantedNotices::default(), &exchange)
+        };
+        let mut asked: Vec<_> = (0..9).map(|_| sender.ask(Question { method: Method::Elicit, params: None })).collect();
+        let answered = asked.iter_mut().map(|question| question.now_or_never()).filter(Option::is_some).count();
+        assert_eq!(answered, 1);
+        let scraped = metrics.render(&ScrapeInput::default());
+        assert!(scraped.contains("hawsepipe_calls_refused_total{reason=\"Questions\"} 1\n"), "{scraped}");
     }
 }

@@ -21,10 +21,10 @@ use super::parked::{Binding, PARKED_FOR, ParkedCall, Parking};
 use super::replica_client::NotForwarded;
 use super::response::RpcResponse;
 use crate::domain::item::ItemKind;
-use crate::domain::limits::RefusalReason;
 use crate::domain::method::Method;
 use crate::domain::question::{INPUT_REQUESTS, INPUT_REQUIRED, REQUEST_STATE, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError};
 use crate::domain::version::Era;
 use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
@@ -128,13 +128,13 @@ fn not_continued(why: &NotForwarded) -> RpcError {
     let told = |what: &str| format!("the call cannot be continued: {why}; {what}");
     if why.may_be_done() {
         let what = "the call may have gone on: find out what it did before you send it once more";
-        RpcError::refused("OutcomeUnknown", told(what))
+        RpcError::refused(Reason::OutcomeUnknown, told(what))
     } else if why.is_gone() {
         let what = "it was not sent there. Send the call without `requestState`";
-        RpcError::refused("ReplicaGone", told(what))
+        RpcError::refused(Reason::ReplicaGone, told(what))
     } else {
         let what = "the call did not go on. Send it once more as it is";
-        RpcError::busy(RefusalReason::ConcurrentCalls.as_str(), told(what))
+        RpcError::busy(why.reason(), told(what))
     }
 }
 
@@ -152,7 +152,7 @@ fn reply(gate: &Arc<Gate>, call: ParkedCall, continued: Continued) -> Reply {
         .and_then(|handle| gate.seal_id(IdPurpose::CallState, "", handle, PARKED_FOR, binding));
     let Some(state) = state else {
         let message = "the server asks for input, and as many calls as may wait for the input of their clients";
-        return Reply::Error(RpcError::busy(RefusalReason::ConcurrentCalls.as_str(), message));
+        return Reply::Error(gate.engine.busy(Reason::ParkedCalls, message));
     };
     let mut requests = RawObject::default();
     for (key, question) in questions {

@@ -13,6 +13,7 @@ use super::forward::Forwarding;
 use super::forward_token::is_forwarded;
 use super::gate::Gate;
 use super::response::{empty, refuse};
+use crate::domain::reason::Reason;
 use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
@@ -89,10 +90,13 @@ impl CutStream {
         Ok(Self { exchange, id: id.to_owned(), after })
     }
 
-    /// Continues the stream over another connection. The stream over the one before ends. `None` if the session continues
-    /// too many streams.
+    /// Continues the stream over another connection. The stream over the one before ends. `None`, which is counted, if the
+    /// session continues too many streams.
     fn resume(self, gate: &Gate, session: &Arc<Session>) -> Option<Response> {
-        session.continued.enter(Some(CONTINUED_PER_SESSION), None).ok()?;
+        if session.continued.enter(Some(CONTINUED_PER_SESSION), None).is_err() {
+            gate.engine.metrics().refused(Reason::ContinuedStreams);
+            return None;
+        }
         let counted = Continued(Arc::clone(session));
         Some(CallStream::continued(&gate.engine, self.exchange, self.id, self.after, counted).into_response())
     }

@@ -212,6 +212,7 @@ impl ClientRequest<'_> {
             parking: client.parking(),
             new_question,
             capabilities: &caller.capabilities,
+            metrics: gate.engine.metrics(),
             shutdown: &gate.shutdown,
         }
     }

@@ -277,7 +277,12 @@ impl CallStream {
             return Some(last);
         }
         match std::mem::replace(&mut self.start, Start::Plain) {
-            Start::Primes => return self.priming(RETRY),
+            Start::Primes => {
+                // Without an id, the client cannot come back: it gets the rest over this connection.
+                if let Some(priming) = self.priming(RETRY) {
+                    return Some(priming);
+                }
+            }
             Start::Over => return None,
             Start::Plain => {}
         }
@@ -324,5 +329,24 @@ impl CallStream {
             }
             None => answer,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::budget::ByteBudget;
+    use crate::web::tests::gateway::Gateway;
+
+    #[tokio::test]
+    async fn a_stream_that_nobody_can_come_back_to_has_the_answer_all_the_same() {
+        let gateway = Gateway::idle();
+        let exchange = Arc::new(Exchange::new(&Arc::new(ByteBudget::new(1 << 20)), &Arc::default(), true));
+        exchange.finish(event("{}"));
+        let (attached, open) = (Attached::new(exchange), OpenStream::new(&gateway.engine, Era::Legacy));
+        let start = Start::Primes;
+        let mut stream =
+            CallStream { attached, after: 0, id: None, start, last: None, _task: None, _continued: None, _open: open };
+        assert_eq!(stream.next().await, Some(event("{}")));
     }
 }

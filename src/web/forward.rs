@@ -20,6 +20,7 @@ use super::gate::{Gate, PathEndpoint};
 use super::replica_client::{NotForwarded, send};
 use super::replicas::{Share, UnderWay};
 use crate::domain::limits::Tracker;
+use crate::domain::reason::Reason;
 use crate::engine::access::session::Session;
 use crate::transport::mcp_headers::{LAST_EVENT_ID, SESSION_HEADER, VERSION_HEADER};
 
@@ -110,7 +111,10 @@ impl Gate {
         limit: Duration,
     ) -> Result<Response, NotForwarded> {
         let under_way = self.replicas.shares.enter(request.share, request.client, request.session.as_ref());
-        let under_way = under_way.ok_or(NotForwarded::TooMany)?;
+        let under_way = under_way.ok_or_else(|| {
+            self.engine.metrics().refused(Reason::ForwardedRequests);
+            NotForwarded::TooMany
+        })?;
         let ToSend { request, token } = self.to_send(to, request).ok_or(NotForwarded::Unable)?;
         let response = send(&self.replicas.client, to, request, limit).await?;
         let (snapshot, status) = (self.engine.snapshot(), response.status());

@@ -24,6 +24,7 @@ use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::extensions::TASKS;
 use crate::domain::method::Method as McpMethod;
 use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError};
 use crate::domain::version::{Era, LEGACY_VERSIONS, is_to_come};
 use crate::engine::access::session::Session;
@@ -164,7 +165,7 @@ async fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Par
         replica: gate.listener.advertised,
     };
     let Some(session) = gate.engine.sessions().open(facts, scope) else {
-        let error = RpcError::busy("Sessions", "there are as many sessions as this gateway takes");
+        let error = gate.engine.busy(Reason::Sessions, "there are as many sessions as this gateway takes");
         return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
     };
     gate.engine.metrics().sessions(gate.engine.sessions().count());

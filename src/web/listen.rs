@@ -98,7 +98,7 @@ impl ClientRequest<'_> {
         }
         let _place = match StreamPlace::take(self.gate, peer) {
             Ok(place) => place,
-            Err(message) => return Reply::Error(RpcError::busy("Streams", message)),
+            Err(error) => return Reply::Error(error),
         };
         // What changes from now on is not missed.
         let (lists, mailbox) = (ListChanges::new(&self.gate.engine), Arc::<Mailbox>::default());

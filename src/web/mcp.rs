@@ -33,8 +33,13 @@ const NO_LISTENER: &str = "the plan in force has no such listener";
 /// Returns a router that serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and
 /// each upstream at `/{upstream}/mcp` beside it. Cancelling `shutdown` closes the streams that clients hold open.
 pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: CancellationToken) -> Router {
+    router_of(new_gate(engine, listener, shutdown))
+}
+
+/// Returns the state of a listener that has just begun.
+pub(super) fn new_gate(engine: Arc<Engine>, listener: ServedListener, shutdown: CancellationToken) -> Arc<Gate> {
     let replicas = Replicas::new(&engine);
-    let gate = Arc::new(Gate {
+    Arc::new(Gate {
         engine,
         listener,
         shutdown,
@@ -44,7 +49,11 @@ pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: Cance
         replicas,
         sse: SseConnections::default(),
         ticks: Ticks::new(PRIMED_AFTER),
-    });
+    })
+}
+
+/// Returns the router of a listener with this state.
+pub(super) fn router_of(gate: Arc<Gate>) -> Router {
     // Paths are matched for each request, because a new plan can change them.
     Router::new().fallback(handle).with_state(gate)
 }

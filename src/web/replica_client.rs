@@ -18,6 +18,7 @@ use hyper_util::client::legacy::{Client, Error};
 
 use super::replica_connector::NotConnected;
 use crate::domain::causes::causes;
+use crate::domain::reason::Reason;
 
 /// Why a forwarded request has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +57,11 @@ impl NotForwarded {
     /// Whether there seems to be no replica at the address any more.
     pub(super) fn is_gone(&self) -> bool {
         matches!(self, Self::Unreachable | Self::NoReplica | Self::Ending)
+    }
+
+    /// Why the request was not taken, for the client.
+    pub(super) fn reason(&self) -> Reason {
+        if matches!(self, Self::TooMany) { Reason::ForwardedRequests } else { Reason::NotForwarded }
     }
 
     /// Whether whoever asks the replica next probably has no answer either.

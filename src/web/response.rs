@@ -7,8 +7,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 
-use crate::domain::budget::{NO_ROOM, NoRoom, Reservation};
+use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::raw::to_raw;
+use crate::domain::reason::Reason;
 use crate::domain::rpc::{
     CAPABILITY_REQUIRED, HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND,
     PARSE_ERROR, RpcError, UNSUPPORTED_VERSION, code_of, failure, success,
@@ -111,7 +112,7 @@ impl RpcResponse {
 
     /// Creates the error for a message that does not fit into the memory budget.
     pub(super) fn no_room(id: &str) -> Self {
-        Self::error(StatusCode::SERVICE_UNAVAILABLE, id, &RpcError::busy(NO_ROOM, NoRoom.to_string()))
+        Self::error(StatusCode::SERVICE_UNAVAILABLE, id, &RpcError::busy(Reason::NoRoom, NoRoom.to_string()))
     }
 
     /// Returns the response with memory reserved for its body until the body is written, because the client may read
@@ -237,7 +238,7 @@ mod tests {
             let answer = RpcResponse::reply("7", &Reply::Result(result), era).held_in(&reservation, Some("7"), era);
             assert_eq!(answer.status, StatusCode::OK);
             let body: serde_json::Value = serde_json::from_str(&answer.into_answer().message).unwrap();
-            assert_eq!((&body["id"], &body["error"]["data"]), (&json!(7), &json!({"reason": NO_ROOM})));
+            assert_eq!((&body["id"], &body["error"]["data"]), (&json!(7), &json!({"reason": Reason::NoRoom})));
             assert!(body["error"]["message"].as_str().unwrap().ends_with("what was asked may be done"));
         }
         let answers =
@@ -246,6 +247,6 @@ mod tests {
         let body = batch.held_in(&reservation, None, Era::Legacy).into_answer().message;
         let errors: Vec<serde_json::Value> = serde_json::from_str(&body).unwrap();
         assert_eq!(errors.iter().map(|error| &error["id"]).collect::<Vec<_>>(), [&json!(1), &json!(2)]);
-        assert!(errors.iter().all(|error| error["error"]["data"] == json!({"reason": NO_ROOM})), "{body}");
+        assert!(errors.iter().all(|error| error["error"]["data"] == json!({"reason": Reason::NoRoom})), "{body}");
     }
 }

@@ -23,6 +23,7 @@ use super::session_replicas::UsedSession;
 use super::stream_place::StreamPlace;
 use crate::domain::item::ItemKind;
 use crate::domain::raw::to_raw;
+use crate::domain::reason::Reason;
 use crate::domain::rpc::request;
 use crate::domain::version::Era;
 use crate::engine::access::session::Session;
@@ -59,7 +60,7 @@ pub(super) async fn open_stream(
     }
     let place = match StreamPlace::take(gate, client) {
         Ok(place) => place,
-        Err(message) => return refuse(StatusCode::TOO_MANY_REQUESTS, message),
+        Err(error) => return refuse(StatusCode::TOO_MANY_REQUESTS, error.message),
     };
     let Some(told) = SessionStream::open(place, &session) else {
         let message = format!("{STREAMS_PER_SESSION} streams of this session are open, as many as may be");
@@ -107,10 +108,13 @@ impl Drop for SessionStream {
 }
 
 impl SessionStream {
-    /// Opens the stream in this place; `None` if the session has as many as it may.
+    /// Opens the stream in this place; `None`, which is counted, if the session has as many as it may.
     pub(super) fn open(place: StreamPlace, session: &Arc<Session>) -> Option<Self> {
-        session.streams.enter(Some(STREAMS_PER_SESSION), None).ok()?;
         let engine = &place.gate.engine;
+        if session.streams.enter(Some(STREAMS_PER_SESSION), None).is_err() {
+            engine.metrics().refused(Reason::SessionStreams);
+            return None;
+        }
         let (lists, reader) = (ListChanges::new(engine), session.mailbox.attach());
         let open = OpenStream::new(engine, Era::Legacy);
         Some(Self { lists, reader, due: Vec::new(), session: Arc::clone(session), place, _open: open })

@@ -26,6 +26,7 @@ use super::response::{RpcResponse, refuse};
 use super::session_stream::SessionStream;
 use super::sse_connections::SseConnection;
 use super::stream_place::StreamPlace;
+use crate::domain::reason::Reason;
 use crate::domain::version::Era;
 use crate::engine::exchange::{Exchange, Next};
 use crate::telemetry::trace_context::Cause;
@@ -55,7 +56,7 @@ pub(super) fn open(gate: &Arc<Gate>, endpoint: &PathEndpoint, all: &str, request
     }
     let place = match StreamPlace::take(gate, peer_address(request.extensions())) {
         Ok(place) => place,
-        Err(message) => return refuse(StatusCode::TOO_MANY_REQUESTS, message),
+        Err(error) => return refuse(StatusCode::TOO_MANY_REQUESTS, error.message),
     };
     let (id, connection, received) = gate.sse.add(endpoint.upstream());
     let uri = format!("{}?sessionId={id}", endpoint.messages_path(all));
@@ -172,6 +173,7 @@ pub(super) async fn take(gate: &Arc<Gate>, endpoint: PathEndpoint, mut request: 
         return refuse(StatusCode::NOT_FOUND, message);
     };
     let Some(counted) = Counted::enter(&connection) else {
+        gate.engine.metrics().refused(Reason::SessionMessages);
         let message = format!("{MAX_POSTS} messages of this client are being handled, as many as may");
         return refuse(StatusCode::TOO_MANY_REQUESTS, message);
     };

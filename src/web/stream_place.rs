@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::gate::Gate;
 use crate::domain::limits::Tracker;
+use crate::domain::reason::Reason;
+use crate::domain::rpc::RpcError;
 
 /// The part of all streams that one client address can have while more than half of them are open.
 const PART: u32 = 8;
@@ -19,13 +21,14 @@ impl StreamPlace {
     /// Takes a place for a client at `peer`.
     ///
     /// # Errors
-    /// The message for the client if as many streams are open as may be.
-    pub(super) fn take(gate: &Arc<Gate>, peer: IpAddr) -> Result<Self, String> {
+    /// If as many streams are open as may be. The refusal is counted.
+    pub(super) fn take(gate: &Arc<Gate>, peer: IpAddr) -> Result<Self, RpcError> {
         let (address, most) = (gate.streams_by_address.of(peer), gate.max_streams());
         take(&gate.streams, &address, most).ok_or_else(|| {
-            format!(
+            let message = format!(
                 "as many streams are open as may be: {most} in all (limits.maxStreams), of which one address has a part"
-            )
+            );
+            gate.engine.busy(Reason::Streams, message)
         })?;
         Ok(Self { gate: Arc::clone(gate), address })
     }

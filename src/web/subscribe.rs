@@ -7,6 +7,7 @@ use super::dispatch::{ClientRequest, invalid};
 use super::envelope::text;
 use crate::domain::item::MAX_URI;
 use crate::domain::raw::to_raw;
+use crate::domain::reason::Reason;
 use crate::domain::rpc::RpcError;
 use crate::engine::access::session::Session;
 use crate::engine::{Reply, SubscribeRequest};
@@ -29,7 +30,7 @@ impl ClientRequest<'_> {
         match self.gate.engine.subscribe(request).await {
             Ok(subscription) => match session.subscribed(&uri, subscription) {
                 true => done(),
-                false => Reply::Error(RpcError::refused("Subscriptions", "this session has ended")),
+                false => Reply::Error(RpcError::refused(Reason::SessionEnded, "this session has ended")),
             },
             Err(reply) => reply,
         }

@@ -143,7 +143,7 @@ const DASHBOARDS = {
       quantiles('hawsepipe_call_gateway_duration_seconds'), { unit: 's' }),
     lines('Busiest tools', 'The ten tools that are called most.',
       [q(`topk(10, sum by (upstream, tool) (${rate('hawsepipe_calls_total')}))`, '{{upstream}}/{{tool}}')], { unit: 'reqps' }),
-    lines('Refused at admission', 'Calls that were not let in, by reason.',
+    lines('Refused at admission', 'Calls that were not let in, and what else there was no place for, by reason.',
       [q(`sum by (reason) (${rate('hawsepipe_calls_refused_total')})`, '{{reason}}')], { unit: 'reqps' }),
     lines('Sessions and streams', 'Sessions of the legacy era, and event streams that are open.', [
       q('sum(hawsepipe_sessions{PODS})', 'sessions'),

@@ -10,6 +10,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
+use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::ports::{CallUpstream, Records, ToClient};
 use crate::domain::raw::to_raw;
@@ -49,6 +50,8 @@ impl CallUpstream for TestUpstream {
     fn prepare(&self, _: &[Target]) {}
 
     fn retire(&self, _: &[Target]) {}
+
+    fn log_dropped(&self, _: &ObjectKey, _: usize) {}
 
     async fn probe(&self, _: &Target, _: Duration) -> Result<Probed, UpstreamError> {
         let facts = ServerFacts {

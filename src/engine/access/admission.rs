@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::domain::limits::{Full, RefusalReason, Tracker};
+use crate::domain::limits::{Full, Tracker};
 use crate::domain::plan::{Limits, UpstreamPlan};
-use crate::domain::rpc::RpcError;
+use crate::domain::reason::Reason;
+use crate::domain::rpc::{RETRY_AFTER_MS, RpcError};
 use crate::engine::Engine;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Caller};
@@ -40,26 +41,39 @@ pub(crate) type Admitted = Vec<Counted>;
 
 /// Why a call is refused at admission: the reason and the message for the client.
 pub(crate) struct AdmissionError {
-    pub(crate) reason: RefusalReason,
+    pub(crate) reason: Reason,
     pub(crate) message: String,
 }
 
 impl AdmissionError {
-    pub(crate) fn new(reason: RefusalReason, message: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 
     /// The error for calls that arrive while the process shuts down.
     pub(crate) fn draining() -> Self {
-        Self::new(RefusalReason::Draining, "this gateway is about to end: connect again, to another replica of it")
+        Self::new(Reason::Draining, "this gateway is about to end: connect again, to another replica of it")
     }
 
     pub(crate) fn to_error(&self) -> RpcError {
-        let error = RpcError::refused(self.reason.as_str(), self.message.clone());
-        match self.reason.retry_after_ms() {
+        let error = RpcError::refused(self.reason, self.message.clone());
+        match retry_after_ms(self.reason) {
             Some(ms) => error.with_retry_after(ms),
             None => error,
         }
+    }
+}
+
+/// Returns the milliseconds after which a retry can succeed; `None` if waiting alone does not help.
+fn retry_after_ms(reason: Reason) -> Option<u64> {
+    match reason {
+        Reason::ConcurrentCalls
+        | Reason::UpstreamConcurrentCalls
+        | Reason::SessionConcurrentCalls
+        | Reason::AddressConcurrentCalls
+        | Reason::Draining => Some(RETRY_AFTER_MS),
+        Reason::AutoDisabled => Some(30_000),
+        _ => None,
     }
 }
 
@@ -68,10 +82,10 @@ impl AdmissionError {
 pub(crate) fn gate(snapshot: &Snapshot, depth: u32) -> Result<(), AdmissionError> {
     let gateway = &snapshot.plan().gateway;
     if gateway.stopped && depth == 0 {
-        return Err(AdmissionError::new(RefusalReason::Stopped, "this gateway is stopped (spec.stopped)"));
+        return Err(AdmissionError::new(Reason::Stopped, "this gateway is stopped (spec.stopped)"));
     }
     let refusal = gateway.refusing.as_ref();
-    refusal.map_or(Ok(()), |refusal| Err(AdmissionError::new(RefusalReason::FailsClosed, refusal.message.clone())))
+    refusal.map_or(Ok(()), |refusal| Err(AdmissionError::new(Reason::FailsClosed, refusal.message.clone())))
 }
 
 impl Engine {
@@ -92,9 +106,15 @@ impl Engine {
         let draining = self.is_draining().then(AdmissionError::draining);
         let refused = draining.map_or_else(|| gate(&self.snapshot(), 0), Err);
         refused.map_err(|error| {
-            self.metrics().refused(error.reason.as_str());
+            self.metrics().refused(error.reason);
             error.to_error()
         })
+    }
+
+    /// Counts a refusal of what there is too much of, and returns the error for the client, which can try again soon.
+    pub fn busy(&self, reason: Reason, message: impl Into<String>) -> RpcError {
+        self.metrics().refused(reason);
+        RpcError::busy(reason, message)
     }
 
     /// Accepts a call and counts it against the limits of the process and the caller, or returns why the call is
@@ -115,7 +135,7 @@ impl Engine {
         let gateway = &snapshot.plan().gateway;
         if depth > MAX_DEPTH {
             let message = format!("plugins called tools {depth} calls deep, {MAX_DEPTH} are allowed");
-            return Err(AdmissionError::new(RefusalReason::TooDeep, message));
+            return Err(AdmissionError::new(Reason::TooDeep, message));
         }
         // A call that a plugin makes is part of a running call, so it is still accepted during a shutdown.
         if self.state.ended.is_cancelled() && depth == 0 {
@@ -125,7 +145,7 @@ impl Engine {
         let limits = &gateway.limits;
         let in_process = Counted::enter(&self.state.calls, Some(limits.concurrent_calls), None).map_err(|_| {
             let message = format!("{} calls are in flight, as many as this gateway takes", limits.concurrent_calls);
-            AdmissionError::new(RefusalReason::ConcurrentCalls, message)
+            AdmissionError::new(Reason::ConcurrentCalls, message)
         })?;
         let in_session = self.admit_caller(caller, limits, depth, is_call)?;
         Ok(vec![in_process, in_session])
@@ -158,15 +178,15 @@ impl Engine {
                      takes of one then",
                     concurrent.unwrap_or(0)
                 );
-                AdmissionError::new(RefusalReason::AddressConcurrentCalls, message)
+                AdmissionError::new(Reason::AddressConcurrentCalls, message)
             }
             Full::Concurrent => {
                 let message = format!("{} calls of this session are in flight, its limit", concurrent.unwrap_or(0));
-                AdmissionError::new(RefusalReason::SessionConcurrentCalls, message)
+                AdmissionError::new(Reason::SessionConcurrentCalls, message)
             }
             Full::Total => {
                 let message = format!("this session has made its {} calls", total.unwrap_or(0));
-                AdmissionError::new(RefusalReason::SessionTotalCalls, message)
+                AdmissionError::new(Reason::SessionTotalCalls, message)
             }
         })
     }
@@ -177,7 +197,7 @@ impl Engine {
             return Ok(());
         }
         let message = format!("upstream {} does not answer and was taken out of routing", plan.key.name);
-        Err(AdmissionError::new(RefusalReason::AutoDisabled, message))
+        Err(AdmissionError::new(Reason::AutoDisabled, message))
     }
 
     /// Counts an accepted call against the limit of its upstream, or returns why the call is refused.
@@ -187,7 +207,7 @@ impl Engine {
         let tracker = self.state.upstream_tracker(&plan.key);
         let counted = Counted::enter(&tracker, Some(limit), None).map_err(|_| {
             let message = format!("{limit} calls of upstream {} are in flight, its limit", plan.key.name);
-            AdmissionError::new(RefusalReason::UpstreamConcurrentCalls, message)
+            AdmissionError::new(Reason::UpstreamConcurrentCalls, message)
         })?;
         admitted.push(counted);
         Ok(())

@@ -12,9 +12,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::outcome::{CallEnd, REQUEST_TIMEOUT};
 use super::routed_call::Routed;
 use crate::domain::plan::ToolOverride;
+use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::domain::rpc::RpcError;
-use crate::domain::upstream::{OutMembers, UpstreamError};
+use crate::domain::upstream::OutMembers;
 use crate::engine::plan::schema::Arguments;
 use crate::engine::request::Reply;
 
@@ -97,9 +98,8 @@ impl CallEnd {
             "upstream {upstream}: the arguments were not checked within {limit:?}, because of the checks of other calls. \
              Nothing was sent; {field} sets how long it may take"
         );
-        let reason = UpstreamError::Timeout(limit).reason();
+        let reason = Reason::Timeout;
         let error = RpcError::new(REQUEST_TIMEOUT, message).with_data(json!({"reason": reason, "upstream": upstream}));
-        let (reply, reason) = (Reply::Error(error), Some(reason.to_owned()));
-        Self { reply, outcome: CallOutcome::Timeout, reason, typed: false }
+        Self::new(Reply::Error(error), CallOutcome::Timeout, reason)
     }
 }

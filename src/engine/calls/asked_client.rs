@@ -84,7 +84,7 @@ impl<'a> AskedClient<'a> {
     ) -> Result<Asking<'s>, ChainEnd> {
         let Some(run) = self.traces.begin(method, of_run) else {
             let text = "The server has asked more during this call than its record has room for.";
-            return Err(refused("TooManyQuestions", text.to_owned()));
+            return Err(refused(Reason::TooManyQuestions, text.to_owned()));
         };
         // Either can have come into force since the question was asked.
         if let Some((chain, refusal)) = chains.refusing() {
@@ -157,7 +157,7 @@ impl<'a> AskedClient<'a> {
         let changed = self.engine.run_chains(context, chains, &when, &content, traces).await?;
         match changed.unwrap_or(content) {
             Content::Answer(answer) => Ok(answer),
-            _ => Err(refused("Internal", "A chain over an answer gave none.".to_owned())),
+            _ => Err(refused(Reason::InternalError, "A chain over an answer gave none.".to_owned())),
         }
     }
 
@@ -165,7 +165,9 @@ impl<'a> AskedClient<'a> {
     pub(super) fn ended(&self, end: ChainEnd) -> CallEnd {
         let kind = self.call.request.kind;
         match end {
-            ChainEnd::Denied(denial) if denial.kind == DenialKind::Refused => self.engine.refused(kind, denial),
+            ChainEnd::Denied(denial) if matches!(denial.kind, DenialKind::Refused(_)) => {
+                self.engine.refused(kind, denial)
+            }
             end => end.of_call(kind),
         }
     }
@@ -180,7 +182,7 @@ impl<'a> AskedClient<'a> {
     fn check_keys(&self, asking: &Asking<'_>, content: &Content) -> Result<(), ChainEnd> {
         if asking.is_checked(self.call) && content.doubled_key().is_some() {
             let text = format!("A key stands twice in an object of {}, which a plugin guards.", asking.method);
-            return Err(refused("DuplicateKey", text));
+            return Err(refused(Reason::DuplicateKey, text));
         }
         Ok(())
     }
@@ -209,7 +211,12 @@ impl ToClient for AskedClient<'_> {
     fn ask(&self, question: Question) -> Answering<'_> {
         Box::pin(async move {
             let method = question.method;
-            self.put(question).await.unwrap_or_else(|not_passed| not_passed.to_server(method))
+            self.put(question).await.unwrap_or_else(|not_passed| {
+                if let ChainEnd::Denied(Denial { kind: DenialKind::Refused(reason), .. }) = not_passed.end {
+                    self.engine.metrics().refused(reason);
+                }
+                not_passed.to_server(method)
+            })
         })
     }
 }
@@ -221,21 +228,21 @@ impl NotPassed {
         let why = match &self.end {
             ChainEnd::NoRoom => format!("the gateway has no room for what its plugins made of {what}"),
             ChainEnd::Denied(denial) => match denial.kind {
-                DenialKind::Refused => return Question { method, params: None }.refused(&denial.text),
-                DenialKind::Denied => format!("a plugin of the gateway denied {what}"),
+                DenialKind::Refused(_) => return Question { method, params: None }.refused(&denial.text),
+                DenialKind::Denied(_) => format!("a plugin of the gateway denied {what}"),
                 // In the response phase, an entry that denies counts as failed.
-                DenialKind::Failed if what == ANSWER && denial.reason == Reason::PluginError.as_str() => {
+                DenialKind::Failed(Reason::PluginError) if what == ANSWER => {
                     format!("a plugin of the gateway that guards {what} did not let it pass")
                 }
-                DenialKind::Failed => format!("a plugin of the gateway that guards {what} failed"),
+                DenialKind::Failed(_) => format!("a plugin of the gateway that guards {what} failed"),
             },
         };
         Answer::Error(to_raw(&RpcError::new(REFUSED, format!("{method}: {why}"))))
     }
 }
 
-fn refused(reason: &str, text: String) -> ChainEnd {
-    ChainEnd::Denied(Denial { kind: DenialKind::Refused, chain: None, plugin: None, reason: reason.to_owned(), text })
+fn refused(reason: Reason, text: String) -> ChainEnd {
+    ChainEnd::Denied(Denial::without_cause(reason, text))
 }
 
 fn hold(reservation: &Reservation, content: &Content) -> Result<(), ChainEnd> {
@@ -245,8 +252,9 @@ fn hold(reservation: &Reservation, content: &Content) -> Result<(), ChainEnd> {
 /// Returns the parameters of a question without their `_meta`, and the `_meta`.
 fn without_meta(params: Option<&RawValue>) -> Result<(String, Option<Box<RawValue>>), ChainEnd> {
     let Some(params) = params else { return Ok(("{}".to_owned(), None)) };
-    let mut object = RawObject::parse(params.get())
-        .map_err(|_| refused("InvalidQuestion", "The parameters of the server's question are no object.".to_owned()))?;
+    let mut object = RawObject::parse(params.get()).map_err(|_| {
+        refused(Reason::InvalidQuestion, "The parameters of the server's question are no object.".to_owned())
+    })?;
     let Some(meta) = object.get("_meta").map(RawValue::to_owned) else { return Ok((params.get().to_owned(), None)) };
     object.remove("_meta");
     Ok((object.to_raw().get().to_owned(), Some(meta)))

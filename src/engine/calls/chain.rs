@@ -115,13 +115,13 @@ impl Engine {
                     }
                     Verdict::Pass(_) => {}
                     Verdict::Deny { text, error } => {
-                        let denial = Denial::by_entry(DenialKind::Denied, &chain.name, &entry.name, error, text);
+                        let denial = Denial::by_entry(DenialKind::Denied(error), &chain.name, &entry.name, text);
                         return Err(ChainEnd::Denied(denial));
                     }
                     Verdict::Fail(failure) => {
                         let text = failed_text(context.method, chain.plan.phase, &entry.name, &failure);
-                        let reason = failure.reason.to_string();
-                        let denial = Denial::by_entry(DenialKind::Failed, &chain.name, &entry.name, reason, text);
+                        let kind = DenialKind::Failed(failure.reason);
+                        let denial = Denial::by_entry(kind, &chain.name, &entry.name, text);
                         return Err(ChainEnd::Denied(denial));
                     }
                 }

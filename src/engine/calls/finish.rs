@@ -4,7 +4,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::meta::CallMeta;
-use super::outcome::{CallEnd, Denial};
+use super::outcome::{CallEnd, Denial, DenialKind};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::tool_result::{says_caching, set_members, with_meta};
@@ -30,9 +30,6 @@ use crate::engine::request::{CallRequest, Endpoint, ItemName, Reply};
 
 /// The member that has the trace of a call, if the client asked for it.
 const TRACE: &str = "hawsepipe.dev/trace";
-
-/// The reason in the record of a request for an item that is withheld from clients.
-const WITHHELD: &str = "Withheld";
 
 /// Names of members that the protocol itself defines (MCP, CallToolResult, ContentBlock, GetPromptResult and
 /// ReadResourceResult; JSON-RPC 2.0, error object).
@@ -63,13 +60,15 @@ const KNOWN_MEMBERS: [&str; 21] = [
 impl Engine {
     /// Counts a call that admission refused, and returns its end.
     pub(crate) fn not_admitted(&self, error: &AdmissionError) -> CallEnd {
-        self.metrics.refused(error.reason.as_str());
+        self.metrics.refused(error.reason);
         CallEnd::not_admitted(error)
     }
 
     /// Counts a call that was refused after admission but before it was sent, and returns its end.
     pub(crate) fn refused(&self, kind: ItemKind, denial: Denial) -> CallEnd {
-        self.metrics.refused(&denial.reason);
+        if let DenialKind::Refused(reason) = denial.kind {
+            self.metrics.refused(reason);
+        }
         CallEnd::denied(kind, denial)
     }
 
@@ -99,7 +98,7 @@ impl Engine {
         if !own && !matches!(error, UpstreamError::Timeout(_) | UpstreamError::TooLarge(_) | UpstreamError::Cancelled) {
             self.suspect(key);
         }
-        tracing::warn!(upstream = key.name, reason = error.reason(), "{error}");
+        tracing::warn!(upstream = key.name, reason = error.reason().as_str(), "{error}");
     }
 
     /// Returns the end of a call whose item was not found.
@@ -164,13 +163,13 @@ impl Engine {
             item = &*target.mask().masked(&shown),
             "a request names a {kind} that is withheld: {why}"
         );
-        CallEnd { reason: Some(WITHHELD.to_owned()), ..end }
+        CallEnd { reason: Some(Reason::Withheld.to_string()), ..end }
     }
 
     /// Returns the end of the reading of a resource that templates of several upstreams fit. None of them may take the URIs
     /// of another.
     fn ambiguous_uri(&self, snapshot: &Snapshot, uri: &str, upstreams: [usize; 2]) -> CallEnd {
-        self.metrics.refused(Reason::ItemConflict.as_str());
+        self.metrics.refused(Reason::ItemConflict);
         let uri: String = uri.chars().take(MAX_URI).collect();
         CallEnd::ambiguous_uri(&uri, upstreams.map(|index| &*snapshot.linked.upstreams[index].target.plan.key.name))
     }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::chain::{CallContext, Nobody};
 use crate::domain::budget::Category;
 use crate::domain::item::ItemKind;
-use crate::domain::limits::{RefusalReason, Tracker};
+use crate::domain::limits::Tracker;
 use crate::domain::plugin::{MAX_MESSAGE, Mode};
 use crate::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress};
 use crate::domain::raw::{RawObject, to_raw};
@@ -37,7 +37,7 @@ impl<'a> CallHost<'a> {
 
     async fn call(&self, tool: &str, arguments: Option<&RawValue>) -> Result<Answer, RpcError> {
         let _counted = self.admit().map_err(|rejection| {
-            self.engine.metrics.refused(rejection.reason.as_str());
+            self.engine.metrics.refused(rejection.reason);
             rejection.to_error()
         })?;
         if !arguments.is_none_or(may_be_arguments) {
@@ -70,22 +70,22 @@ impl<'a> CallHost<'a> {
         let max_input = self.plugin.plan.limits.max_input;
         if content.get().len() as u64 > max_input {
             let message = format!("the tool's answer is larger than the {max_input} bytes that the plugin takes");
-            return Err(RpcError::refused(Reason::TooLarge.as_str(), message));
+            return Err(RpcError::refused(Reason::TooLarge, message));
         }
         Ok(answer)
     }
 
     fn admit(&self) -> Result<Counted, AdmissionError> {
         if self.mode == Mode::Shadow {
-            return Err(AdmissionError::new(RefusalReason::Shadow, "a shadow changes nothing, so it calls no tool"));
+            return Err(AdmissionError::new(Reason::Shadow, "a shadow changes nothing, so it calls no tool"));
         }
         if ItemKind::listed_with(self.context.method).is_some() {
             let message = "a plugin that runs on a list calls no tool, since no client has called one";
-            return Err(AdmissionError::new(RefusalReason::NoCaller, message));
+            return Err(AdmissionError::new(Reason::NoCaller, message));
         }
         Counted::enter(&self.calls, Some(MAX_CALLS), None).map_err(|_| {
             let message = format!("{MAX_CALLS} calls of the plugin are in flight, as many as it may wait for");
-            AdmissionError::new(RefusalReason::PluginCalls, message)
+            AdmissionError::new(Reason::PluginCalls, message)
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The ends of calls: the reply for the client, and the outcome and reason for the record.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -7,10 +8,9 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::tool_result::{ResultFacts, error_result};
-use crate::domain::budget::{NO_ROOM, NoRoom, Reservation};
+use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::item::ItemKind;
 use crate::domain::json::{JsonStep, Pointer};
-use crate::domain::limits::RefusalReason;
 use crate::domain::method::Method;
 use crate::domain::plan::Refusal;
 use crate::domain::raw::to_raw;
@@ -22,8 +22,6 @@ use crate::domain::version::Era;
 use crate::engine::access::admission::AdmissionError;
 use crate::engine::request::Reply;
 
-/// The reason of a call that ended because its arguments or its answer had a key twice in one object.
-const DUPLICATE_KEY: &str = "DuplicateKey";
 /// The maximum number of characters of a JSON Pointer that a message about arguments quotes.
 const MAX_PLACE: usize = 200;
 /// The JSON-RPC error code of a timeout, as in the MCP SDKs.
@@ -32,18 +30,27 @@ pub(super) const REQUEST_TIMEOUT: i64 = -32001;
 /// Returns the error for a client whose answer does not fit into the memory budget. The error does not suggest a time
 /// to retry, because the tool may have done its work.
 pub(crate) fn dropped() -> RpcError {
-    RpcError::refused(NO_ROOM, UpstreamError::NoRoom.to_client())
+    RpcError::refused(Reason::NoRoom, UpstreamError::NoRoom.to_client())
 }
 
 /// The cause of a [`Denial`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DenialKind {
-    /// A plugin denied the call.
-    Denied,
+    /// A plugin denied the call, with these words.
+    Denied(String),
     /// A plugin failed, and its failure policy is `Fail`.
-    Failed,
+    Failed(Reason),
     /// The call was not sent, because the plan refuses it, or because an entry that must run cannot.
-    Refused,
+    Refused(Reason),
+}
+
+impl fmt::Display for DenialKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Denied(words) => words,
+            Self::Failed(reason) | Self::Refused(reason) => reason.as_str(),
+        })
+    }
 }
 
 /// Why the client gets a message instead of the upstream's answer, and which chain and plugin are the cause.
@@ -54,8 +61,6 @@ pub(crate) struct Denial {
     pub(crate) chain: Option<String>,
     /// The plugin, as `namespace/name`; `None` if no single plugin ended the call.
     pub(crate) plugin: Option<String>,
-    /// A [`Reason`](crate::domain::reason::Reason), or the message of the denying plugin.
-    pub(crate) reason: String,
     /// The text for the client.
     pub(crate) text: String,
 }
@@ -64,13 +69,13 @@ impl Denial {
     /// Creates the denial for a refusal that the plan contains. `chain` is the refusing chain, or `None` if the refusal
     /// belongs to an upstream or a tool.
     pub(crate) fn refused(chain: Option<&str>, refusal: &Refusal) -> Self {
-        Self {
-            kind: DenialKind::Refused,
-            chain: chain.map(str::to_owned),
-            plugin: None,
-            reason: refusal.reason.to_string(),
-            text: format!("This call is refused: {}.", refusal.message),
-        }
+        let text = format!("This call is refused: {}.", refusal.message);
+        Self { chain: chain.map(str::to_owned), ..Self::without_cause(refusal.reason, text) }
+    }
+
+    /// Creates the denial for a refusal for which no chain or plugin stands.
+    pub(crate) fn without_cause(reason: Reason, text: String) -> Self {
+        Self { kind: DenialKind::Refused(reason), chain: None, plugin: None, text }
     }
 
     /// Creates the denial of a question of this method, because a Guard is on the call and none was on the question.
@@ -79,13 +84,12 @@ impl Denial {
             "The server asks for input ({method}), and a Guard is on the call that would not see the question. To let it \
              pass, name {method} in spec.methods of a PluginChain of phase Request with a Guard that runs on it."
         );
-        let reason = "GuardedInput".to_owned();
-        Self { kind: DenialKind::Refused, chain: None, plugin: None, reason, text }
+        Self::without_cause(Reason::GuardedInput, text)
     }
 
     /// Creates the denial for an entry that denied the call or failed.
-    pub(crate) fn by_entry(kind: DenialKind, chain: &str, plugin: &str, reason: String, text: String) -> Self {
-        Self { kind, chain: Some(chain.to_owned()), plugin: Some(plugin.to_owned()), reason, text }
+    pub(crate) fn by_entry(kind: DenialKind, chain: &str, plugin: &str, text: String) -> Self {
+        Self { kind, chain: Some(chain.to_owned()), plugin: Some(plugin.to_owned()), text }
     }
 
     /// Returns the reply to a request that uses an item of this kind: a tool result with `isError: true`, whose `_meta`
@@ -101,12 +105,12 @@ impl Denial {
 
     fn detail(&self) -> (&'static str, serde_json::Map<String, serde_json::Value>) {
         let (key, word) = match self.kind {
-            DenialKind::Denied => ("hawsepipe.dev/denied", "error"),
-            DenialKind::Failed => ("hawsepipe.dev/failed", "reason"),
-            DenialKind::Refused => ("hawsepipe.dev/refused", "reason"),
+            DenialKind::Denied(_) => ("hawsepipe.dev/denied", "error"),
+            DenialKind::Failed(_) => ("hawsepipe.dev/failed", "reason"),
+            DenialKind::Refused(_) => ("hawsepipe.dev/refused", "reason"),
         };
         let mut detail = serde_json::Map::new();
-        let names = [("chain", &self.chain), ("plugin", &self.plugin), (word, &Some(self.reason.clone()))];
+        let names = [("chain", &self.chain), ("plugin", &self.plugin), (word, &Some(self.kind.to_string()))];
         detail.extend(names.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?)))));
         (key, detail)
     }
@@ -116,6 +120,7 @@ impl Denial {
 pub(crate) struct CallEnd {
     pub(crate) reply: Reply,
     pub(crate) outcome: CallOutcome,
+    /// A [`Reason`], or the words of the plugin that denied the call.
     pub(crate) reason: Option<String>,
     /// Whether the result needs no `resultType` added, because it has one or because none can be added. The modern era
     /// requires the member.
@@ -123,8 +128,8 @@ pub(crate) struct CallEnd {
 }
 
 impl CallEnd {
-    fn new(reply: Reply, outcome: CallOutcome, reason: impl Into<Option<String>>) -> Self {
-        Self { reply, outcome, reason: reason.into(), typed: false }
+    pub(super) fn new(reply: Reply, outcome: CallOutcome, reason: impl Into<Option<Reason>>) -> Self {
+        Self { reply, outcome, reason: reason.into().map(|reason| reason.to_string()), typed: false }
     }
 
     /// The end of a call that the upstream answered. `facts` describes the answer.
@@ -139,7 +144,7 @@ impl CallEnd {
 
     /// The end of a call whose server asks a client of the modern era for input. The client sends the call once more.
     pub(crate) fn asks_back(answer: Answer, facts: ResultFacts) -> Self {
-        Self { reason: Some("InputRequired".to_owned()), ..Self::answered(answer, facts) }
+        Self { reason: Some(Reason::InputRequired.to_string()), ..Self::answered(answer, facts) }
     }
 
     /// The end of a call whose server asks for input that the client does not give. `error` is the client's.
@@ -150,7 +155,7 @@ impl CallEnd {
         }
         let said = serde_json::from_str::<Said>(error.get()).map(|error| error.message).unwrap_or_default();
         let text = format!("The server asks for input ({method}), which the client does not give: {said:.256}");
-        Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InputNotGiven".to_owned())
+        Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, Reason::InputNotGiven)
     }
 
     /// The end of a call whose answer was changed by response chains.
@@ -162,21 +167,21 @@ impl CallEnd {
     /// The end of a call that an entry denied, that failed with an entry, or that was refused.
     pub(crate) fn denied(kind: ItemKind, denial: Denial) -> Self {
         let outcome = match denial.kind {
-            DenialKind::Denied => CallOutcome::Denied,
-            DenialKind::Failed => CallOutcome::Failed,
-            DenialKind::Refused => CallOutcome::Refused,
+            DenialKind::Denied(_) => CallOutcome::Denied,
+            DenialKind::Failed(_) => CallOutcome::Failed,
+            DenialKind::Refused(_) => CallOutcome::Refused,
         };
-        Self::new(denial.to_reply(kind), outcome, denial.reason)
+        Self { reason: Some(denial.kind.to_string()), ..Self::new(denial.to_reply(kind), outcome, None) }
     }
 
     /// The end of a call that was refused at admission.
     pub(crate) fn not_admitted(error: &AdmissionError) -> Self {
-        Self::new(Reply::Error(error.to_error()), CallOutcome::Refused, error.reason.as_str().to_owned())
+        Self::new(Reply::Error(error.to_error()), CallOutcome::Refused, error.reason)
     }
 
     /// The end of a call whose answer does not fit into the memory budget.
     pub(crate) fn no_room() -> Self {
-        Self::new(Reply::Error(dropped()), CallOutcome::RpcError, NO_ROOM.to_owned())
+        Self::new(Reply::Error(dropped()), CallOutcome::RpcError, Reason::NoRoom)
     }
 
     /// The end of a request that is no call, with this error.
@@ -191,66 +196,66 @@ impl CallEnd {
 
     pub(crate) fn internal(message: &str) -> Self {
         let error = RpcError::new(INTERNAL_ERROR, message);
-        Self::new(Reply::Error(error), CallOutcome::RpcError, message.to_owned())
+        Self::new(Reply::Error(error), CallOutcome::RpcError, Reason::InternalError)
     }
 
     /// The end of a call on which the gateway panicked. The panic message is not sent to the client, because it can
     /// contain content.
     pub(crate) fn panicked() -> Self {
         let error = RpcError::new(INTERNAL_ERROR, "the gateway failed on this call; its log says where");
-        Self::new(Reply::Error(error), CallOutcome::RpcError, "Panicked".to_owned())
+        Self::new(Reply::Error(error), CallOutcome::RpcError, Reason::Panicked)
     }
 
     /// The end of a call that the stop switch cancelled (`stopMode: Cancel`).
     pub(crate) fn stopped() -> Self {
-        let reason = RefusalReason::Stopped.as_str();
+        let reason = Reason::Stopped;
         let error = RpcError::refused(reason, "this gateway is stopped, and its calls in flight were ended");
-        Self::new(Reply::Error(error), CallOutcome::Refused, reason.to_owned())
+        Self::new(Reply::Error(error), CallOutcome::Refused, reason)
     }
 
     /// The end of a call that took longer than a process that shuts down waits for running calls.
     pub(crate) fn drained() -> Self {
-        let reason = RefusalReason::Draining.as_str();
+        let reason = Reason::Draining;
         let message = "this gateway has ended, and the call took longer than it waits for calls in flight: what was \
                        asked may be done";
-        Self::new(Reply::Error(RpcError::refused(reason, message)), CallOutcome::RpcError, reason.to_owned())
+        Self::new(Reply::Error(RpcError::refused(reason, message)), CallOutcome::RpcError, reason)
     }
 
     /// The end of a call that exceeded the gateway's limit on the duration of calls.
     pub(crate) fn ceiling_reached(ceiling: Duration) -> Self {
         let message = format!("the call took longer than {ceiling:?}, the longest that this gateway lets one take");
         let error = RpcError::new(REQUEST_TIMEOUT, message);
-        Self::new(Reply::Error(error), CallOutcome::Timeout, "CallCeiling".to_owned())
+        Self::new(Reply::Error(error), CallOutcome::Timeout, Reason::CallCeiling)
     }
 
     /// The end of a call that repeats what its client was asked, where the server is of the legacy era: it never asked
     /// that, and would execute the call as a new one.
     pub(crate) fn never_asked(upstream: &str) -> Self {
-        const REASON: &str = "UnknownRequestState";
+        const REASON: Reason = Reason::UnknownRequestState;
         let message = format!(
             "`requestState` and `inputResponses` are not known here: this gateway did not ask for input, and upstream \
              {upstream} speaks a version without them. Send the call without them"
         );
         let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": REASON, "upstream": upstream}));
-        Self::new(Reply::Error(error), CallOutcome::RpcError, REASON.to_owned())
+        Self::new(Reply::Error(error), CallOutcome::RpcError, REASON)
     }
 
     /// The end of a call whose item no upstream lists. `era` is that of the client.
     pub(crate) fn unknown_item(kind: ItemKind, era: Era, name: &str, hint: &str) -> Self {
         let (reason, code) = match (kind, era) {
-            (ItemKind::Tool, _) => ("UnknownTool", INVALID_PARAMS),
-            (ItemKind::Prompt, _) => ("UnknownPrompt", INVALID_PARAMS),
-            (_, Era::Modern) => ("UnknownResource", INVALID_PARAMS),
-            (_, Era::Legacy) => ("UnknownResource", RESOURCE_NOT_FOUND),
+            (ItemKind::Tool, _) => (Reason::UnknownTool, INVALID_PARAMS),
+            (ItemKind::Prompt, _) => (Reason::UnknownPrompt, INVALID_PARAMS),
+            (_, Era::Modern) => (Reason::UnknownResource, INVALID_PARAMS),
+            (_, Era::Legacy) => (Reason::UnknownResource, RESOURCE_NOT_FOUND),
         };
         let error = RpcError::new(code, format!("Unknown {kind}: {name}{hint}"));
         let error = if kind.has_name() { error } else { error.with_data(json!({"uri": name})) };
-        Self::new(Reply::Error(error), CallOutcome::RpcError, reason.to_owned())
+        Self::new(Reply::Error(error), CallOutcome::RpcError, reason)
     }
 
     /// The end of the reading of a resource that templates of both upstreams fit.
     pub(crate) fn ambiguous_uri(uri: &str, [first, second]: [&str; 2]) -> Self {
-        let reason = Reason::ItemConflict.to_string();
+        let reason = Reason::ItemConflict;
         let message = format!(
             "{uri} fits templates of the upstreams {first} and {second}: read it at the path of one, /{first}/mcp or \
              /{second}/mcp"
@@ -261,17 +266,17 @@ impl CallEnd {
 
     /// The end of a call of an upstream that is down and whose items are therefore unknown.
     pub(crate) fn upstream_down(kind: ItemKind, name: &str, why: &str) -> Self {
-        const REASON: &str = "UpstreamDown";
+        const REASON: Reason = Reason::UpstreamDown;
         let data = json!({"reason": REASON, "upstream": name});
         let message = format!("upstream {name} is down, so that its {kind}s are not known: {why}");
         let reply = Reply::Error(RpcError::new(INTERNAL_ERROR, message).with_data(data));
-        Self::new(reply, CallOutcome::RpcError, REASON.to_owned())
+        Self::new(reply, CallOutcome::RpcError, REASON)
     }
 
     /// The end of a call whose arguments do not match the tool's schema. `places` lists the mismatches, one per line.
     pub(crate) fn invalid_arguments(tool: &str, places: &str) -> Self {
         let text = format!("The arguments do not fit the input schema of {tool}. Nothing was sent.\n{places}");
-        Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
+        Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, Reason::InvalidArguments)
     }
 
     /// The end of a call whose arguments, as plugins changed them, do not match the tool's schema. `places` lists the
@@ -281,7 +286,7 @@ impl CallEnd {
             "The arguments, as the gateway's plugins changed them, do not fit the input schema of {tool}. Nothing was \
              sent.\n{places}"
         );
-        Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
+        Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, Reason::InvalidArguments)
     }
 
     /// The end of a call whose arguments, with the values that an override adds to them, do not match the tool's schema.
@@ -291,7 +296,7 @@ impl CallEnd {
             "The arguments, with those that the gateway sets, do not fit the input schema of {tool}. Nothing was \
              sent.\n{places}"
         );
-        Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
+        Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, Reason::InvalidArguments)
     }
 
     /// The end of a call whose arguments have a key twice in one object; of other requests than tool calls, whose parameters
@@ -303,21 +308,21 @@ impl CallEnd {
             "{root}{place}: this key stands twice in its object. Some readers take the first, some the last: send it \
              once"
         );
-        let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": DUPLICATE_KEY}));
-        Self::new(Reply::Error(error), CallOutcome::RpcError, DUPLICATE_KEY.to_owned())
+        let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": Reason::DuplicateKey}));
+        Self::new(Reply::Error(error), CallOutcome::RpcError, Reason::DuplicateKey)
     }
 
     /// The end of a call that is repeated with answers to questions that this gateway did not pass on for such a call.
     pub(crate) fn foreign_input(what: &str) -> Self {
         let message = format!("{what}: send the call without `requestState` and `inputResponses`");
-        let reason = "ForeignInput".to_owned();
+        let reason = Reason::ForeignInput;
         let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": reason}));
         Self::new(Reply::Error(error), CallOutcome::RpcError, reason)
     }
 
     /// The end of a call whose HTTP headers do not match the arguments that they repeat.
     pub(crate) fn header_mismatch(error: RpcError) -> Self {
-        Self::new(Reply::Error(error), CallOutcome::RpcError, "HeaderMismatch".to_owned())
+        Self::new(Reply::Error(error), CallOutcome::RpcError, Reason::HeaderMismatch)
     }
 
     /// Reserves memory for the answer until it is sent. Returns this end, or [`Self::no_room`] if the answer exceeds
@@ -337,9 +342,9 @@ impl CallEnd {
             "upstream {upstream}: its answer is withheld, because a plugin guards it and the key at {place} stands twice in \
              its object: some readers take the first, some the last"
         );
-        let data = json!({"reason": DUPLICATE_KEY, "upstream": upstream});
+        let data = json!({"reason": Reason::DuplicateKey, "upstream": upstream});
         let error = RpcError::new(INTERNAL_ERROR, message).with_data(data);
-        Self::new(Reply::Error(error), CallOutcome::RpcError, DUPLICATE_KEY.to_owned())
+        Self::new(Reply::Error(error), CallOutcome::RpcError, Reason::DuplicateKey)
     }
 
     /// The end of a call whose upstream, of this name, gave no answer. `timeout_field` names the field that sets how long
@@ -359,7 +364,7 @@ impl CallEnd {
         if matches!(error, UpstreamError::OwnProcesses(_)) {
             told = told.with_retry_after(RETRY_AFTER_MS);
         }
-        Self::new(Reply::Error(told), outcome, error.reason().to_owned())
+        Self::new(Reply::Error(told), outcome, error.reason())
     }
 }
 
@@ -369,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_denial_names_chain_plugin_and_error() {
-        let denial = Denial::by_entry(DenialKind::Denied, "n/c", "n/p", "no".into(), "text".into());
+        let denial = Denial::by_entry(DenialKind::Denied("no".into()), "n/c", "n/p", "text".into());
         let Reply::Result(result) = denial.to_reply(ItemKind::Tool) else { panic!("no result") };
         let value: serde_json::Value = serde_json::from_str(result.get()).unwrap();
         let expected = json!({"chain": "n/c", "plugin": "n/p", "error": "no"});

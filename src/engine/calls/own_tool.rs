@@ -2,8 +2,8 @@
 //! latter are calls like any other, of the tool that they name.
 
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::outcome::CallEnd;
 use super::recorder::CallRecorder;
@@ -13,9 +13,10 @@ use crate::domain::extensions::TASKS;
 use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::raw::to_raw;
+use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::domain::route::Route;
-use crate::domain::rpc::{INTERNAL_ERROR, REFUSED, RpcError};
+use crate::domain::rpc::{INTERNAL_ERROR, REFUSED, RETRY_AFTER_MS, RpcError};
 use crate::domain::skim::Skim;
 use crate::domain::tool_name::{CALL_TOOL, OWN_TOOLS, SEARCH_TOOLS};
 use crate::domain::upstream::Answer;
@@ -157,7 +158,9 @@ impl Engine {
 fn no_index() -> CallEnd {
     let message = "tools cannot be searched, because their index could not be built (the gateway's log says why): call them by \
                    their names";
-    failed(INTERNAL_ERROR, message, CallOutcome::RpcError, json!({"reason": "NoToolIndex"}))
+    let reason = Reason::NoToolIndex;
+    let error = RpcError::new(INTERNAL_ERROR, message).with_data(json!({"reason": reason}));
+    CallEnd::new(Reply::Error(error), CallOutcome::RpcError, reason)
 }
 
 /// The end of a search that found none of the tools that are known, while those of these upstreams are not.
@@ -168,14 +171,9 @@ fn tools_unknown(upstreams: &[&str]) -> CallEnd {
         "none of the tools that are known fits, but those of {}{more} are not known: their lists could not be read yet. Try again",
         shown.join(", ")
     );
-    let data = json!({"reason": "ToolsUnknown", "upstreams": shown, "retryAfterMs": 1000});
-    failed(REFUSED, &message, CallOutcome::Refused, data)
-}
-
-fn failed(code: i64, message: &str, outcome: CallOutcome, data: Value) -> CallEnd {
-    let reason = data["reason"].as_str().map(str::to_owned);
-    let reply = Reply::Error(RpcError::new(code, message).with_data(data));
-    CallEnd { reply, outcome, reason, typed: false }
+    let reason = Reason::ToolsUnknown;
+    let error = RpcError::new(REFUSED, message).with_data(json!({"reason": reason, "upstreams": shown}));
+    CallEnd::new(Reply::Error(error.with_retry_after(RETRY_AFTER_MS)), CallOutcome::Refused, reason)
 }
 
 /// Returns the answer with these definitions, as structured content and as text.

@@ -141,8 +141,8 @@ impl Engine {
                 self.metrics.entry(&entry_labels(when.method, chain, entry, "failed", reason));
                 let what = if when.method.is_question() { "The server's question" } else { "This call" };
                 let text = format!("{what} is refused: plugin {} guards it and cannot run ({reason}).", entry.name);
-                let (kind, reason) = (DenialKind::Refused, reason.to_owned());
-                return Some(Denial::by_entry(kind, &chain.name, &entry.name, reason, text));
+                let kind = DenialKind::Refused(failure.reason);
+                return Some(Denial::by_entry(kind, &chain.name, &entry.name, text));
             }
             first += chain.entries.len();
         }

@@ -10,6 +10,7 @@ use super::question_traces::QuestionTraces;
 use super::spans;
 use crate::domain::method::Method;
 use crate::domain::plugin::Mode;
+use crate::domain::reason::Reason;
 use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace};
 use crate::engine::Engine;
 use crate::engine::request::CallRequest;
@@ -158,19 +159,14 @@ impl Drop for CallRecorder {
             method = %record.method,
             tool = record.tool,
             outcome = record.outcome.as_label(),
-            reason = record.reason.as_deref().filter(|reason| is_word(reason)),
+            // The words of a plugin that denied the call can quote its content: they are not logged.
+            reason = record.reason.as_deref().and_then(Reason::named).map(Reason::as_str),
             ms = (record.duration_ms * 100.0).round() / 100.0,
             ran = what_ran(&record.entries),
             "call"
         );
         self.engine.records.call(record);
     }
-}
-
-/// Whether a reason looks like one of the gateway's own identifiers. A plugin's reason for a denial can quote the
-/// call's content, so such a reason is not logged.
-fn is_word(reason: &str) -> bool {
-    reason.len() <= 64 && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// Lists the entries that were not skipped, for the log.
@@ -218,7 +214,6 @@ fn blank() -> CallRecord {
 mod tests {
     use super::*;
     use crate::domain::plugin::Phase;
-    use crate::domain::reason::Reason;
     use crate::domain::record::Skip;
 
     fn entry(plugin: &str, outcome: EntryOutcome, mode: Mode) -> EntryTrace {

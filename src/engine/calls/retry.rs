@@ -36,7 +36,7 @@ impl Engine {
             }
             let upstream = &call.plan().key.name;
             self.metrics.retried(upstream, failure.reason());
-            tracing::info!(upstream, reason = failure.reason(), "a call is sent again: {failure}");
+            tracing::info!(upstream, reason = failure.reason().as_str(), "a call is sent again: {failure}");
             tokio::time::sleep(pause).await;
             recorder.asked_again();
             out.timeout = left;

@@ -125,7 +125,7 @@ pub(crate) fn answered(span: &Span, answer: &Result<Answer, UpstreamError>) {
         }
         Ok(answer) if ResultFacts::of(answer).is_error => failed(span, CallOutcome::ToolError.as_label()),
         Ok(_) => {}
-        Err(error) => failed(span, error.reason()),
+        Err(error) => failed(span, error.reason().as_str()),
     }
 }
 

@@ -12,7 +12,7 @@ use super::chain::CallContext;
 use super::content::Content;
 use super::find::Sought;
 use super::meta::CallMeta;
-use super::outcome::{CallEnd, Denial, DenialKind};
+use super::outcome::{CallEnd, Denial};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::task_state::{id_of, legacy_id, plain, related_to, set_id, set_legacy_id, with_related, without_related};
@@ -24,6 +24,7 @@ use crate::domain::method::Method;
 use crate::domain::ports::{Answering, ToClient};
 use crate::domain::question::{INPUT_REQUESTS, INPUT_RESPONSES, Question, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError};
 use crate::domain::skim::Skim;
@@ -260,7 +261,7 @@ fn asks(task: &RawValue) -> bool {
 fn past_chains() -> Denial {
     let text =
         "The task asks for input, and chains that cover what is asked do not run on questions of tasks.".to_owned();
-    Denial { kind: DenialKind::Refused, chain: None, plugin: None, reason: "GuardedInput".to_owned(), text }
+    Denial::without_cause(Reason::GuardedInput, text)
 }
 
 /// Returns a task as clients may see it beside its content: whole, unless a plugin acts on the response, which sees only that.
@@ -319,7 +320,7 @@ impl ToClient for TaskClient<'_> {
 impl CallEnd {
     /// The end of a call whose server goes on with it as a task. `result` is the answer.
     fn task_begun(result: Box<RawValue>) -> Self {
-        Self { reason: Some("TaskBegun".to_owned()), ..plainly(result) }
+        Self { reason: Some(Reason::TaskBegun.to_string()), ..plainly(result) }
     }
 
     /// The end of a request about a task whose server or tool is not offered any more.
@@ -327,9 +328,9 @@ impl CallEnd {
         let message = format!(
             "the task cannot be reached: upstream {upstream} is not there any more, or does not offer the tool {tool:.128}"
         );
-        let reason = "TaskGone".to_owned();
+        let reason = Reason::TaskGone;
         let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": reason, "upstream": upstream}));
-        Self { reply: Reply::Error(error), outcome: CallOutcome::RpcError, reason: Some(reason), typed: false }
+        Self::new(Reply::Error(error), CallOutcome::RpcError, reason)
     }
 
     /// The end with an error in the place of a tool result that says why there is no other: the request was no tool call.

@@ -95,31 +95,34 @@ impl AskedCall {
     }
 
     /// Puts a question to the client. Dropping the future withdraws the question.
-    pub fn ask(&self, question: Question) -> Answering<'static> {
+    ///
+    /// # Errors
+    /// The answer for the server, if too many questions wait.
+    pub fn ask(&self, question: Question) -> Result<Answering<'static>, Answer> {
         let (sender, answer) = oneshot::channel();
         let refused = question.refused("too many questions wait for this client");
         let nests_too_deep =
             |params: &RawValue| deeper_than(MAX_DEPTH - LEVELS_ABOVE_QUESTION, params.get().as_bytes());
         if question.params.as_deref().is_some_and(nests_too_deep) {
             let why = format!("the result that asks this client would nest deeper than {MAX_DEPTH} levels");
-            return Box::pin(std::future::ready(question.refused(&why)));
+            return Ok(Box::pin(std::future::ready(question.refused(&why))));
         }
         let mut state = self.lock();
         state.forget_withdrawn();
         if state.open.len() >= MAX_OPEN {
-            return Box::pin(std::future::ready(refused));
+            return Err(refused);
         }
         let key = format!("input-{}", state.asked + 1);
         let waiting = WaitingQuestion { key, question, answer: sender };
         let held: u64 = state.open.iter().chain([&waiting]).map(WaitingQuestion::size).sum();
         if let Err(no_room) = state.reservation.resize(held) {
-            return Box::pin(std::future::ready(waiting.question.refused(&no_room.to_string())));
+            return Ok(Box::pin(std::future::ready(waiting.question.refused(&no_room.to_string()))));
         }
         state.asked += 1;
         state.open.push(waiting);
         drop(state);
         self.changed.notify_waiters();
-        Box::pin(async move { answer.await.unwrap_or(refused) })
+        Ok(Box::pin(async move { answer.await.unwrap_or(refused) }))
     }
 
     /// Whether the client was told of questions, and so does not listen to the request any more that the call came with.
@@ -210,7 +213,7 @@ mod tests {
     async fn answers_go_to_the_questions_with_their_keys() {
         let call = asked_call();
         assert!(!call.is_left());
-        let (first, second) = (call.ask(question()), call.ask(question()));
+        let (first, second) = (call.ask(question()).unwrap(), call.ask(question()).unwrap());
         assert_eq!(keys(call.goes_on().await), ["input-1", "input-2"]);
         assert!(call.is_left());
         call.give(&RawObject::parse(r#"{"input-2":{"b":1},"other":{}}"#).unwrap());
@@ -236,9 +239,9 @@ mod tests {
             let params = RawValue::from_string(format!("{}{}", "[".repeat(levels), "]".repeat(levels))).ok();
             Question { method: Method::ListRoots, params }
         };
-        let Answer::Error(refused) = call.ask(nested(room + 1)).await else { panic!("it is asked") };
+        let Answer::Error(refused) = call.ask(nested(room + 1)).unwrap().await else { panic!("it is asked") };
         assert!(refused.get().contains("deeper than 128 levels"), "{refused}");
-        let _waits = call.ask(nested(room));
+        let _waits = call.ask(nested(room)).unwrap();
         assert_eq!(keys(call.goes_on().await), ["input-1"]);
     }
 
@@ -250,15 +253,18 @@ mod tests {
             let params = RawValue::from_string(format!("\"{}\"", "x".repeat(bytes))).ok();
             Question { method: Method::ListRoots, params }
         };
-        let first = call.ask(large(100 << 10));
+        let first = call.ask(large(100 << 10)).unwrap();
         let held = budget.held(Category::Progress);
         assert!(held > (100 << 10) - FREE, "{held}");
-        assert!(matches!(call.ask(large(100 << 10)).await, Answer::Error(_)), "an eighth of the budget is for these");
+        assert!(
+            matches!(call.ask(large(100 << 10)).unwrap().await, Answer::Error(_)),
+            "an eighth of the budget is for these"
+        );
         assert_eq!((budget.held(Category::Progress), budget.refused(Category::Progress)), (held, 1));
         call.give(&RawObject::parse(r#"{"input-1":{}}"#).unwrap());
         assert_eq!(budget.held(Category::Progress), 0);
         assert!(matches!(first.await, Answer::Result(_)));
-        let _second = call.ask(large(100 << 10));
+        let _second = call.ask(large(100 << 10)).unwrap();
         assert_eq!(keys(call.goes_on().await), ["input-2"], "what was refused has no number");
     }
 
@@ -266,7 +272,7 @@ mod tests {
     async fn a_wait_ends_with_the_next_question() {
         let call = asked_call();
         let asked = async {
-            let _ = tokio::time::timeout(std::time::Duration::from_millis(50), call.ask(question())).await;
+            let _ = tokio::time::timeout(std::time::Duration::from_millis(50), call.ask(question()).unwrap()).await;
         };
         let (continued, ()) = tokio::join!(call.goes_on(), asked);
         assert_eq!(keys(continued), ["input-1"]);
@@ -275,10 +281,10 @@ mod tests {
     #[tokio::test]
     async fn the_number_of_questions_is_bounded_and_those_withdrawn_do_not_count() {
         let call = asked_call();
-        let open: Vec<_> = (0..MAX_OPEN).map(|_| call.ask(question())).collect();
-        assert!(matches!(call.ask(question()).await, Answer::Error(_)));
+        let open: Vec<_> = (0..MAX_OPEN).map(|_| call.ask(question()).unwrap()).collect();
+        assert!(matches!(call.ask(question()), Err(Answer::Error(_))));
         drop(open);
-        let _open = call.ask(question());
+        let _open = call.ask(question()).unwrap();
         assert_eq!(keys(call.goes_on().await), ["input-9"]);
     }
 }

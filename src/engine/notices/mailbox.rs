@@ -79,15 +79,18 @@ impl Mailbox {
         self.added.notify_waiters();
     }
 
-    /// Adds a log message.
-    pub(super) fn log(&self, params: &Arc<str>) {
+    /// Adds a log message. Returns how many are dropped for it.
+    pub(super) fn log(&self, params: &Arc<str>) -> usize {
         let state = &mut *self.lock();
         state.logged_bytes += params.len();
         state.logged.push_back(Arc::clone(params));
+        let mut dropped = 0;
         while state.logged.len() > MAX_LOGGED || state.logged_bytes > MAX_LOGGED_BYTES {
             state.logged_bytes -= state.logged.pop_front().map_or(0, |oldest| oldest.len());
+            dropped += 1;
         }
         self.added.notify_waiters();
+        dropped
     }
 
     /// Forgets the changes of a resource that the client subscribes to no more.
@@ -169,10 +172,12 @@ mod tests {
     #[test]
     fn log_messages_are_bounded_and_the_newest_stay() {
         let mailbox = Mailbox::default();
-        (0..MAX_LOGGED + 2).for_each(|n| mailbox.log(&n.to_string().into()));
+        let dropped: usize = (0..MAX_LOGGED + 2).map(|n| mailbox.log(&n.to_string().into())).sum();
+        assert_eq!(dropped, 2);
         let reader = mailbox.attach();
         assert_eq!(mailbox.take(reader), Some(Notice::Logged("2".into())));
-        (0..3).for_each(|_| mailbox.log(&"x".repeat(MAX_LOGGED_BYTES / 2).into()));
+        let large: Arc<str> = "x".repeat(MAX_LOGGED_BYTES / 2).into();
+        assert_eq!([(); 3].map(|()| mailbox.log(&large)), [0, MAX_LOGGED - 1, 1]);
         assert_eq!(mailbox.lock().logged.len(), 2);
         assert_eq!(mailbox.lock().logged_bytes, MAX_LOGGED_BYTES);
     }

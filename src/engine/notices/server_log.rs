@@ -34,7 +34,7 @@ impl Engine {
     ) -> Result<(), RpcError> {
         let snapshot = self.snapshot();
         let _admitted = self.admit_of(&snapshot, caller, 0, false).map_err(|error| {
-            self.metrics.refused(error.reason.as_str());
+            self.metrics.refused(error.reason);
             error.to_error()
         })?;
         session.set_log_level(level);
@@ -77,8 +77,10 @@ impl Engine {
             None => self.state.sessions.all(),
         };
         let hears = |session: &&Arc<Session>| session.sees(&upstream.name) && session.log_level() <= level;
-        for session in sessions.iter().filter(hears).filter(|session| session.streams.in_flight() > 0) {
-            session.mailbox.log(&message);
+        let listening = sessions.iter().filter(hears).filter(|session| session.streams.in_flight() > 0);
+        let dropped: usize = listening.map(|session| session.mailbox.log(&message)).sum();
+        if dropped > 0 {
+            self.upstreams.log_dropped(upstream, dropped);
         }
     }
 }

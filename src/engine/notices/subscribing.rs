@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::mailbox::Mailbox;
 use super::subscriptions::Subscription;
 use crate::domain::item::ItemKind;
+use crate::domain::reason::Reason;
 use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError, code_of};
 use crate::domain::upstream::Subscribed;
 use crate::engine::Engine;
@@ -46,7 +47,7 @@ impl Engine {
         let entry = self.state.subscribers.enter(&plan.key, (own, uri), (&caller.tracker, request.mailbox));
         let Some(entry) = entry else {
             let message = "this client, or this gateway, has as many subscriptions as it may";
-            return Err(CallEnd::of_error(too_many(message)));
+            return Err(CallEnd::of_error(self.too_many_subscriptions(message)));
         };
         let error = match self.upstreams.subscribe(&routed.upstream().target, own, timeout).await {
             Ok(Subscribed::Yes) => return Ok(entry.subscribed(&self.upstreams)),
@@ -61,12 +62,17 @@ impl Engine {
             Ok(Subscribed::Unsupported) => {
                 RpcError::new(METHOD_NOT_FOUND, format!("upstream {name} does not report changes of resources"))
             }
-            Ok(Subscribed::TooMany) => {
-                too_many(&format!("as many resources of upstream {name} are subscribed to as may be"))
-            }
+            Ok(Subscribed::TooMany) => self
+                .too_many_subscriptions(&format!("as many resources of upstream {name} are subscribed to as may be")),
             Err(error) => return Err(self.request_failed(plan, &error)),
         };
         Err(CallEnd::of_error(error))
+    }
+
+    /// Counts a subscription that there is no place for, and returns the error for the client.
+    fn too_many_subscriptions(&self, message: &str) -> RpcError {
+        self.metrics.refused(Reason::Subscriptions);
+        RpcError::refused(Reason::Subscriptions, message)
     }
 }
 
@@ -75,9 +81,5 @@ impl Engine {
 fn unseen() -> RpcError {
     let message = "plugins check the reading of this resource and would not see what is subscribed to: only resources that the \
                    server lists can be subscribed to here";
-    RpcError::refused("GuardedInput", message)
-}
-
-fn too_many(message: &str) -> RpcError {
-    RpcError::refused("Subscriptions", message)
+    RpcError::refused(Reason::GuardedInput, message)
 }

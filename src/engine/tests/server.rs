@@ -133,6 +133,8 @@ impl CallUpstream for Server {
         self.open.lock().unwrap().retain(|target| keep.contains(target));
     }
 
+    fn log_dropped(&self, _: &ObjectKey, _: usize) {}
+
     async fn probe(&self, _: &Target, _: Duration) -> Result<Probed, UpstreamError> {
         self.probed.lock().unwrap().push(Instant::now());
         if self.starting.load(Ordering::Relaxed) {

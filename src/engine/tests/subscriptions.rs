@@ -39,6 +39,8 @@ async fn subscriptions_that_are_under_way_count() {
     let (client, mailbox) = (caller(Era::Legacy), Arc::default());
     let mine = subscribe(&engine, &client, &mailbox, MAX_OF_CLIENT + 5).await;
     assert_eq!(mine.len(), MAX_OF_CLIENT);
+    let scraped = engine.render_metrics();
+    assert!(scraped.contains("hawsepipe_calls_refused_total{reason=\"Subscriptions\"} 5\n"), "{scraped}");
     drop(mine);
     assert_eq!(subscribe(&engine, &client, &mailbox, 1).await.len(), 1, "their places are free again");
 }

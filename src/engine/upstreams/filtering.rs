@@ -219,11 +219,11 @@ fn named(kind: ItemKind, definition: &serde_json::value::RawValue, name: &str) -
 
 /// Returns why a definition did not pass its chains.
 fn why(end: ChainEnd) -> String {
-    let Denial { kind, chain, plugin, reason, .. } = match end {
+    let Denial { kind, chain, plugin, .. } = match end {
         ChainEnd::NoRoom => return "there is no room for what its chains made of its definition".to_owned(),
         ChainEnd::Denied(denial) => denial,
     };
-    let what = if kind == DenialKind::Denied { "denied its definition" } else { "failed on its definition" };
+    let what = if matches!(kind, DenialKind::Denied(_)) { "denied its definition" } else { "failed on its definition" };
     let (chain, plugin) = (chain.unwrap_or_default(), plugin.unwrap_or_default());
-    format!("plugin {plugin} of chain {chain} {what}: {reason:.MAX_SAID$}")
+    format!("plugin {plugin} of chain {chain} {what}: {kind:.MAX_SAID$}")
 }

@@ -6,7 +6,7 @@ use crate::domain::ports::WorkerState;
 #[test]
 fn every_metric_can_be_registered() {
     let metrics = Metrics::new().unwrap();
-    metrics.refused("Stopped");
+    metrics.refused(Reason::Stopped);
     let text = metrics.render(&ScrapeInput::default());
     assert!(text.contains("hawsepipe_calls_refused_total{reason=\"Stopped\"} 1"), "{text}");
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -12,33 +12,29 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::server::Server;
 use crate::config::compile::{compile, implicit};
 use crate::config::input::Inputs;
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
-use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::plan::{
     EraSetting, HealthPlan, ListenerPlan, Plan, RetryPlan, Runtime, TransportPlan, UpstreamPlan,
 };
 use crate::domain::plugin::{Failure, Input, Ran};
-use crate::domain::ports::{
-    CallUpstream, Clock, Host, LinkedPlugin, Loading, PluginLoad, Records, RunPlugin, Secrets, ToClient, WorkerInfo,
-};
+use crate::domain::ports::{Clock, Host, LinkedPlugin, Loading, PluginLoad, Records, RunPlugin, Secrets, WorkerInfo};
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::sandbox::SandboxState;
 use crate::domain::secret::{NoSecret, SecretText};
-use crate::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
-use crate::domain::version::Era;
 use crate::engine::{Engine, Ports};
 use crate::telemetry::metrics::Metrics;
 use crate::transport::Peer;
-use crate::web::{ServedListener, admin_router, mcp_router};
+use crate::web::gate::Gate;
+use crate::web::mcp::{new_gate, router_of};
+use crate::web::{ServedListener, admin_router};
 
 pub(super) struct NoPlugins;
 
@@ -69,96 +65,6 @@ impl RunPlugin for NoPlugins {
         PluginLoad::default()
     }
     async fn shutdown(&self) {}
-}
-
-/// An upstream with the tools `echo`, `progress`, `wait`, `fails` and `region`.
-#[derive(Default)]
-pub(super) struct Server {
-    /// Makes `wait` answer.
-    pub(super) go: Notify,
-    /// Notified when a call of `wait` begins. `dropped` is notified if the call is dropped before it answers,
-    /// `finished` when it answers.
-    pub(super) began: Notify,
-    pub(super) dropped: Notify,
-    pub(super) finished: Notify,
-    /// For each call, whether progress and log messages were wanted.
-    pub(super) wanted: std::sync::Mutex<Vec<(bool, bool)>>,
-    /// Whether calls panic after they have sent their progress.
-    pub(super) panics: AtomicBool,
-}
-
-const TOOLS: [&str; 5] = [
-    r#"{"name":"echo","inputSchema":{"type":"object"}, "x-unknown": 1.0}"#,
-    r#"{"name":"progress","inputSchema":{"type":"object"}}"#,
-    r#"{"name":"wait","inputSchema":{"type":"object"}}"#,
-    r#"{"name":"fails","inputSchema":{"type":"object"}}"#,
-    r#"{"name":"region","inputSchema":{"type":"object","properties":{
-        "region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"}}}}"#,
-];
-
-fn raw(text: &str) -> Box<RawValue> {
-    RawValue::from_string(text.to_owned()).unwrap()
-}
-
-struct Dropped<'a>(&'a Server, bool);
-
-impl Drop for Dropped<'_> {
-    fn drop(&mut self) {
-        if self.1 { &self.0.finished } else { &self.0.dropped }.notify_one();
-    }
-}
-
-#[async_trait]
-impl CallUpstream for Server {
-    fn prepare(&self, _: &[Target]) {}
-
-    fn retire(&self, _: &[Target]) {}
-
-    async fn probe(&self, _: &Target, _: Duration) -> Result<Probed, UpstreamError> {
-        let facts = ServerFacts {
-            has_tools: true,
-            has_prompts: true,
-            has_resources: true,
-            ..ServerFacts::new(Era::Legacy, "2025-11-25")
-        };
-        Ok(Probed::Up(facts))
-    }
-
-    async fn list(&self, _: &Target, kind: ItemKind, _: Duration) -> Result<Listed, UpstreamError> {
-        let tools = TOOLS.iter().filter(|_| kind == ItemKind::Tool);
-        let items = tools.map(|tool| Item::parse(kind, &raw(tool)).unwrap()).collect();
-        Ok(Listed { items, ..Listed::default() })
-    }
-
-    async fn call(&self, _: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
-        self.wanted.lock().unwrap().push((call.wants_progress, call.log_level.is_some()));
-        match call.name.as_str() {
-            "fails" => return Ok(Answer::Error(raw(r#"{"code":-32602,"message":"no","data": 1.0}"#))),
-            "progress" => {
-                client.progress(raw(r#"{"progress":1,"total": 2.0}"#));
-                tokio::task::yield_now().await;
-                client.progress(raw(r#"{"progress":2}"#));
-            }
-            "wait" => {
-                let mut dropped = Dropped(self, false);
-                self.began.notify_one();
-                self.go.notified().await;
-                dropped.1 = true;
-            }
-            _ => {}
-        }
-        assert!(!self.panics.load(Ordering::Relaxed), "a call that was to panic");
-        let arguments = call.arguments().map_or("null", RawValue::get);
-        Ok(Answer::Result(raw(&format!(r#"{{"content":[], "n": 1.0,"got":{arguments}}}"#))))
-    }
-
-    async fn next_event(&self) -> UpstreamEvent {
-        std::future::pending().await
-    }
-
-    async fn shutdown(&self) {}
-
-    async fn abort(&self) {}
 }
 
 /// Keeps the records of calls, and discards those of executions.
@@ -264,10 +170,11 @@ pub(super) fn listener() -> ListenerPlan {
     }
 }
 
-pub(super) struct Gateway {
-    pub(super) engine: Arc<Engine>,
+pub(in crate::web) struct Gateway {
+    pub(in crate::web) engine: Arc<Engine>,
     pub(super) server: Arc<Server>,
     pub(super) clock: Fixed,
+    pub(super) gate: Arc<Gate>,
     pub(super) mcp: Router,
     pub(super) admin: Router,
     pub(super) shutdown: CancellationToken,
@@ -298,7 +205,7 @@ impl Answered {
 
 impl Gateway {
     /// Creates a gateway without a plan.
-    pub(super) fn idle() -> Self {
+    pub(in crate::web) fn idle() -> Self {
         let server = Arc::new(Server::default());
         let (metrics, clock) = (Metrics::new().unwrap(), Fixed::default());
         let ports = Ports {
@@ -313,8 +220,9 @@ impl Gateway {
         let default = ListenerPlan { hosts: Vec::new(), ..listener() };
         let (name, advertised, instance) = (Arc::default(), Some(bound), Instance::new("this"));
         let listener = ServedListener { port: None, name, default, bound, advertised, instance };
-        let mcp = mcp_router(Arc::clone(&engine), listener, shutdown.clone());
-        Self { admin: admin_router(Arc::clone(&engine), None), engine, server, clock, mcp, shutdown }
+        let gate = new_gate(Arc::clone(&engine), listener, shutdown.clone());
+        let (mcp, admin) = (router_of(Arc::clone(&gate)), admin_router(Arc::clone(&engine), None));
+        Self { engine, server, clock, gate, mcp, admin, shutdown }
     }
 
     pub(super) async fn start() -> Self {

@@ -2,9 +2,11 @@
 
 mod admin;
 mod batches;
-mod gateway;
+pub(super) mod gateway;
 mod legacy;
 mod modern;
+mod refused;
 mod replicas;
+mod server;
 mod sockets;
 mod transport;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway, SOON};
 use super::http::{Http, JSON};
+use super::outcomes::seen::metrics;
 use super::parts::{
     SDKS, SSE_SDKS, Sdk, asking_http, asking_sse, everything, external, modern_sse, object, tools_of, until,
 };
@@ -211,6 +212,8 @@ async fn streams_are_bounded_by_the_limit_of_the_gateway() {
     let refused =
         async || Http::new().open(Method::GET, &url, &[("accept", "text/event-stream")], Bytes::new()).await.status();
     assert_eq!(refused().await, 429, "one address leaves a half to others");
+    let metrics = metrics(&gateway).await;
+    assert!(metrics.contains("hawsepipe_calls_refused_total{reason=\"Streams\"} 1\n"), "{metrics}");
 }
 
 #[tokio::test]

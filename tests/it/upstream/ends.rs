@@ -48,7 +48,7 @@ async fn a_process_that_ends_before_or_in_its_handshake_says_how_and_its_last_li
             assert_eq!(error.to_string(), format!("its process ended ({how}){tail}"));
             // No Guard has checked what the server wrote.
             assert_eq!(error.to_client(), format!("its process ended ({how}); the gateway's log says why"));
-            assert_eq!(error.reason(), "ConnectFailed");
+            assert_eq!(error.reason().as_str(), "ConnectFailed");
         }
     }
 }
@@ -116,7 +116,7 @@ async fn what_a_server_says_as_it_refuses_the_gateway_is_kept_for_the_log() {
         let what = format!("protocol error: it answered {method} with error -32603; ");
         assert_eq!(error.to_string(), format!("{what}it says: no key: [secret]"));
         assert_eq!(error.to_client(), format!("{what}the gateway's log says why"));
-        assert_eq!(error.reason(), "ProtocolError");
+        assert_eq!(error.reason().as_str(), "ProtocolError");
     }
 }
 
@@ -162,7 +162,10 @@ async fn a_server_that_neither_transport_fits_says_what_each_of_them_met() {
             "no MCP server over Streamable HTTP: protocol error: HTTP {code}{path}; nor over HTTP+SSE (2024-11-05): protocol \
              error: it answers GET with HTTP {code}"
         );
-        assert_eq!((error.to_string(), error.to_client(), error.reason()), (words.clone(), words, "ProtocolError"));
+        assert_eq!(
+            (error.to_string(), error.to_client(), error.reason().as_str()),
+            (words.clone(), words, "ProtocolError")
+        );
     }
     // What a server says is for the operator alone, and has a bound.
     let fake = Fake::start(|seen| match seen.method.as_str() {

@@ -82,7 +82,7 @@ async fn errors_about_the_hop_to_the_server_are_no_answers() {
         .await;
         let upstreams = started(external(&fake.url));
         let failed = call(&upstreams, out("x", "{}")).await.unwrap_err();
-        assert_eq!(failed.reason(), "ProtocolError", "{failed}");
+        assert_eq!(failed.reason().as_str(), "ProtocolError", "{failed}");
         assert!(failed.to_string().contains(&code.to_string()), "{failed}");
         assert_eq!(calls.load(Ordering::SeqCst), 2, "{code}");
     }
@@ -123,7 +123,7 @@ async fn an_error_that_a_tool_may_have_made_is_never_asked_for_again() {
             _ => modern(seen),
         });
         let (answer, sent) = answered(fake.await).await;
-        assert_eq!((answer.unwrap_err().reason(), sent), ("ProtocolError", 1), "{code}");
+        assert_eq!((answer.unwrap_err().reason().as_str(), sent), ("ProtocolError", 1), "{code}");
     }
 }
 

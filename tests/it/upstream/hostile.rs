@@ -117,7 +117,7 @@ async fn http_servers_that_answer_nonsense() {
     ] {
         let timeout = if fault == "never" { Duration::from_millis(50) } else { PATIENCE };
         let error = call(&upstreams, OutCall { timeout, ..out(fault, "{}") }).await.unwrap_err();
-        assert_eq!(error.reason(), reason, "{fault}: {error}");
+        assert_eq!(error.reason().as_str(), reason, "{fault}: {error}");
         assert_eq!(result_of(&upstreams, out("good", "{}")).await, GOOD, "after {fault}");
     }
     assert_eq!(fake.seen("initialize").len(), 1, "one session for all of it");
@@ -159,7 +159,7 @@ async fn processes_that_answer_nonsense() {
     ] {
         let timeout = if reason == "Timeout" { Duration::from_millis(300) } else { PATIENCE };
         let error = fails_with(then, timeout).await;
-        assert_eq!(error.reason(), reason, "{then}: {error}");
+        assert_eq!(error.reason().as_str(), reason, "{then}: {error}");
         assert!(error.to_string().contains(words), "{then}: {error}");
     }
 }
@@ -183,7 +183,7 @@ async fn a_process_that_reads_no_more_is_ended_though_it_lives() {
     until("it closed its input", || deaf.exists()).await;
     let pid = std::fs::read_to_string(&deaf).unwrap();
     let error = call(&upstreams, out("x", "{}")).await.unwrap_err();
-    assert_eq!(error.reason(), "ConnectFailed", "{error}");
+    assert_eq!(error.reason().as_str(), "ConnectFailed", "{error}");
     until("it is ended", || !std::path::Path::new(&format!("/proc/{}", pid.trim())).exists()).await;
     assert_eq!(result_of(&upstreams, out("x", "{}")).await, GOOD);
     upstreams.shutdown().await;

@@ -192,7 +192,7 @@ async fn a_lost_session_is_renewed_once_within_the_call() {
         assert_eq!(fake.seen("initialize").len(), 2);
         assert_eq!(fake.seen("server/discover").len(), 1, "the era is remembered");
         refusals.store(9, Ordering::SeqCst);
-        assert_eq!(call(&upstreams, echo("x")).await.unwrap_err().reason(), "ProtocolError");
+        assert_eq!(call(&upstreams, echo("x")).await.unwrap_err().reason().as_str(), "ProtocolError");
         assert_eq!(fake.seen("initialize").len(), 3);
     }
 }
