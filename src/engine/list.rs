@@ -91,7 +91,7 @@ impl Engine {
         };
         let Some(longest) = self.untried(snapshot, kind, may_have).map(first_try).max() else { return };
         let limit = match item.find(snapshot) {
-            Lookup::Unknown => longest + list_timeout(snapshot),
+            Lookup::Unknown | Lookup::Undecided(_) => longest + list_timeout(snapshot),
             Lookup::Found(_) | Lookup::Ambiguous(..) => list_timeout(snapshot),
         };
         // Uses the newest plan, because an upstream that was deleted meanwhile will never be tried.

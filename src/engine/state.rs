@@ -103,6 +103,11 @@ impl EngineState {
         Some(self.upstreams.get(upstream)?.facts.as_ref()?.era)
     }
 
+    /// Whether an upstream's list of prompts, resources or templates was ever read.
+    pub(super) fn was_read(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
+        self.upstreams.get(upstream).is_some_and(|state| state.others.was_read(kind))
+    }
+
     /// Whether the first try to read an upstream's list of this kind has ended, successfully or not.
     pub(super) fn was_tried(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
         let tried = |state: &UpstreamState| state.tried && (kind == ItemKind::Tool || state.others.tried(kind));

@@ -111,14 +111,14 @@ impl Server {
     }
 
     /// Reads all pages of the server's list of items of this kind. A server that does not announce such items is not asked.
-    /// Other lists than that of tools are only read over a connection that is open, and a server that does not know their
-    /// methods has none of their items: servers that announce resources need not have templates.
+    /// Other lists than that of tools are only read over a connection that is open or that was closed because no call used
+    /// it, and a server that does not know their methods has none of their items: servers that announce resources need not
+    /// have templates.
     pub(super) async fn list(&self, kind: ItemKind, limit: Duration) -> Result<Listed, UpstreamError> {
-        let lease = match kind {
-            ItemKind::Tool => self.lease(&self.slot, None, Purpose::Care, false).await?,
-            _ => {
-                self.slot.current(Purpose::Care).ok_or_else(|| UpstreamError::Connect("it is not connected".into()))?
-            }
+        let lease = if kind == ItemKind::Tool || self.slot.rests() {
+            self.lease(&self.slot, None, Purpose::Care, false).await?
+        } else {
+            self.slot.current(Purpose::Care).ok_or_else(|| UpstreamError::Connect("it is not connected".into()))?
         };
         if !lease.facts().has(kind) {
             return Ok(Listed::default());

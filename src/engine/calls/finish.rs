@@ -106,6 +106,7 @@ impl Engine {
     pub(crate) fn not_found(&self, snapshot: &Snapshot, item: ItemName<'_>, era: Era, lookup: &Lookup) -> CallEnd {
         match lookup {
             Lookup::Ambiguous(first, second) => self.ambiguous_uri(snapshot, item.name, [*first, *second]),
+            Lookup::Undecided(upstream) => self.undecided(snapshot, item, *upstream),
             Lookup::Found(_) | Lookup::Unknown => self.unknown_item(snapshot, item, era),
         }
     }
@@ -136,17 +137,40 @@ impl Engine {
             return self.not_offered(snapshot, item, era, &name, &hint);
         };
         let own = &upstream.target.plan.key.name;
-        match (&upstream.refusing, self.down(upstream)) {
-            (Some(refusal), _) => self.refused(kind, Denial::refused(None, refusal)),
-            (None, Some(why)) => CallEnd::upstream_down(kind, own, &why),
-            (None, None) => match snapshot.linked.refused_list(&upstream.target.plan, kind, own_name(&name, own)) {
-                Some((chain, refusal)) => self.refused(kind, Denial::refused(Some(chain), refusal)),
-                None => {
-                    let hint = format!(" (no such {kind} of upstream {own} is offered now)");
-                    self.not_offered(snapshot, item, era, &name, &hint)
-                }
-            },
+        self.refused_by(snapshot, kind, upstream, own_name(&name, own)).unwrap_or_else(|| {
+            let hint = format!(" (no such {kind} of upstream {own} is offered now)");
+            self.not_offered(snapshot, item, era, &name, &hint)
+        })
+    }
+
+    /// Returns the end of a call of an item that this upstream does not offer because it, or a chain over its list, refuses all,
+    /// or because it is down.
+    fn refused_by(
+        &self,
+        snapshot: &Snapshot,
+        kind: ItemKind,
+        upstream: &LinkedUpstream,
+        own_name: &str,
+    ) -> Option<CallEnd> {
+        let plan = &upstream.target.plan;
+        if let Some(refusal) = &upstream.refusing {
+            return Some(self.refused(kind, Denial::refused(None, refusal)));
         }
+        if let Some(why) = self.down(upstream) {
+            return Some(CallEnd::upstream_down(kind, &plan.key.name, &why));
+        }
+        let (chain, refusal) = snapshot.linked.refused_list(plan, kind, own_name)?;
+        Some(self.refused(kind, Denial::refused(Some(chain), refusal)))
+    }
+
+    /// Returns the end of the use of a resource of which it is not known whether chains over lists withhold it.
+    fn undecided(&self, snapshot: &Snapshot, item: ItemName<'_>, upstream: usize) -> CallEnd {
+        let (kind, unread) = (item.kind, snapshot.filters.unread_methods(upstream));
+        let upstream = &snapshot.linked.upstreams[upstream];
+        self.refused_by(snapshot, kind, upstream, item.name).unwrap_or_else(|| {
+            self.metrics.refused(Reason::ListUnread);
+            CallEnd::list_unread(kind, &upstream.target.plan.key.name, &unread)
+        })
     }
 
     /// Returns the end of a call whose item is not there or is withheld, which clients cannot tell apart. The log says why it

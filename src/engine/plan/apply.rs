@@ -5,6 +5,8 @@ use std::sync::{Arc, PoisonError, Weak};
 use super::forms::{FormChoice, WantedPlan};
 use super::link::{Linked, link};
 use super::snapshot::Snapshot;
+use crate::domain::ids::ObjectKey;
+use crate::domain::item::ItemKind;
 use crate::domain::plan::Plan;
 use crate::domain::ports::Secrets;
 use crate::domain::problem::Problem;
@@ -170,6 +172,13 @@ impl Engine {
         self.publish(|previous| previous.relist(&self.state));
     }
 
+    /// Whether the snapshot in force, or the one that is being built, counts this list of an upstream as one that was never
+    /// read and that chains have to see.
+    pub(crate) fn awaits_list(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
+        let _none_is_being_built = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.snapshot().is_unread(upstream, kind)
+    }
+
     fn forget_missing(&self, linked: &Linked) {
         let planned = |name: &str| linked.upstreams.iter().any(|u| u.target.plan.key.to_string() == name);
         self.state.make_room_for_names(planned);
@@ -179,12 +188,13 @@ impl Engine {
             match kept {
                 None => self.state.forget(key),
                 // An upstream that has left routing comes back if its spec, or the value of the annotation that enables
-                // it, has changed.
+                // it, has changed. Its server can be another one, whose lists were never read.
                 Some(new) if new.target != old.target => self.state.update(key, |state| {
                     state.health = Default::default();
                     state.short = Default::default();
                     state.auto_disabled_at = None;
                     state.tried = false;
+                    state.others = Default::default();
                 }),
                 Some(_) => {}
             }

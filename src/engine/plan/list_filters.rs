@@ -14,10 +14,12 @@ use crate::domain::changed_tool::changed;
 use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind};
+use crate::domain::method::Method;
 use crate::domain::plan::{Refusal, UpstreamPlan};
 use crate::domain::plugin::Phase;
 use crate::domain::raw::to_raw;
 use crate::domain::upstream::Target;
+use crate::engine::upstreams::state::Catalogue;
 
 /// The maximum number of items of one upstream that are named as dropped.
 const MAX_NAMED: usize = 20;
@@ -56,9 +58,17 @@ pub(crate) struct ListFilters {
     pub(crate) dropped: BTreeMap<usize, Dropped>,
     /// The URIs of resources and templates that are not offered.
     pub(crate) hidden: HiddenUris,
+    /// The lists of resources and templates that chains which must run cover and that were never read, by the index of the
+    /// upstream in the plan. What the chains would withhold is not known.
+    pub(crate) unread: BTreeMap<usize, Vec<ItemKind>>,
 }
 
 impl ListFilters {
+    /// The methods of the lists of this upstream that were never read and that chains have to see.
+    pub(crate) fn unread_methods(&self, upstream: usize) -> Vec<Method> {
+        self.unread.get(&upstream).into_iter().flatten().map(|kind| kind.listed_by()).collect()
+    }
+
     /// Whether chains have not seen a definition yet that decides over items of this kind and upstream. Resources can have
     /// templates.
     pub(crate) fn are_running(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
@@ -71,6 +81,8 @@ impl ListFilters {
 pub(super) struct ListFiltering<'a> {
     linked: &'a Linked,
     known: &'a FilteredDefinitions,
+    /// What was hidden before, whose templates are compiled.
+    previous: &'a HiddenUris,
     /// The chains over lists, each with a digest of all that decides what it makes of a definition.
     chains: Vec<(&'a Arc<LinkedChain>, String)>,
     used: HashSet<String>,
@@ -93,12 +105,18 @@ pub(super) type PassedItems<'i> = (Vec<&'i Item>, HashMap<(ItemKind, &'i str), I
 
 impl<'a> ListFiltering<'a> {
     /// `listed` is how many items each upstream lists.
-    pub(super) fn new(linked: &'a Linked, known: &'a FilteredDefinitions, listed: Vec<usize>) -> Self {
+    pub(super) fn new(
+        linked: &'a Linked,
+        known: &'a FilteredDefinitions,
+        previous: &'a HiddenUris,
+        listed: Vec<usize>,
+    ) -> Self {
         let filtering = linked.chains.iter().filter(|chain| filters_lists(chain));
         let chains = filtering.map(|chain| (chain, stamp(chain))).collect();
         Self {
             linked,
             known,
+            previous,
             chains,
             used: HashSet::new(),
             room: FilterRoom::new(listed),
@@ -121,6 +139,34 @@ impl<'a> ListFiltering<'a> {
             });
         }
         (items, changed)
+    }
+
+    /// Notes what the chains that must run over the lists of this upstream did not see and would decide over: lists that were
+    /// never read, and resources and templates of its `list` whose definitions are not valid. The latter are hidden.
+    pub(super) fn note_unseen(
+        &mut self,
+        upstream: usize,
+        list: Option<&Catalogue>,
+        was_read: impl Fn(ItemKind) -> bool,
+    ) {
+        for kind in [ItemKind::Resource, ItemKind::Template] {
+            if !self.must_pass(upstream, kind) {
+                continue;
+            }
+            if !was_read(kind) {
+                self.filters.unread.entry(upstream).or_default().push(kind);
+            }
+            let unseen = list.and_then(|list| list.list(kind)).into_iter().flat_map(|list| &list.unseen);
+            unseen.for_each(|name| self.filters.hidden.hide(upstream, kind, name, self.previous));
+        }
+    }
+
+    /// Whether a chain that must run, or that refuses what it selects, covers the list of this kind of this upstream. It says
+    /// nothing of tools, which chains select by their names.
+    fn must_pass(&self, upstream: usize, kind: ItemKind) -> bool {
+        let plan = &self.linked.upstreams[upstream].target.plan;
+        let mut covering = self.chains.iter().filter(|(chain, _)| chain.selects(plan, kind.listed_by(), kind, ""));
+        covering.any(|(chain, _)| chain.plan.refusing.is_some() || selected(chain, plan, kind, "").must_run())
     }
 
     /// Returns what clients get of an item that the upstream with this index lists and offers.
@@ -179,7 +225,7 @@ impl<'a> ListFiltering<'a> {
 
     /// Keeps an item from clients; `why` is absent if its chains are about to run.
     fn withhold(&mut self, upstream: usize, item: &Item, why: Option<String>) -> Passage {
-        self.filters.hidden.hide(upstream, item);
+        self.filters.hidden.hide(upstream, item.kind, &item.name, self.previous);
         if let Some(why) = &why {
             let dropped = self.filters.dropped.entry(upstream).or_default();
             dropped.count += 1;
@@ -213,7 +259,7 @@ pub(super) fn withheld_by_chains(
     upstream: usize,
     item: &Item,
 ) -> Option<Withheld> {
-    match ListFiltering::new(linked, known, vec![1]).pass(upstream, item) {
+    match ListFiltering::new(linked, known, &HiddenUris::default(), vec![1]).pass(upstream, item) {
         Passage::Withheld(why) => Some(Withheld::ByChains(why)),
         Passage::AsListed | Passage::Changed(_) => None,
     }

@@ -39,7 +39,7 @@ pub(super) fn list_problems(
     problems.extend(no_room_for_names(linked, lists, seen));
     problems.extend(unknown_overrides(linked, lists, seen));
     problems.extend(unmatched_names(linked, lists, seen));
-    problems.extend(left_out(linked, lists, state));
+    problems.extend(left_out(linked, lists, filters, state));
     problems.extend(unmatched(linked, templates));
     for (upstream, list) in linked.upstreams.iter().zip(lists) {
         let plan = &upstream.target.plan;
@@ -80,8 +80,13 @@ fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
 
 /// Returns warnings about items that are not offered, about lists that could not be read, and about connections that do not
 /// last: their server is at fault, not what is written about it.
-fn left_out(linked: &Linked, lists: &[Option<Arc<Catalogue>>], state: &EngineState) -> Vec<Problem> {
-    let of_one = |(upstream, list): (&LinkedUpstream, &Option<Arc<Catalogue>>)| {
+fn left_out(
+    linked: &Linked,
+    lists: &[Option<Arc<Catalogue>>],
+    filters: &ListFilters,
+    state: &EngineState,
+) -> Vec<Problem> {
+    let of_one = |(index, (upstream, list)): (usize, (&LinkedUpstream, &Option<Arc<Catalogue>>))| {
         let key = &upstream.target.plan.key;
         let warning =
             |reason, said: &str| Problem::warning(reason, ObjectId::new(Kind::MCPUpstream, key.clone()), "", said);
@@ -93,11 +98,15 @@ fn left_out(linked: &Linked, lists: &[Option<Arc<Catalogue>>], state: &EngineSta
         let known = state.upstream(key);
         problems.extend(known.short.fault().map(|fault| warning(Reason::ConnectionEnds, &fault)));
         problems.extend(known.others.faults().map(|(kind, fault)| {
-            warning(Reason::ListUnread, &format!("{} is not read anew: {fault}", kind.listed_by()))
+            let is_awaited = filters.unread.get(&index).is_some_and(|unread| unread.contains(&kind));
+            let refused = "; until it is read once, resources that no list names are refused, because it is not known what \
+                           the chains over it withhold";
+            let refused = if is_awaited { refused } else { "" };
+            warning(Reason::ListUnread, &format!("{} is not read anew: {fault}{refused}", kind.listed_by()))
         }));
         problems
     };
-    linked.upstreams.iter().zip(lists).flat_map(of_one).collect()
+    linked.upstreams.iter().zip(lists).enumerate().flat_map(of_one).collect()
 }
 
 /// Warns about items that chains over lists keep from clients.

@@ -19,5 +19,6 @@ pub(crate) mod snapshot;
 mod templates;
 pub(crate) mod tool_index;
 mod unmatched_names;
+mod uri_spelling;
 pub(crate) mod withheld;
 pub(crate) mod withheld_item;

@@ -15,6 +15,7 @@ use super::withheld::Withheld;
 use crate::config::compile::implicit;
 use crate::config::input::Inputs;
 use crate::domain::digest::revision;
+use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind};
 use crate::domain::plan::{FORMAT_VERSION, Plan, Refusal};
 use crate::domain::problem::Problem;
@@ -54,6 +55,9 @@ pub(crate) enum Lookup {
     Found(Found),
     /// The templates of these two upstreams, at least, fit the URI.
     Ambiguous(usize, usize),
+    /// No list names the resource, and a list of this upstream was never read over which a chain that must run may withhold
+    /// it; see [`ListFilters::unread`].
+    Undecided(usize),
     /// No upstream has the item.
     Unknown,
 }
@@ -109,7 +113,7 @@ impl Snapshot {
         let lists: Vec<_> = linked.upstreams.iter().map(|u| state.catalogue(&u.target.plan.key)).collect();
         let seen = Arc::clone(&state.seen.borrow());
         let listed = lists.iter().map(|list| list.iter().flat_map(|list| list.items()).count()).collect();
-        let mut filtering = ListFiltering::new(&linked, &state.filtered, listed);
+        let mut filtering = ListFiltering::new(&linked, &state.filtered, &previous.filters.hidden, listed);
         let offers = offers(&linked, &lists, state, &mut filtering, &seen);
         let routes = Routes::build(linked.plan.gateway.prefix, reserved_names(&linked), &offers);
         drop(offers);
@@ -171,11 +175,15 @@ impl Snapshot {
     }
 
     /// Returns a resource of the upstream with this index that its list does not name. It is unknown if the upstream is
-    /// disabled, if the URI is not valid, or if it may lead to what chains over lists keep from clients.
+    /// disabled, if the URI is not valid, or if it may lead to what chains over lists keep from clients, and undecided while
+    /// these have not seen the lists.
     pub(crate) fn unlisted(&self, upstream: usize, uri: &str) -> Lookup {
         let is_enabled = self.linked.upstreams.get(upstream).is_some_and(|upstream| upstream.target.plan.enabled)
             && self.filters.hidden.find(upstream, uri).is_none();
         let Some(route) = Route::unlisted(upstream, uri).filter(|_| is_enabled) else { return Lookup::Unknown };
+        if self.filters.unread.contains_key(&upstream) {
+            return Lookup::Undecided(upstream);
+        }
         let item = Arc::new(LinkedItem::new(&self.linked, &route, None, &mut Room::default()));
         Lookup::Found(Found { route: Arc::new(route), item, is_listed: false })
     }
@@ -192,6 +200,12 @@ impl Snapshot {
         let route = self.routes.tools().find(|route| route.upstream == upstream && route.item.name == tool)?;
         let (route, item) = (Arc::clone(route), Arc::clone(&self.items[route.index]));
         Some(Found { route, item, is_listed: true })
+    }
+
+    /// Whether chains wait for the first reading of this list of an upstream; see [`ListFilters::unread`].
+    pub(crate) fn is_unread(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
+        let is_of = |index: &usize| self.linked.upstreams[*index].target.plan.key == *upstream;
+        self.filters.unread.iter().any(|(index, kinds)| is_of(index) && kinds.contains(&kind))
     }
 
     /// Returns the index of the upstream with this name.
@@ -232,6 +246,7 @@ fn offers<'a>(
         let plan = &upstream.target.plan;
         let listed = offered(upstream, list.as_deref(), state);
         let (items, filtered) = filtering.pass_all(index, listed);
+        filtering.note_unseen(index, list.as_deref(), |kind| state.was_read(&plan.key, kind));
         let ever_seen = seen.of(&plan.key).unwrap_or(&NONE);
         Offer { upstream: &plan.key.name, items, overrides: &plan.overrides, filtered, ever_seen }
     };

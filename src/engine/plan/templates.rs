@@ -18,6 +18,8 @@ pub(super) const MAX_OF_ONE_UPSTREAM: usize = 64;
 pub(super) const MAX_TEMPLATES: usize = 1000;
 /// The maximum size of a compiled template, in bytes.
 const MAX_COMPILED: usize = 32 << 10;
+/// The same where several forms are matched, in upper and lower case.
+const MAX_BROADLY_COMPILED: usize = 2 * MAX_COMPILED;
 
 /// A template and the upstream that lists it.
 struct Template {
@@ -58,7 +60,7 @@ impl Templates {
             let count = counts.entry(upstream).or_default();
             let has_room = *count < MAX_OF_ONE_UPSTREAM && templates.matched.len() < MAX_TEMPLATES;
             let pattern = known.get(&**text).map(|pattern| Arc::clone(pattern));
-            let pattern = if has_room { pattern.or_else(|| pattern_of(text, false).map(Arc::new)) } else { None };
+            let pattern = if has_room { pattern.or_else(|| pattern_of(text).map(Arc::new)) } else { None };
             let Some(pattern) = pattern else {
                 *templates.unmatched.entry(upstream).or_default() += 1;
                 continue;
@@ -86,24 +88,49 @@ impl Templates {
     }
 }
 
-/// Returns a pattern of the URIs that a template can expand to; if `is_broad` is set, in upper and lower case, and over lines.
-pub(super) fn pattern_of(template: &str, is_broad: bool) -> Option<Regex> {
+/// Returns a pattern of the URIs that a template can expand to.
+fn pattern_of(template: &str) -> Option<Regex> {
+    RegexBuilder::new(&format!("^{}$", pattern_text(template, escape, expanded)?))
+        .size_limit(MAX_COMPILED)
+        .dfa_size_limit(MAX_COMPILED)
+        .build()
+        .ok()
+}
+
+/// Returns a pattern of all URIs that a server may take for one to which these forms of a template can expand: in upper and
+/// lower case, with any number of slashes for one, and with whatever the SDKs admit in an expression.
+pub(super) fn broad_pattern_of(forms: &[&str]) -> Option<Regex> {
+    let texts = forms.iter().map(|form| pattern_text(form, broad_literal, broadly_expanded));
+    let texts: Vec<_> = texts.collect::<Option<_>>()?;
+    RegexBuilder::new(&format!("^(?:{})$", texts.join("|")))
+        .case_insensitive(true)
+        .dot_matches_new_line(true)
+        .size_limit(MAX_BROADLY_COMPILED)
+        .dfa_size_limit(MAX_BROADLY_COMPILED)
+        .build()
+        .ok()
+}
+
+/// Returns the text of a pattern in which `literal` and `expanded` say what fits the parts of a template; `None` if the
+/// template is not matched.
+fn pattern_text(
+    template: &str,
+    literal: impl Fn(&str) -> String,
+    expanded: impl Fn(&str) -> Option<&'static str>,
+) -> Option<String> {
     let is_small = template.len() <= MAX_LENGTH && template.matches('{').count() <= MAX_EXPRESSIONS;
     if !is_small || !begins_with_scheme(template) {
         return None;
     }
-    let (mut pattern, mut rest) = (String::from("^"), template);
-    while let Some((literal, after)) = rest.split_once('{') {
+    let (mut pattern, mut rest) = (String::new(), template);
+    while let Some((part, after)) = rest.split_once('{') {
         let (expression, after) = after.split_once('}')?;
-        pattern.push_str(&escape(literal));
+        pattern.push_str(&literal(part));
         pattern.push_str(expanded(expression)?);
         rest = after;
     }
-    pattern.push_str(&escape(rest));
-    pattern.push('$');
-    let mut builder = RegexBuilder::new(&pattern);
-    builder.case_insensitive(is_broad).dot_matches_new_line(is_broad);
-    builder.size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build().ok()
+    pattern.push_str(&literal(rest));
+    Some(pattern)
 }
 
 /// Whether the text begins with the scheme of a URI, such as `file:`.
@@ -124,6 +151,33 @@ fn expanded(expression: &str) -> Option<&'static str> {
         '?' => r"(?:\?[^#]*)?",
         '&' => "(?:&[^#]*)?",
         _ => "[^/?#]+",
+    })
+}
+
+/// Returns a broad pattern of what stands between expressions. Some servers make a pattern of it in which a dot stands for
+/// any character.
+fn broad_literal(literal: &str) -> String {
+    let mut parts = literal.split('/');
+    let mut pattern = escape(parts.next().unwrap_or_default());
+    let mut rest = parts.peekable();
+    while let Some(part) = rest.next() {
+        if !part.is_empty() || rest.peek().is_none() {
+            pattern.push_str("/+");
+            pattern.push_str(&escape(part));
+        }
+    }
+    pattern.replace(r"\.", ".")
+}
+
+/// Like [`expanded`], with all that servers are known to take for an expression: nothing, question marks, number signs, and
+/// slashes where the expression can repeat. The TypeScript SDK knows no `;`, and takes it for a part of the variable's name.
+fn broadly_expanded(expression: &str) -> Option<&'static str> {
+    Some(match expression.chars().next()? {
+        '+' | '#' => ".*",
+        _ if expression.ends_with('*') => ".*",
+        '/' => "(?:/.*)?",
+        '.' => "(?:[.][^/]*)?",
+        _ => "[^/]*",
     })
 }
 
@@ -154,13 +208,9 @@ mod tests {
             ("{+anything}", "x:y", false),
             ("{scheme}://a", "x://a", false),
         ] {
-            assert_eq!(
-                pattern_of(template, false).is_some_and(|pattern| pattern.is_match(uri)),
-                fits,
-                "{template} {uri}"
-            );
+            assert_eq!(pattern_of(template).is_some_and(|pattern| pattern.is_match(uri)), fits, "{template} {uri}");
         }
-        assert!(pattern_of(&format!("x:{}", "{a}".repeat(9)), false).is_none());
+        assert!(pattern_of(&format!("x:{}", "{a}".repeat(9))).is_none());
     }
 
     fn template(text: &str) -> Item {

@@ -2,7 +2,7 @@
 
 use super::link::LinkedUpstream;
 use super::list_filters::withheld_by_chains;
-use super::snapshot::Snapshot;
+use super::snapshot::{Lookup, Snapshot};
 use super::withheld::Withheld;
 use crate::domain::apps;
 use crate::domain::item::{Item, ItemKind};
@@ -22,7 +22,8 @@ pub(crate) struct WithheldItem {
 
 impl Snapshot {
     /// Returns the item that would have this name on the endpoint if it was not withheld, and why it is. An item that an
-    /// override renames is found by both names.
+    /// override renames is found by both names. A resource that no list names counts as withheld while the chains over lists
+    /// have not seen these.
     pub(crate) fn withheld(
         &self,
         state: &EngineState,
@@ -30,6 +31,10 @@ impl Snapshot {
         kind: ItemKind,
         name: &str,
     ) -> Option<WithheldItem> {
+        if let Lookup::Undecided(upstream) = endpoint.find(self, kind, name) {
+            let why = Withheld::Undecided(self.filters.unread_methods(upstream));
+            return Some(WithheldItem { upstream, name: name.to_owned(), why });
+        }
         let mut candidates = self.upstreams_of(endpoint, kind, name).into_iter();
         candidates.find_map(|(upstream, own)| self.withheld_of(state, upstream, kind, &own))
     }
@@ -90,9 +95,14 @@ impl Snapshot {
     fn led_to(&self, state: &EngineState, upstream: usize, uri: &str) -> Option<WithheldItem> {
         let (kind, name) = self.filters.hidden.find(upstream, uri)?;
         let list = state.catalogue(&self.linked.upstreams.get(upstream)?.target.plan.key)?;
-        let item = list.items().find(|item| item.kind == kind && item.name == name)?;
-        let why = withheld_by_chains(&self.linked, &state.filtered, upstream, item)?;
-        let why = Withheld::LeadsTo(format!("{kind} {}", kind.shown(name)), Box::new(why));
+        let shown = format!("{kind} {}", kind.shown(name));
+        let why = match list.items().find(|item| item.kind == kind && item.name == name) {
+            Some(item) => {
+                let why = withheld_by_chains(&self.linked, &state.filtered, upstream, item)?;
+                Withheld::LeadsTo(shown, Box::new(why))
+            }
+            None => Withheld::Unseen(shown),
+        };
         Some(WithheldItem { upstream, name: uri.to_owned(), why })
     }
 }

@@ -29,6 +29,7 @@ mod server;
 mod sessions;
 mod subscriptions;
 mod swaps;
+mod unread_lists;
 mod views;
 
 use std::collections::BTreeMap;

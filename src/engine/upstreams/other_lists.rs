@@ -58,9 +58,11 @@ impl OtherLists {
         self.0.iter_mut().for_each(|list| list.is_due |= list.fresh_until.is_none() && is_old(list));
     }
 
-    /// Returns the list that is read first, and how long to wait before; `None` if none is due or will be.
-    pub(crate) fn next(&self, now: Duration) -> Option<(ItemKind, Duration)> {
-        let due = ItemKind::OTHERS.into_iter().zip(&self.0).filter_map(|(kind, list)| {
+    /// Returns which of the lists that `admits` allows is read first, and how long to wait before; `None` if none is due or
+    /// will be.
+    pub(crate) fn next(&self, now: Duration, admits: impl Fn(ItemKind) -> bool) -> Option<(ItemKind, Duration)> {
+        let lists = ItemKind::OTHERS.into_iter().zip(&self.0).filter(|(kind, _)| admits(*kind));
+        let due = lists.filter_map(|(kind, list)| {
             let at = if list.is_due { list.not_before } else { list.fresh_until?.max(list.not_before) };
             Some((kind, at.saturating_sub(now)))
         });
@@ -116,6 +118,11 @@ impl OtherLists {
         ItemKind::OTHERS.into_iter().zip(&self.0).all(|(other, list)| list.tried || !has(other))
     }
 
+    /// Whether the list was ever read to its end.
+    pub(crate) fn was_read(&self, kind: ItemKind) -> bool {
+        ItemKind::OTHERS.into_iter().zip(&self.0).any(|(other, list)| other == kind && list.read_at.is_some())
+    }
+
     /// The lists that could not be read, each with the reason.
     pub(crate) fn faults(&self) -> impl Iterator<Item = (ItemKind, &str)> {
         ItemKind::OTHERS.into_iter().zip(&self.0).filter_map(|(kind, list)| Some((kind, list.fault.as_deref()?)))
@@ -141,14 +148,14 @@ mod tests {
     #[test]
     fn a_list_that_cannot_be_read_waits_longer_each_time_and_delays_no_other() {
         let mut lists = OtherLists::default();
-        assert_eq!(lists.next(NOW), None);
+        assert_eq!(lists.next(NOW, |_| true), None);
         lists.ask_all();
         let mut pauses = Vec::new();
         for _ in 0..40 {
             lists.begin(Prompt);
             lists.fail(Prompt, NOW, "late".into());
             lists.ask(Prompt);
-            let (kind, wait) = lists.next(NOW).unwrap();
+            let (kind, wait) = lists.next(NOW, |_| true).unwrap();
             assert_eq!((kind, wait), (Resource, Duration::ZERO));
             pauses.push(lists.0[0].not_before.saturating_sub(NOW).as_secs());
         }
@@ -165,14 +172,15 @@ mod tests {
         lists.ask(Resource);
         lists.begin(Resource);
         lists.succeed(Resource, NOW, Duration::from_secs(2), None);
-        assert_eq!(lists.next(NOW), Some((Template, Duration::ZERO)));
+        assert_eq!(lists.next(NOW, |_| true), Some((Template, Duration::ZERO)));
+        assert_eq!(lists.next(NOW, |kind| kind != Template), None);
         lists.begin(Template);
         lists.succeed(Template, NOW, Duration::ZERO, None);
-        assert_eq!(lists.next(NOW), None);
+        assert_eq!(lists.next(NOW, |_| true), None);
         lists.ask(Resource);
-        assert_eq!(lists.next(NOW), Some((Template, Duration::from_secs(1))));
+        assert_eq!(lists.next(NOW, |_| true), Some((Template, Duration::from_secs(1))));
         lists.begin(Template);
-        assert_eq!(lists.next(NOW), Some((Resource, Duration::from_secs(18))));
+        assert_eq!(lists.next(NOW, |_| true), Some((Resource, Duration::from_secs(18))));
     }
 
     #[test]
@@ -180,7 +188,7 @@ mod tests {
         let mut lists = OtherLists::default();
         lists.begin(Prompt);
         lists.succeed(Prompt, NOW, Duration::ZERO, Some(Duration::from_secs(60)));
-        assert_eq!(lists.next(NOW), Some((Prompt, Duration::from_secs(60))));
+        assert_eq!(lists.next(NOW, |_| true), Some((Prompt, Duration::from_secs(60))));
         lists.begin(Template);
         lists.succeed(Template, NOW, Duration::ZERO, None);
         let interval = Duration::from_secs(30);
@@ -192,11 +200,11 @@ mod tests {
         assert_eq!(due_at(29), [Resource, Template]);
         lists.begin(Resource);
         lists.begin(Template);
-        assert_eq!(lists.next(NOW + Duration::from_secs(61)), Some((Prompt, Duration::ZERO)));
+        assert_eq!(lists.next(NOW + Duration::from_secs(61), |_| true), Some((Prompt, Duration::ZERO)));
         lists.ask(Prompt);
-        assert_eq!(lists.next(NOW), Some((Prompt, Duration::from_secs(1))), "it has changed");
+        assert_eq!(lists.next(NOW, |_| true), Some((Prompt, Duration::from_secs(1))), "it has changed");
         lists.begin(Prompt);
-        assert_eq!(lists.next(NOW + Duration::from_secs(61)), None, "it is being read");
+        assert_eq!(lists.next(NOW + Duration::from_secs(61), |_| true), None, "it is being read");
     }
 
     #[test]

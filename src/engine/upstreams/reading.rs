@@ -35,11 +35,13 @@ impl Engine {
     }
 
     /// Returns the list that is read next and how long to wait before. `None` if none is due, or if the upstream is not
-    /// connected or its tools were never listed.
+    /// connected or its tools were never listed. A connection that was closed because no call used it is only opened for lists
+    /// that chains have to see: until these are read, calls are refused that would open it.
     fn next_other_list(&self, key: &ObjectKey) -> Option<(ItemKind, Duration)> {
-        let state = self.state.upstream(key);
-        let is_open = state.health.state == ConnectionState::Connected && state.resting_since.is_none();
-        state.others.next(self.clock.monotonic()).filter(|_| is_open && state.catalogue.is_some())
+        let (state, snapshot) = (self.state.upstream(key), self.snapshot());
+        let is_connected = state.health.state == ConnectionState::Connected && state.catalogue.is_some();
+        let admits = |kind: ItemKind| state.resting_since.is_none() || snapshot.is_unread(key, kind);
+        state.others.next(self.clock.monotonic(), admits).filter(|_| is_connected)
     }
 
     async fn read_other_list(&self, target: &Target, kind: ItemKind) {
@@ -62,7 +64,8 @@ impl Engine {
         };
         let is_news = match fault {
             Ok(has_changed) => {
-                self.state.update(key, |state| state.others.succeed(kind, now, took, fresh_for)) || has_changed
+                let was_faulty = self.state.update(key, |state| state.others.succeed(kind, now, took, fresh_for));
+                was_faulty || has_changed || self.awaits_list(key, kind)
             }
             Err(fault) => {
                 let is_news = self.state.update(key, |state| state.others.fail(kind, now, fault.clone()));

@@ -236,7 +236,7 @@ fn found(snapshot: &Snapshot, endpoint: &Endpoint<'_>, kind: ItemKind, name: &st
     };
     match endpoint.find(snapshot, kind, name) {
         Lookup::Found(found) => Some(found),
-        Lookup::Ambiguous(..) | Lookup::Unknown => renamed(),
+        Lookup::Ambiguous(..) | Lookup::Undecided(_) | Lookup::Unknown => renamed(),
     }
 }
 

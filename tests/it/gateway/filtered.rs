@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::either::clients;
+use super::either::{Client, clients};
 use super::harness::{Folder, Gateway, run};
 use super::http::Http;
 use super::parts::{SDKS, object, plugin, process, until};
@@ -26,7 +26,12 @@ const LISTS: [(&str, &str, &str); 4] = [
 ];
 
 fn poisoned() -> String {
-    let server = process("up", Path::new("node"), &[fixture("servers/poisoned.mjs").to_str().unwrap()]);
+    poisoned_with(&[])
+}
+
+fn poisoned_with(arguments: &[&str]) -> String {
+    let script = fixture("servers/poisoned.mjs");
+    let server = process("up", Path::new("node"), &[&[script.to_str().unwrap()], arguments].concat());
     let methods = LISTS.map(|(method, ..)| method).join(", ");
     let chain =
         object("PluginChain", "lists", &format!("phase: Response, methods: [{methods}], entries: [{{name: clean}}]"));
@@ -123,4 +128,60 @@ async fn an_edit_of_the_plugin_filters_anew() {
     offered(&gateway, 2).await;
     folder.write("manifests.yaml", &poisoned().replace("'forbidden'", "'nothing at all'"));
     offered(&gateway, 3).await;
+}
+
+#[tokio::test]
+async fn while_its_lists_were_never_read_nothing_is_read_that_they_may_hide_nor_afterwards_by_another_spelling() {
+    let failing = Folder::new();
+    let manifests = poisoned_with(&["--unlisted", failing.path().to_str().unwrap()]);
+    let folder = Folder::with(&manifests);
+    let gateway = Gateway::start(&folder);
+    let read = async |client: &Client, uri: &str| client.ask("resources/read", json!({"uri": uri})).await;
+    for client in clients(&gateway.url_of("up")).await {
+        for uri in ["file:///bad/a", "http://example.com/pages/1", "test:///fine", "fine:///1"] {
+            let refused = read(&client, uri).await;
+            assert_eq!(refused["error"]["data"]["reason"], "ListUnread", "{uri}: {refused}");
+            let argument = json!({"name": "id", "value": "x"});
+            let params = json!({"ref": {"type": "ref/resource", "uri": uri}, "argument": argument});
+            let refused = client.ask("completion/complete", params).await;
+            assert_eq!(refused["error"]["data"]["reason"], "ListUnread", "{uri}: {refused}");
+        }
+        let called = client.ask("tools/call", json!({"name": "add", "arguments": {}})).await;
+        assert_eq!(called["result"]["content"][0]["text"], "add", "{called}");
+    }
+    let [legacy, _] = clients(&gateway.url_of("up")).await;
+    let refused = legacy.ask("resources/subscribe", json!({"uri": "file:///bad/a"})).await;
+    assert_eq!(refused["error"]["data"]["reason"], "ListUnread", "{refused}");
+    let explained = run(&["explain", "up/file:///bad/a", "--method", "resources/read", "--admin", &gateway.admin()]);
+    let explained = String::from_utf8(explained.stdout).unwrap();
+    assert!(
+        explained.contains("could never read resources/list and resources/templates/list of its upstream"),
+        "{explained}"
+    );
+    drop(failing);
+    // A changed upstream is read at once, others after a pause.
+    folder.write("manifests.yaml", &manifests.replace("metadata: {name: up}", "metadata: {name: up, labels: {a: b}}"));
+    let [client, modern] = clients(&gateway.url_of("up")).await;
+    until("the lists are read", async || read(&client, "fine:///1").await["result"].is_object()).await;
+    for uri in [
+        "file:///bad/a",
+        "file:/bad/a",
+        "file:bad/a",
+        "file://localhost/bad/a",
+        "file:///bad\\a",
+        "http://example.com/bad",
+        "http://example.com:80/bad",
+        "http:example.com/bad",
+        "http:///example.com/bad",
+        "http://example.com\\bad",
+        "http:example.com/pages/1",
+        "http://example.com/pages/?x",
+        "http://example.com/pages/#x",
+    ] {
+        for client in [&client, &modern] {
+            let refused = read(client, uri).await;
+            assert!([json!(-32002), json!(-32602)].contains(&refused["error"]["code"]), "{uri}: {refused}");
+            assert!(refused["error"]["message"].as_str().unwrap().starts_with("Unknown resource"), "{uri}: {refused}");
+        }
+    }
 }

@@ -1,0 +1,130 @@
+//! Lists that chains must see and that were not read, or not all of them: what they would withhold is not known.
+
+use super::filters::{listing, problems, settled};
+use super::items::{ITEMS, ask, ask_at};
+use super::lists::announce;
+use super::*;
+use crate::config::input::UpstreamsInput;
+use crate::domain::method::Method;
+use crate::domain::upstream::Probed;
+
+/// What is answered to the reading of a resource at the endpoint of its upstream.
+async fn read(engine: &Gateway, uri: &str) -> Value {
+    let params = json!({"uri": uri}).to_string();
+    ask_at(engine, Endpoint::One("up"), Era::Legacy, ItemKind::Resource, &params).await
+}
+
+/// A server that fails to list items of this kind.
+fn failing(kind: ItemKind, items: &str) -> Server {
+    let server = Server::with(items);
+    *server.answers.lock().unwrap() = Ok(Answer::Result(raw(r#"{"contents":[]}"#)));
+    server.unlisted.lock().unwrap().insert(kind, Some(UpstreamError::Connect("it is busy".into())));
+    server
+}
+
+#[tokio::test]
+async fn while_a_list_was_never_read_what_a_guard_over_it_may_withhold_is_refused() {
+    for (method, kind) in [(Method::ListResources, ItemKind::Resource), (Method::ListTemplates, ItemKind::Template)] {
+        let mut inputs = listing(method, Role::Guard, "deny no");
+        let engine = start_with(&inputs, failing(kind, ITEMS)).await;
+        // Nothing is known of a resource that no list names; another upstream could have it.
+        let unlisted = ["x:///b", "file:///%61", "db:///users"];
+        for uri in unlisted {
+            let error = read(&engine, uri).await;
+            assert_eq!((&error["code"], &error["data"]["reason"]), (&json!(-32603), &json!("ListUnread")), "{error}");
+            let said = error["message"].as_str().unwrap();
+            assert!(said.contains(&format!("could never read {method} of upstream up, ")), "{said}");
+            let explained = engine.explain(&format!("up/{uri}"), Method::ReadResource).await.unwrap().withheld.unwrap();
+            assert!(explained.contains(&format!("could never read {method} of its upstream, ")), "{explained}");
+        }
+        assert!(sent(&engine).is_empty());
+        assert_eq!(last_call(&engine).reason.as_deref(), Some("ListUnread"));
+        if kind == ItemKind::Resource {
+            // The template is offered, so its upstream is known there too.
+            let error = ask(&engine, ItemKind::Resource, r#"{"uri":"db:///users"}"#).await;
+            assert_eq!(error["data"]["reason"], "ListUnread", "{error}");
+        } else {
+            assert_eq!(read(&engine, "file:///a").await, json!({"contents": []}), "a list names it");
+        }
+        assert!(
+            problems(&engine).contains("until it is read once, resources that no list names"),
+            "{}",
+            problems(&engine)
+        );
+        // The list is read as soon as the server is another one.
+        engine.server.unlisted.lock().unwrap().clear();
+        inputs.upstreams[0].plan.labels.insert("a".into(), "b".into());
+        apply(&engine, &inputs).await;
+        assert_eq!(read(&engine, "x:///b").await, json!({"contents": []}));
+        settled(&engine).await;
+        let dropped = if kind == ItemKind::Resource { "file:///%61" } else { "db:///users" };
+        assert_eq!(read(&engine, dropped).await["code"], -32002);
+        assert!(!problems(&engine).contains("ListUnread"), "{}", problems(&engine));
+        // Another server whose lists fail is as unknown as the first was.
+        engine.server.unlisted.lock().unwrap().insert(kind, Some(UpstreamError::Connect("it is busy".into())));
+        inputs.upstreams[0].plan.labels.clear();
+        apply(&engine, &inputs).await;
+        assert_eq!(read(&engine, "x:///b").await["data"]["reason"], "ListUnread");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_was_never_read_is_no_hindrance_where_no_chain_must_see_it() {
+    let guard = |method| listing(method, Role::Guard, "deny no");
+    let mut elsewhere = guard(Method::ListResources);
+    elsewhere.chains[0].upstreams = Some(UpstreamsInput { names: vec!["other".into()], selector: None });
+    for inputs in [
+        bare(),
+        guard(Method::ListTools),
+        guard(Method::ListPrompts),
+        guard(Method::ListTemplates),
+        listing(Method::ListResources, Role::Transform, "same"),
+        elsewhere,
+    ] {
+        let engine = start_with(&inputs, failing(ItemKind::Resource, "[]")).await;
+        assert_eq!(read(&engine, "x:///b").await, json!({"contents": []}));
+    }
+    // What is listed by name is not there while its list was not read.
+    let engine = start_with(&guard(Method::ListPrompts), failing(ItemKind::Prompt, ITEMS)).await;
+    let error = ask_at(&engine, Endpoint::One("up"), Era::Legacy, ItemKind::Prompt, r#"{"name":"greet"}"#).await;
+    assert_eq!((&error["code"], sent(&engine).len()), (&json!(-32602), 0), "{error}");
+}
+
+#[tokio::test]
+async fn a_list_that_a_guard_must_see_is_read_although_the_connection_rests() {
+    let inputs = listing(Method::ListResources, Role::Guard, "deny no");
+    let engine = start_with(&inputs, failing(ItemKind::Resource, ITEMS)).await;
+    assert_eq!(read(&engine, "x:///b").await["data"]["reason"], "ListUnread");
+    let up = ObjectKey::new("default", "up");
+    engine.server.probes.lock().unwrap().push_back(Ok(Probed::Resting));
+    engine.probes.kick(&up);
+    until(|| engine.state.upstream(&up).resting_since.is_some()).await;
+    engine.server.unlisted.lock().unwrap().clear();
+    engine.clock.pass(Duration::from_secs(61));
+    announce(&engine, ItemKind::Resource);
+    until(|| engine.state.was_read(&up, ItemKind::Resource)).await;
+    assert_eq!(read(&engine, "x:///b").await, json!({"contents": []}));
+}
+
+#[tokio::test]
+async fn a_list_that_is_read_and_empty_withholds_nothing() {
+    let engine = start_with(&listing(Method::ListResources, Role::Guard, "deny no"), Server::with("[]")).await;
+    *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(r#"{"contents":[]}"#)));
+    assert_eq!(read(&engine, "x:///b").await, json!({"contents": []}));
+}
+
+#[tokio::test]
+async fn what_is_listed_with_a_definition_that_no_guard_can_see_is_not_read() {
+    for (inputs, is_read) in [(bare(), true), (listing(Method::ListResources, Role::Guard, "same"), false)] {
+        let server = Server::with(ITEMS);
+        *server.answers.lock().unwrap() = Ok(Answer::Result(raw(r#"{"contents":[]}"#)));
+        *server.unseen.lock().unwrap() = vec!["file:///odd".into()];
+        let engine = start_with(&inputs, server).await;
+        for uri in ["file:///odd", "file:odd"] {
+            assert_eq!(read(&engine, uri).await["contents"].is_array(), is_read, "{uri}");
+        }
+        assert!(read(&engine, "file:///other").await["contents"].is_array());
+        let explained = engine.explain("up/file:///odd", Method::ReadResource).await.unwrap().withheld;
+        assert_eq!(explained.is_some_and(|why| why.contains("whose definition is not valid")), !is_read);
+    }
+}
