@@ -3,21 +3,17 @@
 use std::sync::Arc;
 
 use dashmap::DashMap;
-use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::event_queue::EventQueue;
-use super::metrics::{Dropped, UpstreamMetrics};
-use super::server_message;
-use super::under_way::{Audience, UnderWay, Whose};
-use super::watched::{Covered, Watched};
+use super::metrics::UpstreamMetrics;
+use super::watched::Watched;
 use crate::domain::budget::{Account, ByteBudget, Category, Reservation};
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
-use crate::domain::upstream::UpstreamEvent;
 use crate::transport::ServerLauncher;
 use crate::transport::flow::SharedFlow;
 
@@ -26,9 +22,6 @@ use crate::transport::flow::SharedFlow;
 const BACKGROUND: usize = 512;
 /// The maximum number of those for one upstream: servers that keep theirs waiting leave room for those of others.
 const BACKGROUND_EACH: usize = 32;
-
-/// The maximum number of bytes of the parameters of a log message outside of a response. A larger one is dropped.
-const MAX_MESSAGE: usize = 64 << 10;
 
 /// The error of a small task that was not started, because too many are running.
 #[derive(Debug)]
@@ -105,6 +98,11 @@ impl UpstreamContext {
         Arc::clone(&self.watched.entry(upstream.clone()).or_default())
     }
 
+    /// The same, if anybody ever wanted to hear of one.
+    pub(super) fn known_watched(&self, upstream: &ObjectKey) -> Option<Arc<Watched>> {
+        self.watched.get(upstream).map(|watched| Arc::clone(&watched))
+    }
+
     /// Forgets what nobody wants to hear of any more at an upstream that is gone.
     pub(super) fn unwatch(&self, upstream: &ObjectKey) {
         self.watched.remove_if(upstream, |_, watched| watched.is_empty());
@@ -127,39 +125,6 @@ impl UpstreamContext {
     /// The limit on the rate at which all streams of an upstream together are read.
     pub(super) fn flow(&self, upstream: &ObjectKey) -> Arc<SharedFlow> {
         Arc::clone(&self.share(upstream).flow)
-    }
-
-    /// Takes `notifications/resources/updated` of an upstream, if anybody wants to hear of the resource.
-    pub(super) fn updated(&self, upstream: &ObjectKey, params: Option<&RawValue>) {
-        let Some(uri) = server_message::updated(params) else { return };
-        match self.watched.get(upstream).map(|watched| watched.covers(&uri)) {
-            Some(Covered::Whole) => self.events.push(UpstreamEvent::Updated(upstream.clone(), uri)),
-            Some(Covered::PartOf(wholes)) if !wholes.is_empty() => self.events.push_part(upstream, uri, wholes),
-            _ => {}
-        }
-    }
-
-    /// Takes `notifications/message` of a legacy server that came outside of the response to a request. If no request is
-    /// `under_way`, it is for the `audience`.
-    pub(super) fn logged(&self, upstream: &ObjectKey, under_way: &UnderWay, audience: &Audience, params: &RawValue) {
-        let (session, is_of_one) = match audience {
-            Audience::All | Audience::Nobody => (None, false),
-            Audience::Session(session) => (Some(session), true),
-        };
-        if params.get().len() > MAX_MESSAGE {
-            return self.metrics.dropped(&upstream.name, Dropped::Message);
-        }
-        match under_way.say(params, is_of_one) {
-            Whose::OneClients => {}
-            Whose::Unknown => self.metrics.dropped(&upstream.name, Dropped::Message),
-            Whose::Nobodys if matches!(audience, Audience::Nobody) => {}
-            Whose::Nobodys => {
-                let event = || UpstreamEvent::Logged(upstream.clone(), session.cloned(), params.get().to_owned());
-                if !(self.watched(upstream).may_log() && self.events.try_push(event())) {
-                    self.metrics.dropped(&upstream.name, Dropped::Message);
-                }
-            }
-        }
     }
 
     /// The runtime, for tasks that are spawned from threads outside of it.

@@ -13,6 +13,7 @@ mod handshake;
 mod list_reader;
 mod listening;
 mod metrics;
+mod notices;
 mod own_connections;
 mod questions;
 mod request_failure;

@@ -8,36 +8,13 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::domain::task::begun_task;
-use crate::domain::upstream::{Answer, ClientKey};
+use crate::domain::upstream::Answer;
 use crate::upstream::unread::{Readable, Unread};
 use crate::upstream::waiting_messages::WaitingMessages;
 
 /// How much work that nobody waits for is remembered. If there is more, no message passes until the connection ends, unless all
 /// are for one client.
 const MAX_LEFT: usize = 256;
-
-/// Who hears log messages that belong to no request.
-#[derive(Clone, Debug, Default)]
-pub(super) enum Audience {
-    /// All clients.
-    #[default]
-    All,
-    /// The client of this session.
-    Session(String),
-    /// Nobody: clients without a session use the connection.
-    Nobody,
-}
-
-impl Audience {
-    /// The audience of a connection for the client `of`; `None` if it is for all.
-    pub(super) fn of(of: Option<&ClientKey>) -> Self {
-        match of {
-            None => Self::All,
-            Some(client) if client.session.is_empty() => Self::Nobody,
-            Some(client) => Self::Session(client.session.clone()),
-        }
-    }
-}
 
 /// Whom a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

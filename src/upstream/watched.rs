@@ -171,7 +171,7 @@ impl Watched {
         *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(least);
     }
 
-    /// Counts a log message that is for all clients. Returns whether it may be passed on.
+    /// Counts a log message that belongs to no request. Returns whether it may be passed on.
     pub(super) fn may_log(&self) -> bool {
         self.logged.lock().unwrap_or_else(PoisonError::into_inner).take(1)
     }

@@ -8,8 +8,8 @@ mod reader;
 
 use std::fmt::Debug;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,17 +18,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::ids::ObjectKey;
 use crate::domain::ports::ToClient;
-use crate::domain::upstream::{Answer, ClientKey, UpstreamError};
-use crate::domain::version::Era;
+use crate::domain::upstream::{Answer, ClientKey, ServerFacts, UpstreamError};
+use crate::domain::version::{BATCH_VERSION, Era};
 
 pub(super) use self::events::EventLines;
 pub(super) use self::listen::{ProcessListenStream, ProcessListener};
 use self::open_requests::{OpenRequest, OpenRequests};
 pub(super) use self::reader::DuplexReader;
 use super::call_questions::{CallQuestions, Replies, Replying};
-use super::questions::AskableCalls;
+use super::context::UpstreamContext;
+use super::notices::{Notices, Users};
 use super::request_failure::RequestFailure;
-use super::under_way::{Audience, UnderWay};
 use super::wire::{self, McpRequest};
 
 /// How long to wait for the end of a server that does not read any more, and so for the reason.
@@ -54,6 +54,14 @@ pub(super) trait Outgoing: Debug + Send + Sync {
     fn offer(&self, message: String);
 }
 
+/// What the reader needs to know of the handshake.
+#[derive(Clone, Copy, Debug)]
+struct Agreed {
+    era: Era,
+    /// Whether the version of the protocol has batches.
+    has_batches: bool,
+}
+
 /// The state that the two directions of a connection share.
 #[derive(Clone, Debug)]
 pub(super) struct Duplex {
@@ -63,15 +71,9 @@ pub(super) struct Duplex {
     pub(super) key: ObjectKey,
     /// The number of texts of the server that were not usable messages.
     strays: Arc<AtomicU64>,
-    /// The requests of clients that are under way.
-    pub(super) under_way: Arc<UnderWay>,
-    /// Who hears log messages that belong to no request.
-    audience: Audience,
-    /// Whether the negotiated version of the protocol has batches.
-    pub(super) batches: Arc<AtomicBool>,
-    /// The calls whose client can be asked. `None` if several clients use the connection, because questions do not say to
-    /// which call they belong.
-    askable: Option<Arc<AskableCalls>>,
+    /// The clients that use the connection.
+    pub(super) users: Arc<Users>,
+    agreed: Arc<OnceLock<Agreed>>,
     /// Cancelled to end the connection.
     pub(super) stop: CancellationToken,
     /// Cancelled when the server no longer reads or writes properly, or the connection is told to end.
@@ -81,20 +83,35 @@ pub(super) struct Duplex {
 impl Duplex {
     /// Creates the state of a connection for the client `of`; `None` if it is for all.
     pub(super) fn new(key: ObjectKey, out: Arc<dyn Outgoing>, of: Option<&ClientKey>) -> Self {
-        let (audience, stop) = (Audience::of(of), CancellationToken::new());
+        let stop = CancellationToken::new();
         let ended = stop.child_token();
         Self {
             calls: Arc::new(OpenRequests::new()),
             out,
             key,
             strays: Arc::default(),
-            batches: Arc::default(),
-            askable: matches!(audience, Audience::Session(_)).then(Arc::default),
-            under_way: Arc::default(),
-            audience,
+            users: Arc::new(Users::of(of)),
+            agreed: Arc::default(),
             stop,
             ended,
         }
+    }
+
+    /// Records what the handshake found out.
+    pub(super) fn agree(&self, facts: &ServerFacts) {
+        let _ = self.agreed.set(Agreed { era: facts.era, has_batches: facts.version == BATCH_VERSION });
+    }
+
+    /// Takes what the server says, as a server of the legacy era until the handshake is done: it was sent nothing of clients
+    /// before.
+    fn notices<'a>(&'a self, shared: &'a UpstreamContext) -> Notices<'a> {
+        let era = self.agreed.get().map_or(Era::Legacy, |agreed| agreed.era);
+        Notices { upstream: &self.key, shared, users: &self.users, era, server: self }
+    }
+
+    /// Whether the server may send batches.
+    fn has_batches(&self) -> bool {
+        self.agreed.get().is_some_and(|agreed| agreed.has_batches)
     }
 
     /// Whether requests can still be sent.
@@ -126,11 +143,11 @@ impl Duplex {
     ) -> Result<Answer, RequestFailure> {
         let OpenRequest { id, mut answer, doubt, mut progress } = self.calls.open().map_err(RequestFailure::Stale)?;
         if let Some(number) = number {
-            self.under_way.sent_as(number, id);
+            self.users.under_way.sent_as(number, id);
         }
         let strays = self.strays.load(Ordering::Relaxed);
         let mut pending = RequestGuard { duplex: self, id, cancels: false, strays };
-        let mut asked = CallQuestions::new(self, self.askable.as_deref(), &request, era, to);
+        let mut asked = CallQuestions::new(self, self.users.askable.as_ref(), &request, era, to);
         let answering = async {
             let (mut sending, mut doubted) = (pin!(self.out.send(request.render(era, id))), pin!(doubted(doubt)));
             let mut is_sent = false;

@@ -11,12 +11,11 @@ use super::Duplex;
 use super::events::{Completed, EventLines};
 use crate::domain::invalid_message::{self, InvalidMessage};
 use crate::domain::members::{MessageMembers, Whose, number};
-use crate::domain::upstream::{Answer, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{Answer, Target, UpstreamError};
 use crate::transport::flow::UNASKED;
 use crate::transport::{Awaited, LastWords, LinePiece, LineReader};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::metrics::Dropped;
-use crate::upstream::questions::{SHARED, ServerQuestion};
 use crate::upstream::server_message::{self, Notice, ServerMessage};
 use crate::upstream::wire::ENVELOPE;
 
@@ -207,7 +206,7 @@ impl DuplexReader {
 
     fn take(&mut self, line: &[u8]) -> LineOrigin {
         let mut awaited = false;
-        for message in invalid_message::messages(line, self.duplex.batches.load(Ordering::Acquire)) {
+        for message in invalid_message::messages(line, self.duplex.has_batches()) {
             awaited |= match server_message::read(message) {
                 Ok(message) => self.handle(message),
                 Err(fault) => self.take_broken(message, fault),
@@ -218,66 +217,40 @@ impl DuplexReader {
 
     /// Handles one message. Returns whether a request waited for the message.
     fn handle(&mut self, message: ServerMessage<'_>) -> bool {
+        let calls = &self.duplex.calls;
         match message {
             ServerMessage::Answer { id, answer } => return self.handle_answer(id, answer),
-            ServerMessage::Request { id, method, params } => self.take_question(id, &method, params.as_deref()),
             ServerMessage::Notification { notice: Notice::Progress, params } => {
                 if let Some((token, params)) = server_message::progress(params.as_deref())
-                    && !self.duplex.calls.progress(token, params)
+                    && !calls.progress(token, params)
                 {
                     self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Progress);
                 }
             }
-            ServerMessage::Notification { notice: Notice::ListChanged(kind), .. } => {
-                self.shared.events.push(UpstreamEvent::ListChanged(self.target.plan.key.clone(), kind));
-            }
-            ServerMessage::Notification { notice: Notice::Cancelled, params } => {
-                if let Some(id) = server_message::cancelled(params.as_deref()) {
-                    self.take_cancelled(&id);
-                }
-            }
-            ServerMessage::Notification { notice: Notice::Message, params: Some(params) } => {
-                self.shared.logged(&self.target.plan.key, &self.duplex.under_way, &self.duplex.audience, &params);
-            }
-            ServerMessage::Notification { notice: Notice::Updated, params } => {
-                self.shared.updated(&self.target.plan.key, params.as_deref());
-            }
             ServerMessage::Notification { notice: Notice::Acknowledged, params } => {
                 if let Some((Some(id), uris)) = server_message::acknowledged(params.as_deref()) {
-                    self.duplex.calls.acknowledge(id, uris);
+                    calls.acknowledge(id, uris);
                 }
             }
-            ServerMessage::Notification { .. } => {}
+            other => {
+                // A server of the modern era ends a stream of notifications as one of the legacy era withdraws a question.
+                if let ServerMessage::Notification { notice: Notice::Cancelled, params } = &other
+                    && let Some(stream) = server_message::cancelled(params.as_deref())
+                    && let Ok(stream) = stream.get().parse()
+                {
+                    calls.forget_stream(stream);
+                }
+                self.duplex.notices(&self.shared).take(other);
+            }
         }
         false
-    }
-
-    /// Takes the withdrawal of a question of the server, or the end of a stream of notifications: they are of different eras.
-    fn take_cancelled(&self, id: &RawValue) {
-        if let Some(calls) = &self.duplex.askable {
-            calls.withdraw(id);
-        }
-        if let Ok(stream) = id.get().parse() {
-            self.duplex.calls.forget_stream(stream);
-        }
-    }
-
-    /// Puts a question of the server to a call. What nobody is asked is answered at once.
-    fn take_question(&self, id: &RawValue, method: &str, params: Option<&RawValue>) {
-        let put = ServerQuestion::read(id, method, params).and_then(|asked| match &self.duplex.askable {
-            Some(calls) => calls.put(asked),
-            None => Err(asked.refused(SHARED)),
-        });
-        if let Err(answer) = put {
-            self.duplex.out.offer(answer);
-        }
     }
 
     fn handle_answer(&mut self, id: Option<&RawValue>, answer: Answer) -> bool {
         let calls = &self.duplex.calls;
         let id_number = id.and_then(|id| id.get().parse().ok());
         if let Some(id) = id_number {
-            self.duplex.under_way.answered(id, &answer);
+            self.duplex.users.under_way.answered(id, &answer);
         }
         // A line has room for more than its result.
         let limit = self.target.max_response_size;

@@ -5,14 +5,13 @@ mod stderr_log;
 mod stdin;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, ClientKey, ServerFacts, Target, UpstreamError};
-use crate::domain::version::{BATCH_VERSION, Era};
+use crate::domain::version::Era;
 use crate::transport::LastWords;
 
 use super::context::UpstreamContext;
@@ -101,7 +100,7 @@ impl ServerProcess {
                     {
                         return Err((duplex.why_ended(failure.into()).await, HandshakeStep::Initialize));
                     }
-                    duplex.batches.store(facts.version == BATCH_VERSION, Ordering::Release);
+                    duplex.agree(&facts);
                     guard.disarm();
                     ready.cancel();
                     return Ok(Self { duplex, facts });
@@ -122,7 +121,7 @@ impl ServerProcess {
 
     /// The requests of clients that are under way.
     pub(super) fn under_way(&self) -> &UnderWay {
-        &self.duplex.under_way
+        &self.duplex.users.under_way
     }
 
     /// Opens streams of notifications of the process.

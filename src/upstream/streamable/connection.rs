@@ -21,8 +21,8 @@ use super::params::ParamHeaders;
 use super::response_body::{self, Messages};
 use crate::upstream::call_questions::{Replies, Replying};
 use crate::upstream::context::UpstreamContext;
-use crate::upstream::questions::AskableCalls;
-use crate::upstream::under_way::{Audience, UnderWay};
+use crate::upstream::notices::{Notices, Users};
+use crate::upstream::server_message::ServerMessage;
 use crate::upstream::wire::McpRequest;
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -82,18 +82,15 @@ pub(super) struct Connection {
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
     pub(super) stop: CancellationToken,
-    /// The calls whose clients can be asked. `None` if several clients use the connection: a question that does not
-    /// come in the response to a call is then refused.
-    pub(super) askable: Option<AskableCalls>,
-    pub(super) under_way: Arc<UnderWay>,
-    /// Who hears log messages that belong to no request.
-    pub(super) audience: Audience,
+    /// The clients that use the connection.
+    pub(super) users: Users,
 }
 
 impl Connection {
-    /// Whether the session is for all clients.
-    pub(super) fn is_shared(&self) -> bool {
-        matches!(self.audience, Audience::All)
+    /// Takes what the server says that is not for the caller of one request.
+    pub(super) fn take_notice(self: &Arc<Self>, message: ServerMessage<'_>) {
+        let HttpEndpoint { target, shared, .. } = &*self.endpoint;
+        Notices { upstream: &target.plan.key, shared, users: &self.users, era: self.era, server: self }.take(message);
     }
 
     /// Whether the negotiated version allows batches.

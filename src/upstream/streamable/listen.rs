@@ -7,7 +7,9 @@ use http::StatusCode;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
-use super::http_reply::{self, HttpReply, encoding, handle, is_event_stream};
+use super::http_reply::HttpReply;
+use super::media::{encoding, is_event_stream};
+use super::response;
 use super::response_body::Messages;
 use crate::domain::invalid_message;
 use crate::domain::method::Method;
@@ -45,7 +47,7 @@ impl HttpListener {
             let messages = connection.endpoint.events(response.into_body(), limit, reservation);
             return Ok(HttpListenStream { connection, messages });
         }
-        match http_reply::read(&connection, response, id, None, &mut CallQuestions::none()).await? {
+        match response::read(&connection, response, id, None, &mut CallQuestions::none()).await? {
             HttpReply::Answer(Answer::Error(error)) | HttpReply::Refused(error) => Err(refused(Method::Listen, &error)),
             HttpReply::Unusable(error) => Err(error),
             HttpReply::Answer(Answer::Result(_)) | HttpReply::SessionEnded => {
@@ -66,7 +68,7 @@ impl HttpListenStream {
                         return Some(server_message::acknowledged(params.as_deref())?.1);
                     }
                     ServerMessage::Answer { .. } => return None,
-                    other => handle(&self.connection, other),
+                    other => self.connection.take_notice(other),
                 }
             }
         }

@@ -4,9 +4,12 @@
 
 mod client;
 mod connection;
+mod continued;
 mod http_reply;
 mod listen;
+mod media;
 mod params;
+mod response;
 pub mod response_body;
 mod sse;
 mod stream;
@@ -33,9 +36,9 @@ pub(super) use self::listen::{HttpListenStream, HttpListener};
 pub(super) use self::sse::SseSession;
 use super::call_questions::CallQuestions;
 use super::handshake::{Handshake, HandshakeStep, late};
-use super::questions::AskableCalls;
+use super::notices::Users;
 use super::request_failure::{HopRefusal, RequestFailure, is_of_version};
-use super::under_way::{Audience, UnderWay};
+use super::under_way::UnderWay;
 use super::wire::{self, McpRequest};
 
 /// The longest wait for an answer to `server/discover`.
@@ -92,10 +95,7 @@ impl HttpSession {
             };
             match (handshake.next(outcome), first) {
                 (HandshakeStep::Done(facts), Some(first)) => {
-                    let mut connection = first.join(&facts)?;
-                    let has_session = of.is_some_and(|client| !client.session.is_empty());
-                    connection.askable = has_session.then(AskableCalls::default);
-                    connection.audience = Audience::of(of);
+                    let connection = first.join(&facts, Users::of(of))?;
                     let session = Self { open: AtomicBool::new(true), connection: Arc::new(connection), facts };
                     if session.facts.era == Era::Legacy {
                         session.connection.notify(wire::INITIALIZED.to_owned()).await?;
@@ -124,7 +124,7 @@ impl HttpSession {
 
     /// The requests of clients that are under way.
     pub(super) fn under_way(&self) -> &UnderWay {
-        &self.connection.under_way
+        &self.connection.users.under_way
     }
 
     /// Opens streams of notifications of the server.
@@ -228,8 +228,7 @@ impl First {
         }
         let connection = |uri, headers| {
             let (endpoint, stop) = (Arc::clone(endpoint), CancellationToken::new());
-            let (under_way, audience) = (Arc::default(), Audience::default());
-            Arc::new(Connection { endpoint, era, uri, headers, stop, askable: None, under_way, audience })
+            Arc::new(Connection { endpoint, era, uri, headers, stop, users: Users::default() })
         };
         let id = endpoint.next_id.fetch_add(1, Ordering::Relaxed);
         let mut used = connection(endpoint.client.uri().clone(), headers.clone());
@@ -240,7 +239,7 @@ impl First {
         }
         last.0.store(response.status().as_u16(), Ordering::Relaxed);
         let session_id = response.headers().get(SESSION_ID).cloned();
-        let reply = http_reply::read(&used, response, id, None, &mut CallQuestions::none()).await?;
+        let reply = response::read(&used, response, id, None, &mut CallQuestions::none()).await?;
         match reply {
             HttpReply::Answer(answer) => Ok((answer, Self { connection: used, session_id })),
             HttpReply::Refused(error) => Ok((Answer::Error(error), Self { connection: used, session_id })),
@@ -250,7 +249,7 @@ impl First {
     }
 
     /// Returns the connection for the requests after the handshake, with the headers that the handshake determined.
-    fn join(self, facts: &ServerFacts) -> Result<Connection, UpstreamError> {
+    fn join(self, facts: &ServerFacts, users: Users) -> Result<Connection, UpstreamError> {
         let Connection { endpoint, era, uri, headers, .. } = &*self.connection;
         let mut headers = headers.clone();
         let version = HeaderValue::from_str(&facts.version);
@@ -263,8 +262,7 @@ impl First {
             headers.insert(SESSION_ID, id);
         }
         let (endpoint, uri, stop) = (Arc::clone(endpoint), uri.clone(), CancellationToken::new());
-        let (under_way, audience) = (Arc::default(), Audience::default());
-        Ok(Connection { endpoint, era: *era, uri, headers, stop, askable: None, under_way, audience })
+        Ok(Connection { endpoint, era: *era, uri, headers, stop, users })
     }
 }
 
@@ -277,12 +275,12 @@ impl Connection {
         let id = self.endpoint.next_id.fetch_add(1, Ordering::Relaxed);
         let cancels = self.era == Era::Legacy && request.may_be_cancelled();
         let mut pending = LegacyRequestGuard { connection: self, id, cancels };
-        let mut asked = CallQuestions::new(self, self.askable.as_ref(), &request, self.era, to);
+        let mut asked = CallQuestions::new(self, self.users.askable.as_ref(), &request, self.era, to);
         // Servers may send the head of the response only with its first event, after the answer to a question that they
         // sent elsewhere.
         let answered = async {
             let response = asked.during(pin!(self.post(&request, id))).await??;
-            http_reply::read(self, response, id, to, &mut asked).await
+            response::read(self, response, id, to, &mut asked).await
         };
         let answered = answered.await;
         // A server that did not get an answer to its question may wait for it.

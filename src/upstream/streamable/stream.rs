@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connection::Connection;
-use super::http_reply::{encoding, handle};
+use super::media::encoding;
 use super::response_body::Messages;
 use crate::domain::invalid_message;
 use crate::domain::item::ItemKind;
@@ -61,7 +61,7 @@ async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
                 told = true;
                 let opened = Instant::now();
                 // Servers may keep what they have to say until there is a stream.
-                connection.under_way.held_back(closed, opened);
+                connection.users.under_way.held_back(closed, opened);
                 read_all(connection, &mut messages).await;
                 closed = Instant::now();
                 if opened.elapsed() >= LONGEST_WAIT {
@@ -70,7 +70,7 @@ async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
             }
             Err(UpstreamError::Connect(_)) if told => {
                 // The connections of single clients end with the server too, which is one end of it.
-                if connection.is_shared() {
+                if connection.users.are_all() {
                     connection.endpoint.shared.events.push(UpstreamEvent::Disconnected(key.clone()));
                 }
                 told = false;
@@ -87,12 +87,12 @@ async fn read_all(connection: &Arc<Connection>, messages: &mut Messages) {
     loop {
         let next = messages.next().await;
         if let Some((from, to)) = messages.take_held_back() {
-            connection.under_way.held_back(from, to);
+            connection.users.under_way.held_back(from, to);
         }
         let Ok(Some(text)) = next else { return };
         let messages = invalid_message::messages(text.as_bytes(), connection.has_batches());
         let read = messages.into_iter().filter_map(|text| server_message::read(text).ok());
-        read.for_each(|one| handle(connection, one));
+        read.for_each(|one| connection.take_notice(one));
     }
 }
 

@@ -33,6 +33,7 @@ mod listeners;
 mod loads;
 pub mod manifests;
 mod matrix;
+mod modern_log;
 mod monitored;
 mod multiplied;
 mod names;

@@ -20,11 +20,11 @@ use self::endpoint_uri::endpoint_uri;
 use self::poster::Poster;
 use super::client::same_origin_redirect;
 use super::connection::HttpEndpoint;
-use super::http_reply::{encoding, is_event_stream};
+use super::media::{encoding, is_event_stream};
 use crate::domain::plan::EraSetting;
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, ClientKey, ServerFacts, UpstreamError, UpstreamEvent};
-use crate::domain::version::{BATCH_VERSION, Era};
+use crate::domain::version::Era;
 use crate::upstream::duplex::{Duplex, DuplexReader, EventLines, Outgoing};
 use crate::upstream::handshake::{Handshake, HandshakeStep, late};
 use crate::upstream::request_failure::RequestFailure;
@@ -91,7 +91,7 @@ impl SseSession {
         };
         poster.set_version(&facts.version);
         poster.send(wire::INITIALIZED.into()).await?;
-        duplex.batches.store(facts.version == BATCH_VERSION, Ordering::Release);
+        duplex.agree(&facts);
         guard.disarm();
         ready.cancel();
         Ok(Self { duplex, facts, heard, noted: AtomicU64::new(0) })
@@ -107,7 +107,7 @@ impl SseSession {
 
     /// The requests of clients that are under way.
     pub(in crate::upstream) fn under_way(&self) -> &UnderWay {
-        &self.duplex.under_way
+        &self.duplex.users.under_way
     }
 
     /// Closes the stream, which ends the session. Requests in flight fail.

@@ -1,0 +1,169 @@
+//! Interprets the HTTP response to a request: its answer, the end of the session, or an error.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use hyper::body::Incoming as Body;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::connection::{Connection, SESSION_ID};
+use super::continued::read_events;
+use super::http_reply::{HttpReply, take};
+use super::media::{Media, encoding, is_event_stream, media};
+use super::response_body::whole;
+use crate::domain::ports::ToClient;
+use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
+use crate::domain::upstream::{Answer, UpstreamError, UpstreamEvent};
+use crate::domain::version::Era;
+use crate::upstream::call_questions::CallQuestions;
+use crate::upstream::server_message::{self, ServerMessage};
+
+/// Reads the response to the request `id`. Passes the request's progress and log messages on to `to`, and questions of
+/// the server to `asked`.
+pub(super) async fn read<'a>(
+    connection: &'a Arc<Connection>,
+    response: Response<Body>,
+    id: u64,
+    to: Option<&'a dyn ToClient>,
+    asked: &mut CallQuestions<'a>,
+) -> Result<HttpReply, UpstreamError> {
+    let (status, headers) = (response.status(), response.headers());
+    if status.is_success() && is_event_stream(headers) && encoding(headers).is_none() {
+        let (limit, reservation) = (connection.endpoint.target.max_response_size, connection.endpoint.reservation());
+        let messages = connection.endpoint.events(response.into_body(), limit, reservation);
+        return read_events(connection, messages, id, to, asked).await;
+    }
+    match read_whole(connection, response, id, to, asked).await {
+        Err(error) if is_of_server(status, &error) => Ok(HttpReply::Unusable(error)),
+        read => read,
+    }
+}
+
+/// Whether a response that failed with this error shows that the server has answered. A proxy may have given up a request
+/// that the server still works on, and what is merely accepted has not been done.
+fn is_of_server(status: StatusCode, error: &UpstreamError) -> bool {
+    let goes_on = matches!(status, StatusCode::ACCEPTED | StatusCode::REQUEST_TIMEOUT)
+        || status.as_u16() > StatusCode::NOT_IMPLEMENTED.as_u16();
+    !goes_on && !matches!(error, UpstreamError::Lost(_) | UpstreamError::Unauthorized(_))
+}
+
+/// Reads a response that is no stream of events.
+async fn read_whole<'a>(
+    connection: &'a Arc<Connection>,
+    response: Response<Body>,
+    id: u64,
+    to: Option<&'a dyn ToClient>,
+    asked: &mut CallQuestions<'a>,
+) -> Result<HttpReply, UpstreamError> {
+    let (status, mut media) = (response.status(), media(response.headers()));
+    if let Some(encoding) = encoding(response.headers()) {
+        if status.is_success() {
+            return Err(UpstreamError::Encoded(encoding));
+        }
+        media = Media::Other;
+    }
+    if !status.is_success() {
+        return refusal(connection, status, media, response.into_body(), id).await;
+    }
+    match media {
+        Media::Json => {
+            let (limit, reservation) =
+                (connection.endpoint.target.max_response_size, connection.endpoint.reservation());
+            let text = asked.during(pin!(whole(response.into_body(), limit, &reservation))).await??;
+            // A whole response cannot wait for an answer to a question in it.
+            let answer = take(connection, &text, id, to, &mut CallQuestions::none())?;
+            answer.ok_or_else(|| UpstreamError::Protocol("its response holds no answer".into()))
+        }
+        Media::Events | Media::Other => Err(UpstreamError::Protocol(format!(
+            "HTTP {} whose Content-Type is neither application/json nor text/event-stream",
+            status.as_u16()
+        ))),
+    }
+}
+
+/// Handles a response whose status is not a success. Most JSON-RPC errors in such a response are the answer to the
+/// request, but some mean that the session has ended.
+async fn refusal(
+    connection: &Arc<Connection>,
+    status: StatusCode,
+    media: Media,
+    body: Body,
+    id: u64,
+) -> Result<HttpReply, UpstreamError> {
+    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        return Err(UpstreamError::Unauthorized(format!("HTTP {}", status.as_u16())));
+    }
+    if status == StatusCode::LOOP_DETECTED {
+        return Err(UpstreamError::Protocol("HTTP 508: its URL leads back to this gateway".into()));
+    }
+    let in_session = connection.era == Era::Legacy && connection.headers.contains_key(SESSION_ID);
+    if in_session && status == StatusCode::NOT_FOUND {
+        return Ok(HttpReply::SessionEnded);
+    }
+    let words = UpstreamError::Protocol(format!("HTTP {}{}", status.as_u16(), cause(status)));
+    if media == Media::Json {
+        let endpoint = &connection.endpoint;
+        let reservation = endpoint.reservation();
+        let text = whole(body, endpoint.target.max_response_size, &reservation).await?;
+        if let Ok(ServerMessage::Answer { id: answered, answer: Answer::Error(error) }) = server_message::read(&text) {
+            if in_session && status == StatusCode::BAD_REQUEST && says_session_unknown(&error) {
+                return Ok(HttpReply::SessionEnded);
+            }
+            if status.is_client_error() && !is_refusal_of_era(connection.era, &error) {
+                let (events, key) = (&endpoint.shared.events, endpoint.target.plan.key.clone());
+                events.push(UpstreamEvent::Doubtful(key));
+            }
+            // A server that refuses a request early may not have read its id, so the error may have another id.
+            let early = answered.is_none_or(|a| a.get().parse() == Ok(id)) || status.is_client_error();
+            return match early {
+                true if status.is_client_error() => Ok(HttpReply::Refused(error)),
+                true => Ok(HttpReply::Answer(Answer::Error(error))),
+                false => Err(words),
+            };
+        }
+    }
+    match status {
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            Err(UpstreamError::Lost(format!("HTTP {}", status.as_u16())))
+        }
+        _ => Err(words),
+    }
+}
+
+/// Returns the probable cause of a status that an MCP endpoint does not answer with.
+fn cause(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
+            ": the path of its URL may not be that of its MCP endpoint"
+        }
+        _ if status.is_redirection() => {
+            ": of redirects only 307 and 308 to the same origin are followed, so its URL must be where this one leads to"
+        }
+        _ => "",
+    }
+}
+
+/// Whether servers of this era send this error with a client error status (MCP 2026-07-28, Streamable HTTP). A legacy
+/// server sends errors with status 200.
+fn is_refusal_of_era(era: Era, error: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Coded {
+        code: i64,
+    }
+    let code = serde_json::from_str::<Coded>(error.get()).map(|error| error.code);
+    era == Era::Modern && matches!(code, Ok(PARSE_ERROR | INVALID_REQUEST | METHOD_NOT_FOUND | INVALID_PARAMS))
+}
+
+/// Whether the error means that the session is unknown. Servers that follow the example of the TypeScript SDK answer
+/// 400 with code -32000 where the specification requires 404.
+fn says_session_unknown(error: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct ErrorMessage {
+        code: i64,
+        message: String,
+    }
+    serde_json::from_str::<ErrorMessage>(error.get())
+        .is_ok_and(|e| e.code == REFUSED && e.message.to_ascii_lowercase().contains("session"))
+}
