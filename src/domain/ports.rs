@@ -21,7 +21,9 @@ use super::question::Question;
 use super::record::{CallRecord, PluginExecution};
 use super::sandbox::SandboxState;
 use super::secret::{NoSecret, SecretText};
-use super::upstream::{Answer, OutCall, OutCompletion, Probed, Subscribed, Target, UpstreamError, UpstreamEvent};
+use super::upstream::{
+    Answer, OutCall, OutCompletion, Probed, ServerAnswer, Subscribed, Target, UpstreamError, UpstreamEvent,
+};
 
 /// A plugin ready to be run: its plan, its code, and its environment with secrets resolved.
 #[derive(Clone, Debug)]
@@ -209,8 +211,10 @@ pub trait CallUpstream: Send + Sync + 'static {
     /// connect.
     async fn list(&self, target: &Target, kind: ItemKind, timeout: Duration) -> Result<Listed, UpstreamError>;
 
-    /// Sends a request that uses one item. Notifications that the server sends meanwhile go to `client`.
-    async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError>;
+    /// Sends a request that uses one item. Notifications that the server sends meanwhile go to `client`. A server of the
+    /// legacy era is not sent what answers a result ([`UpstreamError::NeverAsked`]).
+    async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient)
+    -> Result<ServerAnswer, UpstreamError>;
 
     /// Whether a server at a URL is reached over HTTP+SSE, as far as that is known.
     fn is_over_sse(&self, target: &Target) -> bool {

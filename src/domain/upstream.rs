@@ -128,7 +128,7 @@ pub enum Probed {
     Resting,
 }
 
-/// Members of `params` as raw JSON, but the name of the item, `_meta`, and those of an [`InputRound`].
+/// Members of `params` as raw JSON, but the name of the item, `_meta`, `task`, and those of an [`InputRound`].
 pub type OutMembers = Vec<(Cow<'static, str>, Box<RawValue>)>;
 
 /// A request that uses one item, to be sent to an upstream: a tool call, or the fetching of a prompt or a resource.
@@ -161,6 +161,8 @@ pub struct OutCall {
     pub round: InputRound,
     /// The task that the request is about; `None` for requests that use the item themselves.
     pub task: Option<OutTask>,
+    /// `params.task`, with which a client asks for a task: a JSON object. Only servers of the legacy era are sent it.
+    pub task_wish: Option<Box<RawValue>>,
     /// What becomes of log messages that do not come in the response to a call.
     pub log: LogWish,
 }
@@ -267,6 +269,15 @@ pub enum Answer {
     Result(Box<RawValue>),
     /// The `error` member of the response.
     Error(Box<RawValue>),
+}
+
+/// An answer, and the era of the connection that it came over: a server can have changed it since the last probe.
+#[derive(Clone, Debug)]
+pub struct ServerAnswer {
+    /// The era, in whose words the answer is.
+    pub era: Era,
+    /// The answer.
+    pub answer: Answer,
 }
 
 /// Something that an upstream reports without being asked.

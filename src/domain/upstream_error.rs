@@ -61,6 +61,10 @@ pub enum UpstreamError {
     /// is reached and what to do; it has nothing of a server.
     #[error("{0}")]
     OwnProcesses(String),
+    /// The client answers what it was asked by a result, and the server speaks the legacy era, which never asks that way.
+    /// Nothing was sent.
+    #[error("it speaks a version of MCP without `requestState` and `inputResponses`")]
+    NeverAsked,
     /// The answer is larger than the size limit, given here in bytes.
     #[error("its answer is larger than {0} bytes")]
     TooLarge(u64),
@@ -82,6 +86,7 @@ impl UpstreamError {
             Self::Protocol(_) | Self::Refused { .. } | Self::Encoded(_) => Reason::ProtocolError,
             Self::NeitherTransport { post, .. } => post.reason(),
             Self::OwnProcesses(_) => Reason::OwnProcesses,
+            Self::NeverAsked => Reason::UnknownRequestState,
             Self::TooLarge(_) => Reason::TooLarge,
             Self::NoRoom => Reason::NoRoom,
             Self::Cancelled => Reason::Cancelled,

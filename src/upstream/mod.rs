@@ -44,7 +44,7 @@ use crate::domain::item::{ItemKind, Listed};
 use crate::domain::log_level::LogLevel;
 use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::upstream::{
-    Answer, OutCall, OutCompletion, Probed, Subscribed, Target, UpstreamError, UpstreamEvent,
+    Answer, OutCall, OutCompletion, Probed, ServerAnswer, Subscribed, Target, UpstreamError, UpstreamEvent,
 };
 
 pub use self::metrics::UpstreamMetrics;
@@ -148,7 +148,12 @@ impl CallUpstream for Upstreams {
         listed.unwrap_or(Err(UpstreamError::Timeout(timeout)))
     }
 
-    async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+    async fn call(
+        &self,
+        target: &Target,
+        call: &OutCall,
+        client: &dyn ToClient,
+    ) -> Result<ServerAnswer, UpstreamError> {
         self.find(target)?.call(call, client).await
     }
 

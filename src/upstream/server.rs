@@ -14,7 +14,7 @@ use crate::domain::ports::ToClient;
 use crate::domain::rpc::METHOD_NOT_FOUND;
 use crate::domain::secret::Mask;
 use crate::domain::upstream::{
-    Answer, ClientKey, LogWish, OutCall, OutCompletion, Probed, Target, UpstreamError, UpstreamTarget,
+    Answer, ClientKey, LogWish, OutCall, OutCompletion, Probed, ServerAnswer, Target, UpstreamError, UpstreamTarget,
 };
 use crate::domain::version::Era;
 
@@ -148,12 +148,13 @@ impl Server {
         }
     }
 
-    pub(super) async fn call(&self, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+    pub(super) async fn call(&self, call: &OutCall, client: &dyn ToClient) -> Result<ServerAnswer, UpstreamError> {
         let may_be_asked = !call.client.capabilities.answers_nothing();
         let to = (call.wants_progress || call.log_level.is_some() || may_be_asked).then_some(client);
         let asked = self.ask(McpRequest::Use(call), Purpose::Call, to, call.timeout).await;
-        let (answer, _lease) = asked.map_err(|error| self.masked(error))?;
-        readable(answer).map(|answer| with_masked_error(&self.connector.target, answer))
+        let (answer, lease) = asked.map_err(|error| self.masked(error))?;
+        let answer = with_masked_error(&self.connector.target, readable(answer)?);
+        Ok(ServerAnswer { era: lease.facts().era, answer })
     }
 
     /// Asks for completions; `None` if the server has none.
@@ -232,6 +233,9 @@ impl Server {
         loop {
             let connecting = tokio::time::timeout_at(deadline, self.connection_for(&request, purpose, deadline));
             let (slot, lease) = connecting.await.unwrap_or_else(|_| Err(late()))?;
+            if request.answers_a_result() && lease.facts().era == Era::Legacy {
+                return Err(UpstreamError::NeverAsked);
+            }
             if let McpRequest::Use(OutCall { log: LogWish { level: Some(level), .. }, .. }) = request {
                 let began = Instant::now();
                 self.tell_level(&lease, *level, Arc::ptr_eq(&slot, &self.slot)).await;

@@ -93,8 +93,12 @@ impl McpRequest<'_> {
     /// Whether the answer can begin a task: legacy clients ask for one, and modern servers decide for clients that know tasks.
     pub(super) fn may_begin_task(&self) -> bool {
         let Self::Use(call) = self else { return false };
-        call.task.is_none()
-            && (call.members.iter().any(|(name, _)| name == "task") || call.client.capabilities.has_extension(TASKS))
+        call.task.is_none() && (call.task_wish.is_some() || call.client.capabilities.has_extension(TASKS))
+    }
+
+    /// Whether the request has what a client answers to a result that asked for input, which only modern servers do.
+    pub(super) fn answers_a_result(&self) -> bool {
+        matches!(self, Self::Use(call) if !call.round.is_empty())
     }
 
     /// The task that the request is about.
@@ -129,8 +133,9 @@ impl McpRequest<'_> {
             }
             Self::Use(call) => {
                 push_call(&mut text, call);
-                if era == Era::Modern {
-                    push_round(&mut text, &call.round);
+                match era {
+                    Era::Modern => push_round(&mut text, &call.round),
+                    Era::Legacy => push_task_wish(&mut text, call.task_wish.as_deref()),
                 }
             }
             Self::Complete(completion) => push_members(&mut text, &completion.members),
@@ -256,6 +261,13 @@ fn push_round(text: &mut Vec<u8>, round: &InputRound) {
     }
 }
 
+fn push_task_wish(text: &mut Vec<u8>, wish: Option<&RawValue>) {
+    if let Some(wish) = wish {
+        text.extend_from_slice(br#","task":"#);
+        text.extend_from_slice(wish.get().as_bytes());
+    }
+}
+
 /// Returns the notification that cancels the request `id`.
 pub(super) fn cancelled(id: u64) -> String {
     format!(
@@ -308,6 +320,7 @@ mod tests {
             round: InputRound::default(),
             log: LogWish::default(),
             task: None,
+            task_wish: None,
         }
     }
 
@@ -347,6 +360,13 @@ mod tests {
         let sent = text(McpRequest::Use(&call), Era::Modern);
         assert!(sent.contains(r#","inputResponses":{"a": {"n": 1.0}},"requestState":"s","_meta":{"#), "{sent}");
         assert!(!text(McpRequest::Use(&call), Era::Legacy).contains("requestState"));
+    }
+
+    #[test]
+    fn a_wish_for_a_task_is_for_legacy_servers() {
+        let call = OutCall { task_wish: Some(raw(r#"{"ttl": 1.0}"#)), ..call() };
+        assert!(text(McpRequest::Use(&call), Era::Legacy).contains(r#"{"n": 1.0},"task":{"ttl": 1.0},"_meta":{"#));
+        assert!(!text(McpRequest::Use(&call), Era::Modern).contains("ttl"));
     }
 
     #[test]

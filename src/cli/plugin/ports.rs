@@ -15,7 +15,9 @@ use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::ports::{CallUpstream, Records, ToClient};
 use crate::domain::raw::to_raw;
 use crate::domain::record::{CallRecord, PluginExecution};
-use crate::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{
+    Answer, OutCall, Probed, ServerAnswer, ServerFacts, Target, UpstreamError, UpstreamEvent,
+};
 use crate::domain::version::Era;
 
 /// Maximum number of progress notifications that are kept. Further notifications are dropped.
@@ -72,10 +74,11 @@ impl CallUpstream for TestUpstream {
         Ok(Listed { items, ..Listed::default() })
     }
 
-    async fn call(&self, _: &Target, call: &OutCall, _: &dyn ToClient) -> Result<Answer, UpstreamError> {
+    async fn call(&self, _: &Target, call: &OutCall, _: &dyn ToClient) -> Result<ServerAnswer, UpstreamError> {
         let mut tool = lock(&self.0);
         tool.sent = call.arguments().map(RawValue::to_owned);
-        tool.answer.clone().ok_or_else(|| UpstreamError::Protocol("no answer is set".into()))
+        let answer = tool.answer.clone().ok_or_else(|| UpstreamError::Protocol("no answer is set".into()))?;
+        Ok(ServerAnswer { era: Era::Legacy, answer })
     }
 
     async fn next_event(&self) -> UpstreamEvent {

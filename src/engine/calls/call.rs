@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use serde_json::value::RawValue;
 use tracing::Instrument;
 
 use super::argument_check::ArgumentCheck;
@@ -25,7 +26,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::ports::ToClient;
 use crate::domain::question::RESULT_TYPE;
-use crate::domain::upstream::{Answer, InputRound, OutCall, OutMembers, UpstreamError};
+use crate::domain::upstream::{Answer, InputRound, OutCall, OutMembers, ServerAnswer, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
 use crate::engine::access::admission::Admitted;
@@ -194,36 +195,38 @@ impl Engine {
             },
         };
         let sent_text = if call.item.recalls_arguments() { call.as_content(&sent) } else { String::new() };
-        let (answer, facts) = match self.send_in_rounds(call, client, sent, recorder).await {
+        let (answered, facts) = match self.send_in_rounds(call, client, sent, recorder).await {
             Ok(answered) => answered,
             Err(end) => return end,
         };
-        if let Some(end) = self.unclear(call, &answer, facts) {
+        if let Some(end) = self.unclear(call, &answered, facts) {
             return end;
         }
-        let answer = match client.asks_by_error(answer).await {
-            Ok(answer) => answer,
+        let era = answered.era;
+        let mut answered = match client.asks_by_error(answered.answer).await {
+            Ok(answer) => ServerAnswer { era, answer },
             Err(end) => return end,
         };
-        if let Some(end) = self.task_begun(call, &answer, facts) {
+        if let Some(end) = self.task_begun(call, &answered, facts) {
             return end;
         }
         if facts.asks_back {
-            return client.asks_back(answer, facts).await;
+            return client.asks_back(answered.answer, facts).await;
         }
-        let is_rewritten = call.request.kind == ItemKind::Resource && self.is_foreign(call);
-        let answer = if is_rewritten { without_members(answer, &MODERN_OF_RESOURCES) } else { answer };
-        self.answer_to_give(call, context, answer, facts, &sent_text, recorder).await
+        if call.request.kind == ItemKind::Resource && is_foreign(call, era) {
+            answered.answer = without_members(answered.answer, &MODERN_OF_RESOURCES);
+        }
+        self.answer_to_give(call, context, answered, facts, &sent_text, recorder).await
     }
 
     /// Returns the end of a call of whose result it is not clear what the server wants: it may ask the client for input that
     /// chains must see. A key that stands twice is told elsewhere where a Guard is on the call.
-    fn unclear(&self, call: &Routed<'_>, answer: &Answer, facts: ResultFacts) -> Option<CallEnd> {
+    fn unclear(&self, call: &Routed<'_>, answered: &ServerAnswer, facts: ResultFacts) -> Option<CallEnd> {
         let is_told = || {
-            let Answer::Result(result) = answer else { return false };
+            let Answer::Result(result) = &answered.answer else { return false };
             call.item.is_guarded() && doubled_key(result.get()).is_some()
         };
-        let why = if facts.mistyped && self.is_modern(call) {
+        let why = if facts.mistyped && answered.era == Era::Modern {
             "the resultType of its result is not a string"
         } else if facts.unclear && call.item.watches_questions() && !is_told() {
             "its result has a member twice, or one whose name cannot be decoded"
@@ -238,7 +241,7 @@ impl Engine {
         self: &Arc<Self>,
         call: &Routed<'_>,
         context: CallContext<'_>,
-        answer: Answer,
+        ServerAnswer { era, answer }: ServerAnswer,
         facts: ResultFacts,
         sent: &str,
         recorder: &mut CallRecorder,
@@ -263,28 +266,13 @@ impl Engine {
         let chains = self.run_chains(context, &call.item.response, &when, &content, &mut recorder.traces);
         match (chains.await, content) {
             (Ok(None), Content::Answer(answer)) => CallEnd::answered(answer, facts),
-            (Ok(Some(Content::Answer(answer))), _) if self.is_foreign(call) => {
+            (Ok(Some(Content::Answer(answer))), _) if is_foreign(call, era) => {
                 CallEnd::answered_anew(without_members(answer, &[RESULT_TYPE]))
             }
             (Ok(Some(Content::Answer(answer))), _) => CallEnd::answered_anew(answer),
             (Ok(_), _) => CallEnd::internal("a response chain gave no answer"),
             (Err(end), _) => end.of_call(call.request.kind),
         }
-    }
-
-    /// Whether the call's upstream uses the modern era. False before the first handshake with the upstream.
-    pub(super) fn is_modern(&self, call: &Routed<'_>) -> bool {
-        self.state.era(&call.plan().key) == Some(Era::Modern)
-    }
-
-    /// Whether the call's upstream uses the modern era and its client the legacy one.
-    fn is_foreign(&self, call: &Routed<'_>) -> bool {
-        call.request.caller.era == Era::Legacy && self.is_modern(call)
-    }
-
-    /// Whether the call's upstream uses the legacy era. False before the first handshake with the upstream.
-    pub(super) fn is_legacy(&self, call: &Routed<'_>) -> bool {
-        self.state.era(&call.plan().key) == Some(Era::Legacy)
     }
 
     /// Runs the request chains on the content, and returns the members of `params` that are sent.
@@ -312,17 +300,11 @@ impl Engine {
         members: &mut OutMembers,
         round: InputRound,
         recorder: &mut CallRecorder,
-    ) -> Result<Answer, UpstreamError> {
-        let (task, own) = (call.request.open_task(), members.len());
+    ) -> Result<ServerAnswer, UpstreamError> {
+        let task = call.request.open_task();
         if let Some(text) = call.fixed_answer().filter(|_| task.is_none()) {
-            return Ok(Answer::Result(text_result(text)));
-        }
-        if let TaskUse::Begins(task) = call.request.task
-            && !self.is_modern(call)
-        {
-            let is_checked = call.item.request.iter().any(Selected::checks);
-            let task = if is_checked { plain_wish(task) } else { task.to_owned() };
-            members.push(("task".into(), task));
+            // It has nothing of either era.
+            return Ok(ServerAnswer { era: call.request.caller.era, answer: Answer::Result(text_result(text)) });
         }
         let span = spans::upstream(call, || self.state.facts(&call.plan().key));
         let mut out = OutCall {
@@ -340,16 +322,29 @@ impl Engine {
             round,
             log: self.log_wish(call),
             task: task.map(|task| task.out()),
+            task_wish: task_wish(call),
         };
         recorder.asked();
-        let answer = self.send_until_answered(call, &mut out, client, recorder).instrument(span.clone()).await;
+        let answered = self.send_until_answered(call, &mut out, client, recorder).instrument(span.clone()).await;
         *members = out.members;
-        members.truncate(own);
         recorder.answered();
-        spans::answered(&span, &answer);
-        let answer = answer?;
-        let (Answer::Result(text) | Answer::Error(text)) = &answer;
+        spans::answered(&span, answered.as_ref().map(|answered| &answered.answer));
+        let answered = answered?;
+        let (Answer::Result(text) | Answer::Error(text)) = &answered.answer;
         call.request.reservation.resize(text.get().len() as u64).map_err(|_| UpstreamError::NoRoom)?;
-        Ok(answer)
+        Ok(answered)
     }
+}
+
+/// Whether an answer of this era is for a client of the legacy era, and in the words of the modern one.
+fn is_foreign(call: &Routed<'_>, era: Era) -> bool {
+    call.request.caller.era == Era::Legacy && era == Era::Modern
+}
+
+/// The wish of a client of the legacy era that its call goes on as a task. Where plugins check the request, it has nothing that
+/// they do not see.
+fn task_wish(call: &Routed<'_>) -> Option<Box<RawValue>> {
+    let TaskUse::Begins(task) = call.request.task else { return None };
+    let is_checked = call.item.request.iter().any(Selected::checks);
+    Some(if is_checked { plain_wish(task) } else { task.to_owned() })
 }

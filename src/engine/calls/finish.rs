@@ -87,6 +87,9 @@ impl Engine {
     }
 
     fn note_failed_request(&self, key: &ObjectKey, error: &UpstreamError) {
+        if matches!(error, UpstreamError::NeverAsked) {
+            return;
+        }
         // The upstream is not to blame if the gateway has no room for its answer, or runs as many of its processes as may.
         let own = matches!(error, UpstreamError::NoRoom | UpstreamError::OwnProcesses(_));
         if matches!(error, UpstreamError::OwnProcesses(_)) {

@@ -230,11 +230,11 @@ impl CallEnd {
 
     /// The end of a call that repeats what its client was asked, where the server is of the legacy era: it never asked
     /// that, and would execute the call as a new one.
-    pub(crate) fn never_asked(upstream: &str) -> Self {
+    fn never_asked(upstream: &str) -> Self {
         const REASON: Reason = Reason::UnknownRequestState;
         let message = format!(
-            "`requestState` and `inputResponses` are not known here: this gateway did not ask for input, and upstream \
-             {upstream} speaks a version without them. Send the call without them"
+            "the call was not sent: upstream {upstream} speaks a version of MCP without `requestState` and \
+             `inputResponses`, so that it asked for no input. Send the call anew, without them"
         );
         let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": REASON, "upstream": upstream}));
         Self::new(Reply::Error(error), CallOutcome::RpcError, REASON)
@@ -365,6 +365,7 @@ impl CallEnd {
     /// that may take.
     pub(crate) fn upstream_failed(name: &str, timeout_field: &str, error: &UpstreamError) -> Self {
         let (code, outcome, said) = match error {
+            UpstreamError::NeverAsked => return Self::never_asked(name),
             UpstreamError::Timeout(_) => {
                 let said = format!("{error}; {timeout_field} sets how long it may take");
                 (REQUEST_TIMEOUT, CallOutcome::Timeout, said)

@@ -10,7 +10,7 @@ use super::routed_call::Routed;
 use crate::domain::item::Hints;
 use crate::domain::plan::RetryWhen;
 use crate::domain::ports::ToClient;
-use crate::domain::upstream::{Answer, OutCall, UpstreamError};
+use crate::domain::upstream::{OutCall, ServerAnswer, UpstreamError};
 use crate::engine::Engine;
 
 impl Engine {
@@ -22,7 +22,7 @@ impl Engine {
         out: &mut OutCall,
         client: &dyn ToClient,
         recorder: &mut CallRecorder,
-    ) -> Result<Answer, UpstreamError> {
+    ) -> Result<ServerAnswer, UpstreamError> {
         let (retry, timeout) = (call.plan().retry, out.timeout);
         let (deadline, pause) = (Instant::now() + timeout, Duration::from_millis(u64::from(retry.backoff_ms)));
         for _ in 0..retry.attempts {
@@ -72,6 +72,7 @@ fn may_be_sent_again(failure: &UpstreamError, when: RetryWhen, hints: Hints) -> 
         | UpstreamError::Protocol(_)
         | UpstreamError::Encoded(_)
         | UpstreamError::OwnProcesses(_)
+        | UpstreamError::NeverAsked
         | UpstreamError::TooLarge(_)
         | UpstreamError::NoRoom
         | UpstreamError::Cancelled => false,

@@ -15,7 +15,7 @@ use crate::domain::budget::{Category, NoRoom};
 use crate::domain::method::Method;
 use crate::domain::question::{INPUT_REQUESTS, Question, REQUEST_STATE};
 use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::upstream::{Answer, InputRound, OutMembers, UpstreamError};
+use crate::domain::upstream::{Answer, InputRound, OutMembers, ServerAnswer, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
 
@@ -33,21 +33,18 @@ impl Engine {
         client: &AskedClient<'_>,
         mut members: OutMembers,
         recorder: &mut CallRecorder,
-    ) -> Result<(Answer, ResultFacts), CallEnd> {
-        if call.request.round.state.is_some() && self.is_legacy(call) {
-            return Err(CallEnd::never_asked(&call.plan().key.name));
-        }
+    ) -> Result<(ServerAnswer, ResultFacts), CallEnd> {
         let Answered { mut round, mut early } = client.answers(call.request.round.clone()).await?;
         for _ in 0..MAX_ROUNDS {
             let sent = self.send(call, client, &mut members, round, recorder).await;
             let answer = sent.map_err(|error| self.upstream_failed(call, &error))?;
-            let facts = ResultFacts::of(&answer);
-            let Answer::Result(result) = &answer else { return Ok((answer, facts)) };
+            let facts = ResultFacts::of(&answer.answer);
+            let Answer::Result(result) = &answer.answer else { return Ok((answer, facts)) };
             if !facts.asks_back {
                 return Ok((answer, facts));
             }
             let client_is_asked = call.request.caller.era == Era::Modern && call.request.within.is_none();
-            let is_modern = self.is_modern(call);
+            let is_modern = answer.era == Era::Modern;
             if client_is_asked && (is_modern || call.item.watches_questions()) {
                 let Some(given) = early.take().filter(|_| is_modern) else { return Ok((answer, facts)) };
                 let Some(next) = client.answers_early(&given, result).await? else { return Ok((answer, facts)) };

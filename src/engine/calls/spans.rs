@@ -108,7 +108,7 @@ fn transport(plan: &TransportPlan) -> Option<&'static str> {
 }
 
 /// Records what came of the request to the server in the span that [`upstream`] made.
-pub(crate) fn answered(span: &Span, answer: &Result<Answer, UpstreamError>) {
+pub(crate) fn answered(span: &Span, answer: Result<&Answer, &UpstreamError>) {
     #[derive(Deserialize)]
     struct Coded {
         code: i64,

@@ -29,7 +29,7 @@ use crate::domain::record::CallOutcome;
 use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError};
 use crate::domain::skim::Skim;
 use crate::domain::task::{OpenTask, TaskFacts};
-use crate::domain::upstream::{Answer, InputRound, OutMembers, UpstreamError};
+use crate::domain::upstream::{Answer, InputRound, OutMembers, ServerAnswer, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
 use crate::engine::plan::linked_item::Selected;
@@ -38,9 +38,9 @@ use crate::engine::request::{CallRequest, Reply, TaskUse};
 
 impl Engine {
     /// Returns the end of a call whose server answers with a task; `None` if the answer is another one.
-    pub(super) fn task_begun(&self, call: &Routed<'_>, answer: &Answer, facts: ResultFacts) -> Option<CallEnd> {
-        let Answer::Result(result) = answer else { return None };
-        let begun = if self.is_modern(call) {
+    pub(super) fn task_begun(&self, call: &Routed<'_>, answered: &ServerAnswer, facts: ResultFacts) -> Option<CallEnd> {
+        let Answer::Result(result) = &answered.answer else { return None };
+        let begun = if answered.era == Era::Modern {
             facts.begins_task.then(|| self.modern_task(call, result))?
         } else if matches!(call.request.task, TaskUse::Begins(_)) {
             let id = legacy_id(result)?;
@@ -149,10 +149,11 @@ impl Engine {
         let responses = task.responses.clone().filter(|_| task.method == Method::UpdateTask);
         let mut members: OutMembers =
             responses.map(|responses| (INPUT_RESPONSES.into(), responses)).into_iter().collect();
-        let answer = match self.send(call, client, &mut members, InputRound::default(), recorder).await {
-            Ok(answer) => answer,
-            Err(error) => return self.upstream_failed(call, &error),
-        };
+        let ServerAnswer { era, answer } =
+            match self.send(call, client, &mut members, InputRound::default(), recorder).await {
+                Ok(answered) => answered,
+                Err(error) => return self.upstream_failed(call, &error),
+            };
         if guards_response(call)
             && let Answer::Result(text) | Answer::Error(text) = &answer
             && let Some(steps) = doubled_key(text.get())
@@ -161,18 +162,19 @@ impl Engine {
         }
         match (answer, task.method) {
             (Answer::Error(error), method) => {
-                let end = self.task_content(call, client, Answer::Error(error), recorder).await;
+                let content = ServerAnswer { era, answer: Answer::Error(error) };
+                let end = self.task_content(call, client, content, recorder).await;
                 if method == Method::TaskResult { end } else { end.into_error() }
             }
             (Answer::Result(result), Method::TaskResult) => {
-                let result = Answer::Result(without_related(&result));
-                let mut end = self.task_content(call, client, result, recorder).await;
+                let content = ServerAnswer { era, answer: Answer::Result(without_related(&result)) };
+                let mut end = self.task_content(call, client, content, recorder).await;
                 if let Reply::Result(result) = &mut end.reply {
                     *result = with_related(result, &task.id);
                 }
                 end
             }
-            (Answer::Result(result), _) => self.task_state(call, client, &result, recorder).await,
+            (Answer::Result(result), _) => self.task_state(call, client, era, &result, recorder).await,
         }
     }
 
@@ -181,20 +183,20 @@ impl Engine {
         self: &Arc<Self>,
         call: &Routed<'_>,
         client: &TaskClient<'_>,
-        content: Answer,
+        ServerAnswer { era, answer }: ServerAnswer,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
-        let content = match client.client.asks_by_error(content).await {
-            Ok(content) => content,
+        let answer = match client.client.asks_by_error(answer).await {
+            Ok(answer) => answer,
             Err(end) => return end,
         };
         let method = call.request.kind.used_by();
         let context = CallContext { facts: &call.facts, method, client, unique_keys: true, reservation: None };
-        let facts = ResultFacts::of(&content);
+        let facts = ResultFacts::of(&answer);
         if (facts.asks_back || facts.unclear) && call.item.watches_questions() {
             return self.refused(ItemKind::Tool, past_chains());
         }
-        self.answer_to_give(call, context, content, facts, "{}", recorder).await
+        self.answer_to_give(call, context, ServerAnswer { era, answer }, facts, "{}", recorder).await
     }
 
     /// Returns the end of a request that is answered with the state of a task. In the modern era the state has the result,
@@ -203,6 +205,7 @@ impl Engine {
         self: &Arc<Self>,
         call: &Routed<'_>,
         client: &TaskClient<'_>,
+        era: Era,
         result: &RawValue,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
@@ -229,6 +232,7 @@ impl Engine {
         if call.item.response.is_empty() && !call.item.watches_questions() {
             return plainly(shown);
         }
+        let content = ServerAnswer { era, answer: content };
         with_content(&shown, self.task_content(call, client, content, recorder).await)
     }
 }

@@ -190,6 +190,27 @@ async fn answers_reach_the_server_under_its_own_keys() {
 }
 
 #[tokio::test]
+async fn an_answer_is_of_the_era_of_the_connection_that_it_came_over() {
+    let answered_after = async |probed: Era, era: Era, caller: Era, round: InputRound| {
+        let engine = answering(&bare(), probed, Answer::Result(raw(ASKS))).await;
+        *engine.server.era.lock().unwrap() = era;
+        let client = Asked::default();
+        let answer = send(&engine, caller, round, TaskUse::None, &client).await;
+        let was_asked = client.heard().iter().any(|heard| heard.starts_with("elicitation/create"));
+        (answer, was_asked)
+    };
+    let (ended, was_asked) = answered_after(Era::Legacy, Era::Modern, Era::Legacy, InputRound::default()).await;
+    assert!(was_asked && ended["resultType"].is_null(), "it is a question: {ended}");
+    let (answer, was_asked) = answered_after(Era::Modern, Era::Legacy, Era::Legacy, InputRound::default()).await;
+    assert!(!was_asked && answer["more"] == "SECRET", "it is the result: {answer}");
+    let round = || InputRound { responses: None, state: Some(raw("\"s\"")) };
+    let (refused, _) = answered_after(Era::Modern, Era::Legacy, Era::Modern, round()).await;
+    assert_eq!(refused["data"]["reason"], "UnknownRequestState", "{refused}");
+    let (asked, _) = answered_after(Era::Legacy, Era::Modern, Era::Modern, round()).await;
+    assert_eq!(asked["resultType"], "input_required", "the server takes it: {asked}");
+}
+
+#[tokio::test]
 async fn the_record_names_the_entry_for_which_a_question_is_not_asked() {
     let mut inputs = bare();
     on_questions(&mut inputs, "q", Phase::Request, &[(Role::Guard, "same")]);

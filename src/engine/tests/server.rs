@@ -16,7 +16,9 @@ use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::question::Question;
 use crate::domain::raw::RawObject;
-use crate::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Subscribed, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{
+    Answer, OutCall, Probed, ServerAnswer, ServerFacts, Subscribed, Target, UpstreamError, UpstreamEvent,
+};
 use crate::domain::version::Era;
 
 /// One server that acts as every upstream.
@@ -175,7 +177,12 @@ impl CallUpstream for Server {
         Ok(Listed { items, caching, unseen, ..Listed::default() })
     }
 
-    async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+    async fn call(
+        &self,
+        target: &Target,
+        call: &OutCall,
+        client: &dyn ToClient,
+    ) -> Result<ServerAnswer, UpstreamError> {
         if !self.open.lock().unwrap().contains(target) {
             return Err(UpstreamError::Connect("it was let go".into()));
         }
@@ -190,6 +197,9 @@ impl CallUpstream for Server {
         };
         self.sent.lock().unwrap().push(format!("{}/{} {content}", key.name, call.name));
         if !call.round.is_empty() {
+            if *self.era.lock().unwrap() == Era::Legacy {
+                return Err(UpstreamError::NeverAsked);
+            }
             let member = |value: &Option<Box<RawValue>>| value.as_deref().map_or("-", RawValue::get).to_owned();
             let round = format!("{} {}", member(&call.round.responses), member(&call.round.state));
             self.rounds.lock().unwrap().push(round);
@@ -205,7 +215,8 @@ impl CallUpstream for Server {
         if let Some(failure) = self.failures.lock().unwrap().pop_front() {
             return Err(failure);
         }
-        self.answers.lock().unwrap().clone()
+        let era = *self.era.lock().unwrap();
+        self.answers.lock().unwrap().clone().map(|answer| ServerAnswer { era, answer })
     }
 
     async fn subscribe(&self, _: &Target, _: &str, _: Duration) -> Result<Subscribed, UpstreamError> {

@@ -10,7 +10,9 @@ use tokio::sync::Notify;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::ports::{CallUpstream, ToClient};
-use crate::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Subscribed, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{
+    Answer, OutCall, Probed, ServerAnswer, ServerFacts, Subscribed, Target, UpstreamError, UpstreamEvent,
+};
 use crate::domain::version::Era;
 
 /// An upstream with the tools `echo`, `progress`, `wait`, `fails` and `region`, and with the resource `file:///a`.
@@ -40,6 +42,10 @@ const TOOLS: [&str; 5] = [
 
 fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap()
+}
+
+fn legacy(answer: Answer) -> ServerAnswer {
+    ServerAnswer { era: Era::Legacy, answer }
 }
 
 struct Dropped<'a>(&'a Server, bool);
@@ -78,10 +84,10 @@ impl CallUpstream for Server {
         Ok(Listed { items, ..Listed::default() })
     }
 
-    async fn call(&self, _: &Target, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+    async fn call(&self, _: &Target, call: &OutCall, client: &dyn ToClient) -> Result<ServerAnswer, UpstreamError> {
         self.wanted.lock().unwrap().push((call.wants_progress, call.log_level.is_some()));
         match call.name.as_str() {
-            "fails" => return Ok(Answer::Error(raw(r#"{"code":-32602,"message":"no","data": 1.0}"#))),
+            "fails" => return Ok(legacy(Answer::Error(raw(r#"{"code":-32602,"message":"no","data": 1.0}"#)))),
             "progress" => {
                 client.progress(raw(r#"{"progress":1,"total": 2.0}"#));
                 tokio::task::yield_now().await;
@@ -97,7 +103,7 @@ impl CallUpstream for Server {
         }
         assert!(!self.panics.load(Ordering::Relaxed), "a call that was to panic");
         let arguments = call.arguments().map_or("null", RawValue::get);
-        Ok(Answer::Result(raw(&format!(r#"{{"content":[], "n": 1.0,"got":{arguments}}}"#))))
+        Ok(legacy(Answer::Result(raw(&format!(r#"{{"content":[], "n": 1.0,"got":{arguments}}}"#)))))
     }
 
     async fn subscribe(&self, _: &Target, _: &str, _: Duration) -> Result<Subscribed, UpstreamError> {

@@ -62,9 +62,27 @@ async fn a_probe_finds_that_the_era_changed() {
 async fn a_call_that_meets_another_era_negotiates_anew() {
     let (fake, is_modern) = changing(Era::Legacy).await;
     let upstreams = started(external(&fake.url));
-    assert_eq!(result_of(&upstreams, out("x", "{}")).await, r#"{"era":"legacy"}"#);
-    is_modern.store(true, Ordering::SeqCst);
-    assert_eq!(result_of(&upstreams, out("x", "{}")).await, r#"{"era":"modern"}"#);
+    let answered = async || upstreams.call(&upstreams.target(), &out("x", "{}"), &Listener::default()).await.unwrap();
+    assert_eq!(upstreams.probe(PATIENCE).await.unwrap().era, Era::Legacy);
+    for era in [Era::Legacy, Era::Modern] {
+        is_modern.store(era == Era::Modern, Ordering::SeqCst);
+        let ServerAnswer { era: said, answer } = answered().await;
+        assert_eq!(said, era);
+        let expected = format!(r#"{{"era":"{}"}}"#, era.as_str());
+        assert!(matches!(&answer, Answer::Result(result) if result.get() == expected), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn answers_to_a_result_are_not_sent_to_a_legacy_server() {
+    let fake = Fake::legacy(|seen| answer(seen, "{}")).await;
+    let upstreams = started(external(&fake.url));
+    for (responses, state) in [(Some("{}"), None), (None, Some("\"s\""))] {
+        let round = InputRound { responses: responses.map(raw), state: state.map(raw) };
+        let error = call(&upstreams, OutCall { round, ..out("x", "{}") }).await.unwrap_err();
+        assert_eq!(error, UpstreamError::NeverAsked);
+    }
+    assert!(fake.seen("tools/call").is_empty());
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ async fn a_call_keeps_the_connection_of_its_own_target_until_that_is_retired() {
     );
     let key = async |target: &Target| {
         let answer = upstreams.call(target, &echo("x"), &Listener::default()).await;
-        answer.map(|answer| serde_json::to_string(&answer_value(&answer)["key"]).unwrap())
+        answer.map(|answered| serde_json::to_string(&answer_value(&answered.answer)["key"]).unwrap())
     };
     upstreams.prepare(std::slice::from_ref(&old));
     assert_eq!(key(&old).await.unwrap(), "\"old\"");

@@ -25,8 +25,8 @@ use hawsepipe::domain::plan::{EraSetting, HealthPlan, TransportPlan, UpstreamPla
 use hawsepipe::domain::ports::{CallUpstream, ToClient};
 use hawsepipe::domain::secret::SecretText;
 use hawsepipe::domain::upstream::{
-    Answer, ClientKey, InputRound, LogWish, OutCall, Probed, QuestionWatch, ServerFacts, Target, UpstreamError,
-    UpstreamTarget,
+    Answer, ClientKey, InputRound, LogWish, OutCall, Probed, QuestionWatch, ServerAnswer, ServerFacts, Target,
+    UpstreamError, UpstreamTarget,
 };
 use hawsepipe::telemetry::catalog::Catalog;
 use hawsepipe::transport::ServerLauncher;
@@ -171,6 +171,7 @@ fn out(tool: &str, arguments: &str) -> OutCall {
         round: InputRound::default(),
         log: LogWish::default(),
         task: None,
+        task_wish: None,
     }
 }
 
@@ -189,7 +190,7 @@ impl ToClient for Listener {
 }
 
 async fn call_heard(upstreams: &Adapter, call: OutCall, client: &Listener) -> Result<Answer, UpstreamError> {
-    upstreams.call(&upstreams.target(), &call, client).await
+    upstreams.call(&upstreams.target(), &call, client).await.map(|answered| answered.answer)
 }
 
 async fn call(upstreams: &Adapter, call: OutCall) -> Result<Answer, UpstreamError> {
