@@ -85,21 +85,24 @@ impl AskedClient<'_> {
     pub(super) async fn answers(&self, round: InputRound) -> Result<Answered, CallEnd> {
         let is_watched = self.call.item.watches_questions();
         let state = round.state.as_deref().and_then(|state| Skim::from(state).text());
-        let own = state.as_deref().filter(|state| InputState::is_own(state));
-        let opened = own.and_then(|state| InputState::open(self.engine, self.call, state));
+        let opened = state.as_deref().and_then(|state| InputState::open(self.engine, self.call, state));
+        // What is the gateway's own is never for the server, also if no chain watches any more.
+        let is_own = || state.as_deref().is_some_and(|state| InputState::is_own(self.engine, state));
+        if opened.is_none() && round.state.is_some() && (is_watched || is_own()) {
+            return Err(CallEnd::foreign_input(
+                "`requestState` is not one that was given for such a call, or it is too old",
+            ));
+        }
         let given = |responses: &RawValue| {
             RawObject::parse(responses.get()).map_err(|_| CallEnd::foreign_input("`inputResponses` is no object"))
         };
         let Some(InputState { questions, state, .. }) = opened else {
-            return match (is_watched, round.state, round.responses) {
-                (true, Some(_), _) => Err(CallEnd::foreign_input(
-                    "`requestState` is not one that was given for such a call, or it is too old",
-                )),
+            return match round.responses {
                 // What each answer is for, and so which chains see it, the server says when it is called anew.
-                (true, None, Some(responses)) => {
+                Some(responses) if is_watched => {
                     Ok(Answered { round: InputRound::default(), early: Some(given(&responses)?) })
                 }
-                (_, state, responses) => Ok(InputRound { responses, state }.into()),
+                responses => Ok(InputRound { responses, state: round.state }.into()),
             };
         };
         let Some(responses) = round.responses else { return Ok(InputRound { responses: None, state }.into()) };

@@ -19,7 +19,9 @@ use crate::engine::access::seal::MAX_BYTES;
 /// What the gateway's own values of `requestState` begin with.
 const PREFIX: &str = "hawsepipe.input.";
 /// The purpose of the seal and the version of what is sealed. Both are authenticated.
-const PURPOSE: &str = "hawsepipe input 2";
+const PURPOSE: &str = "hawsepipe input 3";
+/// The purpose of the mark with which a gateway knows its own values again.
+const MARK: &str = "hawsepipe input mark 1";
 /// How long a client has to answer, in milliseconds.
 const VALID_MS: u64 = 60 * 60 * 1000;
 
@@ -80,9 +82,11 @@ impl InputState {
         Self { questions, state, until: 0 }
     }
 
-    /// Whether `state` looks like one of the gateway's own.
-    pub(super) fn is_own(state: &str) -> bool {
-        state.starts_with(PREFIX)
+    /// Whether `state` has the mark of this gateway, whatever else is wrong with it. That of another gateway, which can be an
+    /// upstream of this one, is a server's.
+    pub(super) fn is_own(engine: &Engine, state: &str) -> bool {
+        let mark = parts(state).map(|(mark, _)| mark);
+        mark.is_some_and(|mark| engine.sessions().seals().open(&of_gateway(engine), mark).is_some())
     }
 
     /// Seals the state for a repetition of this call by the same principal.
@@ -92,16 +96,29 @@ impl InputState {
         if bytes.len() > MAX_BYTES {
             return Err(NotSealed::TooLarge(bytes.len()));
         }
-        let sealed = engine.sessions().seals().seal(&scope(engine, call), bytes).ok_or(NotSealed::NoRandom)?;
-        Ok(format!("{PREFIX}{sealed}"))
+        let seal = |context: &str, bytes| engine.sessions().seals().seal(context, bytes).ok_or(NotSealed::NoRandom);
+        let (mark, sealed) = (seal(&of_gateway(engine), Vec::new())?, seal(&scope(engine, call), bytes)?);
+        Ok(format!("{PREFIX}{mark}.{sealed}"))
     }
 
     /// Opens what was sealed for this call; `None` if it is anything else, or too old.
     pub(super) fn open(engine: &Engine, call: &Routed<'_>, state: &str) -> Option<Self> {
-        let opened = engine.sessions().seals().open(&scope(engine, call), state.strip_prefix(PREFIX)?)?;
+        let opened = engine.sessions().seals().open(&scope(engine, call), parts(state)?.1)?;
         let state: Self = serde_json::from_slice(&opened).ok()?;
         (engine.now() <= state.until).then_some(state)
     }
+}
+
+/// Returns the mark in a state, and what is sealed for the call.
+fn parts(state: &str) -> Option<(&str, &str)> {
+    state.strip_prefix(PREFIX)?.split_once('.')
+}
+
+/// Returns what the mark belongs to: this gateway alone.
+fn of_gateway(engine: &Engine) -> String {
+    let snapshot = engine.snapshot();
+    let gateway = &snapshot.plan().gateway.key;
+    json!([MARK, gateway.namespace, gateway.name]).to_string()
 }
 
 /// Returns what a state belongs to: the gateway, the principal, the item and the content of the call.

@@ -104,7 +104,7 @@ impl Time {
 
 impl Clock for Time {
     fn unix_millis(&self) -> u64 {
-        1_700_000_000_000
+        1_700_000_000_000 + u64::try_from(self.ahead.lock().unwrap().as_millis()).unwrap()
     }
 
     fn monotonic(&self) -> Duration {
