@@ -14,6 +14,7 @@ use super::response_body::Messages;
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::UpstreamError;
 use crate::domain::version::Era;
+use crate::transport::shared_flow::FlowReader;
 use crate::upstream::call_questions::CallQuestions;
 
 /// How often a stream is continued, in a row, without a message.
@@ -67,19 +68,18 @@ async fn go_on(connection: &Connection, cut: &Messages, cuts: u32) -> Option<Mes
     let (last, retry) = cut.place().filter(|_| connection.era == Era::Legacy && cuts <= MOST_CUTS)?;
     let wait = retry.unwrap_or(SHORTEST_RETRY).clamp(SHORTEST_RETRY, LONGEST_RETRY);
     tokio::time::sleep(wait).await;
-    let mut next = resume(connection, last).await.ok()??;
+    let mut next = resume(connection, last, cut.flow()).await.ok()??;
     next.come_from(cut);
     Some(next)
 }
 
 /// Continues the stream of a call that ended before its answer, after the event with the id `last` (MCP 2025-11-25,
 /// resumability). Returns `None` if the server does not continue it.
-async fn resume(connection: &Connection, last: &str) -> Result<Option<Messages>, UpstreamError> {
+async fn resume(connection: &Connection, last: &str, flow: &FlowReader) -> Result<Option<Messages>, UpstreamError> {
     let Ok(last) = HeaderValue::from_str(last) else { return Ok(None) };
     let response = connection.get(Some(last)).await?;
     if response.status() != StatusCode::OK || encoding(response.headers()).is_some() {
         return Ok(None);
     }
-    let (limit, reservation) = (connection.endpoint.target.max_response_size, connection.endpoint.reservation());
-    Ok(Some(connection.endpoint.events(response.into_body(), limit, reservation)))
+    Ok(Some(connection.endpoint.events(response.into_body(), flow.clone())))
 }

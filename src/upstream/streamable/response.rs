@@ -14,25 +14,27 @@ use super::http_reply::{HttpReply, take};
 use super::media::{Media, encoding, is_event_stream, media};
 use super::response_body::whole;
 use crate::domain::ports::ToClient;
+use crate::domain::requester::Requester;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
 use crate::domain::upstream::{Answer, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 use crate::upstream::call_questions::CallQuestions;
 use crate::upstream::server_message::{self, ServerMessage};
 
-/// Reads the response to the request `id`. Passes the request's progress and log messages on to `to`, and questions of
-/// the server to `asked`.
+/// Reads the response to the request `id` of a client. Passes the request's progress and log messages on to `to`, and
+/// questions of the server to `asked`.
 pub(super) async fn read<'a>(
     connection: &'a Arc<Connection>,
     response: Response<Body>,
     id: u64,
+    client: Option<&Requester>,
     to: Option<&'a dyn ToClient>,
     asked: &mut CallQuestions<'a>,
 ) -> Result<HttpReply, UpstreamError> {
     let (status, headers) = (response.status(), response.headers());
     if status.is_success() && is_event_stream(headers) && encoding(headers).is_none() {
-        let (limit, reservation) = (connection.endpoint.target.max_response_size, connection.endpoint.reservation());
-        let messages = connection.endpoint.events(response.into_body(), limit, reservation);
+        let endpoint = &connection.endpoint;
+        let messages = endpoint.events(response.into_body(), endpoint.flow(client));
         return read_events(connection, messages, id, to, asked).await;
     }
     match read_whole(connection, response, id, to, asked).await {
