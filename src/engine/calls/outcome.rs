@@ -276,7 +276,7 @@ impl CallEnd {
     /// The end of the use of a resource that no list names, while these lists of its upstream, which chains have to see, were
     /// never read.
     pub(crate) fn list_unread(kind: ItemKind, upstream: &str, unread: &[Method]) -> Self {
-        let reason = Reason::ListUnread.to_string();
+        let reason = Reason::ListUnread;
         let methods: Vec<_> = unread.iter().map(|method| method.as_str()).collect();
         let message = format!(
             "the gateway could never read {} of upstream {upstream}, so that it is not known which {kind}s its plugins \
