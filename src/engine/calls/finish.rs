@@ -13,11 +13,12 @@ use crate::domain::budget::Reservation;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::json::{JsonStep, Pointer};
+use crate::domain::method::Method;
 use crate::domain::plan::{PrefixMode, UpstreamPlan};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
-use crate::domain::record::EntryTrace;
-use crate::domain::rpc::{INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError};
+use crate::domain::record::{CallOutcome, EntryTrace};
+use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError};
 use crate::domain::tool_name::MAX_NAME;
 use crate::domain::upstream::UpstreamError;
 use crate::domain::version::Era;
@@ -172,7 +173,7 @@ impl Engine {
         let upstream = &snapshot.linked.upstreams[upstream];
         self.refused_by(snapshot, kind, upstream, item.name).unwrap_or_else(|| {
             self.metrics.refused(Reason::ListUnread);
-            CallEnd::list_unread(kind, &upstream.target.plan.key.name, &unread)
+            list_unread(kind, &upstream.target.plan.key.name, &unread)
         })
     }
 
@@ -327,4 +328,18 @@ fn add_trace(result: &mut Box<RawValue>, entries: &[EntryTrace], reservation: &R
     if reservation.resize((result.get().len() + trace.get().len()) as u64).is_ok() {
         *result = with_meta(result, TRACE, &trace);
     }
+}
+
+/// The end of the use of a resource that no list names, while these lists of its upstream, which chains have to see, were
+/// never read.
+fn list_unread(kind: ItemKind, upstream: &str, unread: &[Method]) -> CallEnd {
+    let reason = Reason::ListUnread;
+    let methods: Vec<_> = unread.iter().map(|method| method.as_str()).collect();
+    let message = format!(
+        "the gateway could never read {} of upstream {upstream}, so that it is not known which {kind}s its plugins \
+         withhold. Nothing was sent. Until it can, only what a list names can be used",
+        methods.join(" and ")
+    );
+    let data = json!({"reason": reason, "upstream": upstream});
+    CallEnd::new(Reply::Error(RpcError::new(INTERNAL_ERROR, message).with_data(data)), CallOutcome::Refused, reason)
 }

@@ -273,20 +273,6 @@ impl CallEnd {
         Self::new(reply, CallOutcome::RpcError, REASON)
     }
 
-    /// The end of the use of a resource that no list names, while these lists of its upstream, which chains have to see, were
-    /// never read.
-    pub(crate) fn list_unread(kind: ItemKind, upstream: &str, unread: &[Method]) -> Self {
-        let reason = Reason::ListUnread;
-        let methods: Vec<_> = unread.iter().map(|method| method.as_str()).collect();
-        let message = format!(
-            "the gateway could never read {} of upstream {upstream}, so that it is not known which {kind}s its plugins \
-             withhold. Nothing was sent. Until it can, only what a list names can be used",
-            methods.join(" and ")
-        );
-        let data = json!({"reason": reason, "upstream": upstream});
-        Self::new(Reply::Error(RpcError::new(INTERNAL_ERROR, message).with_data(data)), CallOutcome::Refused, reason)
-    }
-
     /// The end of a call whose arguments do not match the tool's schema. `places` lists the mismatches, one per line.
     pub(crate) fn invalid_arguments(tool: &str, places: &str) -> Self {
         let text = format!("The arguments do not fit the input schema of {tool}. Nothing was sent.\n{places}");

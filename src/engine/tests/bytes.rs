@@ -55,6 +55,7 @@ fn modern_server() -> Server {
     let server = Server::default();
     let facts = ServerFacts { has_tools: true, ..ServerFacts::new(Era::Modern, "2026-07-28") };
     server.probes.lock().unwrap().push_back(Ok(Probed::Up(facts)));
+    *server.era.lock().unwrap() = Era::Modern;
     server
 }
 

@@ -23,6 +23,7 @@ mod questions;
 mod readiness;
 mod refusals;
 mod retries;
+mod rounds;
 mod scrape;
 mod scripts;
 mod server;
