@@ -12,7 +12,7 @@ use crate::domain::budget::{NoRoom, Reservation};
 
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the rest of a body may take to arrive once the process ends.
+/// How long the rest of a body may take to arrive once its endpoint is closed, or the process ends.
 const LAST_BODIES: Duration = Duration::from_secs(5);
 /// How long the rest of a refused body is read and discarded, so that its sender can read the answer.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
@@ -26,8 +26,8 @@ pub enum BodyError {
     /// It did not arrive within this time.
     #[error("the request's body did not arrive within {0:?}")]
     TooSlow(Duration),
-    /// It had not arrived when the process ended.
-    #[error("the request's body had not arrived when this process was told to end; nothing ran")]
+    /// It had not arrived when the endpoint was closed, which the end of the process does too.
+    #[error("the request's body had not arrived when this endpoint was closed; nothing ran")]
     Ending,
     /// The budget of bytes has no room for it.
     #[error(transparent)]
