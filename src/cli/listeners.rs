@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -20,8 +20,6 @@ use crate::engine::Engine;
 use crate::transport::{ConnectionBounds, bind};
 use crate::web;
 
-/// The name of the listener for the address from the command line.
-const COMMAND_LINE: &str = "command-line";
 /// The pause before another attempt to bind an address.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
@@ -38,16 +36,16 @@ pub struct Bind {
 
 impl Bind {
     /// Returns the address of the command line, or else the ports of the plan's listeners, or else port 8080, each with
-    /// the name of its listener. Listeners whose protection cannot be enforced (`refusing`) stay closed; so does the
+    /// the name of its listener, if it is one of the plan. Listeners whose protection cannot be enforced (`refusing`) stay closed; so does the
     /// address of the command line if this applies to the plan's first listener.
-    pub fn addresses(&self, gateway: &GatewayPlan) -> BTreeMap<SocketAddr, String> {
+    pub fn addresses(&self, gateway: &GatewayPlan) -> BTreeMap<SocketAddr, Option<String>> {
         let listeners = || gateway.listeners.iter().filter(|listener| listener.refusing.is_none());
-        let unnamed = |address| [(address, COMMAND_LINE.to_owned())].into();
+        let unnamed = |address| [(address, None)].into();
         match self.listen {
             Some(_) if gateway.listeners.first().is_some_and(|listener| listener.refusing.is_some()) => BTreeMap::new(),
             Some(address) => unnamed(address),
             None if gateway.listeners.is_empty() => unnamed(SocketAddr::new(self.ip, MCP_PORT)),
-            None => listeners().map(|l| (SocketAddr::new(self.ip, l.port), l.name.clone())).collect(),
+            None => listeners().map(|l| (SocketAddr::new(self.ip, l.port), Some(l.name.clone()))).collect(),
         }
     }
 
@@ -58,9 +56,9 @@ impl Bind {
     }
 
     /// Returns the settings for the router of a bound address.
-    fn listener(&self, bound: SocketAddr, name: Arc<ArcSwap<String>>) -> web::ServedListener {
+    fn listener(&self, bound: SocketAddr, name: Arc<ArcSwapOption<String>>) -> web::ServedListener {
         let default = ListenerPlan {
-            name: COMMAND_LINE.into(),
+            name: "command-line".into(),
             port: MCP_PORT,
             path: "/mcp".into(),
             legacy_sse: false,
@@ -89,8 +87,8 @@ impl ConnectionBounds for McpBounds {
 
 /// An endpoint that is open.
 struct Open {
-    /// The name that its listener has in the plan, or had before the listener moved.
-    name: Arc<ArcSwap<String>>,
+    /// The name that its listener has in the plan, or had before the listener moved; `None` if it is no listener of a plan.
+    name: Arc<ArcSwapOption<String>>,
     /// Cancelled to close the endpoint.
     stop: CancellationToken,
 }
@@ -98,24 +96,27 @@ struct Open {
 /// An address of a listener that cannot be bound.
 struct Unbound {
     address: SocketAddr,
-    /// The name of the listener.
-    name: String,
+    /// The name of the listener; `None` if it is no listener of the plan.
+    name: Option<String>,
+    /// Where the listener stays until then.
+    kept: Option<SocketAddr>,
     error: anyhow::Error,
 }
 
 impl Unbound {
     /// Describes it as a Problem of the gateway.
     fn problem(&self, gateway: &GatewayPlan) -> Problem {
-        let index = gateway.listeners.iter().position(|listener| listener.name == self.name);
+        let index = gateway.listeners.iter().position(|listener| Some(&listener.name) == self.name.as_ref());
         let field = index.map(|index| format!("spec.listeners[{index}].port")).unwrap_or_default();
-        let message = format!("{:#}; what was open stays open, and this is tried again every second", self.error);
+        let kept = self.kept.map(|address| format!("the listener stays at {address}, and ")).unwrap_or_default();
+        let message = format!("{:#}; {kept}this is tried again every second", self.error);
         Problem::error(Reason::AddressUnavailable, ObjectId::new(Kind::MCPGateway, gateway.key.clone()), field, message)
     }
 
-    /// Whether an endpoint of this name stays open until the address is bound. The name of an endpoint is unknown where a
-    /// plan has no listeners.
-    fn keeps(&self, name: &str) -> bool {
-        self.name == name || [self.name.as_str(), name].contains(&COMMAND_LINE)
+    /// Whether an endpoint with this name stays open until the address is bound. An endpoint of a plan without listeners becomes
+    /// the one of any listener, and the other way round.
+    fn keeps(&self, name: Option<&str>) -> bool {
+        self.name.as_deref().zip(name).is_none_or(|(own, name)| own == name)
     }
 }
 
@@ -161,13 +162,18 @@ impl Listeners {
         let mut unbound = Vec::new();
         for (&address, name) in &wanted {
             if let Some(open) = self.open.get(&address) {
-                open.name.store(Arc::new(name.clone()));
-            } else if let Err(error) = self.open(address, name, gateway).await {
-                unbound.push(Unbound { address, name: name.clone(), error });
+                open.name.store(name.clone().map(Arc::new));
+            } else if let Err(error) = self.open(address, name.clone(), gateway).await {
+                unbound.push(Unbound { address, name: name.clone(), kept: None, error });
             }
         }
         self.open.retain(|address, open| {
-            let stays = wanted.contains_key(address) || unbound.iter().any(|unbound| unbound.keeps(&open.name.load()));
+            if wanted.contains_key(address) {
+                return true;
+            }
+            let name = open.name.load();
+            let mut keeping = unbound.iter_mut().filter(|unbound| unbound.keeps(name.as_deref().map(String::as_str)));
+            let stays = keeping.next().map(|unbound| unbound.kept = Some(*address)).is_some();
             if !stays {
                 tracing::info!(%address, "MCP endpoint closed: the plan has no such listener any more");
                 open.stop.cancel();
@@ -177,12 +183,12 @@ impl Listeners {
         unbound
     }
 
-    async fn open(&mut self, address: SocketAddr, name: &str, gateway: &GatewayPlan) -> anyhow::Result<()> {
+    async fn open(&mut self, address: SocketAddr, name: Option<String>, gateway: &GatewayPlan) -> anyhow::Result<()> {
         let is_of_plan = self.bind.listen.is_none() && !gateway.listeners.is_empty();
         let setting = if is_of_plan { "`port` of the listener" } else { "--listen ADDR" };
         let socket = bind(address, setting).await?;
         let (bound, stop, name) =
-            (socket.local_addr()?, self.stop.child_token(), Arc::new(ArcSwap::from_pointee(name.to_owned())));
+            (socket.local_addr()?, self.stop.child_token(), Arc::new(ArcSwapOption::from_pointee(name)));
         let listener = self.bind.listener(bound, Arc::clone(&name));
         let path = listener.current(gateway).map(|plan| plan.path.clone());
         tracing::info!(address = %bound, path, "MCP endpoint");

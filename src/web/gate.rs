@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use tokio_util::sync::CancellationToken;
 
 use super::parked::ParkedCalls;
@@ -23,8 +23,8 @@ pub struct ServedListener {
     /// The port of the listener in the plan; `None` for the plan's first listener, whatever its port.
     pub port: Option<u16>,
     /// The name of the listener in the last plan that has one with this port: the socket stays until the new address of
-    /// that listener is bound.
-    pub name: Arc<ArcSwap<String>>,
+    /// that listener is bound. `None` if that plan has no listeners.
+    pub name: Arc<ArcSwapOption<String>>,
     /// The settings to use if the plan has no listeners.
     pub default: ListenerPlan,
     /// The address that the socket is bound to.
@@ -52,11 +52,10 @@ impl ServedListener {
     /// plan's first listener, and the other way round.
     fn moved<'a>(&'a self, gateway: &'a GatewayPlan) -> Option<&'a ListenerPlan> {
         let name = self.name.load();
-        let named = gateway.listeners.iter().find(|listener| listener.name == **name);
-        match gateway.listeners.first() {
-            None => Some(&self.default),
-            first if **name == self.default.name => first,
-            _ => named,
+        let Some(first) = gateway.listeners.first() else { return Some(&self.default) };
+        match name.as_deref() {
+            None => Some(first),
+            Some(name) => gateway.listeners.iter().find(|listener| listener.name == *name),
         }
     }
 }

@@ -80,6 +80,8 @@ async fn a_listener_that_cannot_move_stays_where_it_is() {
     assert_eq!(status(port, page).await, Some(200));
     let problem = running.logged(|line| line["message"].as_str().is_some_and(|m| m.contains("(AddressUnavailable)")));
     assert_eq!(problem["level"], "ERROR", "{problem}");
+    let stays = format!("the listener stays at 127.0.0.1:{port}");
+    assert!(problem["message"].as_str().unwrap().contains(&stays), "{problem}");
     // The settings of the listener count where it is.
     let other = json!([{"name": "a", "port": taken, "allowedOrigins": ["https://other.example"]}]);
     folder.write("manifests.yaml", &manifests(&other));
@@ -89,4 +91,27 @@ async fn a_listener_that_cannot_move_stays_where_it_is() {
     until(port, page, None).await;
     let waited = run(&["wait", "--admin", &running.admin()]);
     assert_eq!(waited.status.code(), Some(0), "{}", String::from_utf8_lossy(&waited.stderr));
+}
+
+#[tokio::test]
+async fn a_listener_keeps_its_settings_where_it_stays_whatever_its_name_and_none_stays_that_is_gone() {
+    let [first, second] = free_ports();
+    let (page, other) = ("https://page.example", "https://other.example");
+    let one = |name: &str, port: u16, origin: &str| json!({"name": name, "port": port, "allowedOrigins": [origin]});
+    let folder = Folder::with(&manifests(&json!([one("a", first, page), one("command-line", second, other)])));
+    let running = Gateway::on_listeners(&folder, &[], &[]);
+    until(first, page, Some(200)).await;
+    until(second, other, Some(200)).await;
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = held.local_addr().unwrap().port();
+    folder.write("manifests.yaml", &manifests(&json!([one("a", first, page), one("command-line", taken, other)])));
+    running.logged(|line| line["message"].as_str().is_some_and(|text| text.contains("cannot listen on 127.0.0.1")));
+    assert_eq!((status(second, other).await, status(second, page).await), (Some(200), Some(403)));
+    // Another listener at the address that is taken: nothing stays for it.
+    folder.write("manifests.yaml", &manifests(&json!([one("b", taken, page)])));
+    until(first, page, None).await;
+    until(second, other, None).await;
+    let waited = run(&["wait", "--admin", &running.admin()]);
+    let said = String::from_utf8(waited.stderr).unwrap();
+    assert!(said.contains("AddressUnavailable") && !said.contains("stays"), "{said}");
 }
