@@ -1,5 +1,6 @@
 //! `hawsepipe call`: makes one call with a minimal MCP client.
 
+use std::fmt::Display;
 use std::io::Read;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use super::args::CallArgs;
 use super::formats::ResultFormat;
 use super::mcp_client::{MCP_PATH, McpAnswer, McpClient};
 use super::ordered_json;
-use super::output::{Colour, column, harmless, outcome_text, paint, print_line, print_list, say, text};
+use super::output::{Colour, column, harmless, harmless_lines, outcome_text, paint, print_line, print_list, say, shown, text};
 use crate::api::check::nearest;
 use crate::domain::question::{INPUT_REQUESTS, INPUT_REQUIRED, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};
@@ -42,8 +43,7 @@ pub async fn call(args: CallArgs) -> anyhow::Result<ExitCode> {
         McpAnswer::Result(result) => show(&args, &result),
         McpAnswer::Error { code, message, raw } => {
             let hint = if code == INVALID_PARAMS { did_you_mean(&client, &args.tool).await } else { String::new() };
-            let message = message.lines().map(harmless).collect::<Vec<_>>().join("\n");
-            show_error(&args, &raw, &format!("Error: {message} ({code}){hint}"))
+            show_error(&args, &raw, &format!("Error: {} ({code}){hint}", harmless_lines(&message)))
         }
     }
 }
@@ -74,7 +74,10 @@ fn arguments(written: &str) -> anyhow::Result<Box<RawValue>> {
 
 fn show(args: &CallArgs, result: &RawValue) -> anyhow::Result<ExitCode> {
     // What a client gets is shown although not all of it can be read, such as numbers that are out of range.
-    let read = RawObject::parse(result.get()).unwrap_or_default();
+    let read = match RawObject::parse(result.get()) {
+        Ok(read) => read,
+        Err(error) => return show_unreadable(args, result, &error),
+    };
     let is_error = read.get("isError").is_some_and(|flag| flag.get() == "true");
     let asked = questions(&read);
     match args.output {
@@ -91,6 +94,17 @@ fn show(args: &CallArgs, result: &RawValue) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(ASKED));
     }
     Ok(if is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Shows a result whose members cannot be told, so that it is not known whether the tool failed.
+fn show_unreadable(args: &CallArgs, result: &RawValue, error: &dyn Display) -> anyhow::Result<ExitCode> {
+    match args.output {
+        ResultFormat::Json => print_line(&as_json(result))?,
+        ResultFormat::Yaml => print_line(ordered_json::to_yaml(result)?.trim_end())?,
+        ResultFormat::Text => {}
+    }
+    say(&format!("Error: the result cannot be read: {error}; -o json shows it"));
+    Ok(ExitCode::from(2))
 }
 
 /// Returns a line for each thing that the server asks for: the method, and its message to the user or its URL where it has
@@ -163,9 +177,9 @@ fn block_text(block: &RawValue, is_error: bool) -> String {
     let block = RawObject::parse(block.get()).unwrap_or_default();
     let text = block.get("text").filter(|text| text.get().starts_with('"'));
     let Some(raw) = text else {
-        return format!("[{} block; -o json shows it]", block.get_str("type").unwrap_or_default());
+        return shown(format!("[{} block; -o json shows it]", block.get_str("type").unwrap_or_default()));
     };
-    let text = block.get_str("text").unwrap_or_else(|| raw.get().to_owned());
+    let text = shown(block.get_str("text").unwrap_or_else(|| raw.get().to_owned()));
     if is_error { paint(Colour::Red, &text) } else { text }
 }
 

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::formats::ListFormat;
+pub use crate::domain::quoted::{harmless, harmless_lines};
 
 /// A column of a table. `read` returns the text of the cell for an item.
 pub struct Column {
@@ -114,17 +115,14 @@ pub fn is_read(text: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Returns text that others wrote without the characters that a terminal obeys: control characters, and those that
-/// turn the direction in which a line is shown.
-pub fn harmless(text: &str) -> String {
-    let turns =
-        |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars().map(|c| if c.is_control() || turns(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
-}
-
 /// Prints a line to standard error. Errors are ignored.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// Returns text that others wrote without what a terminal obeys, if standard output is a terminal.
+pub fn shown(text: String) -> String {
+    if std::io::stdout().is_terminal() { harmless_lines(&text) } else { text }
 }
 
 /// Colours `text` if standard output is a terminal and `NO_COLOR` is not set.
@@ -155,10 +153,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_replaced() {
-        assert_eq!(harmless("a\u{202e}b\u{7}c\u{1b}[2J"), "a\u{fffd}b\u{fffd}c\u{fffd}[2J");
+    fn what_a_terminal_obeys_is_replaced_in_cells() {
         assert_eq!(table(&["NAME"], &[vec!["a\u{1b}]0;b\u{7}\nc".to_owned()]]), "NAME\na\u{fffd}]0;b\u{fffd}\u{fffd}c");
-        assert_eq!(harmless("Grüße, \u{4f60}\u{597d}"), "Grüße, \u{4f60}\u{597d}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Foreign text in messages.
+//! Foreign text in messages and on terminals.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -16,9 +16,30 @@ impl Display for Quoted<'_> {
     }
 }
 
+/// Returns text without the characters that a terminal obeys: control characters, and those that turn the direction in which
+/// a line is shown.
+pub fn harmless(text: &str) -> String {
+    let turns =
+        |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if c.is_control() || turns(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Returns text as [`harmless`] does, but with its tabs and line breaks.
+pub fn harmless_lines(text: &str) -> String {
+    let line = |line: &str| line.split('\t').map(harmless).collect::<Vec<_>>().join("\t");
+    text.split('\n').map(|text| line(text.strip_suffix('\r').unwrap_or(text))).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Quoted;
+    use super::{Quoted, harmless, harmless_lines};
+
+    #[test]
+    fn what_a_terminal_obeys_is_replaced() {
+        assert_eq!(harmless("a\u{202e}b\u{7}c\u{1b}[2J"), "a\u{fffd}b\u{fffd}c\u{fffd}[2J");
+        assert_eq!(harmless("Grüße, \u{4f60}\u{597d}"), "Grüße, \u{4f60}\u{597d}");
+        assert_eq!(harmless_lines("a\tb\r\n\rc\u{9b}m\n"), "a\tb\n\u{fffd}c\u{fffd}m\n");
+    }
 
     #[test]
     fn texts_are_cut_between_characters_and_escaped() {

@@ -9,10 +9,15 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::domain::quoted::harmless_lines;
+
 /// The log target of lines that MCP servers print. Their events have the field `upstream`.
 pub const SERVER: &str = "hawsepipe::server";
 /// The log target of lines that plugins print or log. Their events have the field `plugin`.
 pub const PLUGIN: &str = "hawsepipe::plugin";
+
+/// What further lines of an event begin with: they stand under the first one, after its time.
+const INDENT: &str = "\n             ";
 
 /// Formats log events for a terminal.
 pub(super) struct Terminal;
@@ -22,14 +27,15 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
-    fn format_event(&self, context: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let metadata = event.metadata();
-        let (dim, plain) = if to.has_ansi_escapes() { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+        let colours = to.has_ansi_escapes();
+        let (dim, plain) = if colours { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
         write!(to, "{dim}{}{plain} ", Timestamp::now().strftime("%H:%M:%S%.3f"))?;
+        let mut words = Words { colours, ..Words::default() };
+        event.record(&mut words);
         if [SERVER, PLUGIN].contains(&metadata.target()) {
-            let mut words = ForeignLine::default();
-            event.record(&mut words);
-            return writeln!(to, "{dim}{} |{plain} {}", words.from, words.text);
+            return writeln!(to, "{dim}{} |{plain} {}", words.from, words.message);
         }
         let colour = match *metadata.level() {
             Level::ERROR => "\x1b[31m",
@@ -37,34 +43,52 @@ where
             Level::INFO => "\x1b[32m",
             _ => "\x1b[34m",
         };
-        let (colour, plain) = if to.has_ansi_escapes() { (colour, plain) } else { ("", "") };
-        write!(to, "{colour}{:<5}{plain} ", metadata.level().as_str())?;
-        context.format_fields(to.by_ref(), event)?;
-        to.write_char('\n')
+        let colour = if colours { colour } else { "" };
+        writeln!(to, "{colour}{:<5}{plain} {}{}", metadata.level().as_str(), words.message, words.fields)
     }
 }
 
-/// The fields of an event that stands for a line of an MCP server or a plugin: who wrote it, and the line.
+/// What an event says, without anything that a terminal obeys but the colours of the fields' names: servers, plugins and
+/// clients wrote parts of it. Further lines are indented, so that none looks like an event.
 #[derive(Default)]
-struct ForeignLine {
+struct Words {
+    colours: bool,
+    /// Who wrote the line that the event stands for.
     from: String,
-    text: String,
+    message: String,
+    /// All other fields, each after a space.
+    fields: String,
 }
 
-impl Visit for ForeignLine {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if ["upstream", "plugin"].contains(&field.name()) {
-            value.clone_into(&mut self.from);
+impl Words {
+    fn take(&mut self, field: &Field, value: &str, quoted: &dyn Debug) {
+        let (slanted, dim, plain) = if self.colours { ("\x1b[3m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
+        match field.name().trim_start_matches("r#") {
+            "message" => self.message = indented(value),
+            name => {
+                if ["upstream", "plugin"].contains(&name) {
+                    self.from = indented(value);
+                }
+                let value = indented(&format!("{quoted:?}"));
+                self.fields += &format!(" {slanted}{name}{plain}{dim}={plain}{value}");
+            }
         }
+    }
+}
+
+impl Visit for Words {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.take(field, value, &value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        match field.name() {
-            "message" => self.text = format!("{value:?}"),
-            "upstream" | "plugin" => self.from = format!("{value:?}"),
-            _ => {}
-        }
+        self.take(field, &format!("{value:?}"), value);
     }
+}
+
+/// Returns text that can stand on a terminal, with further lines under the first one.
+fn indented(text: &str) -> String {
+    harmless_lines(text.trim_end()).replace('\n', INDENT)
 }
 
 #[cfg(test)]
@@ -91,5 +115,30 @@ mod tests {
             ["default/files | Listening", "default/shout | heard", "WARN  too slow reason=\"Timeout\""],
             "{text}"
         );
+    }
+
+    #[test]
+    fn nobody_forges_a_line_or_a_colour() {
+        for colours in [false, true] {
+            let kept = Kept::default();
+            let lines =
+                tracing_subscriber::fmt().with_writer(kept.clone()).with_ansi(colours).event_format(Terminal).finish();
+            let forged = "x\r\nERROR forged\x1b[31m\u{9b}2J\u{202e}\n";
+            tracing::subscriber::with_default(lines, || {
+                tracing::info!(target: PLUGIN, plugin = "default/shout", "{}", forged);
+                tracing::warn!(target: "hawsepipe", why = %forged, quoted = forged, "own:\n{forged}");
+            });
+            let text = kept.text();
+            let lines: Vec<_> = text.lines().collect();
+            assert_eq!(lines.len(), 6, "{text}");
+            for (n, line) in lines.iter().enumerate() {
+                let is_further = line.starts_with(INDENT.trim_start_matches('\n'));
+                assert_eq!(is_further, ![0, 2].contains(&n), "{n}: {text}");
+            }
+            let own = text.matches('\x1b').count();
+            assert!(own == 0 || colours, "{text}");
+            assert!(!text.contains(['\u{9b}', '\u{202e}', '\r']) && !text.contains("\x1b[31m"), "{text}");
+            assert!(lines[5].contains("quoted") && lines[5].contains(r"\nERROR forged\u{1b}[31m"), "{text}");
+        }
     }
 }

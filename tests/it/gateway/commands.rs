@@ -7,7 +7,8 @@ use std::process::{Output, Stdio};
 use serde_json::Value;
 
 use super::harness::{Folder, Gateway, hawsepipe, run};
-use super::parts::{process, raw_stdio, tools_of};
+use super::parts::{external, process, raw_stdio, tools_of};
+use crate::upstream::fake::{Fake, answer, legacy_or};
 
 fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
@@ -58,6 +59,27 @@ async fn lists_are_whole_however_many_pages_they_have() {
     assert!(z < a, "keys have another order than the server gave them: {}", out(&slip));
     let slip = run(&["call", "mnay__t2344", "--url", &gateway.url()]);
     assert!(err(&slip).contains("did you mean many__t2344?"), "{}", err(&slip));
+}
+
+#[tokio::test]
+async fn a_result_that_cannot_be_read_is_no_success() {
+    let result = r#"{"content":[{"type":"text","text":"a"}],"\ud800":1,"isError":true}"#;
+    let fake = Fake::start(move |seen| match seen.rpc() {
+        "tools/list" => answer(seen, r#"{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}"#),
+        _ => legacy_or(seen, &|seen: &_| answer(seen, result)),
+    })
+    .await;
+    let folder = Folder::with(&external("up", &fake.url));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["up"]).await;
+    for format in ["text", "json"] {
+        let url = gateway.url();
+        let called = tokio::task::spawn_blocking(move || run(&["call", "up__echo", "--url", &url, "-o", format]));
+        let called = called.await.unwrap();
+        assert_eq!(called.status.code(), Some(2), "{}", err(&called));
+        assert_eq!(out(&called).contains("ud800"), format == "json", "{}", out(&called));
+        assert!(err(&called).contains("the result cannot be read"), "{}", err(&called));
+    }
 }
 
 #[tokio::test]
