@@ -15,7 +15,9 @@ use super::args::CallArgs;
 use super::formats::ResultFormat;
 use super::mcp_client::{MCP_PATH, McpAnswer, McpClient};
 use super::ordered_json;
-use super::output::{Colour, column, harmless, harmless_lines, outcome_text, paint, print_line, print_list, say, shown, text};
+use super::output::{
+    Colour, column, harmless, harmless_lines, outcome_text, paint, print_line, print_list, say, shown, text,
+};
 use crate::api::check::nearest;
 use crate::domain::question::{INPUT_REQUESTS, INPUT_REQUIRED, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};

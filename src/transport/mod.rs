@@ -14,6 +14,7 @@ pub mod mcp_headers;
 mod process_group;
 mod process_tree;
 mod request_body;
+pub mod shared_flow;
 pub mod sse;
 mod stdin_queue;
 

@@ -17,9 +17,10 @@ use super::watched::{Covered, Watched};
 use crate::domain::budget::{Account, ByteBudget, Category, Reservation};
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
+use crate::domain::requester::Requester;
 use crate::domain::upstream::UpstreamEvent;
 use crate::transport::ServerLauncher;
-use crate::transport::flow::SharedFlow;
+use crate::transport::shared_flow::{FlowReader, SharedFlow};
 
 /// The maximum number of small tasks that run in the background at the same time: cancellations, replies to servers,
 /// ends of sessions, and reading responses to their end.
@@ -124,9 +125,10 @@ impl UpstreamContext {
         self.budget.reservation_for(Category::Answer, &self.share(upstream).account)
     }
 
-    /// The limit on the rate at which all streams of an upstream together are read.
-    pub(super) fn flow(&self, upstream: &ObjectKey) -> Arc<SharedFlow> {
-        Arc::clone(&self.share(upstream).flow)
+    /// Returns what limits the rate at which a stream of an upstream is read, all its streams together. It is for this client;
+    /// `None` if it is for no single one.
+    pub(super) fn flow(&self, upstream: &ObjectKey, client: Option<&Requester>) -> FlowReader {
+        self.share(upstream).flow.reader(client)
     }
 
     /// Takes `notifications/resources/updated` of an upstream, if anybody wants to hear of the resource.
@@ -210,7 +212,7 @@ mod tests {
         first.resize(5 << 20).unwrap();
         assert!(second.resize(2 << 20).is_err());
         assert!(context.reservation(&other).resize(2 << 20).is_ok());
-        let same_flow = |a: &ObjectKey, b: &ObjectKey| Arc::ptr_eq(&context.flow(a), &context.flow(b));
+        let same_flow = |a: &ObjectKey, b: &ObjectKey| Arc::ptr_eq(&context.share(a).flow, &context.share(b).flow);
         assert!(same_flow(&one, &one) && !same_flow(&one, &other), "their rates too");
         context.forget_shares(|known| *known == other);
         assert!(!context.shares.contains_key(&one) && context.shares.contains_key(&other));

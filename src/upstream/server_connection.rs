@@ -151,8 +151,8 @@ impl ServerConnection {
         };
         // Over HTTP, a modern server says what belongs to a request in its response.
         let is_told_apart = !self.is_duplex() && self.facts().era == Era::Modern;
-        let session = request.session().filter(|_| !is_told_apart);
-        let hearing = session.map(|session| under_way.begin(session, expected));
+        let client = request.requester().filter(|_| !is_told_apart);
+        let hearing = client.map(|client| under_way.begin(client, expected));
         let number = hearing.as_ref().map(Hearing::number);
         let asked = pin!(async {
             let answer = match self {

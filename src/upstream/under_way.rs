@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use crate::domain::requester::Requester;
 use crate::domain::task::begun_task;
 use crate::domain::upstream::{Answer, ClientKey};
 use crate::upstream::unread::{Readable, Unread};
@@ -78,8 +79,7 @@ pub(super) struct Expected {
 #[derive(Debug)]
 struct Request {
     number: u64,
-    /// The session of the client; empty if it has none.
-    session: String,
+    client: Requester,
     /// Its id, if the answer can come after the request was given up.
     id: Option<u64>,
     expected: Expected,
@@ -111,7 +111,7 @@ impl State {
         (request.is_open, request.messages) = (false, None);
         if matches!(request.left, Left::Unread) {
             let request = self.requests.remove(place);
-            self.unread.answered(request.session, Instant::now());
+            self.unread.answered(request.client, Instant::now());
         } else if self.is_lost || matches!(request.left, Left::Nothing) {
             self.requests.remove(place);
         } else if self.requests.iter().filter(|request| !request.is_open).count() > MAX_LEFT {
@@ -121,28 +121,28 @@ impl State {
     }
 }
 
-/// Whom a message belongs to if it is about one of these requests, or about an answered one whose messages are readable.
-/// Nothing tells answered requests of clients without a session from the one that such a client waits for, which would never
-/// hear a message if they counted.
+/// Whom a message belongs to if it is about one of these requests, or about an answered one whose messages are readable. Of
+/// two open requests of clients without a session nobody can tell, even at one address. If one is open, it is given the
+/// messages of those that were answered there, because it would hear none if they counted as another client's.
 fn whose<'a>(requests: impl Iterator<Item = &'a Request>, readable: Readable<'a>) -> Whose {
-    let are_nameless_readable = readable == Readable::Of("");
-    let mut session = match readable {
-        Readable::Nobodys | Readable::Of("") => None,
-        Readable::Of(session) => Some(session),
+    let mut client = match readable {
+        Readable::Nobodys => None,
+        Readable::Of(client) => Some(client),
         Readable::Several => return Whose::Unknown,
     };
-    let mut is_waited_for = false;
+    let (mut is_one_nameless, mut is_waited_for) = (false, false);
     for request in requests {
-        if session.is_some_and(|session| session.is_empty() || session != request.session) {
+        if is_one_nameless || client.is_some_and(|client| *client != request.client) {
             return Whose::Unknown;
         }
-        session = Some(&request.session);
+        client = Some(&request.client);
+        is_one_nameless = !request.client.has_session();
         is_waited_for |= request.is_open;
     }
-    match session {
-        None if !are_nameless_readable => Whose::Nobodys,
-        Some(session) if is_waited_for && (session.is_empty() || !are_nameless_readable) => Whose::OneClients,
-        _ => Whose::Unknown,
+    match client {
+        None => Whose::Nobodys,
+        Some(_) if is_waited_for => Whose::OneClients,
+        Some(_) => Whose::Unknown,
     }
 }
 
@@ -170,15 +170,15 @@ pub(super) struct Hearing<'a> {
 }
 
 impl UnderWay {
-    /// Registers a request of the client with this session.
-    pub(super) fn begin(&self, session: &str, expected: Expected) -> Hearing<'_> {
+    /// Registers a request of this client.
+    pub(super) fn begin(&self, client: Requester, expected: Expected) -> Hearing<'_> {
         let messages = expected.hears.then(Arc::<WaitingMessages>::default);
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
         state.requests.push(Request {
             number,
-            session: session.to_owned(),
+            client,
             id: None,
             expected,
             is_open: true,

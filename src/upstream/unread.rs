@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::domain::requester::Requester;
+
 /// How long after an answer a message that was sent before it can still arrive.
 const ARRIVES: Duration = Duration::from_secs(1);
 
@@ -12,17 +14,16 @@ const ARRIVES: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readable<'a> {
     Nobodys,
-    /// The client with this session; clients without one if it is empty.
-    Of(&'a str),
+    Of(&'a Requester),
     Several,
 }
 
 /// When requests were answered, and when their messages were read.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
-    /// The session whose request was answered last, and until when messages of it can arrive.
-    last: Option<(String, Instant)>,
-    /// Until when those of other sessions can. All clients without a session count as one.
+    /// The client whose request was answered last, and until when messages of it can arrive.
+    last: Option<(Requester, Instant)>,
+    /// Until when those of other clients can.
     others_until: Option<Instant>,
     late: Option<Late>,
 }
@@ -35,14 +36,14 @@ struct Late {
 }
 
 impl Unread {
-    /// Records that a request of this session was answered.
-    pub(super) fn answered(&mut self, session: String, now: Instant) {
+    /// Records that a request of this client was answered.
+    pub(super) fn answered(&mut self, client: Requester, now: Instant) {
         let last = self.last.take();
         self.others_until = match last {
-            Some((last, until)) if last != session => Some(until),
+            Some((last, until)) if last != client => Some(until),
             _ => self.others_until,
         };
-        self.last = Some((session, now + ARRIVES));
+        self.last = Some((client, now + ARRIVES));
     }
 
     /// Records that no messages were read in this time, whether or not there were any.
@@ -57,7 +58,7 @@ impl Unread {
         let arrived = self.late.filter(|late| now < late.until).map_or(now, |late| late.since);
         match &self.last {
             Some(_) if self.others_until.is_some_and(|until| until > arrived) => Readable::Several,
-            Some((session, until)) if *until > arrived => Readable::Of(session),
+            Some((client, until)) if *until > arrived => Readable::Of(client),
             _ => Readable::Nobodys,
         }
     }
@@ -67,8 +68,16 @@ impl Unread {
 mod tests {
     use super::*;
 
+    fn client(session: &str) -> Requester {
+        Requester { session: session.to_owned(), account: None }
+    }
+
     fn answered(unread: &mut Unread, session: &str, at: Instant) {
-        unread.answered(session.to_owned(), at);
+        unread.answered(client(session), at);
+    }
+
+    fn of(client: &Requester) -> Readable<'_> {
+        Readable::Of(client)
     }
 
     #[test]
@@ -78,19 +87,19 @@ mod tests {
         assert_eq!(unread.readable(at(0)), Readable::Nobodys);
         answered(&mut unread, "a", at(0));
         answered(&mut unread, "a", at(100));
-        assert_eq!(unread.readable(at(1_000)), Readable::Of("a"));
+        assert_eq!(unread.readable(at(1_000)), of(&client("a")));
         assert_eq!(unread.readable(at(1_100)), Readable::Nobodys);
         answered(&mut unread, "b", at(900));
         answered(&mut unread, "a", at(1_000));
         assert_eq!(unread.readable(at(1_899)), Readable::Several);
-        assert_eq!(unread.readable(at(1_900)), Readable::Of("a"));
+        assert_eq!(unread.readable(at(1_900)), of(&client("a")));
         answered(&mut unread, "c", at(1_950));
         assert_eq!(unread.readable(at(1_999)), Readable::Several);
-        assert_eq!(unread.readable(at(2_000)), Readable::Of("c"));
+        assert_eq!(unread.readable(at(2_000)), of(&client("c")));
         answered(&mut unread, "", at(5_000));
-        assert_eq!(unread.readable(at(5_001)), Readable::Of(""));
+        assert_eq!(unread.readable(at(5_001)), of(&client("")));
         answered(&mut unread, "", at(5_002));
-        assert_eq!(unread.readable(at(5_003)), Readable::Of(""), "nothing tells them apart");
+        assert_eq!(unread.readable(at(5_003)), of(&client("")), "nothing tells them apart at one address");
     }
 
     #[test]
@@ -102,13 +111,13 @@ mod tests {
         for second in 2..60 {
             // The reader waits for most of each second.
             unread.held_back(at(second * 1_000), at(second * 1_000 + 900));
-            assert_eq!(unread.readable(at(second * 1_000 + 950)), Readable::Of("a"), "{second}");
+            assert_eq!(unread.readable(at(second * 1_000 + 950)), of(&client("a")), "{second}");
         }
-        assert_eq!(unread.readable(at(60_899)), Readable::Of("a"), "the last ones may still be under way");
+        assert_eq!(unread.readable(at(60_899)), of(&client("a")), "the last ones may still be under way");
         assert_eq!(unread.readable(at(60_900)), Readable::Nobodys);
         unread.held_back(at(70_000), at(70_500));
         assert_eq!(unread.readable(at(70_600)), Readable::Nobodys, "all of before was read");
         answered(&mut unread, "b", at(70_700));
-        assert_eq!(unread.readable(at(70_800)), Readable::Of("b"));
+        assert_eq!(unread.readable(at(70_800)), of(&client("b")));
     }
 }

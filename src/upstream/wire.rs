@@ -10,6 +10,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
 use crate::domain::question::{INPUT_RESPONSES, REQUEST_STATE};
+use crate::domain::requester::Requester;
 use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure, success};
 use crate::domain::upstream::{Answer, InputRound, OutCall, OutCompletion, OutMembers, OutTask};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
@@ -74,12 +75,11 @@ impl McpRequest<'_> {
         }
     }
 
-    /// The session of the client that the request is made for, empty if it has none or if that does not matter; `None` if
-    /// the gateway makes it for itself.
-    pub(super) fn session(&self) -> Option<&str> {
+    /// The client that the request is made for, unknown if that does not matter; `None` if the gateway makes it for itself.
+    pub(super) fn requester(&self) -> Option<Requester> {
         match self {
-            Self::Use(call) => Some(&call.client.session),
-            Self::Complete(_) | Self::Subscribe(_) | Self::Unsubscribe(_) => Some(""),
+            Self::Use(call) => Some(Requester { session: call.client.session.clone(), account: call.account.clone() }),
+            Self::Complete(_) | Self::Subscribe(_) | Self::Unsubscribe(_) => Some(Requester::default()),
             Self::Initialize(_) | Self::Discover | Self::Ping => None,
             Self::List(..) | Self::Listen(_) | Self::SetLogLevel(_) => None,
         }

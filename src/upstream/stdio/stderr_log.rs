@@ -7,7 +7,8 @@ use tokio::process::ChildStderr;
 use crate::domain::ids::ObjectKey;
 use crate::domain::secret::Mask;
 use crate::domain::upstream::Target;
-use crate::transport::flow::{Flow, SharedFlow};
+use crate::transport::flow::Flow;
+use crate::transport::shared_flow::FlowReader;
 use crate::transport::{LastWords, LinePiece, LineReader};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::metrics::{Dropped, UpstreamMetrics};
@@ -20,7 +21,7 @@ const LINES: u64 = 100;
 pub(super) struct StderrLog {
     upstream: ObjectKey,
     mask: Mask,
-    flow: Arc<SharedFlow>,
+    flow: FlowReader,
     metrics: UpstreamMetrics,
     last_words: Arc<LastWords>,
     /// How many lines were left out of the log since the last message about this.
@@ -31,7 +32,7 @@ impl StderrLog {
     /// Creates the log of a process of `target`. `last_words` receives each line.
     pub(super) fn new(target: &Target, shared: &UpstreamContext, last_words: Arc<LastWords>) -> Self {
         let (upstream, metrics) = (target.plan.key.clone(), shared.metrics.clone());
-        let flow = shared.flow(&upstream);
+        let flow = shared.flow(&upstream, None);
         Self { upstream, mask: target.mask(), flow, metrics, last_words, left_out: 0 }
     }
 

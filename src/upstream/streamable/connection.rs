@@ -3,10 +3,13 @@
 use crate::domain::budget::Reservation;
 use crate::domain::header_text::encode;
 use crate::domain::item::ItemKind;
+use crate::domain::requester::Requester;
 use crate::domain::upstream::{Target, UpstreamError};
 use crate::domain::version::BATCH_VERSION;
 use crate::domain::version::Era;
 use crate::telemetry::trace_context::members_of;
+use crate::transport::flow::UNASKED;
+use crate::transport::shared_flow::FlowReader;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use hyper::body::Incoming;
@@ -67,9 +70,20 @@ impl HttpEndpoint {
         self.shared.reservation(&self.target.plan.key)
     }
 
-    /// Reads the body of a response as events of at most `limit` bytes each, whose memory `reservation` accounts for.
-    pub(super) fn events(&self, body: Incoming, limit: u64, reservation: Reservation) -> Messages {
-        Messages::new(body, limit, reservation, self.shared.flow(&self.target.plan.key))
+    /// Returns what limits the rate at which a stream for this client is read; `None` if it is for no single one.
+    pub(super) fn flow(&self, client: Option<&Requester>) -> FlowReader {
+        self.shared.flow(&self.target.plan.key, client)
+    }
+
+    /// Reads the body of a response to a request as events.
+    pub(super) fn events(&self, body: Incoming, flow: FlowReader) -> Messages {
+        Messages::new(body, self.target.max_response_size, self.reservation(), flow)
+    }
+
+    /// Reads the body of a response as events that no call waits for, whose size is limited further.
+    pub(super) fn unasked_events(&self, body: Incoming) -> Messages {
+        let limit = self.target.max_response_size.min(UNASKED);
+        Messages::new(body, limit, self.reservation(), self.flow(None))
     }
 }
 

@@ -14,9 +14,11 @@ use super::connection::{Connection, SESSION_ID, SMALL};
 use super::response_body::{Messages, whole};
 use crate::domain::invalid_message;
 use crate::domain::ports::ToClient;
+use crate::domain::requester::Requester;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
 use crate::domain::upstream::{Answer, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
+use crate::transport::shared_flow::FlowReader;
 use crate::upstream::call_questions::CallQuestions;
 use crate::upstream::questions::{SHARED, ServerQuestion};
 use crate::upstream::server_message::{self, Notice, ServerMessage};
@@ -72,19 +74,20 @@ pub(super) fn encoding(headers: &HeaderMap) -> Option<String> {
     named.then(|| String::from_utf8_lossy(value).chars().filter(|c| c.is_ascii_graphic()).take(20).collect())
 }
 
-/// Reads the response to the request `id`. Passes the request's progress and log messages on to `to`, and questions of
-/// the server to `asked`.
+/// Reads the response to the request `id` of a client. Passes the request's progress and log messages on to `to`, and
+/// questions of the server to `asked`.
 pub(super) async fn read<'a>(
     connection: &'a Arc<Connection>,
     response: Response<Body>,
     id: u64,
+    client: Option<&Requester>,
     to: Option<&'a dyn ToClient>,
     asked: &mut CallQuestions<'a>,
 ) -> Result<HttpReply, UpstreamError> {
     let (status, headers) = (response.status(), response.headers());
     if status.is_success() && is_event_stream(headers) && encoding(headers).is_none() {
-        let (limit, reservation) = (connection.endpoint.target.max_response_size, connection.endpoint.reservation());
-        let messages = connection.endpoint.events(response.into_body(), limit, reservation);
+        let endpoint = &connection.endpoint;
+        let messages = endpoint.events(response.into_body(), endpoint.flow(client));
         return read_events(connection, messages, id, to, asked).await;
     }
     match read_whole(connection, response, id, to, asked).await {
@@ -190,21 +193,20 @@ async fn go_on(connection: &Connection, cut: &Messages, cuts: u32) -> Option<Mes
     let (last, retry) = cut.place().filter(|_| connection.era == Era::Legacy && cuts <= MOST_CUTS)?;
     let wait = retry.unwrap_or(SHORTEST_RETRY).clamp(SHORTEST_RETRY, LONGEST_RETRY);
     tokio::time::sleep(wait).await;
-    let mut next = resume(connection, last).await.ok()??;
+    let mut next = resume(connection, last, cut.flow()).await.ok()??;
     next.come_from(cut);
     Some(next)
 }
 
 /// Continues the stream of a call that ended before its answer, after the event with the id `last` (MCP 2025-11-25,
 /// resumability). Returns `None` if the server does not continue it.
-async fn resume(connection: &Connection, last: &str) -> Result<Option<Messages>, UpstreamError> {
+async fn resume(connection: &Connection, last: &str, flow: &FlowReader) -> Result<Option<Messages>, UpstreamError> {
     let Ok(last) = HeaderValue::from_str(last) else { return Ok(None) };
     let response = connection.get(Some(last)).await?;
     if response.status() != StatusCode::OK || encoding(response.headers()).is_some() {
         return Ok(None);
     }
-    let (limit, reservation) = (connection.endpoint.target.max_response_size, connection.endpoint.reservation());
-    Ok(Some(connection.endpoint.events(response.into_body(), limit, reservation)))
+    Ok(Some(connection.endpoint.events(response.into_body(), flow.clone())))
 }
 
 /// Handles text that a server sends in response to the request `id`. Returns `None` if it does not contain the answer.

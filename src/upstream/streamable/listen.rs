@@ -12,7 +12,6 @@ use super::response_body::Messages;
 use crate::domain::invalid_message;
 use crate::domain::method::Method;
 use crate::domain::upstream::{Answer, UpstreamError};
-use crate::transport::flow::UNASKED;
 use crate::upstream::call_questions::CallQuestions;
 use crate::upstream::request_failure::refused;
 use crate::upstream::server_message::{self, Notice, ServerMessage};
@@ -39,13 +38,10 @@ impl HttpListener {
         let response = connection.post(&McpRequest::Listen(filter), id).await?;
         let headers = response.headers();
         if response.status() == StatusCode::OK && is_event_stream(headers) && encoding(headers).is_none() {
-            // No call waits for these messages, so their size is limited further.
-            let limit = connection.endpoint.target.max_response_size.min(UNASKED);
-            let reservation = connection.endpoint.reservation();
-            let messages = connection.endpoint.events(response.into_body(), limit, reservation);
+            let messages = connection.endpoint.unasked_events(response.into_body());
             return Ok(HttpListenStream { connection, messages });
         }
-        match http_reply::read(&connection, response, id, None, &mut CallQuestions::none()).await? {
+        match http_reply::read(&connection, response, id, None, None, &mut CallQuestions::none()).await? {
             HttpReply::Answer(Answer::Error(error)) | HttpReply::Refused(error) => Err(refused(Method::Listen, &error)),
             HttpReply::Unusable(error) => Err(error),
             HttpReply::Answer(Answer::Result(_)) | HttpReply::SessionEnded => {

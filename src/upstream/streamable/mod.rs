@@ -240,7 +240,7 @@ impl First {
         }
         last.0.store(response.status().as_u16(), Ordering::Relaxed);
         let session_id = response.headers().get(SESSION_ID).cloned();
-        let reply = http_reply::read(&used, response, id, None, &mut CallQuestions::none()).await?;
+        let reply = http_reply::read(&used, response, id, None, None, &mut CallQuestions::none()).await?;
         match reply {
             HttpReply::Answer(answer) => Ok((answer, Self { connection: used, session_id })),
             HttpReply::Refused(error) => Ok((Answer::Error(error), Self { connection: used, session_id })),
@@ -277,12 +277,13 @@ impl Connection {
         let id = self.endpoint.next_id.fetch_add(1, Ordering::Relaxed);
         let cancels = self.era == Era::Legacy && request.may_be_cancelled();
         let mut pending = LegacyRequestGuard { connection: self, id, cancels };
+        let client = request.requester();
         let mut asked = CallQuestions::new(self, self.askable.as_ref(), &request, self.era, to);
         // Servers may send the head of the response only with its first event, after the answer to a question that they
         // sent elsewhere.
         let answered = async {
             let response = asked.during(pin!(self.post(&request, id))).await??;
-            http_reply::read(self, response, id, to, &mut asked).await
+            http_reply::read(self, response, id, client.as_ref(), to, &mut asked).await
         };
         let answered = answered.await;
         // A server that did not get an answer to its question may wait for it.

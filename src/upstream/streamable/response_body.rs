@@ -19,7 +19,7 @@ use super::client::chain;
 use crate::domain::budget::Reservation;
 use crate::domain::ids::ObjectKey;
 use crate::domain::upstream::UpstreamError;
-use crate::transport::flow::SharedFlow;
+use crate::transport::shared_flow::FlowReader;
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::wire::ENVELOPE;
 
@@ -85,7 +85,7 @@ impl<B: Body<Data = Bytes, Error: Error> + Unpin> Chunks for B {}
 pub struct Messages<B: Chunks = Incoming> {
     events: SseByteStream<CountedBody<B>>,
     since_last: Arc<SinceLast>,
-    flow: Arc<SharedFlow>,
+    flow: FlowReader,
     /// What the last event counts towards the rate.
     unpaid: u64,
     /// Since when, and until when, nothing was read because of the rate, since this was last asked for.
@@ -110,7 +110,7 @@ struct SinceLast {
 impl<B: Chunks> Messages<B> {
     /// Creates a reader for events of at most `limit` plus [`ENVELOPE`] bytes each. `reservation` accounts for their
     /// memory, and `flow` limits the rate at which they are read.
-    pub fn new(body: B, limit: u64, reservation: Reservation, flow: Arc<SharedFlow>) -> Self {
+    pub fn new(body: B, limit: u64, reservation: Reservation, flow: FlowReader) -> Self {
         let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), reservation });
         let counted = CountedBody { body, since_last: Arc::clone(&since_last), limit };
         let events = SseByteStream::new(counted);
@@ -127,6 +127,11 @@ impl<B: Chunks> Messages<B> {
         self.last_id.clone_from(&cut.last_id);
         self.retry_ms = cut.retry_ms;
         self.unpaid = cut.unpaid;
+    }
+
+    /// What limits the rate at which the stream is read.
+    pub(super) fn flow(&self) -> &FlowReader {
+        &self.flow
     }
 
     /// Since when, and until when, nothing was read because of the rate, since this was last asked for.
@@ -223,19 +228,20 @@ mod tests {
 
     use super::*;
     use crate::domain::budget::{ByteBudget, Category};
+    use crate::transport::shared_flow::SharedFlow;
 
-    fn messages(event: &str, count: usize, flow: &Arc<SharedFlow>) -> Messages<impl Chunks + use<>> {
+    fn messages(event: &str, count: usize, flow: &FlowReader) -> Messages<impl Chunks + use<>> {
         let events = Bytes::from(event.repeat(64));
         let frames = futures_util::stream::repeat(events)
             .take(count / 64)
             .map(|data| Ok::<_, std::io::Error>(Frame::data(data)));
         let reservation = Arc::new(ByteBudget::default()).reservation(Category::Answer);
-        Messages::new(StreamBody::new(frames), 1 << 20, reservation, Arc::clone(flow))
+        Messages::new(StreamBody::new(frames), 1 << 20, reservation, flow.clone())
     }
 
     #[tokio::test]
-    async fn events_of_all_streams_of_an_upstream_are_read_at_a_bounded_rate() {
-        let flow = Arc::new(SharedFlow::used_up());
+    async fn events_of_all_streams_of_a_client_are_read_at_a_bounded_rate() {
+        let flow = SharedFlow::used_up();
         for (event, read) in [("data: x\n\n", 1), ("data:\n\n", 0)] {
             for _ in 0..2 {
                 let mut messages = messages(event, 128, &flow);
@@ -252,7 +258,7 @@ mod tests {
 
     #[tokio::test]
     async fn other_tasks_have_their_turn_between_events_that_arrive_at_once() {
-        let mut messages = messages("data: x\n\n", 1_024, &Arc::new(SharedFlow::of_bytes()));
+        let mut messages = messages("data: x\n\n", 1_024, &Arc::new(SharedFlow::of_bytes()).reader(None));
         let read_all = async { while messages.next().await.unwrap().is_some() {} };
         assert_eq!(read_all.now_or_never(), None);
     }

@@ -14,7 +14,6 @@ use super::response_body::Messages;
 use crate::domain::invalid_message;
 use crate::domain::item::ItemKind;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};
-use crate::transport::flow::UNASKED;
 use crate::upstream::server_message;
 
 /// The pause before the stream is first opened again. It doubles each time, up to the longest pause.
@@ -109,11 +108,8 @@ async fn open(connection: &Connection) -> Result<Option<Messages>, UpstreamError
     let response = connection.get(None).await?;
     match response.status() {
         StatusCode::OK if encoding(response.headers()).is_none() => {
-            // No call waits for these messages, so their size is limited further. A larger message ends the stream, and
-            // the stream is then opened again.
-            let limit = connection.endpoint.target.max_response_size.min(UNASKED);
-            let reservation = connection.endpoint.reservation();
-            Ok(Some(connection.endpoint.events(response.into_body(), limit, reservation)))
+            // A message that is too large ends the stream, which is then opened again.
+            Ok(Some(connection.endpoint.unasked_events(response.into_body())))
         }
         status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
             Err(UpstreamError::Lost(format!("HTTP {}", status.as_u16())))

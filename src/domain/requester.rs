@@ -1,0 +1,54 @@
+//! The client that a request to a server is made for.
+
+use std::sync::Arc;
+
+use super::budget::Account;
+
+/// A client, as far as it can be told apart from others. Those of one address without a session are one.
+#[derive(Clone, Debug, Default)]
+pub struct Requester {
+    /// The id of its session; empty if it has none.
+    pub session: String,
+    /// The account of its address; `None` if that is not known.
+    pub account: Option<Arc<Account>>,
+}
+
+impl Requester {
+    /// Whether it has a session.
+    pub fn has_session(&self) -> bool {
+        !self.session.is_empty()
+    }
+
+    /// The account of its address as a number, which another account can have once nobody holds this one; 0 if the address is
+    /// not known.
+    pub fn address(&self) -> usize {
+        self.account.as_ref().map_or(0, |account| Arc::as_ptr(account).addr())
+    }
+}
+
+impl PartialEq for Requester {
+    fn eq(&self, other: &Self) -> bool {
+        self.session == other.session && (self.has_session() || self.address() == other.address())
+    }
+}
+
+impl Eq for Requester {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_tell_clients_apart_and_without_one_addresses_do() {
+        let at = |session: &str, account: &Arc<Account>| Requester {
+            session: session.to_owned(),
+            account: Some(Arc::clone(account)),
+        };
+        let (here, there) = (Arc::default(), Arc::default());
+        assert_eq!(at("a", &here), at("a", &there), "a client may come from several addresses");
+        assert_ne!(at("a", &here), at("b", &here));
+        assert_eq!(at("", &here), at("", &here));
+        assert_ne!(at("", &here), at("", &there));
+        assert_ne!(at("", &here), Requester::default());
+    }
+}
