@@ -6,7 +6,7 @@
 mod names;
 mod rights;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -62,7 +62,9 @@ pub async fn grant(args: GrantArgs) -> anyhow::Result<ExitCode> {
     let secrets = if args.files.is_empty() {
         from_cluster(&args.objects).await?
     } else {
-        let loaded = tokio::task::spawn_blocking(move || load(read_files(&args.files), None, Path::new("plugins")));
+        let loaded = tokio::task::spawn_blocking(move || {
+            load(read_files(&args.files, &HashSet::new()), None, Path::new("plugins"))
+        });
         from_files(&args.objects, &loaded.await?)?
     };
     print_line(manifests(&secrets, &args.to)?.trim_end())?;

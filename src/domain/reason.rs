@@ -134,7 +134,7 @@ reasons! {
     NothingEnabled,
     /// The chain selects no upstream.
     NoUpstreams,
-    /// The manifests contain no upstream.
+    /// The manifests contain no upstream, or one of them declares no object.
     NothingToServe,
     /// A Guard has a failure policy weaker than `Fail`, or `mode: Shadow`.
     GuardWeakened,

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::OFlags;
-
+use super::files::open_regular;
 use super::folders::{CODE, Folders};
 use crate::config::compile::{FoundCode, plugin_code};
 use crate::config::input::{FileCode, Files, Inputs, PluginInput, SourceInput, Unread, code_key};
@@ -85,17 +83,6 @@ fn read_below(top: &Path, path: &str, name: &str) -> Result<FileCode, Unread> {
     let folder = full.parent().map_or_else(|| root.clone(), Path::to_owned);
     let siblings = digest_of_siblings(&folder, &full);
     Ok(FileCode { text, folder, siblings })
-}
-
-/// Opens a regular file and refuses anything else without blocking: opening a FIFO would wait for a writer, and reading
-/// a device might never end.
-fn open_regular(file: &Path) -> io::Result<fs::File> {
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let opened = fs::OpenOptions::new().read(true).custom_flags(flags).open(file)?;
-    match opened.metadata()?.is_file() {
-        true => Ok(opened),
-        false => Err(io::Error::other("it is not a regular file")),
-    }
 }
 
 /// Returns a digest of the names and texts of the files beside `entry` that its code can import. It covers at most

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 
@@ -29,7 +29,9 @@ use crate::domain::reason::Reason;
 /// How long a file must be gone before its objects count as deleted.
 const SETTLE: Duration = Duration::from_secs(1);
 /// How often a file that is gone is looked for.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(100);
+/// The longest time that one reading waits for files that are gone.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where manifests are and how they are read.
 #[derive(Clone, Debug)]
@@ -63,7 +65,8 @@ pub struct CompiledManifests {
     pub located: Vec<Located>,
     /// The values of the secrets that the plan can refer to.
     pub secrets: FileSecrets,
-    /// Files that cannot be read or parsed. Their last readable version is used instead.
+    /// Files that cannot be read or parsed, or from which objects are missing and may not be deleted. What counted at the last
+    /// reading is used instead.
     pub unreadable: Vec<PathBuf>,
     /// The folders to watch, and which of their files can change the plan.
     pub folders: Folders,
@@ -88,9 +91,12 @@ pub enum DirectoryError {
          restart"
     )]
     GatewayGone(ObjectKey),
-    /// A path of the command line that could be read earlier cannot be read now.
-    #[error("{} cannot be read now", .0.display())]
+    /// A folder of the command line cannot be listed now, or is no folder any more.
+    #[error("{} was a folder of manifests and cannot be read as one now", .0.display())]
     Unreadable(PathBuf),
+    /// Files with objects went while others were waited for, or this one comes and goes.
+    #[error("files of the manifests come and go, such as {}", .0.display())]
+    Unsettled(PathBuf),
     /// The folder of secrets does not exist when the gateway starts.
     #[error("--secrets-dir {}: there is no such folder", .0.display())]
     NoSecretsDir(PathBuf),
@@ -150,29 +156,35 @@ impl<I: Inspect> Directory<I> {
     /// Reads the manifests. Objects whose files are gone count as deleted only once the files stay away: some programs
     /// delete a file before they write it anew.
     async fn load(&self, plugin_dir: &Path) -> Result<Arc<LoadedManifests>, DirectoryError> {
-        let mut deleted = BTreeSet::new();
+        let began = Instant::now();
+        let mut gone = BTreeMap::new();
         loop {
             let (paths, before) = (self.settings.paths.clone(), self.loaded.clone());
             let (folder, more) = (plugin_dir.to_owned(), self.more.clone());
-            let read = move || load([read_files(&paths), more].concat(), before.as_deref(), &folder);
+            let read = move || {
+                let known = before.as_ref().map(|before| before.declaring()).unwrap_or_default();
+                load([read_files(&paths, &known), more].concat(), before.as_deref(), &folder)
+            };
             let loaded = tokio::task::spawn_blocking(read).await.map_err(|_| DirectoryError::Interrupted)?;
             self.all_there(&loaded)?;
             let vanished = self.loaded.as_ref().map(|before| before.vanished(&loaded)).unwrap_or_default();
-            let vanished: Vec<_> = vanished.into_iter().filter(|file| !deleted.contains(file)).collect();
-            if vanished.is_empty() {
+            gone.retain(|file, _| vanished.contains(file));
+            vanished.into_iter().for_each(|file| _ = gone.entry(file).or_insert_with(Instant::now));
+            let Some((file, _)) = gone.iter().find(|(_, since)| since.elapsed() < SETTLE) else {
                 return Ok(Arc::new(loaded));
+            };
+            if began.elapsed() > PATIENCE {
+                return Err(DirectoryError::Unsettled(file.clone()));
             }
-            if !come_back(&vanished).await {
-                deleted.extend(vanished);
-            }
+            tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Fails if a folder of the settings that could be listed earlier cannot be listed now. Otherwise everything in it
-    /// would count as deleted.
+    /// Fails if a folder of the settings that could be listed earlier cannot be listed now, or is a file now. Otherwise
+    /// everything in it would count as deleted.
     fn all_there(&self, loaded: &LoadedManifests) -> Result<(), DirectoryError> {
         let Some(before) = &self.loaded else { return Ok(()) };
-        let lost = loaded.unreadable.iter().find(|path| self.settings.paths.contains(path) && !before.has_file(path));
+        let lost = self.settings.paths.iter().find(|path| loaded.has_file(path) && !before.has_file(path));
         lost.map_or(Ok(()), |path| Err(DirectoryError::Unreadable(path.clone())))
     }
 
@@ -198,14 +210,24 @@ impl<I: Inspect> Directory<I> {
 
     /// Returns the plugin folder of a gateway that names none: `plugins` in the folder of the first path.
     fn plugin_dir(&self) -> PathBuf {
-        self.settings.paths.first().map_or_else(PathBuf::new, |path| folder_of(path)).join("plugins")
+        self.settings.paths.first().map_or_else(PathBuf::new, |path| self.folder_of(path)).join("plugins")
+    }
+
+    /// Returns the folder that `path` is in, or `path` itself if it is a folder and was not read as a file.
+    fn folder_of(&self, path: &Path) -> PathBuf {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let was_file = self.loaded.as_ref().is_some_and(|loaded| loaded.has_file(path));
+        if absolute.is_dir() && !was_file {
+            return absolute;
+        }
+        absolute.parent().map_or_else(PathBuf::new, Path::to_owned)
     }
 
     fn folders(&self, inputs: &Inputs, plugin_dir: &Path, secrets: &FileSecrets) -> Folders {
         let mut folders = folders_of_code(plugin_dir, &inputs.files);
         for path in &self.settings.paths {
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            match folder_of(path) {
+            match self.folder_of(path) {
                 folder if folder == absolute => folders.add_ending(folder, &MANIFESTS),
                 _ => folders.add_file(&absolute),
             }
@@ -213,25 +235,6 @@ impl<I: Inspect> Directory<I> {
         secrets.folders().into_iter().for_each(|folder| folders.add_all(folder));
         folders
     }
-}
-
-/// Waits until one of the files is there again, for at most [`SETTLE`]. Returns whether one is.
-async fn come_back(files: &[PathBuf]) -> bool {
-    let one_is_there = async {
-        while !files.iter().any(|file| file.exists()) {
-            tokio::time::sleep(LOOK).await;
-        }
-    };
-    tokio::time::timeout(SETTLE, one_is_there).await.is_ok()
-}
-
-/// Returns the folder that `path` is in, or `path` itself if it is a folder.
-fn folder_of(path: &Path) -> PathBuf {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    if absolute.is_dir() {
-        return absolute;
-    }
-    absolute.parent().map_or_else(PathBuf::new, Path::to_owned)
 }
 
 /// If `located` is a syntax error of a plugin whose code is a file, replaces its place by the position in that file.

@@ -1,5 +1,6 @@
 //! Turns the documents of a file into objects, and skips documents of kinds that are not read outside a cluster.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,6 +55,21 @@ pub struct FileObjects {
     pub objects: Vec<FileObject>,
     /// Problems of documents that were skipped, and warnings about values that kubectl would read differently.
     pub problems: Vec<Located>,
+    /// Whether a document was skipped that can be any object, because its kind, apiVersion or name cannot be read.
+    pub unclear: bool,
+    /// The objects of kinds that are not read outside a cluster.
+    pub foreign: BTreeSet<ForeignObject>,
+}
+
+/// An object of a kind that is not read outside a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ForeignObject {
+    /// The name.
+    pub name: String,
+    /// The apiVersion.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
 }
 
 /// Reads the text of a file, as JSON if `is_json` is set, else as YAML.
@@ -98,11 +114,15 @@ fn json(text: &str) -> Result<Vec<Document>, (Position, String)> {
 /// Adds a document, or the items of a `List`.
 fn add(found: &mut FileObjects, file: &Arc<PathBuf>, document: Value, places: PositionTree) {
     if document.get("kind").and_then(Value::as_str) == Some("List") {
-        if let Some(Value::Array(items)) = document.get("items") {
-            let inside = places.member_places("items");
-            for (i, item) in items.iter().enumerate() {
-                add_one(found, file, item, inside.item_places(i));
-            }
+        let Some(Value::Array(items)) = document.get("items") else {
+            let message = "the List has no items: items must be a list of objects".to_owned();
+            found.problems.push(finding(file, places.find("items"), Level::Error, Reason::InvalidObject, message));
+            found.unclear = true;
+            return;
+        };
+        let inside = places.member_places("items");
+        for (i, item) in items.iter().enumerate() {
+            add_one(found, file, item, inside.item_places(i));
         }
         return;
     }
@@ -118,6 +138,10 @@ fn add_one(found: &mut FileObjects, file: &Arc<PathBuf>, document: &Value, place
             places: Arc::new(places),
         }),
         Err(SkippedDocument { level, reason, field, message }) => {
+            match foreign(document).filter(|_| reason == Reason::ClusterOnly) {
+                Some(foreign) => _ = found.foreign.insert(foreign),
+                None => found.unclear = true,
+            }
             found.problems.push(finding(file, places.find(field), level, reason, message));
         }
     }
@@ -140,6 +164,11 @@ impl SkippedDocument {
     fn wrong(field: &'static str, message: impl Into<String>) -> Self {
         Self { level: Level::Error, reason: Reason::InvalidObject, field, message: message.into() }
     }
+}
+
+fn foreign(document: &Value) -> Option<ForeignObject> {
+    let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    Some(ForeignObject { name: text("/metadata/name")?, version: text("/apiVersion")?, kind: text("/kind")? })
 }
 
 fn identify(document: &Value) -> Result<ObjectId, SkippedDocument> {

@@ -4,8 +4,11 @@ use std::collections::HashSet;
 use std::fmt;
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::fs::OFlags;
 
 use super::folders::MANIFESTS;
 use crate::config::input::Unread;
@@ -13,8 +16,7 @@ use crate::domain::reason::Reason;
 
 /// The largest file that is read, in bytes.
 pub const MAX_FILE: u64 = 4 << 20;
-/// The maximum number of files from all paths together. If there are more, the last one within the limit is replaced by
-/// an error.
+/// The maximum number of files from all paths together. If there are more, the first one beyond the limit is reported.
 pub const MAX_FILES: usize = 2000;
 
 /// A file and its text. `Debug` leaves out the text, because it can hold a Secret.
@@ -44,22 +46,22 @@ impl FileText {
 /// Reads the files in `paths`. Of a folder in `paths`, reads the files that end in `.yaml`, `.yml` or `.json`, in the
 /// order of their names, in upper or lower case, and no hidden ones and no subfolders, like `kubectl apply -f`. A file that is
 /// named several times is read once. A path that cannot be read is in the result too, with the reason.
-pub fn read_files(paths: &[PathBuf]) -> Vec<FileText> {
+///
+/// `known` are the files that declared an object at the last reading. While there is anything at such a path, it is in the
+/// result: other files do not crowd it out, and a folder or a socket that took its place is a file that cannot be read.
+pub fn read_files(paths: &[PathBuf], known: &HashSet<PathBuf>) -> Vec<FileText> {
     let mut files = Vec::new();
     for path in paths {
-        match list(path) {
+        match list(path, known) {
             Ok(found) => files.extend(found.into_iter().map(|path| (path, None))),
             Err(error) => files.push((path.clone(), Some(not_found(&error)))),
         }
     }
     let mut seen = HashSet::new();
     files.retain(|(path, _)| seen.insert(std::path::absolute(path).unwrap_or_else(|_| path.clone())));
-    let too_many = files.len() > MAX_FILES;
-    files.truncate(MAX_FILES);
-    let last = files.len().saturating_sub(1);
-    let read = files.into_iter().enumerate().map(|(i, (path, error))| {
-        let limit = || Unread::new(Reason::TooLarge, format!("more than {MAX_FILES} files"));
-        let text = error.or((too_many && i == last).then(limit)).map_or_else(|| read_text(&path), Err);
+    limit(&mut files, known);
+    let read = files.into_iter().map(|(path, error)| {
+        let text = error.map_or_else(|| read_text(&path), Err);
         let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
         let folder = absolute.parent().map_or_else(PathBuf::new, Path::to_owned);
         FileText { path: Arc::new(path), folder, text }
@@ -67,9 +69,27 @@ pub fn read_files(paths: &[PathBuf]) -> Vec<FileText> {
     read.collect()
 }
 
-/// Lists the manifests of a folder, or returns `path` itself if it is a file.
-fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
-    if !fs::metadata(path)?.is_dir() {
+/// Drops what exceeds [`MAX_FILES`], but for the first such file, which gets an error instead, and for `known` files.
+fn limit(files: &mut Vec<(PathBuf, Option<Unread>)>, known: &HashSet<PathBuf>) {
+    let mut room = MAX_FILES.saturating_sub(files.iter().filter(|(path, _)| known.contains(path)).count());
+    let mut is_first = true;
+    files.retain_mut(|(path, error)| {
+        if known.contains(path) {
+            return true;
+        }
+        if room > 0 {
+            room -= 1;
+            return true;
+        }
+        let why = format!("there are more than {MAX_FILES} files, so this one and all new ones after it are left out");
+        *error = Some(Unread::new(Reason::TooLarge, why));
+        std::mem::take(&mut is_first)
+    });
+}
+
+/// Lists the manifests of a folder, or returns `path` itself if it is a file or was one.
+fn list(path: &Path, known: &HashSet<PathBuf>) -> io::Result<Vec<PathBuf>> {
+    if known.contains(path) || !fs::metadata(path)?.is_dir() {
         let is_code = path.extension().is_some_and(|ending| ["js", "mjs", "cjs"].iter().any(|known| ending == *known));
         if is_code {
             return Err(io::Error::other(
@@ -82,7 +102,8 @@ fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in fs::read_dir(path)? {
         let file = entry?.path();
         // A file without readable metadata stays in the list: reading it fails, and that is reported.
-        if is_manifest(&file) && fs::metadata(&file).map_or(true, |found| found.is_file()) {
+        let is_file = || fs::metadata(&file).map_or(true, |found| found.is_file());
+        if is_manifest(&file) && (known.contains(&file) || is_file()) {
             files.push(file);
         }
     }
@@ -100,7 +121,10 @@ pub(super) fn is_manifest(file: &Path) -> bool {
 
 fn read_text(path: &Path) -> Result<String, Unread> {
     let mut bytes = Vec::new();
-    let opened = fs::File::open(path).map_err(|error| not_found(&error))?;
+    // What a shell passes on, such as /dev/stdin or /dev/fd/63, is a pipe, and is read to its end.
+    let is_open = path.starts_with("/dev") || path.starts_with("/proc");
+    let opened = if is_open { fs::File::open(path) } else { open_regular(path) };
+    let opened = opened.map_err(|error| not_found(&error))?;
     opened.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|error| not_found(&error))?;
     if bytes.len() as u64 > MAX_FILE {
         return Err(Unread::new(Reason::TooLarge, format!("larger than {MAX_FILE} bytes")));
@@ -110,6 +134,17 @@ fn read_text(path: &Path) -> Result<String, Unread> {
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
         Unread::new(Reason::InvalidYaml, format!("line {line} is not a text in UTF-8"))
     })
+}
+
+/// Opens a regular file and refuses anything else without blocking: opening a FIFO would wait for a writer, and reading
+/// a device might never end.
+pub(super) fn open_regular(file: &Path) -> io::Result<fs::File> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let opened = fs::OpenOptions::new().read(true).custom_flags(flags).open(file)?;
+    match opened.metadata()?.is_file() {
+        true => Ok(opened),
+        false => Err(io::Error::other("it is not a regular file")),
+    }
 }
 
 fn not_found(error: &io::Error) -> Unread {

@@ -1,6 +1,6 @@
 //! Turns the texts of files into the compiler's input, with the place of every Problem. This module performs no IO.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::document::{self, FileObject, FileObjects};
 use super::files::FileText;
+use super::kept::as_before;
 use super::located::Located;
 use crate::api::lower::{self, Lowered, Place};
 use crate::config::input::{ChainInput, GatewayInput, InvalidObject, Labels, PluginInput, Unread, UpstreamInput};
@@ -37,7 +38,8 @@ pub struct LoadedManifests {
     pub secrets: BTreeMap<ObjectKey, BTreeMap<String, SecretText>>,
     /// The Problems of reading. Use [`LoadedManifests::locate`] to add places to the compiler's Problems.
     pub problems: Vec<Located>,
-    /// Files that cannot be read or parsed. Their last readable version is used instead, if there is one.
+    /// Files that cannot be read or parsed, or from which objects are missing and may not be deleted. What counted at the last
+    /// reading is used instead, if there is anything.
     pub unreadable: Vec<PathBuf>,
     objects: BTreeMap<ObjectId, FileObject>,
     files: BTreeMap<PathBuf, FileObjects>,
@@ -59,12 +61,22 @@ impl LoadedManifests {
     }
 
     /// Returns the files of this reading that `newer` does not have, where they declare objects that `newer` does not have
-    /// either.
+    /// as they were.
     pub(super) fn vanished(&self, newer: &Self) -> BTreeSet<PathBuf> {
-        let gone = self.objects.iter().filter(|(id, object)| {
-            !newer.objects.contains_key(*id) && !newer.files.contains_key(object.file.as_path())
-        });
+        let same = |id: &ObjectId, object: &FileObject| {
+            newer.objects.get(id).is_some_and(|newer| newer.document == object.document)
+        };
+        let gone = self
+            .objects
+            .iter()
+            .filter(|(id, object)| !newer.files.contains_key(object.file.as_path()) && !same(id, object));
         gone.map(|(_, object)| object.file.to_path_buf()).collect()
+    }
+
+    /// Returns the files of this reading that declare an object.
+    pub(super) fn declaring(&self) -> HashSet<PathBuf> {
+        let declaring = self.files.iter().filter(|(_, found)| !found.objects.is_empty());
+        declaring.map(|(file, _)| file.clone()).collect()
     }
 
     /// Whether `path` is one of the files of this reading, readable or not.
@@ -73,8 +85,8 @@ impl LoadedManifests {
     }
 }
 
-/// Reads the objects in `files`. `previous` is the result of the last reading. If a file cannot be read now, its
-/// objects from that reading are used. Rules about changes compare with the object as it was last accepted.
+/// Reads the objects in `files`. `previous` is the result of the last reading. A file from which objects of that reading are
+/// missing counts as it was, unless it is clear that they were deleted. Rules about changes compare with the object as it was last accepted.
 /// `plugin_dir` is the plugin folder of a gateway that names none.
 pub fn load(files: Vec<FileText>, previous: Option<&LoadedManifests>, plugin_dir: &Path) -> LoadedManifests {
     let mut loading = ManifestLoader { loaded: LoadedManifests::default(), previous, plugin_dir };
@@ -119,20 +131,27 @@ struct ManifestLoader<'a> {
 }
 
 impl ManifestLoader<'_> {
-    /// Returns the objects of a file, or those of its last readable version and why it cannot be read now. A file that is
-    /// empty and had objects is most likely being written, so it counts as unreadable.
+    /// Returns what counts of a file: what it declares, or what counted at the last reading (see [`as_before`]).
     fn file(&mut self, file: &FileText) -> FileObjects {
-        let before = self.previous.and_then(|previous| previous.files.get(file.path.as_path()));
-        let before = before.map_or(&[][..], |before| &before.objects);
         let read = match &file.text {
-            Ok(text) if is_empty(text) && !before.is_empty() => Err(Box::new(emptied(&file.path, before.len()))),
             Ok(text) => document::read(&file.path, text, file.is_json()),
             Err(error) => Err(Box::new(unreadable(&file.path, error))),
         };
-        read.unwrap_or_else(|problem| {
+        let is_read = read.is_ok();
+        let mut found = read.unwrap_or_else(|problem| FileObjects {
+            problems: vec![*problem],
+            unclear: true,
+            ..FileObjects::default()
+        });
+        let before = self.previous.and_then(|previous| previous.files.get(file.path.as_path()));
+        let before = before.and_then(|before| as_before(&found, before, &file.path));
+        if !is_read || before.is_some() {
             self.loaded.unreadable.push(file.path.to_path_buf());
-            FileObjects { objects: before.to_vec(), problems: vec![*problem] }
-        })
+        }
+        if found.objects.is_empty() && found.problems.is_empty() {
+            found.problems.push(no_object(&file.path));
+        }
+        before.unwrap_or(found)
     }
 
     /// Reports a declaration of an object of which another declaration counts.
@@ -201,15 +220,8 @@ fn unreadable(path: &Path, error: &Unread) -> Located {
     Located { problem, file: Some(path.to_owned()), place: None }
 }
 
-fn is_empty(text: &str) -> bool {
-    text.trim_start_matches('\u{feff}').trim().is_empty()
-}
-
-fn emptied(path: &Path, count: usize) -> Located {
-    let message = format!(
-        "it is empty, and what it declared before ({count} objects) stays in force: put that back, or delete the file if \
-         these are to go"
-    );
-    let problem = Problem::without_object(Level::Error, Reason::PreviousRevision, message);
+fn no_object(path: &Path) -> Located {
+    let message = "it declares no object".to_owned();
+    let problem = Problem::without_object(Level::Warning, Reason::NothingToServe, message);
     Located { problem, file: Some(path.to_owned()), place: None }
 }

@@ -9,6 +9,7 @@ mod durable;
 mod facts_cache;
 pub mod files;
 pub mod folders;
+mod kept;
 pub mod load;
 pub mod located;
 mod nothing;

@@ -20,7 +20,7 @@ const GROUP: &str = "hawsepipe.dev/";
 /// Returns the warning that no upstream is declared in `paths`. It mentions JavaScript files and subfolders with
 /// manifests, because these were not read.
 pub(super) fn nothing_to_serve(paths: &[PathBuf]) -> Located {
-    let places: Vec<_> = paths.iter().map(|path| place(path)).collect();
+    let places: Vec<_> = paths.iter().map(|path| place(path, paths)).collect();
     let message = format!("there is nothing to serve: no MCPUpstream is in {}", places.join("; nor in "));
     let problem = Problem::without_object(Level::Warning, Reason::NothingToServe, message);
     Located { problem, file: None, place: None }
@@ -29,10 +29,10 @@ pub(super) fn nothing_to_serve(paths: &[PathBuf]) -> Located {
 /// Returns what to say of the folders in `paths` that have manifests and are not read; `None` if there are none.
 pub fn unread_folders(paths: &[PathBuf]) -> Option<String> {
     let inside = |path: &PathBuf| fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    let is_named = |folder: &PathBuf| paths.iter().any(|path| path == folder);
-    let below = paths.iter().flat_map(inside).filter(|path| path.is_dir() && !is_named(path) && !is_hidden(path));
+    let below = paths.iter().flat_map(inside).filter(|path| path.is_dir() && !is_hidden(path));
     let mut found: Vec<_> =
         below.filter(|folder| inside(folder).take(MOST_LOOKED_AT).any(|file| is_ours(&file))).collect();
+    found.retain(|folder| !is_named(folder, paths));
     found.sort();
     let named: Vec<_> = found.iter().take(MOST).map(|folder| folder.display().to_string()).collect();
     let more = found.len().checked_sub(MOST).filter(|more| *more > 0).map(|more| format!(" and {more} more"));
@@ -43,6 +43,12 @@ pub fn unread_folders(paths: &[PathBuf]) -> Option<String> {
             named.join(", ")
         )
     })
+}
+
+/// Whether one of `paths` leads to this folder, however the path is written.
+fn is_named(folder: &Path, paths: &[PathBuf]) -> bool {
+    let folder = fs::canonicalize(folder).ok();
+    folder.is_some() && paths.iter().any(|path| fs::canonicalize(path).ok() == folder)
 }
 
 fn is_hidden(path: &Path) -> bool {
@@ -62,7 +68,7 @@ fn is_ours(file: &Path) -> bool {
 }
 
 /// Describes a path and, if it is a folder, what in it was not read.
-fn place(path: &Path) -> String {
+fn place(path: &Path, paths: &[PathBuf]) -> String {
     let name = path.display();
     let Ok(found) = fs::read_dir(path) else { return name.to_string() };
     let mut found: Vec<_> = found.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -70,7 +76,8 @@ fn place(path: &Path) -> String {
     let holds_manifests = |folder: &&PathBuf| {
         fs::read_dir(folder).is_ok_and(|mut inside| inside.any(|entry| entry.is_ok_and(|e| is_manifest(&e.path()))))
     };
-    let below: Vec<_> = found.iter().filter(|path| path.is_dir()).filter(holds_manifests).take(MOST).collect();
+    let below = found.iter().filter(|path| path.is_dir()).filter(holds_manifests);
+    let below: Vec<_> = below.filter(|folder| !is_named(folder, paths)).take(MOST).collect();
     let mut words = name.to_string();
     if !found.iter().any(|path| is_manifest(path)) {
         words.push_str(", which has no *.yaml, *.yml or *.json");

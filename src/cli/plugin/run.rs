@@ -36,6 +36,8 @@ pub async fn run(args: PluginRunArgs) -> anyhow::Result<ExitCode> {
             print(&report, args.output)?;
             watch.set(folders);
             last = Some(now);
+        } else {
+            watch.renew();
         }
         tokio::select! {
             () = watch.changed() => {}

@@ -11,6 +11,7 @@ mod commands;
 mod completed;
 mod contract;
 mod curate;
+mod damaged;
 mod discovery;
 mod draining;
 

@@ -44,6 +44,20 @@ fn nothing_to_serve_is_said_and_where_it_was_looked_for() {
 }
 
 #[test]
+fn a_manifest_that_declares_nothing_is_said() {
+    let folder = Folder::new();
+    let path = folder.path().to_str().unwrap();
+    folder.write("up.yaml", &raw_stdio("raw", "/dev/null".as_ref()));
+    folder.write("cut.yaml", "---\n---\n");
+    let (code, said) = validated(path);
+    assert!(code == 0 && said.contains("cut.yaml: warning: it declares no object (NothingToServe)"), "{said}");
+    assert!(said.contains("0 errors, 1 warning"), "{said}");
+    folder.write("cut.yaml", "apiVersion: v1\nkind: List\nitem:\n- {}\n");
+    let (code, said) = validated(path);
+    assert!(code == 1 && said.contains("cut.yaml:1:1: error: the List has no items: items must be"), "{said}");
+}
+
+#[test]
 fn a_guard_that_does_not_act_is_said() {
     let folder = Folder::new();
     let path = folder.path().to_str().unwrap();

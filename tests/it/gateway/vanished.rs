@@ -38,10 +38,8 @@ async fn a_gateway_that_vanishes_stays_in_force_and_that_is_said() {
     let file = folder.path().join("gateway.yaml");
     type Lose = fn(&PathBuf);
     let ways: [(&str, Lose); 3] = [
-        ("it is empty", |file| fs::write(file, "").unwrap()),
-        ("MCPGateway default/main is in force and no manifest declares it", |file| {
-            fs::write(file, "# none\n").unwrap()
-        }),
+        ("the file counts as it was, with MCPGateway default/main: ", |file| fs::write(file, "").unwrap()),
+        ("the file counts as it was, with MCPGateway default/main: ", |file| fs::write(file, "# none\n").unwrap()),
         ("MCPGateway default/main is in force and no manifest declares it", |file| fs::remove_file(file).unwrap()),
     ];
     for (why, lose) in ways {

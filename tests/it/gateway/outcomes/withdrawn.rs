@@ -57,7 +57,7 @@ async fn what_is_taken_away_refuses_from_then_on() {
     gateway.logged(|line| line.to_string().contains("SyntaxError"));
     until("up__args", text, guarded.clone()).await;
     // An act counts at once, and is taken back as fast.
-    folder.write("guard.yaml", "# none\n");
+    std::fs::remove_file(folder.path().join("guard.yaml")).unwrap();
     until("up__args", refused, json!("PluginNotFound")).await;
     folder.write("guard.yaml", &guard(MODULE));
     until("up__args", text, guarded.clone()).await;
@@ -66,7 +66,7 @@ async fn what_is_taken_away_refuses_from_then_on() {
     folder.write("lent.yaml", &lent(true));
     until("up__slow", text, guarded.clone()).await;
     // A gateway refuses every call until what it requires is in force.
-    folder.write("must.yaml", "# none\n");
+    std::fs::remove_file(folder.path().join("must.yaml")).unwrap();
     until("up__slow", "/error/data/reason", json!("FailsClosed")).await;
     folder.write("must.yaml", &must());
     until("up__slow", text, guarded).await;
