@@ -188,19 +188,6 @@ async fn servers_that_ask_during_a_call_and_clients_that_are_asked_by_a_result_a
 }
 
 #[tokio::test]
-async fn answers_reach_the_server_under_its_own_keys() {
-    let mut inputs = bare();
-    on_questions(&mut inputs, "q", Phase::Request, &[(Role::Guard, "same")]);
-    let engine = answering(&inputs, Era::Modern, Answer::Result(raw(ASKS))).await;
-    let state = ask(&engine, Era::Modern).await["requestState"].to_string();
-    let responses = r#"{"input-2":{"roots":[]},"input-1":{"action":"accept"}}"#;
-    let round = InputRound { responses: Some(raw(responses)), state: Some(raw(&state)) };
-    send(&engine, Era::Modern, round, TaskUse::None, &Asked::default()).await;
-    let expected = r#"{"r":{"roots":[]},"SECRET":{"action":"accept"}} "SECRET""#;
-    assert_eq!(engine.server.rounds.lock().unwrap().last().unwrap(), expected);
-}
-
-#[tokio::test]
 async fn the_record_names_the_entry_for_which_a_question_is_not_asked() {
     let mut inputs = bare();
     on_questions(&mut inputs, "q", Phase::Request, &[(Role::Guard, "same")]);

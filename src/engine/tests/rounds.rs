@@ -4,6 +4,19 @@ use super::questions::{ASKS, Asked, answering, ask, capable, on_questions, send,
 use super::*;
 
 #[tokio::test]
+async fn answers_reach_the_server_under_its_own_keys() {
+    let mut inputs = bare();
+    on_questions(&mut inputs, "q", Phase::Request, &[(Role::Guard, "same")]);
+    let engine = answering(&inputs, Era::Modern, Answer::Result(raw(ASKS))).await;
+    let state = ask(&engine, Era::Modern).await["requestState"].to_string();
+    let responses = r#"{"input-2":{"roots":[]},"input-1":{"action":"accept"}}"#;
+    let round = InputRound { responses: Some(raw(responses)), state: Some(raw(&state)) };
+    send(&engine, Era::Modern, round, TaskUse::None, &Asked::default()).await;
+    let expected = r#"{"r":{"roots":[]},"SECRET":{"action":"accept"}} "SECRET""#;
+    assert_eq!(engine.server.rounds.lock().unwrap().last().unwrap(), expected);
+}
+
+#[tokio::test]
 async fn a_state_of_the_gateways_own_is_never_sent_to_the_server() {
     let mut inputs = bare();
     on_questions(&mut inputs, "q", Phase::Request, &[(Role::Guard, "same")]);

@@ -1,3 +1,5 @@
+//! What requests of both eras say over the wire.
+
 use std::time::Duration;
 
 use super::*;

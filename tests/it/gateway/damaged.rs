@@ -49,7 +49,7 @@ fn guard_of(tool: &str) -> String {
 
 /// Puts a link at `path` in one step, whatever is there.
 fn point(path: &Path, target: &str) {
-    let beside = path.with_extension("new");
+    let beside = path.with_file_name("beside");
     symlink(target, &beside).unwrap();
     fs::rename(beside, path).unwrap();
 }
