@@ -233,9 +233,7 @@ impl Server {
         loop {
             let connecting = tokio::time::timeout_at(deadline, self.connection_for(&request, purpose, deadline));
             let (slot, lease) = connecting.await.unwrap_or_else(|_| Err(late()))?;
-            if request.answers_a_result() && lease.facts().era == Era::Legacy {
-                return Err(UpstreamError::NeverAsked);
-            }
+            check_asked(&request, &lease)?;
             if let McpRequest::Use(OutCall { log: LogWish { level: Some(level), .. }, .. }) = request {
                 let began = Instant::now();
                 self.tell_level(&lease, *level, Arc::ptr_eq(&slot, &self.slot)).await;
@@ -343,6 +341,12 @@ fn with_masked_error(target: &UpstreamTarget, answer: Answer) -> Answer {
     let is_open = |name: &str| named.iter().any(|it| it.name == name && matches!(it.value, ValueSource::Literal(_)));
     let hidden = target.values.iter().filter(|(name, _)| !is_open(name)).map(|(_, value)| value);
     Answer::Error(Mask::of(hidden).masked_error(error))
+}
+
+/// A legacy server asks for nothing in a result: it would execute a call that answers one as a new call.
+fn check_asked(request: &McpRequest<'_>, lease: &ConnectionUse) -> Result<(), UpstreamError> {
+    let is_asked = !request.answers_a_result() || lease.facts().era == Era::Modern;
+    is_asked.then_some(()).ok_or(UpstreamError::NeverAsked)
 }
 
 /// Returns the error for a call whose client gets no connection of its own.

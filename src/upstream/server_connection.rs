@@ -216,7 +216,7 @@ pub(super) enum Listener {
 /// A stream of notifications. They are handled while it is read. Dropping this value closes the stream.
 pub(super) enum ListenStream {
     Process(ProcessListenStream),
-    Http(HttpListenStream),
+    Http(Box<HttpListenStream>),
 }
 
 impl Listener {
@@ -232,7 +232,7 @@ impl Listener {
     pub(super) async fn open(&self, filter: &str) -> Result<ListenStream, UpstreamError> {
         Ok(match self {
             Self::Process(listener) => ListenStream::Process(listener.open(filter).await?),
-            Self::Http(listener) => ListenStream::Http(listener.open(filter).await?),
+            Self::Http(listener) => ListenStream::Http(Box::new(listener.open(filter).await?)),
         })
     }
 }

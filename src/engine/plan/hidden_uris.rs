@@ -201,6 +201,10 @@ mod tests {
                 assert_eq!(found.find(0, uri), Some((ItemKind::Resource, own)), "{uri}");
             }
         }
+    }
+
+    #[test]
+    fn a_resource_with_another_spelling_is_found_by_its_usual_one() {
         for own in ["http://EXAMPLE.com:80/secret", "http://127.1:80/secret"] {
             let plain = own.to_lowercase().replace("127.1", "127.0.0.1").replace(":80", "");
             assert!(hidden(ItemKind::Resource, &[own]).find(0, &plain).is_some(), "{own}");
@@ -264,6 +268,15 @@ mod tests {
             ("{+anything}", "mem://t/1", true),
             ("mem://t/{unclosed", "mem://t/1/2", true),
             ("mem://t/{unclosed", "mem://u/1", false),
+        ] {
+            let found = hidden(ItemKind::Template, &[own]);
+            assert_eq!(found.find(0, uri), is_found.then_some((ItemKind::Template, own)), "{own} {uri}");
+        }
+    }
+
+    #[test]
+    fn a_template_fits_what_the_url_standard_takes_for_the_same() {
+        for (own, uri, is_found) in [
             ("file:///s/{id}", "file:s/1", true),
             ("file:///s/{id}", "file://localhost/s/1", true),
             ("file:///s/{id}", "file:///s\\1", true),

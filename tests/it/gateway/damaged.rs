@@ -58,14 +58,9 @@ fn remove(path: &Path) {
     if path.is_dir() { fs::remove_dir(path).unwrap() } else { fs::remove_file(path).unwrap() }
 }
 
-#[tokio::test]
-async fn a_guard_whose_file_is_damaged_stays_and_that_is_said() {
-    let folder = unguarded();
-    folder.write("chain.yaml", &guard());
-    let running = Gateway::start(&folder);
-    until_guarded(&running).await;
-    let file = folder.path().join("chain.yaml");
-    let texts = [
+/// What may stand in the file of the guard, of which none says that it is meant to be deleted.
+fn damaged_texts() -> [String; 8] {
+    [
         "---\n".to_owned(),
         "# none\n".to_owned(),
         "apiVersion: v1\nkind: List\n".to_owned(),
@@ -74,7 +69,17 @@ async fn a_guard_whose_file_is_damaged_stays_and_that_is_said() {
         guard().replace("hawsepipe.dev", "hawsepip.dev"),
         format!("{HEAD}metadata: {{}}\n"),
         "\"cut".to_owned(),
-    ];
+    ]
+}
+
+#[tokio::test]
+async fn a_guard_whose_file_is_damaged_stays_and_that_is_said() {
+    let folder = unguarded();
+    folder.write("chain.yaml", &guard());
+    let running = Gateway::start(&folder);
+    until_guarded(&running).await;
+    let file = folder.path().join("chain.yaml");
+    let texts = damaged_texts();
     let damages = texts.iter().map(|text| {
         let file = &file;
         (text.as_str(), Box::new(move || fs::write(file, text).unwrap()) as Box<dyn Fn()>)

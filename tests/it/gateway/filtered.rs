@@ -130,6 +130,23 @@ async fn an_edit_of_the_plugin_filters_anew() {
     offered(&gateway, 3).await;
 }
 
+/// URIs that lead to resources of the server that its lists name and a Guard drops.
+const SPELLINGS: [&str; 13] = [
+    "file:///bad/a",
+    "file:/bad/a",
+    "file:bad/a",
+    "file://localhost/bad/a",
+    "file:///bad\\a",
+    "http://example.com/bad",
+    "http://example.com:80/bad",
+    "http:example.com/bad",
+    "http:///example.com/bad",
+    "http://example.com\\bad",
+    "http:example.com/pages/1",
+    "http://example.com/pages/?x",
+    "http://example.com/pages/#x",
+];
+
 #[tokio::test]
 async fn while_its_lists_were_never_read_nothing_is_read_that_they_may_hide_nor_afterwards_by_another_spelling() {
     let failing = Folder::new();
@@ -163,21 +180,7 @@ async fn while_its_lists_were_never_read_nothing_is_read_that_they_may_hide_nor_
     folder.write("manifests.yaml", &manifests.replace("metadata: {name: up}", "metadata: {name: up, labels: {a: b}}"));
     let [client, modern] = clients(&gateway.url_of("up")).await;
     until("the lists are read", async || read(&client, "fine:///1").await["result"].is_object()).await;
-    for uri in [
-        "file:///bad/a",
-        "file:/bad/a",
-        "file:bad/a",
-        "file://localhost/bad/a",
-        "file:///bad\\a",
-        "http://example.com/bad",
-        "http://example.com:80/bad",
-        "http:example.com/bad",
-        "http:///example.com/bad",
-        "http://example.com\\bad",
-        "http:example.com/pages/1",
-        "http://example.com/pages/?x",
-        "http://example.com/pages/#x",
-    ] {
+    for uri in SPELLINGS {
         for client in [&client, &modern] {
             let refused = read(client, uri).await;
             assert!([json!(-32002), json!(-32602)].contains(&refused["error"]["code"]), "{uri}: {refused}");
