@@ -5,7 +5,8 @@ use std::process::{ExitCode, exit};
 
 use tikv_jemallocator::Jemalloc;
 
-/// Calls of many clients allocate at the same time: its threads share no lock, and it returns what is not used for 10 s.
+/// Calls of many clients allocate at the same time: its threads share no lock, and while they allocate, it returns to the system
+/// what was not used for 10 s.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

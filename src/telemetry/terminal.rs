@@ -65,6 +65,8 @@ impl Words {
         let (slanted, dim, plain) = if self.colours { ("\x1b[3m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
         match field.name().trim_start_matches("r#") {
             "message" => self.message = indented(value),
+            // Where a line of a library that uses the crate `log` was written.
+            name if name.starts_with("log.") => {}
             name => {
                 if ["upstream", "plugin"].contains(&name) {
                     self.from = indented(value);

@@ -22,6 +22,8 @@ const ALL_AHEAD: Duration = Duration::from_secs(2);
 const MAX_CLIENTS: usize = 1024;
 /// How often parts are credited, at most.
 const STEP: Duration = Duration::from_millis(1);
+/// How often who waits looks whether others have gone, so that its part is larger.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A limit on the bytes per second that several readers share. Each address of clients that are ahead of their part gets an
 /// equal part of the flow, and of that each of its sessions, or of its streams if they belong to no session. So a client with
@@ -98,10 +100,10 @@ impl FlowReader {
             let (turn, mut now) = (amount.min(TURN), Instant::now());
             amount -= turn;
             let (payer, mut wait) = self.debts(|debts| debts.take(&self.payer, turn, now));
-            // Others may have come meanwhile, who get a part too.
+            // Others may have come or gone meanwhile, who get a part too.
             while !wait.is_zero() {
                 waited = waited.or(Some(now));
-                tokio::time::sleep(wait).await;
+                tokio::time::sleep(wait.min(LOOK)).await;
                 now = Instant::now();
                 wait = self.debts(|debts| debts.wait(&payer, now));
             }

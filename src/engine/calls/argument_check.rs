@@ -91,12 +91,12 @@ impl Routed<'_> {
 }
 
 impl CallEnd {
-    /// The end of a call whose arguments were not checked within its timeout, because of the checks of other calls.
+    /// The end of a call whose arguments were not checked within its timeout.
     fn unchecked(call: &Routed<'_>) -> Self {
         let (limit, field, upstream) = (call.timeout, call.timeout_field(), &call.plan().key.name);
         let message = format!(
-            "upstream {upstream}: the arguments were not checked within {limit:?}, because of the checks of other calls. \
-             Nothing was sent; {field} sets how long it may take"
+            "upstream {upstream}: the arguments were not checked within {limit:?}, for which checks of other calls are waited \
+             for too. Nothing was sent; {field} sets how long it may take"
         );
         let reason = Reason::Timeout;
         let error = RpcError::new(REQUEST_TIMEOUT, message).with_data(json!({"reason": reason, "upstream": upstream}));

@@ -24,7 +24,7 @@ impl<'a> Routed<'a> {
     /// The places that do not fit, one per line.
     pub(super) async fn check_arguments(&self) -> Result<(), String> {
         self.change.map_or(Ok(()), |change| check_given(&self.content, change))?;
-        let (shown, places) = (&self.item.arguments, &self.upstream.checks);
+        let (shown, places) = (&self.item.arguments, self.upstream.checks.of(&self.request.caller.tracker));
         shown.check(&self.content, places).await?;
         // What an override changes is checked once it is complete.
         let is_complete = self.change.is_none_or(|change| change.arguments.is_empty());
@@ -72,7 +72,7 @@ impl<'a> Routed<'a> {
         match (change, changed) {
             (None, None) => Ok(self.request.input.map(RawValue::to_owned)),
             (None, Some(text)) => {
-                let (shown, places) = (&self.item.arguments, &self.upstream.checks);
+                let (shown, places) = (&self.item.arguments, self.upstream.checks.of(&self.request.caller.tracker));
                 let fits = match &self.item.sent {
                     Some(own) => own.check_completed(&text, places, Some(shown), |_| false).await,
                     None => shown.check_changed(&text, places).await,
@@ -95,6 +95,7 @@ impl<'a> Routed<'a> {
         let is_hidden = |name: &str| change.arguments.iter().any(|argument| argument.hidden && argument.name == name);
         let shown = &self.item.arguments;
         let (check, seen) = self.item.sent.as_ref().map_or((shown, None), |own| (own, Some(shown)));
-        check.check_completed(sent.get(), &self.upstream.checks, seen, is_hidden).await.map(|()| sent)
+        let places = self.upstream.checks.of(&self.request.caller.tracker);
+        check.check_completed(sent.get(), places, seen, is_hidden).await.map(|()| sent)
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use regex::Regex;
 
-use super::templates::{MAX_OF_ONE_UPSTREAM, broad_pattern_of};
+use super::templates::{MAX_EXPRESSIONS, MAX_LENGTH, MAX_OF_ONE_UPSTREAM, broad_pattern_of};
 use super::uri_spelling::{decoded, is_unreserved, plainest, spelling, spellings, standard};
 use crate::domain::item::ItemKind;
 
@@ -90,9 +90,13 @@ impl HiddenTemplate {
         spellings.iter().any(fits)
     }
 
-    /// Compiles the template without its query: a server can read a query in any order, and with more in it.
+    /// Compiles the template without its query: a server can read a query in any order, and with more in it. Of a template that
+    /// is too large to be matched nothing is compiled: servers write templates of any length.
     fn compiled(&self) -> Option<Regex> {
         let path = path_of(&self.text);
+        if path.len() > MAX_LENGTH || path.matches('{').count() > MAX_EXPRESSIONS {
+            return None;
+        }
         let forms = [Some(decoded(path, is_unreserved)), standard_template(path)];
         let forms: Vec<_> = forms.iter().flatten().map(|form| form.trim_end_matches('/')).collect();
         broad_pattern_of(&forms)
@@ -297,6 +301,14 @@ mod tests {
         let last = &names[MAX_OF_ONE_UPSTREAM];
         assert_eq!(found.find(0, &last.replace("{row}", "1/2")), Some((ItemKind::Template, last.as_str())));
         assert_eq!(found.find(0, "db0://t/1/2"), None);
+    }
+
+    #[test]
+    fn a_template_of_any_length_takes_no_time() {
+        for own in [format!("mem://t/{}", "{a}".repeat(1_000_000)), format!("mem://t/{{a}}{}", "b".repeat(4 << 20))] {
+            let found = hidden(ItemKind::Template, &[&own]);
+            assert!(found.find(0, "mem://t/1").is_some() && found.find(0, "mem://u/1").is_none());
+        }
     }
 
     #[test]

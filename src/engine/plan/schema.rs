@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use self::report::{STEPS_OF_PLACES, concerns, first_member, largest, line, places, without_values};
 pub(crate) use self::room::Room;
 use self::room::{NotEnforced, compiled};
-use super::check_places::{CheckPlace, CheckPlaces, Length};
+use super::check_places::{CheckPlace, ClientPlaces, Length};
 use crate::domain::raw::to_raw;
 use crate::domain::schema::{BoundedSchema, Ended, with_value};
 
@@ -82,7 +82,7 @@ impl Arguments {
     ///
     /// # Errors
     /// The places that do not match the schema, one per line, so that a model can correct the arguments.
-    pub(crate) async fn check(self: &Arc<Self>, arguments: &str, places: &CheckPlaces) -> Result<(), String> {
+    pub(crate) async fn check(self: &Arc<Self>, arguments: &str, places: ClientPlaces<'_>) -> Result<(), String> {
         self.judge(arguments, places, self, |error| line(&error.instance_path().to_string(), &with_value(error))).await
     }
 
@@ -95,7 +95,11 @@ impl Arguments {
     /// Like [`Self::check`], for arguments that a plugin changed. The plugin may have inserted values that the client
     /// must not see, such as a credential. So the error says where and what is wrong, but contains no values, and only
     /// those member names that occur in the schema.
-    pub(crate) async fn check_changed(self: &Arc<Self>, arguments: &str, places: &CheckPlaces) -> Result<(), String> {
+    pub(crate) async fn check_changed(
+        self: &Arc<Self>,
+        arguments: &str,
+        places: ClientPlaces<'_>,
+    ) -> Result<(), String> {
         self.check_completed(arguments, places, None, |_| false).await
     }
 
@@ -105,7 +109,7 @@ impl Arguments {
     pub(crate) async fn check_completed(
         self: &Arc<Self>,
         arguments: &str,
-        places: &CheckPlaces,
+        places: ClientPlaces<'_>,
         seen: Option<&Arc<Self>>,
         is_hidden: impl Fn(&str) -> bool + Send + Sync,
     ) -> Result<(), String> {
@@ -162,7 +166,7 @@ impl Arguments {
     async fn judge(
         self: &Arc<Self>,
         arguments: &str,
-        places: &CheckPlaces,
+        places: ClientPlaces<'_>,
         named: &Self,
         line: impl Fn(&ValidationError<'_>) -> String + Send,
     ) -> Result<(), String> {

@@ -5,7 +5,7 @@ use super::list_filters::withheld_by_chains;
 use super::snapshot::{Lookup, Snapshot};
 use super::withheld::Withheld;
 use crate::domain::apps;
-use crate::domain::item::{Item, ItemKind};
+use crate::domain::item::{Item, ItemKind, MAX_URI};
 use crate::domain::plan::PrefixMode;
 use crate::engine::request::Endpoint;
 use crate::engine::state::EngineState;
@@ -58,7 +58,11 @@ impl Snapshot {
     }
 
     /// Returns the upstreams that can have an item with this name, each with the name on its own endpoint.
+    /// None has one whose name is longer than a URI may be.
     fn upstreams_of(&self, endpoint: &Endpoint<'_>, kind: ItemKind, name: &str) -> Vec<(usize, String)> {
+        if name.len() > MAX_URI {
+            return Vec::new();
+        }
         if let Endpoint::One(upstream) = endpoint {
             return self.upstream(upstream).map(|index| (index, name.to_owned())).into_iter().collect();
         }
@@ -82,7 +86,7 @@ impl Snapshot {
         let renamed = renamed.filter(|_| kind == ItemKind::Tool).map(|change| &*change.name);
         let is_named = |item: &&Item| item.kind == kind && (item.name == own || Some(&*item.name) == renamed);
         let Some(item) = list.items().find(is_named) else {
-            return self.led_to(state, upstream, own).filter(|_| kind == ItemKind::Resource);
+            return (kind == ItemKind::Resource).then(|| self.led_to(state, upstream, own))?;
         };
         let first_seen = state.upstream(&plan.key).first_seen;
         let unapproved = withheld(plan, Some(&list), &first_seen);

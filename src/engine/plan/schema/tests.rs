@@ -1,5 +1,6 @@
 //! What checks of arguments find, what they cost, and what they say.
 
+use super::super::check_places::CheckPlaces;
 use super::room::MAX_PATTERNS;
 use super::*;
 use crate::domain::schema::{MAX_COMPILING, MAX_DEPTH, MAX_LINE};
@@ -7,6 +8,12 @@ use crate::domain::schema::{MAX_COMPILING, MAX_DEPTH, MAX_LINE};
 fn of(schema: &str) -> Arc<Arguments> {
     let schema = RawValue::from_string(schema.into()).unwrap();
     Arguments::reuse_or_compile(Some(&schema.into()), true, None, &mut Room::default())
+}
+
+/// Checks arguments as those of the only client.
+async fn checked(compiled: &Arc<Arguments>, arguments: &str) -> Result<(), String> {
+    let (places, client) = (CheckPlaces::new(&Arc::default()), Arc::default());
+    compiled.check(arguments, places.of(&client)).await
 }
 
 fn check(schema: &str, arguments: &str) -> Result<(), String> {
@@ -31,10 +38,11 @@ async fn arguments_that_a_plugin_changed_are_not_quoted() {
         "additionalProperties":false,"required":["there"]}"#;
     let changed =
         r#"{"token":"sk-1","list":["sk-2"],"map":{"sk-3":"sk-4"},"names":{"sk-5":"sk-6"},"one":"sk-7","sk-8":1}"#;
-    let (compiled, places) = (of(schema), CheckPlaces::new(&Arc::default()));
+    let (compiled, places, client) = (of(schema), CheckPlaces::new(&Arc::default()), Arc::default());
+    let places = places.of(&client);
     let (own, error) = (
-        compiled.check(changed, &places).await.unwrap_err(),
-        compiled.check_changed(changed, &places).await.unwrap_err(),
+        compiled.check(changed, places).await.unwrap_err(),
+        compiled.check_changed(changed, places).await.unwrap_err(),
     );
     assert!(own.contains("sk-1") && !error.contains("sk-"), "{error}");
     for place in ["arguments/token: ", "arguments/list/0: ", "arguments/map/*: ", "\"there\" is a required", "integer"]
@@ -229,19 +237,16 @@ async fn a_check_is_ended_where_alternatives_multiply() {
     // Each level of the arguments doubles what is to be said of them, twice.
     let x = json!({"properties": {"a": {"$ref": "#/$defs/n"}}, "minProperties": 1});
     let recursive = json!({"type": "object", "$defs": {"n": {"anyOf": [x, x]}}, "$ref": "#/$defs/n"});
-    let said =
-        of(&recursive.to_string()).check(&nested(40, "{}"), &CheckPlaces::new(&Arc::default())).await.unwrap_err();
+    let said = checked(&of(&recursive.to_string()), &nested(40, "{}")).await.unwrap_err();
     assert!(said.contains("was not looked for"), "{said}");
     let constants: Vec<_> = (0..8_000).map(|n| json!({"const": n})).collect();
     let flat = of(&json!({"properties": {"list": {"items": {"anyOf": constants}}}}).to_string());
     let list = |item: &str| format!(r#"{{"list":[{}],"other":1}}"#, vec![item; 10_000].join(","));
-    let said = flat.check(&list("7999"), &CheckPlaces::new(&Arc::default())).await;
+    let said = checked(&flat, &list("7999")).await;
     assert!(is_too_much(&said) && said.unwrap_err().starts_with("arguments/list: "));
-    assert!(
-        flat.check(&list("-1"), &CheckPlaces::new(&Arc::default())).await.unwrap_err().contains("was not looked for")
-    );
-    assert_eq!(flat.check(&list("3"), &CheckPlaces::new(&Arc::default())).await, Ok(()));
-    assert_eq!(flat.check(r#"{"list":[7999]}"#, &CheckPlaces::new(&Arc::default())).await, Ok(()));
+    assert!(checked(&flat, &list("-1")).await.unwrap_err().contains("was not looked for"));
+    assert_eq!(checked(&flat, &list("3")).await, Ok(()));
+    assert_eq!(checked(&flat, r#"{"list":[7999]}"#).await, Ok(()));
 }
 
 #[tokio::test]
@@ -249,14 +254,8 @@ async fn ordinary_arguments_are_checked_however_large() {
     let schema = r#"{"properties":{"rows":{"items":{"anyOf":[{"type":"string"},{"type":"null"},{"type":"integer"}]}},
         "text":{"type":"string","maxLength":9000000}}}"#;
     let rows = |last: &str| format!(r#"{{"rows":[{}{last}],"text":"{}"}}"#, "1,".repeat(200_000), "x".repeat(1 << 20));
-    assert_eq!(of(schema).check(&rows("1"), &CheckPlaces::new(&Arc::default())).await, Ok(()));
-    assert!(
-        of(schema)
-            .check(&rows("{}"), &CheckPlaces::new(&Arc::default()))
-            .await
-            .unwrap_err()
-            .contains("was not looked for")
-    );
+    assert_eq!(checked(&of(schema), &rows("1")).await, Ok(()));
+    assert!(checked(&of(schema), &rows("{}")).await.unwrap_err().contains("was not looked for"));
 }
 
 #[test]
@@ -350,16 +349,13 @@ fn patterns_are_bounded_in_size_and_number() {
 async fn of_a_schema_that_clients_do_not_see_only_places_are_told() {
     let own = of(r#"{"properties":{"q":{"enum":["IGNORE ALL"]},"key":{"type":"null"}},"not":{"required":["key"]}}"#);
     let seen = of(r#"{"properties":{"q":{"type":"string"}}}"#);
-    let said = own
-        .check_completed(r#"{"q":"x","key":1}"#, &CheckPlaces::new(&Arc::default()), Some(&seen), |_| false)
-        .await
-        .unwrap_err();
+    let (places, client) = (CheckPlaces::new(&Arc::default()), Arc::default());
+    let places = places.of(&client);
+    let said = own.check_completed(r#"{"q":"x","key":1}"#, places, Some(&seen), |_| false).await.unwrap_err();
     assert!(said.contains("arguments/q: ") && said.contains("arguments/*: ") && said.contains("arguments: "), "{said}");
     assert!(!said.contains("IGNORE") && !said.contains("key"), "{said}");
-    let said = own
-        .check_completed(r#"{"q":"x","key":1}"#, &CheckPlaces::new(&Arc::default()), Some(&seen), |name| name == "key")
-        .await
-        .unwrap_err();
+    let said =
+        own.check_completed(r#"{"q":"x","key":1}"#, places, Some(&seen), |name| name == "key").await.unwrap_err();
     assert!(said.contains("an argument that the gateway sets") && !said.contains("key"), "{said}");
 }
 
