@@ -96,9 +96,10 @@ impl McpRequest<'_> {
         call.task.is_none() && (call.task_wish.is_some() || call.client.capabilities.has_extension(TASKS))
     }
 
-    /// Whether the request has what a client answers to a result that asked for input, which only modern servers do.
+    /// Whether the request brings back the state of a result that asked for input, which only modern servers do. Answers
+    /// without a state are to nothing that was asked: the call is a new one.
     pub(super) fn answers_a_result(&self) -> bool {
-        matches!(self, Self::Use(call) if !call.round.is_empty())
+        matches!(self, Self::Use(call) if call.round.state.is_some())
     }
 
     /// The task that the request is about.

@@ -197,7 +197,7 @@ impl CallUpstream for Server {
         };
         self.sent.lock().unwrap().push(format!("{}/{} {content}", key.name, call.name));
         if !call.round.is_empty() {
-            if *self.era.lock().unwrap() == Era::Legacy {
+            if *self.era.lock().unwrap() == Era::Legacy && call.round.state.is_some() {
                 return Err(UpstreamError::NeverAsked);
             }
             let member = |value: &Option<Box<RawValue>>| value.as_deref().map_or("-", RawValue::get).to_owned();

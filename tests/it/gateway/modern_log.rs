@@ -36,6 +36,8 @@ async function take({ id, method, params }, say, end) {
   end();
   if (!is_call) return;
   tools.push({ ...tools[0], name: 'said' });
+  // Later, so that no request waits any more.
+  await new Promise((resolve) => setTimeout(resolve, 300));
   [log('PRIVATE'), { method: 'notifications/tools/list_changed' }].forEach(streams.at(-1));
 }
 const text = (message) => JSON.stringify({ jsonrpc: '2.0', ...message });

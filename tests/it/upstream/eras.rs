@@ -74,15 +74,21 @@ async fn a_call_that_meets_another_era_negotiates_anew() {
 }
 
 #[tokio::test]
-async fn answers_to_a_result_are_not_sent_to_a_legacy_server() {
+async fn the_state_of_a_result_is_not_sent_to_a_legacy_server_and_answers_without_one_begin_a_new_call() {
     let fake = Fake::legacy(|seen| answer(seen, "{}")).await;
     let upstreams = started(external(&fake.url));
-    for (responses, state) in [(Some("{}"), None), (None, Some("\"s\""))] {
+    let with = |responses: Option<&str>, state: Option<&str>| {
         let round = InputRound { responses: responses.map(raw), state: state.map(raw) };
-        let error = call(&upstreams, OutCall { round, ..out("x", "{}") }).await.unwrap_err();
+        OutCall { round, ..out("x", "{}") }
+    };
+    for responses in [None, Some("{}")] {
+        let error = call(&upstreams, with(responses, Some("\"s\""))).await.unwrap_err();
         assert_eq!(error, UpstreamError::NeverAsked);
     }
     assert!(fake.seen("tools/call").is_empty());
+    call(&upstreams, with(Some("{}"), None)).await.unwrap();
+    let [sent] = &fake.seen("tools/call")[..] else { panic!("sent once") };
+    assert!(sent.body["params"]["inputResponses"].is_null(), "{}", sent.body);
 }
 
 #[tokio::test]

@@ -22,10 +22,10 @@ async fn a_chain_with_unreadable_gateways_refuses_every_call_of_a_gateway_that_c
     let gateway = Gateway::start(&folder);
     gateway.logged(|line| line["message"].as_str().is_some_and(|said| said.contains("spec.gateways")));
     gateway.until_answer("up__args", &json!({}), text, &json!("{}")).await;
-    folder.write("odd.yaml", &for_gateways("default", &unreadable));
+    folder.write("own.yaml", &for_gateways("default", &unreadable));
     let refused = json!({"chain": "default/odd", "reason": "InvalidObject"});
     gateway.until_answer("up__args", &json!({}), "/result/_meta/hawsepipe.dev~1refused", &refused).await;
     // It is for another gateway, as can be read now.
-    folder.write("odd.yaml", &for_gateways("default", &json!([{"name": "other"}])));
+    folder.write("own.yaml", &for_gateways("default", &json!([{"name": "other"}])));
     gateway.until_answer("up__args", &json!({}), text, &json!("{}")).await;
 }
