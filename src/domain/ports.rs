@@ -208,7 +208,7 @@ pub trait CallUpstream: Send + Sync + 'static {
 
     /// Fetches all pages of the server's list of items of this kind, in the server's order, within `timeout`. Returns an
     /// empty list without asking if the server does not announce such items. Only the list of tools is a reason to
-    /// connect.
+    /// connect, and one that a chain has to see and that was never read.
     async fn list(&self, target: &Target, kind: ItemKind, timeout: Duration) -> Result<Listed, UpstreamError>;
 
     /// Sends a request that uses one item. Notifications that the server sends meanwhile go to `client`. A server of the
