@@ -95,8 +95,8 @@ impl CallEnd {
     fn unchecked(call: &Routed<'_>) -> Self {
         let (limit, field, upstream) = (call.timeout, call.timeout_field(), &call.plan().key.name);
         let message = format!(
-            "upstream {upstream}: the arguments were not checked within {limit:?}, for which checks of other calls are waited \
-             for too. Nothing was sent; {field} sets how long it may take"
+            "upstream {upstream}: the arguments were not checked within {limit:?}, which includes the wait for checks of other \
+             calls. Nothing was sent; {field} sets how long it may take"
         );
         let reason = Reason::Timeout;
         let error = RpcError::new(REQUEST_TIMEOUT, message).with_data(json!({"reason": reason, "upstream": upstream}));

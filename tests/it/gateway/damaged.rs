@@ -5,11 +5,12 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::harness::{Folder, Gateway, run};
+use super::harness::{Folder, Gateway};
 use super::http::Http;
 use super::manifests::{chain, object, plugin, raw_server, yaml};
+use super::vanished::{problems, waited};
 
 const HEAD: &str = "apiVersion: hawsepipe.dev/v1alpha1\nkind: PluginChain\n";
 
@@ -19,17 +20,6 @@ async fn is_guarded(gateway: &Gateway) -> bool {
 
 async fn until_guarded(gateway: &Gateway) {
     gateway.until_answer("up__args", &json!({}), "/result/content/0/text", &json!("guarded")).await;
-}
-
-async fn problems(gateway: &Gateway) -> String {
-    let status = Http::new().get(&format!("http://{}/api/v1/status", gateway.admin())).await.body;
-    serde_json::from_str::<Value>(&status).unwrap()["problems"].to_string()
-}
-
-/// What `hawsepipe wait` says, and whether everything is in force.
-fn waited(gateway: &Gateway) -> (bool, String) {
-    let output = run(&["wait", "--admin", &gateway.admin()]);
-    (output.status.success(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
 }
 
 /// A server, and a plugin that guards it where a chain names it.

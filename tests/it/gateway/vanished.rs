@@ -18,13 +18,13 @@ async fn answer(gateway: &Gateway) -> String {
     Http::new().call(&gateway.url(), "up__args", &json!({}), &json!({})).await.to_string()
 }
 
-async fn problems(gateway: &Gateway) -> String {
+pub(super) async fn problems(gateway: &Gateway) -> String {
     let status = Http::new().get(&format!("http://{}/api/v1/status", gateway.admin())).await.body;
     serde_json::from_str::<Value>(&status).unwrap()["problems"].to_string()
 }
 
 /// What `hawsepipe wait` says, and whether everything is in force.
-fn waited(gateway: &Gateway) -> (bool, String) {
+pub(super) fn waited(gateway: &Gateway) -> (bool, String) {
     let output = run(&["wait", "--admin", &gateway.admin()]);
     (output.status.success(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
 }
