@@ -40,7 +40,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let first = directory.read(None).await?;
     if !first.unreadable.is_empty() {
         first.located.iter().for_each(|located| say(&line(located)));
-        bail!("{} cannot be read; put it right and start again", first.unreadable[0].display());
+        bail!("not all of {} can be read; put it right and start again", first.unreadable[0].display());
     }
     let bind = Bind { listen, ip: HERE, advertise: args.advertise };
     check_open(&first.plan.gateway, &bind, args.insecure_anonymous)?;

@@ -38,8 +38,8 @@ pub struct LoadedManifests {
     pub secrets: BTreeMap<ObjectKey, BTreeMap<String, SecretText>>,
     /// The Problems of reading. Use [`LoadedManifests::locate`] to add places to the compiler's Problems.
     pub problems: Vec<Located>,
-    /// Files that cannot be read or parsed, or from which objects are missing and may not be deleted. What counted at the last
-    /// reading is used instead, if there is anything.
+    /// Files that cannot be read or parsed, or from which objects are missing and may not be deleted; at the first reading also
+    /// those with a document that cannot be identified. What counted at the last reading is used instead, if there is anything.
     pub unreadable: Vec<PathBuf>,
     objects: BTreeMap<ObjectId, FileObject>,
     files: BTreeMap<PathBuf, FileObjects>,
@@ -145,7 +145,9 @@ impl ManifestLoader<'_> {
         });
         let before = self.previous.and_then(|previous| previous.files.get(file.path.as_path()));
         let before = before.and_then(|before| as_before(&found, before, &file.path));
-        if !is_read || before.is_some() {
+        // Nothing says of which kind the document is: without it, a Guard may be missing.
+        let is_unclear = self.previous.is_none() && found.unclear;
+        if !is_read || before.is_some() || is_unclear {
             self.loaded.unreadable.push(file.path.to_path_buf());
         }
         if found.objects.is_empty() && found.problems.is_empty() {

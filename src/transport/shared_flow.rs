@@ -18,7 +18,8 @@ const TURN: u64 = 16 * 1024;
 const AHEAD: Duration = Duration::from_millis(125);
 /// What all clients may be ahead together, divided among them like the flow: 8 MiB.
 const ALL_AHEAD: Duration = Duration::from_secs(2);
-/// The maximum number of clients that are told apart while they are ahead. Further ones have one part together.
+/// The maximum number of clients that are told apart while they are ahead. Further ones have one part together with those of
+/// their address, and beyond as many addresses with all others.
 const MAX_CLIENTS: usize = 1024;
 /// How often parts are credited, at most.
 const STEP: Duration = Duration::from_millis(1);
@@ -57,13 +58,28 @@ enum PayerName {
     Others,
 }
 
-/// What was read ahead of time, as the time in which the whole flow brings it, by the address of the client and then by its
-/// name. No entry is empty.
+/// What was read ahead of time, by the address of the client and then by its name. No entry is empty.
 #[derive(Debug)]
 struct Debts {
-    of: HashMap<usize, HashMap<PayerName, Duration>>,
+    of: HashMap<usize, HashMap<PayerName, Debt>>,
     /// Up to when the flow was divided.
     divided_at: Instant,
+}
+
+/// What one owes. Amounts are given as the time in which the whole flow brings them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Debt {
+    owed: Duration,
+    /// All that was taken since nothing was owed.
+    taken: Duration,
+}
+
+/// What a reader took. What others take later of the same part does not delay it.
+#[derive(Clone, Debug)]
+struct Taken {
+    payer: Payer,
+    /// [`Debt::taken`] with it.
+    up_to: Duration,
 }
 
 impl SharedFlow {
@@ -99,13 +115,13 @@ impl FlowReader {
         while amount > 0 {
             let (turn, mut now) = (amount.min(TURN), Instant::now());
             amount -= turn;
-            let (payer, mut wait) = self.debts(|debts| debts.take(&self.payer, turn, now));
+            let (taken, mut wait) = self.debts(|debts| debts.take(&self.payer, turn, now));
             // Others may have come or gone meanwhile, who get a part too.
             while !wait.is_zero() {
                 waited = waited.or(Some(now));
                 tokio::time::sleep(wait.min(LOOK)).await;
                 now = Instant::now();
-                wait = self.debts(|debts| debts.wait(&payer, now));
+                wait = self.debts(|debts| debts.wait(&taken, now));
             }
         }
         waited
@@ -117,34 +133,44 @@ impl FlowReader {
 }
 
 impl Debts {
-    /// Takes `amount`. Returns who owes it, and how long to wait until that one is not too far ahead.
-    fn take(&mut self, payer: &Payer, amount: u64, now: Instant) -> (Payer, Duration) {
+    /// Takes `amount`. Returns what was taken, and how long to wait until its client is not too far ahead.
+    fn take(&mut self, payer: &Payer, amount: u64, now: Instant) -> (Taken, Duration) {
         self.credit(now);
-        let known = self.of.values().map(HashMap::len).sum::<usize>();
-        let is_known = || self.of.get(&payer.address).is_some_and(|names| names.contains_key(&payer.name));
-        let payer = match known < MAX_CLIENTS || is_known() {
-            true => payer.clone(),
-            false => Payer { address: 0, name: PayerName::Others },
-        };
+        let payer = self.told_apart(payer);
+        let amount = Duration::from_nanos(amount.saturating_mul(1_000_000_000) / BYTES);
         let debt = self.of.entry(payer.address).or_default().entry(payer.name.clone()).or_default();
-        *debt += Duration::from_nanos(amount.saturating_mul(1_000_000_000) / BYTES);
-        let wait = self.wait_of(&payer);
-        (payer, wait)
+        debt.owed += amount;
+        debt.taken += amount;
+        let taken = Taken { up_to: debt.taken, payer };
+        let wait = self.wait_of(&taken);
+        (taken, wait)
+    }
+
+    /// Returns who owes what this one takes.
+    fn told_apart(&self, payer: &Payer) -> Payer {
+        let of_address = self.of.get(&payer.address);
+        let known = || self.of.values().map(HashMap::len).sum::<usize>();
+        if of_address.is_some_and(|names| names.contains_key(&payer.name)) || known() < MAX_CLIENTS {
+            return payer.clone();
+        }
+        let has_room = of_address.is_some() || self.of.len() < MAX_CLIENTS;
+        Payer { address: if has_room { payer.address } else { 0 }, name: PayerName::Others }
     }
 
     /// Returns how long to wait, at the rate at which the flow is divided now.
-    fn wait(&mut self, payer: &Payer, now: Instant) -> Duration {
+    fn wait(&mut self, taken: &Taken, now: Instant) -> Duration {
         self.credit(now);
-        self.wait_of(payer)
+        self.wait_of(taken)
     }
 
-    fn wait_of(&self, payer: &Payer) -> Duration {
-        let of_address = self.of.get(&payer.address);
-        let Some((names, debt)) = of_address.and_then(|names| Some((names.len(), names.get(&payer.name)?))) else {
+    fn wait_of(&self, taken: &Taken) -> Duration {
+        let of_address = self.of.get(&taken.payer.address);
+        let Some((names, debt)) = of_address.and_then(|names| Some((names.len(), names.get(&taken.payer.name)?))) else {
             return Duration::ZERO;
         };
+        let before = debt.owed.saturating_sub(debt.taken.saturating_sub(taken.up_to));
         let parts = count(self.of.len()).saturating_mul(count(names));
-        debt.saturating_sub(AHEAD.min(ALL_AHEAD / parts)).saturating_mul(parts)
+        before.saturating_sub(AHEAD.min(ALL_AHEAD / parts)).saturating_mul(parts)
     }
 
     /// Credits what the flow brought since this was last done.
@@ -154,8 +180,8 @@ impl Debts {
             self.divided_at = now;
             divide(&mut self.of, passed, |names, part| {
                 let left = divide(names, part, |debt, part| {
-                    let left = part.checked_sub(*debt);
-                    *debt = debt.saturating_sub(part);
+                    let left = part.checked_sub(debt.owed);
+                    debt.owed = debt.owed.saturating_sub(part);
                     left
                 });
                 names.is_empty().then_some(left)
@@ -191,7 +217,7 @@ fn count(number: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use std::cmp::Reverse;
-    use std::collections::BinaryHeap;
+    use std::collections::{BTreeSet, BinaryHeap};
 
     use futures_util::FutureExt;
 
@@ -205,8 +231,8 @@ mod tests {
     struct Greedy {
         flow: Arc<SharedFlow>,
         now: Instant,
-        /// Each with what it takes at once.
-        readers: Vec<(FlowReader, u64)>,
+        /// Each with what it takes at once, and what it took last.
+        readers: Vec<(FlowReader, u64, Option<Taken>)>,
         /// When each looks again whether it may read.
         waiting: BinaryHeap<Reverse<(Instant, usize)>>,
         taken: u64,
@@ -224,18 +250,19 @@ mod tests {
 
         fn add(&mut self, session: &str, account: &Arc<Account>, amount: u64) {
             self.waiting.push(Reverse((self.now, self.readers.len())));
-            self.readers.push((self.reader(session, account), amount));
+            self.readers.push((self.reader(session, account), amount, None));
         }
 
         fn go_on(&mut self, for_long: Duration) {
             let end = self.now + for_long;
             while let Some(Reverse((at, index))) = self.waiting.peek().copied().filter(|next| next.0.0 <= end) {
                 self.waiting.pop();
-                let (reader, amount) = &self.readers[index];
-                let mut wait = reader.debts(|debts| debts.wait(&reader.payer, at));
+                let (reader, amount, last) = &mut self.readers[index];
+                let mut wait = last.as_ref().map_or(Duration::ZERO, |last| reader.debts(|debts| debts.wait(last, at)));
                 if wait.is_zero() {
-                    self.taken += amount;
-                    wait = reader.debts(|debts| debts.take(&reader.payer, *amount, at)).1;
+                    self.taken += *amount;
+                    let (taken, until) = reader.debts(|debts| debts.take(&reader.payer, *amount, at));
+                    (*last, wait) = (Some(taken), until);
                 }
                 // The timers of the runtime are as exact as this.
                 let wait = if wait.is_zero() { wait } else { wait.max(STEP) };
@@ -308,16 +335,48 @@ mod tests {
         assert!(futures_util::poll!(&mut much).is_pending());
     }
 
+    #[test]
+    fn readers_of_a_client_are_served_in_the_order_in_which_they_came() {
+        let (all, account) = (Greedy::new(), Arc::default());
+        let (large, small) = (all.reader("a", &account), all.reader("a", &account));
+        let take = |reader: &FlowReader, amount| reader.debts(|debts| debts.take(&reader.payer, amount, all.now));
+        take(&large, 2 * BYTES);
+        let (taken, wait) = take(&small, EVENT);
+        assert!(!wait.is_zero());
+        for _ in 0..100 {
+            take(&large, TURN);
+        }
+        assert_eq!(small.debts(|debts| debts.wait(&taken, all.now)), wait);
+        assert!(small.debts(|debts| debts.wait(&taken, all.now + wait)).is_zero());
+        assert!(!take(&large, TURN).1.is_zero());
+    }
+
+    #[test]
+    fn beyond_those_that_are_told_apart_a_client_shares_a_part_with_its_own_address_alone() {
+        let (all, near, far) = (Greedy::new(), Arc::default(), Arc::default());
+        let flood = |n: usize| {
+            let reader = all.reader(&n.to_string(), &near);
+            reader.debts(|debts| debts.take(&reader.payer, 10 * TURN, all.now)).1
+        };
+        let last = (0..2 * MAX_CLIENTS).map(flood).last().unwrap();
+        assert!(last > Duration::from_secs(60), "{last:?}");
+        let events = all.at_once("of another address", &far);
+        assert!(events > 400, "it waits after {events}");
+        let of_near = all.flow.debts.lock().unwrap().of.values().map(HashMap::len).collect::<BTreeSet<_>>();
+        assert_eq!(of_near, BTreeSet::from([1, MAX_CLIENTS + 1]));
+    }
+
     #[tokio::test]
     async fn a_reader_waits_for_what_it_took_and_one_that_went_away_leaves_its_part_to_others() {
         let (all, account) = (Greedy::new(), Arc::default());
         let (reader, other) = (all.reader("a", &account), all.reader("b", &account));
         assert!(reader.debts(|debts| debts.take(&reader.payer, BYTES / 8, all.now)).1.is_zero(), "it may be ahead");
         let second = Duration::from_secs(1);
-        assert_eq!(reader.debts(|debts| debts.take(&reader.payer, BYTES, all.now)).1, second);
+        let (taken, wait) = reader.debts(|debts| debts.take(&reader.payer, BYTES, all.now));
+        assert_eq!(wait, second);
         assert_eq!(other.spend(1 << 40).now_or_never(), None);
         let later = Instant::now() + 2 * second;
-        assert!(reader.debts(|debts| debts.wait(&reader.payer, later)).is_zero());
+        assert!(reader.debts(|debts| debts.wait(&taken, later)).is_zero());
         assert!(reader.debts(|debts| debts.of.is_empty()));
     }
 

@@ -336,7 +336,7 @@ fn list_unread(kind: ItemKind, upstream: &str, unread: &[Method]) -> CallEnd {
     let reason = Reason::ListUnread;
     let methods: Vec<_> = unread.iter().map(|method| method.as_str()).collect();
     let message = format!(
-        "the gateway could never read {} of upstream {upstream}, so that it is not known which {kind}s its plugins \
+        "the gateway could not read {} of upstream {upstream}, so that it is not known which {kind}s its plugins \
          withhold. Nothing was sent. Until it can, only what a list names can be used",
         methods.join(" and ")
     );

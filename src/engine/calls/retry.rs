@@ -25,6 +25,7 @@ impl Engine {
     ) -> Result<ServerAnswer, UpstreamError> {
         let (retry, timeout) = (call.plan().retry, out.timeout);
         let (deadline, pause) = (Instant::now() + timeout, Duration::from_millis(u64::from(retry.backoff_ms)));
+        let mut lost = None;
         for _ in 0..retry.attempts {
             let failure = match self.upstreams.call(&call.upstream.target, out, client).await {
                 Ok(answer) => return Ok(answer),
@@ -32,7 +33,7 @@ impl Engine {
             };
             let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(pause);
             if left.is_zero() || !may_be_sent_again(&failure, retry.when, call.route.item.hints) {
-                return Err(of_all(failure, timeout));
+                return Err(of_all(failure, lost, timeout));
             }
             let upstream = &call.plan().key.name;
             self.metrics.retried(upstream, failure.reason());
@@ -40,16 +41,19 @@ impl Engine {
             tokio::time::sleep(pause).await;
             recorder.asked_again();
             out.timeout = left;
+            lost = Some(failure).filter(|failure| !matches!(failure, UpstreamError::Connect(_))).or(lost);
         }
         let last = self.upstreams.call(&call.upstream.target, out, client).await;
-        last.map_err(|failure| of_all(failure, timeout))
+        last.map_err(|failure| of_all(failure, lost, timeout))
     }
 }
 
-/// Returns the failure of an attempt as that of the call: a timeout is named as it was set.
-fn of_all(failure: UpstreamError, timeout: Duration) -> UpstreamError {
+/// Returns the failure of an attempt as that of the call: a timeout is named as it was set, and nothing says that the call was
+/// not sent if an attempt was `lost` that may have been executed.
+fn of_all(failure: UpstreamError, lost: Option<UpstreamError>, timeout: Duration) -> UpstreamError {
     match failure {
         UpstreamError::Timeout(_) => UpstreamError::Timeout(timeout),
+        UpstreamError::NeverAsked | UpstreamError::Connect(_) => lost.unwrap_or(failure),
         other => other,
     }
 }

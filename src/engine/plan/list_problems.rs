@@ -99,7 +99,7 @@ fn left_out(
         problems.extend(known.short.fault().map(|fault| warning(Reason::ConnectionEnds, &fault)));
         problems.extend(known.others.faults().map(|(kind, fault)| {
             let is_awaited = filters.unread.get(&index).is_some_and(|unread| unread.contains(&kind));
-            let refused = "; until it is read once, resources that no list names are refused, because it is not known what \
+            let refused = "; until it is read, resources that no list names are refused, because it is not known what \
                            the chains over it withhold";
             let refused = if is_awaited { refused } else { "" };
             warning(Reason::ListUnread, &format!("{} is not read anew: {fault}{refused}", kind.listed_by()))

@@ -50,7 +50,7 @@ impl fmt::Display for Withheld {
                 let methods: Vec<_> = unread.iter().map(|method| method.as_str()).collect();
                 write!(
                     f,
-                    "no list names it, and the gateway could never read {} of its upstream, so that it is not known whether \
+                    "no list names it, and the gateway could not read {} of its upstream, so that it is not known whether \
                      chains withhold it",
                     methods.join(" and ")
                 )

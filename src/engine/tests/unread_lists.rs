@@ -33,9 +33,9 @@ async fn while_a_list_was_never_read_what_a_guard_over_it_may_withhold_is_refuse
             let error = read(&engine, uri).await;
             assert_eq!((&error["code"], &error["data"]["reason"]), (&json!(-32603), &json!("ListUnread")), "{error}");
             let said = error["message"].as_str().unwrap();
-            assert!(said.contains(&format!("could never read {method} of upstream up, ")), "{said}");
+            assert!(said.contains(&format!("could not read {method} of upstream up, ")), "{said}");
             let explained = engine.explain(&format!("up/{uri}"), Method::ReadResource).await.unwrap().withheld.unwrap();
-            assert!(explained.contains(&format!("could never read {method} of its upstream, ")), "{explained}");
+            assert!(explained.contains(&format!("could not read {method} of its upstream, ")), "{explained}");
         }
         assert!(sent(&engine).is_empty());
         assert_eq!(last_call(&engine).reason.as_deref(), Some("ListUnread"));
@@ -47,7 +47,7 @@ async fn while_a_list_was_never_read_what_a_guard_over_it_may_withhold_is_refuse
             assert_eq!(read(&engine, "file:///a").await, json!({"contents": []}), "a list names it");
         }
         assert!(
-            problems(&engine).contains("until it is read once, resources that no list names"),
+            problems(&engine).contains("until it is read, resources that no list names"),
             "{}",
             problems(&engine)
         );

@@ -1,6 +1,7 @@
 //! When the lists of prompts, resources and templates of an upstream are read. Tools do not depend on them: a list that
 //! cannot be read keeps its last items, and is read again after a pause that grows.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::item::ItemKind;
@@ -14,6 +15,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// How many times longer than the reading of a list the pause after it is, so that a server whose lists are slow works on
 /// calls for most of the time.
 const REST: u32 = 9;
+/// After how many failures in a row a list counts as never read: what the server has by then is not known any more.
+const UNREAD_AFTER: u32 = 3;
 
 /// The state of the lists of an upstream, but for its tools. Times are those of the monotonic clock.
 #[derive(Clone, Debug, Default)]
@@ -33,9 +36,15 @@ struct OtherList {
     not_before: Duration,
     /// When the list is no longer fresh, and is read again; `None` if the server does not say so.
     fresh_until: Option<Duration>,
-    /// When the list was read last; `None` if it never was.
+    /// When the list was read last; `None` if it never was, or failed too often since.
     read_at: Option<Duration>,
+    /// The reading that is under way, or the last one.
+    reading: Option<Reading>,
 }
+
+/// One reading of a list. What it brings does not count once the lists were reset, because the server can be another one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reading(Arc<()>);
 
 impl OtherLists {
     /// Makes the list of this kind due. Templates are due with resources.
@@ -70,21 +79,22 @@ impl OtherLists {
     }
 
     /// Records that the list is being read. What the server announces from now on makes it due again.
-    pub(crate) fn begin(&mut self, kind: ItemKind) {
-        let list = self.of(kind);
-        (list.is_due, list.fresh_until) = (false, None);
+    pub(crate) fn begin(&mut self, kind: ItemKind) -> Reading {
+        let (list, reading) = (self.of(kind), Reading::default());
+        (list.is_due, list.fresh_until, list.reading) = (false, None, Some(reading.clone()));
+        reading
     }
 
-    /// Records that the list was read in the time `took`, and for how long it is fresh; `None` if the server does not say
-    /// so. Returns whether it could not be read before.
+    /// Records that this reading read the list in the time `took`, and for how long it is fresh; `None` if the server does not
+    /// say so. Returns whether the list could not be read before.
     pub(crate) fn succeed(
         &mut self,
-        kind: ItemKind,
+        reading: &Reading,
         now: Duration,
         took: Duration,
         fresh_for: Option<Duration>,
     ) -> bool {
-        let list = self.of(kind);
+        let Some(list) = self.under_way(reading) else { return false };
         list.failures = 0;
         list.read_at = Some(now);
         list.fresh_until = fresh_for.map(|fresh_for| now + fresh_for);
@@ -92,14 +102,16 @@ impl OtherLists {
         list.fault.take().is_some()
     }
 
-    /// Records why the list could not be read. Returns whether that is news.
-    pub(crate) fn fail(&mut self, kind: ItemKind, now: Duration, fault: String) -> bool {
-        let list = self.of(kind);
+    /// Records why this reading did not read the list. Returns whether that is news, or the list counts as never read from now
+    /// on.
+    pub(crate) fn fail(&mut self, reading: &Reading, now: Duration, fault: String) -> bool {
+        let Some(list) = self.under_way(reading) else { return false };
         list.is_due = true;
         let factor = 1_u32.checked_shl(list.failures).unwrap_or(u32::MAX);
         list.not_before = now + FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE);
         list.failures = list.failures.saturating_add(1);
-        list.fault.replace(fault.clone()) != Some(fault)
+        let is_unread = list.failures >= UNREAD_AFTER && list.read_at.take().is_some();
+        list.fault.replace(fault.clone()) != Some(fault) || is_unread
     }
 
     /// Records that a try to read the list has ended and that clients see what it brought.
@@ -118,7 +130,7 @@ impl OtherLists {
         ItemKind::OTHERS.into_iter().zip(&self.0).all(|(other, list)| list.tried || !has(other))
     }
 
-    /// Whether the list was ever read to its end.
+    /// Whether the list was read to its end, and did not fail too often since.
     pub(crate) fn was_read(&self, kind: ItemKind) -> bool {
         ItemKind::OTHERS.into_iter().zip(&self.0).any(|(other, list)| other == kind && list.read_at.is_some())
     }
@@ -130,6 +142,10 @@ impl OtherLists {
 
     fn each(&mut self) -> impl Iterator<Item = (ItemKind, &mut OtherList)> {
         ItemKind::OTHERS.into_iter().zip(&mut self.0)
+    }
+
+    fn under_way(&mut self, reading: &Reading) -> Option<&mut OtherList> {
+        self.0.iter_mut().find(|list| list.reading.as_ref().is_some_and(|own| Arc::ptr_eq(&own.0, &reading.0)))
     }
 
     fn of(&mut self, kind: ItemKind) -> &mut OtherList {
@@ -145,6 +161,16 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(100);
 
+    fn succeed(lists: &mut OtherLists, kind: ItemKind, took: Duration, fresh_for: Option<Duration>) -> bool {
+        let reading = lists.begin(kind);
+        lists.succeed(&reading, NOW, took, fresh_for)
+    }
+
+    fn fail(lists: &mut OtherLists, kind: ItemKind, fault: &str) -> bool {
+        let reading = lists.begin(kind);
+        lists.fail(&reading, NOW, fault.to_owned())
+    }
+
     #[test]
     fn a_list_that_cannot_be_read_waits_longer_each_time_and_delays_no_other() {
         let mut lists = OtherLists::default();
@@ -152,8 +178,7 @@ mod tests {
         lists.ask_all();
         let mut pauses = Vec::new();
         for _ in 0..40 {
-            lists.begin(Prompt);
-            lists.fail(Prompt, NOW, "late".into());
+            fail(&mut lists, Prompt, "late");
             lists.ask(Prompt);
             let (kind, wait) = lists.next(NOW, |_| true).unwrap();
             assert_eq!((kind, wait), (Resource, Duration::ZERO));
@@ -162,20 +187,40 @@ mod tests {
         assert_eq!(pauses[..8], [30, 60, 120, 240, 480, 960, 1920, 3600]);
         assert_eq!(pauses[39], 3600);
         assert_eq!(lists.faults().collect::<Vec<_>>(), [(Prompt, "late")]);
-        assert!(lists.succeed(Prompt, NOW, Duration::ZERO, None));
+        assert!(succeed(&mut lists, Prompt, Duration::ZERO, None));
         assert_eq!(lists.faults().count(), 0);
+    }
+
+    #[test]
+    fn a_list_that_fails_too_often_counts_as_never_read() {
+        let mut lists = OtherLists::default();
+        succeed(&mut lists, Resource, Duration::ZERO, None);
+        let failures = (0..4).map(|_| (fail(&mut lists, Resource, "late"), lists.was_read(Resource)));
+        assert_eq!(failures.collect::<Vec<_>>(), [(true, true), (false, true), (true, false), (false, false)]);
+        succeed(&mut lists, Resource, Duration::ZERO, None);
+        assert!(lists.was_read(Resource));
+    }
+
+    #[test]
+    fn a_reading_that_began_before_the_lists_were_reset_does_not_count() {
+        let mut lists = OtherLists::default();
+        let reading = lists.begin(Resource);
+        lists = OtherLists::default();
+        let another = lists.begin(Resource);
+        assert!(!lists.succeed(&reading, NOW, Duration::ZERO, None) && !lists.was_read(Resource));
+        assert!(!lists.fail(&reading, NOW, "late".into()) && lists.faults().next().is_none());
+        lists.succeed(&another, NOW, Duration::ZERO, None);
+        assert!(lists.was_read(Resource));
     }
 
     #[test]
     fn the_pause_after_a_slow_list_is_longer_than_the_list_took() {
         let mut lists = OtherLists::default();
         lists.ask(Resource);
-        lists.begin(Resource);
-        lists.succeed(Resource, NOW, Duration::from_secs(2), None);
+        succeed(&mut lists, Resource, Duration::from_secs(2), None);
         assert_eq!(lists.next(NOW, |_| true), Some((Template, Duration::ZERO)));
         assert_eq!(lists.next(NOW, |kind| kind != Template), None);
-        lists.begin(Template);
-        lists.succeed(Template, NOW, Duration::ZERO, None);
+        succeed(&mut lists, Template, Duration::ZERO, None);
         assert_eq!(lists.next(NOW, |_| true), None);
         lists.ask(Resource);
         assert_eq!(lists.next(NOW, |_| true), Some((Template, Duration::from_secs(1))));
@@ -186,11 +231,9 @@ mod tests {
     #[test]
     fn a_list_that_is_fresh_is_read_when_it_expires_or_has_changed() {
         let mut lists = OtherLists::default();
-        lists.begin(Prompt);
-        lists.succeed(Prompt, NOW, Duration::ZERO, Some(Duration::from_secs(60)));
+        succeed(&mut lists, Prompt, Duration::ZERO, Some(Duration::from_secs(60)));
         assert_eq!(lists.next(NOW, |_| true), Some((Prompt, Duration::from_secs(60))));
-        lists.begin(Template);
-        lists.succeed(Template, NOW, Duration::ZERO, None);
+        succeed(&mut lists, Template, Duration::ZERO, None);
         let interval = Duration::from_secs(30);
         let mut due_at = |seconds| {
             lists.ask_untimed(NOW + Duration::from_secs(seconds), interval);
@@ -211,12 +254,12 @@ mod tests {
     fn news_of_a_fault_are_told_once_and_a_try_is_a_try() {
         let mut lists = OtherLists::default();
         assert!(!lists.tried(Prompt) && !lists.tried(Resource));
-        assert!(lists.fail(Resource, NOW, "a".into()) && !lists.fail(Resource, NOW, "a".into()));
-        assert!(lists.fail(Resource, NOW, "b".into()));
+        assert!(fail(&mut lists, Resource, "a") && !fail(&mut lists, Resource, "a"));
+        assert!(fail(&mut lists, Resource, "b"));
         assert!(!lists.tried(Resource), "clients do not see it yet");
         lists.note_tried(Resource);
         assert!(!lists.tried(Resource), "a template may fit");
-        lists.succeed(Template, NOW, Duration::ZERO, None);
+        succeed(&mut lists, Template, Duration::ZERO, None);
         lists.note_tried(Template);
         assert!(lists.tried(Resource) && !lists.tried(Prompt));
         lists.give_up();

@@ -46,7 +46,7 @@ impl Engine {
 
     async fn read_other_list(&self, target: &Target, kind: ItemKind) {
         let (key, began) = (&target.plan.key, self.clock.monotonic());
-        self.state.update(key, |state| state.others.begin(kind));
+        let reading = self.state.update(key, |state| state.others.begin(kind));
         let is_announced = self.take_announced(key, kind);
         let list_timeout = self.snapshot().plan().gateway.limits.list_timeout_ms;
         let limit = LONGEST.max(Duration::from_millis(u64::from(list_timeout)));
@@ -64,11 +64,11 @@ impl Engine {
         };
         let is_news = match fault {
             Ok(has_changed) => {
-                let was_faulty = self.state.update(key, |state| state.others.succeed(kind, now, took, fresh_for));
+                let was_faulty = self.state.update(key, |state| state.others.succeed(&reading, now, took, fresh_for));
                 was_faulty || has_changed || self.awaits_list(key, kind)
             }
             Err(fault) => {
-                let is_news = self.state.update(key, |state| state.others.fail(kind, now, fault.clone()));
+                let is_news = self.state.update(key, |state| state.others.fail(&reading, now, fault.clone()));
                 if is_news {
                     let method = kind.listed_by().as_str();
                     tracing::warn!(upstream = key.name, method, "a list was not read, its last items stay: {fault}");

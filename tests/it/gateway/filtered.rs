@@ -172,7 +172,7 @@ async fn while_its_lists_were_never_read_nothing_is_read_that_they_may_hide_nor_
     let explained = run(&["explain", "up/file:///bad/a", "--method", "resources/read", "--admin", &gateway.admin()]);
     let explained = String::from_utf8(explained.stdout).unwrap();
     assert!(
-        explained.contains("could never read resources/list and resources/templates/list of its upstream"),
+        explained.contains("could not read resources/list and resources/templates/list of its upstream"),
         "{explained}"
     );
     drop(failing);
