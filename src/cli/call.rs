@@ -137,7 +137,7 @@ fn show_error(args: &CallArgs, error: &RawValue, line: &str) -> anyhow::Result<E
     match args.output {
         ResultFormat::Json => print_line(&as_json(&whole.to_raw()))?,
         ResultFormat::Yaml => print_line(ordered_json::to_yaml(&whole.to_raw())?.trim_end())?,
-        ResultFormat::Text => {}
+        ResultFormat::Text => show_trace(args, RawObject::parse(error.get())?.get("data"))?,
     }
     say(line);
     Ok(ExitCode::from(2))
@@ -151,11 +151,17 @@ fn show_text(args: &CallArgs, result: &RawObject, is_error: bool) -> anyhow::Res
     if blocks.is_empty() {
         print_line(&format!("[{}; -o json shows it]", without_content(result)))?;
     }
-    let meta: RawObject = result.get("_meta").and_then(|meta| RawObject::parse(meta.get()).ok()).unwrap_or_default();
-    let entries: Vec<Value> = parsed(meta.get("hawsepipe.dev/trace"));
+    show_trace(args, result.get("_meta"))
+}
+
+/// Prints what each entry did, if that is asked for. `details` has the trace: the result's `_meta`, or the error's `data`.
+fn show_trace(args: &CallArgs, details: Option<&RawValue>) -> anyhow::Result<()> {
+    let details = details.and_then(|details| RawObject::parse(details.get()).ok()).unwrap_or_default();
+    let entries: Vec<Value> = parsed(details.get("hawsepipe.dev/trace"));
     if !args.trace || entries.is_empty() {
         return Ok(());
     }
+    // Apart from what the tool says, which is above.
     print_line("")?;
     let columns = [
         column("PHASE", |e| text(&e["phase"])),

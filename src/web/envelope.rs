@@ -160,7 +160,10 @@ impl<'a> ClientMessage<'a> {
             } else {
                 (PARSE_ERROR, "the request is not valid JSON")
             };
-            unreadable("null", code, &format!("{what} (line {}, column {})", error.line(), error.column()))
+            let whole: Option<&RawValue> = serde_json::from_slice(body).ok().filter(|_| is_json);
+            let twice = whole.and_then(|whole| stands_twice("", whole.get()));
+            let place = || format!("{what} (line {}, column {})", error.line(), error.column());
+            unreadable("null", code, &twice.unwrap_or_else(place))
         })?;
         let id = envelope.id.map(RawValue::get);
         if let Some(id) = id.filter(|id| !is_id(id)) {

@@ -251,10 +251,15 @@ impl Engine {
             }
             // Denials of other requests than tool calls are errors.
             Reply::Error(error) if meta.trace && !entries.is_empty() => add_trace_to_error(error, entries),
-            Reply::UpstreamError(error) if request.kind == ItemKind::Resource => {
-                reword_not_found(error, request.caller.era, request.name);
+            Reply::UpstreamError(error) => {
+                if request.kind == ItemKind::Resource {
+                    reword_not_found(error, request.caller.era, request.name);
+                }
+                if meta.trace && !entries.is_empty() {
+                    add_trace_to_server_error(error, entries, request.reservation);
+                }
             }
-            Reply::Error(_) | Reply::UpstreamError(_) => {}
+            Reply::Error(_) => {}
         }
         reply
     }
@@ -319,6 +324,18 @@ fn add_trace_to_error(error: &mut RpcError, entries: &[EntryTrace]) {
     let data = error.data.get_or_insert_with(|| json!({}));
     if let Some(data) = data.as_object_mut() {
         data.insert(TRACE.to_owned(), json!(entries));
+    }
+}
+
+/// Adds the trace to the details of a server's error, if these are an object or there are none, and the memory budget has room.
+fn add_trace_to_server_error(error: &mut Box<RawValue>, entries: &[EntryTrace], reservation: &Reservation) {
+    let Ok(mut object) = RawObject::parse(error.get()) else { return };
+    let data = object.get("data").map_or_else(|| Ok(RawObject::default()), |data| RawObject::parse(data.get()));
+    let (Ok(mut data), trace) = (data, to_raw(&entries)) else { return };
+    if reservation.resize((error.get().len() + trace.get().len()) as u64).is_ok() {
+        data.set(TRACE, trace);
+        object.set("data", data.to_raw());
+        *error = object.to_raw();
     }
 }
 

@@ -94,6 +94,8 @@ async fn parameters_that_readers_take_in_different_ways_are_refused() {
     let id = gateway.session().await;
     let twice = |place: &str| format!("{place}: this key stands twice in its object: send it once");
     let no_object = |name: &str| format!("`{name}` must be an object");
+    let answer = gateway.post(&[], r#"{"jsonrpc":"2.0","id":7,"method":"ping","method":"tools/call"}"#).await;
+    assert_eq!((answer.code(), &answer.json()["error"]["message"]), (-32600, &json!(twice("/method"))));
     let members: Vec<_> = (0..257).map(|n| format!("\"{n}\":0")).collect();
     let many = format!(r#"{{"name":"up__echo","_meta":{{{}}}}}"#, members.join(","));
     for (params, message) in [
