@@ -26,6 +26,24 @@ async fn metadata_that_a_trace_has_no_room_for_is_said_to_be_left_out() {
 }
 
 #[tokio::test]
+async fn the_trace_is_in_the_data_of_a_servers_error_where_that_has_room_for_members() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Response, &[(Role::Guard, "same")]);
+    let engine = start(&inputs).await;
+    for (data, traced_data) in [("", true), (r#","data":{"a":1}"#, true), (r#","data":[1]"#, false)] {
+        let error = format!(r#"{{"code":-5,"message":"m"{data}}}"#);
+        *engine.server.answers.lock().unwrap() = Ok(Answer::Error(raw(&error)));
+        let mut seen = traced(&engine, "{}").await.0["error"].take();
+        if traced_data {
+            let trace = seen["data"].as_object_mut().unwrap().remove("hawsepipe.dev/trace").unwrap();
+            assert_eq!((trace.as_array().unwrap().len(), &trace[0]["outcome"]), (1, &json!("ran")));
+        }
+        let came: Value = serde_json::from_str(&error).unwrap();
+        assert!(seen == came || (data.is_empty() && seen["data"] == json!({})), "{seen}");
+    }
+}
+
+#[tokio::test]
 async fn of_one_call() {
     let mut inputs = bare();
     let made = scripts(
