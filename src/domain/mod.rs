@@ -6,6 +6,7 @@
 pub mod announcement;
 pub mod apps;
 pub mod batch;
+pub mod boxed;
 pub mod budget;
 pub mod caching;
 pub mod capabilities;

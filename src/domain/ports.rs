@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use serde_json::value::RawValue;
@@ -213,8 +214,12 @@ pub trait CallUpstream: Send + Sync + 'static {
 
     /// Sends a request that uses one item. Notifications that the server sends meanwhile go to `client`. A server of the
     /// legacy era is not sent what answers a result ([`UpstreamError::NeverAsked`]).
-    async fn call(&self, target: &Target, call: &OutCall, client: &dyn ToClient)
-    -> Result<ServerAnswer, UpstreamError>;
+    fn call<'a>(
+        &'a self,
+        target: &'a Target,
+        call: &'a OutCall,
+        client: &'a dyn ToClient,
+    ) -> BoxFuture<'a, Result<ServerAnswer, UpstreamError>>;
 
     /// Whether a server at a URL is reached over HTTP+SSE, as far as that is known.
     fn is_over_sse(&self, target: &Target) -> bool {

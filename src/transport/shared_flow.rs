@@ -165,7 +165,8 @@ impl Debts {
 
     fn wait_of(&self, taken: &Taken) -> Duration {
         let of_address = self.of.get(&taken.payer.address);
-        let Some((names, debt)) = of_address.and_then(|names| Some((names.len(), names.get(&taken.payer.name)?))) else {
+        let Some((names, debt)) = of_address.and_then(|names| Some((names.len(), names.get(&taken.payer.name)?)))
+        else {
             return Duration::ZERO;
         };
         let before = debt.owed.saturating_sub(debt.taken.saturating_sub(taken.up_to));

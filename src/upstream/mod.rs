@@ -31,12 +31,14 @@ mod watched;
 mod wire;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+use crate::domain::boxed::boxed;
 use crate::domain::budget::ByteBudget;
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
@@ -148,13 +150,13 @@ impl CallUpstream for Upstreams {
         listed.unwrap_or(Err(UpstreamError::Timeout(timeout)))
     }
 
-    async fn call(
-        &self,
-        target: &Target,
-        call: &OutCall,
-        client: &dyn ToClient,
-    ) -> Result<ServerAnswer, UpstreamError> {
-        self.find(target)?.call(call, client).await
+    fn call<'a>(
+        &'a self,
+        target: &'a Target,
+        call: &'a OutCall,
+        client: &'a dyn ToClient,
+    ) -> BoxFuture<'a, Result<ServerAnswer, UpstreamError>> {
+        boxed(|| async move { self.find(target)?.call(call, client).await })
     }
 
     fn is_over_sse(&self, target: &Target) -> bool {

@@ -19,6 +19,7 @@ use super::response::{empty, method_not_allowed, refuse};
 use super::sse_connections::SseConnections;
 use super::ticks::Ticks;
 use super::{access, legacy, session_stream, sse};
+use crate::domain::boxed::boxed;
 use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
 use crate::domain::quoted::Quoted;
@@ -61,9 +62,10 @@ pub(super) fn router_of(gate: Arc<Gate>) -> Router {
 /// Answers a request. While the gateway drains, the response tells a client to use a new connection for its next request.
 async fn handle(State(gate): State<Arc<Gate>>, request: Request) -> Response {
     if request.uri().path() == FORWARD_PATH {
-        return answer_replica(&gate, request).await;
+        return boxed(|| answer_replica(&gate, request)).await;
     }
-    let mut response = answer_client(&gate, request).await;
+    // In a box, because the server copies the future of a handler more than once.
+    let mut response = boxed(|| answer_client(&gate, request)).await;
     if gate.engine.is_draining() {
         close_after(&mut response);
     }

@@ -20,6 +20,7 @@ use super::parked::Parking;
 use super::response::{RpcResponse, refuse};
 use super::{batch, legacy, modern};
 use crate::domain::batch::is_batch;
+use crate::domain::boxed::boxed;
 use crate::domain::budget::{Category, Reservation};
 use crate::domain::rpc::{INVALID_REQUEST, RpcError};
 use crate::domain::version::Era;
@@ -150,7 +151,7 @@ impl Post {
         let (gate, parking, era) = (Arc::clone(&self.gate), self.parking.clone(), self.era);
         let outlives = era == Era::Legacy && self.door == Door::Streamable;
         // In a box at once, because the future is large, and each move would copy it.
-        let answering = Box::pin(self.answer());
+        let answering = boxed(|| self.answer());
         let running = RunningMessage::new(cause.around(answering), outlives);
         match parking {
             Some(parking) => RunningMessage::new(run_or_park(gate, running, parking), false),

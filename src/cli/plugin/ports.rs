@@ -2,6 +2,7 @@
 //! they are read, and a collector of progress notifications.
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -74,11 +75,18 @@ impl CallUpstream for TestUpstream {
         Ok(Listed { items, ..Listed::default() })
     }
 
-    async fn call(&self, _: &Target, call: &OutCall, _: &dyn ToClient) -> Result<ServerAnswer, UpstreamError> {
-        let mut tool = lock(&self.0);
-        tool.sent = call.arguments().map(RawValue::to_owned);
-        let answer = tool.answer.clone().ok_or_else(|| UpstreamError::Protocol("no answer is set".into()))?;
-        Ok(ServerAnswer { era: Era::Legacy, answer })
+    fn call<'a>(
+        &'a self,
+        _: &'a Target,
+        call: &'a OutCall,
+        _: &'a dyn ToClient,
+    ) -> BoxFuture<'a, Result<ServerAnswer, UpstreamError>> {
+        Box::pin(async move {
+            let mut tool = lock(&self.0);
+            tool.sent = call.arguments().map(RawValue::to_owned);
+            let answer = tool.answer.clone().ok_or_else(|| UpstreamError::Protocol("no answer is set".into()))?;
+            Ok(ServerAnswer { era: Era::Legacy, answer })
+        })
     }
 
     async fn next_event(&self) -> UpstreamEvent {

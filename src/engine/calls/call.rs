@@ -1,6 +1,7 @@
 //! The steps of one call, from its arrival to its answer.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use super::routed_call::Routed;
 use super::spans;
 use super::task_state::plain_wish;
 use super::tool_result::{MODERN_OF_RESOURCES, ResultFacts, text_result, without_members};
+use crate::domain::boxed::boxed;
 use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::ports::ToClient;
@@ -40,7 +42,10 @@ impl Engine {
         let (meta, snapshot) = (CallMeta::read(request.meta), self.snapshot());
         match NamedCall::of(&snapshot, &request) {
             // In a box, so that other calls have no room for it.
-            Some(named) => Box::pin(self.run_in_span(&snapshot, &named.request(request), &meta)).await,
+            Some(named) => {
+                let request = named.request(request);
+                boxed(|| self.run_in_span(&snapshot, &request, &meta)).await
+            }
             None => self.run_in_span(&snapshot, &request, &meta).await,
         }
     }
@@ -51,7 +56,9 @@ impl Engine {
         request: &'a CallRequest<'a>,
         meta: &'a CallMeta,
     ) -> impl Future<Output = Reply> + Send + 'a {
-        self.run_to_end(snapshot, request, meta).instrument(spans::call(request, meta))
+        // First, because a future that is made before something else can panic is moved.
+        let span = spans::call(request, meta);
+        self.run_to_end(snapshot, request, meta).instrument(span)
     }
 
     async fn run_to_end(
@@ -64,17 +71,18 @@ impl Engine {
         let mut recorder = CallRecorder::begin(self, gateway, request);
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
         let cut = self.state.cut.load_full();
-        // A panic ends only this call, and the client still gets an answer. Everything that the call started is
-        // dropped, as on cancellation.
-        let run = AssertUnwindSafe(self.run_and_settle(snapshot, request, meta, &mut recorder)).catch_unwind();
-        let end = tokio::select! {
-            biased;
-            end = tokio::time::timeout(ceiling, run) => match end {
-                Ok(end) => end.unwrap_or_else(|_| CallEnd::panicked()),
-                Err(_) => CallEnd::ceiling_reached(ceiling),
-            },
-            () = cut.cancelled() => CallEnd::stopped(),
-            () = self.state.ended.cancelled() => CallEnd::drained(),
+        let end = {
+            // A panic ends only this call, and the client still gets an answer. Everything that the call started is
+            // dropped, as on cancellation.
+            let run = AssertUnwindSafe(self.run_and_settle(snapshot, request, meta, &mut recorder));
+            let mut run = pin!(run.catch_unwind());
+            tokio::select! {
+                biased;
+                end = &mut run => end.unwrap_or_else(|_| CallEnd::panicked()),
+                () = tokio::time::sleep(ceiling) => CallEnd::ceiling_reached(ceiling),
+                () = cut.cancelled() => CallEnd::stopped(),
+                () = self.state.ended.cancelled() => CallEnd::drained(),
+            }
         };
         self.finish(end, recorder, meta, request)
     }
@@ -325,7 +333,8 @@ impl Engine {
             task_wish: task_wish(call),
         };
         recorder.asked();
-        let answered = self.send_until_answered(call, &mut out, client, recorder).instrument(span.clone()).await;
+        let within = span.clone();
+        let answered = self.send_until_answered(call, &mut out, client, recorder).instrument(within).await;
         *members = out.members;
         recorder.answered();
         spans::answered(&span, answered.as_ref().map(|answered| &answered.answer));

@@ -40,8 +40,8 @@ impl Engine {
         let seen = content.shown(context.method, entry.plan.view, entry.rules.role);
         let started_at = self.clock.unix_millis();
         let span = spans::plugin(chain, entry);
-        let asked = self.ask(context, chain, entry, &seen).instrument(span.clone());
-        let Ran { output, queued, ran, worker_pid } = asked.await;
+        let within = span.clone();
+        let Ran { output, queued, ran, worker_pid } = self.ask(context, chain, entry, &seen).instrument(within).await;
         let (output_size, metadata) = match &output {
             Ok(output) => (Some(output.text.len() as u64), output.metadata.clone()),
             Err(_) => (None, None),

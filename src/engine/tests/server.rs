@@ -1,6 +1,7 @@
 //! A fake server whose answers a test sets.
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -177,46 +178,48 @@ impl CallUpstream for Server {
         Ok(Listed { items, caching, unseen, ..Listed::default() })
     }
 
-    async fn call(
-        &self,
-        target: &Target,
-        call: &OutCall,
-        client: &dyn ToClient,
-    ) -> Result<ServerAnswer, UpstreamError> {
-        if !self.open.lock().unwrap().contains(target) {
-            return Err(UpstreamError::Connect("it was let go".into()));
-        }
-        let key = &target.plan.key;
-        let members = || {
-            let members = call.members.iter().map(|(name, value)| format!("{name:?}:{value}"));
-            format!("{{{}}}", members.collect::<Vec<_>>().join(","))
-        };
-        let content = match call.kind {
-            ItemKind::Tool => call.arguments().map_or("-", RawValue::get).to_owned(),
-            _ => members(),
-        };
-        self.sent.lock().unwrap().push(format!("{}/{} {content}", key.name, call.name));
-        if !call.round.is_empty() {
-            if *self.era.lock().unwrap() == Era::Legacy && call.round.state.is_some() {
-                return Err(UpstreamError::NeverAsked);
+    fn call<'a>(
+        &'a self,
+        target: &'a Target,
+        call: &'a OutCall,
+        client: &'a dyn ToClient,
+    ) -> BoxFuture<'a, Result<ServerAnswer, UpstreamError>> {
+        Box::pin(async move {
+            if !self.open.lock().unwrap().contains(target) {
+                return Err(UpstreamError::Connect("it was let go".into()));
             }
-            let member = |value: &Option<Box<RawValue>>| value.as_deref().map_or("-", RawValue::get).to_owned();
-            let round = format!("{} {}", member(&call.round.responses), member(&call.round.state));
-            self.rounds.lock().unwrap().push(round);
-        }
-        client.progress(raw(&self.reports.lock().unwrap()));
-        let asked = self.asks.lock().unwrap().clone();
-        if let Some(question) = asked {
-            *self.told_answer.lock().unwrap() = Some(client.ask(question).await);
-        }
-        if *self.holds.lock().unwrap() {
-            self.go.notified().await;
-        }
-        if let Some(failure) = self.failures.lock().unwrap().pop_front() {
-            return Err(failure);
-        }
-        let era = *self.era.lock().unwrap();
-        self.answers.lock().unwrap().clone().map(|answer| ServerAnswer { era, answer })
+            let key = &target.plan.key;
+            let members = || {
+                let members = call.members.iter().map(|(name, value)| format!("{name:?}:{value}"));
+                format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+            };
+            let content = match call.kind {
+                ItemKind::Tool => call.arguments().map_or("-", RawValue::get).to_owned(),
+                _ => members(),
+            };
+            self.sent.lock().unwrap().push(format!("{}/{} {content}", key.name, call.name));
+            if !call.round.is_empty() {
+                if *self.era.lock().unwrap() == Era::Legacy && call.round.state.is_some() {
+                    return Err(UpstreamError::NeverAsked);
+                }
+                let member = |value: &Option<Box<RawValue>>| value.as_deref().map_or("-", RawValue::get).to_owned();
+                let round = format!("{} {}", member(&call.round.responses), member(&call.round.state));
+                self.rounds.lock().unwrap().push(round);
+            }
+            client.progress(raw(&self.reports.lock().unwrap()));
+            let asked = self.asks.lock().unwrap().clone();
+            if let Some(question) = asked {
+                *self.told_answer.lock().unwrap() = Some(client.ask(question).await);
+            }
+            if *self.holds.lock().unwrap() {
+                self.go.notified().await;
+            }
+            if let Some(failure) = self.failures.lock().unwrap().pop_front() {
+                return Err(failure);
+            }
+            let era = *self.era.lock().unwrap();
+            self.answers.lock().unwrap().clone().map(|answer| ServerAnswer { era, answer })
+        })
     }
 
     async fn subscribe(&self, _: &Target, _: &str, _: Duration) -> Result<Subscribed, UpstreamError> {

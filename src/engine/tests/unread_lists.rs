@@ -46,11 +46,7 @@ async fn while_a_list_was_never_read_what_a_guard_over_it_may_withhold_is_refuse
         } else {
             assert_eq!(read(&engine, "file:///a").await, json!({"contents": []}), "a list names it");
         }
-        assert!(
-            problems(&engine).contains("until it is read, resources that no list names"),
-            "{}",
-            problems(&engine)
-        );
+        assert!(problems(&engine).contains("until it is read, resources that no list names"), "{}", problems(&engine));
         // The list is read as soon as the server is another one.
         engine.server.unlisted.lock().unwrap().clear();
         inputs.upstreams[0].plan.labels.insert("a".into(), "b".into());

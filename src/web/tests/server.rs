@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
@@ -84,26 +85,33 @@ impl CallUpstream for Server {
         Ok(Listed { items, ..Listed::default() })
     }
 
-    async fn call(&self, _: &Target, call: &OutCall, client: &dyn ToClient) -> Result<ServerAnswer, UpstreamError> {
-        self.wanted.lock().unwrap().push((call.wants_progress, call.log_level.is_some()));
-        match call.name.as_str() {
-            "fails" => return Ok(legacy(Answer::Error(raw(r#"{"code":-32602,"message":"no","data": 1.0}"#)))),
-            "progress" => {
-                client.progress(raw(r#"{"progress":1,"total": 2.0}"#));
-                tokio::task::yield_now().await;
-                client.progress(raw(r#"{"progress":2}"#));
+    fn call<'a>(
+        &'a self,
+        _: &'a Target,
+        call: &'a OutCall,
+        client: &'a dyn ToClient,
+    ) -> BoxFuture<'a, Result<ServerAnswer, UpstreamError>> {
+        Box::pin(async move {
+            self.wanted.lock().unwrap().push((call.wants_progress, call.log_level.is_some()));
+            match call.name.as_str() {
+                "fails" => return Ok(legacy(Answer::Error(raw(r#"{"code":-32602,"message":"no","data": 1.0}"#)))),
+                "progress" => {
+                    client.progress(raw(r#"{"progress":1,"total": 2.0}"#));
+                    tokio::task::yield_now().await;
+                    client.progress(raw(r#"{"progress":2}"#));
+                }
+                "wait" => {
+                    let mut dropped = Dropped(self, false);
+                    self.began.notify_one();
+                    self.go.notified().await;
+                    dropped.1 = true;
+                }
+                _ => {}
             }
-            "wait" => {
-                let mut dropped = Dropped(self, false);
-                self.began.notify_one();
-                self.go.notified().await;
-                dropped.1 = true;
-            }
-            _ => {}
-        }
-        assert!(!self.panics.load(Ordering::Relaxed), "a call that was to panic");
-        let arguments = call.arguments().map_or("null", RawValue::get);
-        Ok(legacy(Answer::Result(raw(&format!(r#"{{"content":[], "n": 1.0,"got":{arguments}}}"#)))))
+            assert!(!self.panics.load(Ordering::Relaxed), "a call that was to panic");
+            let arguments = call.arguments().map_or("null", RawValue::get);
+            Ok(legacy(Answer::Result(raw(&format!(r#"{{"content":[], "n": 1.0,"got":{arguments}}}"#)))))
+        })
     }
 
     async fn subscribe(&self, _: &Target, _: &str, _: Duration) -> Result<Subscribed, UpstreamError> {
