@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::domain::boxed::boxed;
 use crate::domain::item::{ItemKind, Listed};
 use crate::domain::plan::{TransportPlan, ValueSource};
 use crate::domain::ports::ToClient;
@@ -197,23 +198,24 @@ impl Server {
     /// tell whom the server asks, so that such clients use the shared one there. Each client session has a process of its own
     /// if the plan says so.
     async fn owner<'r>(&self, request: &McpRequest<'r>) -> Result<Option<&'r OutCall>, UpstreamError> {
-        let McpRequest::Use(call) = request else { return Ok(None) };
+        if let Some(owner) = self.owner_in(request, self.connector.era()) {
+            return Ok(owner);
+        }
+        let era = self.lease(&self.slot, None, Purpose::Call, false).await?.facts().era;
+        Ok(self.owner_in(request, Some(era)).flatten())
+    }
+
+    /// Like [`Self::owner`], for a server of this era; `None` if that is not known and decides.
+    fn owner_in<'r>(&self, request: &McpRequest<'r>, era: Option<Era>) -> Option<Option<&'r OutCall>> {
+        let McpRequest::Use(call) = request else { return Some(None) };
         let client = &call.client;
         let is_own = if self.connector.is_http() {
-            let is_legacy = !client.capabilities.is_empty() && self.era().await? == Era::Legacy;
+            let is_legacy = !client.capabilities.is_empty() && era? == Era::Legacy;
             is_legacy && !(self.is_over_sse() && client.session.is_empty())
         } else {
             self.connector.has_own_processes() && !client.session.is_empty()
         };
-        Ok(is_own.then_some(*call))
-    }
-
-    /// Returns the era of the server, and connects to it if that is not known.
-    async fn era(&self) -> Result<Era, UpstreamError> {
-        match self.connector.era() {
-            Some(era) => Ok(era),
-            None => Ok(self.lease(&self.slot, None, Purpose::Call, false).await?.facts().era),
-        }
+        Some(is_own.then_some(*call))
     }
 
     /// Sends a request and waits for its answer. `limit` includes the time to connect. If the request was not executed,
@@ -228,11 +230,13 @@ impl Server {
     ) -> Result<(Answer, ConnectionUse), UpstreamError> {
         let limit = limit.min(LONGEST);
         let mut deadline = Instant::now() + limit;
-        let late = || UpstreamError::Connect(format!("not connected within the {limit:?} of the request"));
         let mut again = true;
         loop {
-            let connecting = tokio::time::timeout_at(deadline, self.connection_for(&request, purpose, deadline));
-            let (slot, lease) = connecting.await.unwrap_or_else(|_| Err(late()))?;
+            let (slot, lease) = match self.shared_now(&request, purpose) {
+                Some(lease) => (Arc::clone(&self.slot), lease),
+                // In a box, because most requests need no room for it.
+                None => boxed(|| self.connection_in_time(&request, purpose, deadline, limit)).await?,
+            };
             check_asked(&request, &lease)?;
             if let McpRequest::Use(OutCall { log: LogWish { level: Some(level), .. }, .. }) = request {
                 let began = Instant::now();
@@ -267,6 +271,29 @@ impl Server {
                 Err(failure) => return Err(failure.into()),
             }
         }
+    }
+
+    /// Like [`Self::connection_for`], until `deadline`, which is that of a request with this limit.
+    async fn connection_in_time(
+        &self,
+        request: &McpRequest<'_>,
+        purpose: Purpose,
+        deadline: Instant,
+        limit: Duration,
+    ) -> Result<(Arc<Slot>, ConnectionUse), UpstreamError> {
+        let late = || UpstreamError::Connect(format!("not connected within the {limit:?} of the request"));
+        let connecting = tokio::time::timeout_at(deadline, self.connection_for(request, purpose, deadline));
+        connecting.await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Returns a use of the connection that all clients share, if it is open and the request goes over it.
+    fn shared_now(&self, request: &McpRequest<'_>, purpose: Purpose) -> Option<ConnectionUse> {
+        if self.owner_in(request, self.connector.era())?.is_some() {
+            return None;
+        }
+        let lease = self.slot.current(purpose)?;
+        self.greet_first(&lease);
+        Some(lease)
     }
 
     /// Returns a use of the connection to send a request over, and its slot. Where a client gets no connection of its own
@@ -312,6 +339,13 @@ impl Server {
         Ok((slot, lease))
     }
 
+    /// Greets the server if nobody has over this connection, which clients share.
+    fn greet_first(&self, lease: &ConnectionUse) {
+        if lease.is_new() {
+            self.greet(lease);
+        }
+    }
+
     /// Returns a use of the connection in `slot`, which is for the client `of`, or for all if that is `None`.
     async fn lease(
         &self,
@@ -322,8 +356,8 @@ impl Server {
     ) -> Result<ConnectionUse, UpstreamError> {
         let connect = || Arc::clone(&self.connector).connect(Arc::downgrade(slot), of.cloned());
         let lease = slot.lease(&self.connector.shared.tasks, purpose, insist, connect).await?;
-        if of.is_none() && lease.is_new() {
-            self.greet(&lease);
+        if of.is_none() {
+            self.greet_first(&lease);
         }
         Ok(lease)
     }
