@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use hyper_util::service::TowerToHyperService;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -55,8 +56,8 @@ pub(super) async fn run(args: BridgeArgs) -> io::Result<()> {
         say(&format!("cannot start {}: {error}", bridge.context.command)).await;
     }
     let shutdown = CancellationToken::new();
-    let server =
-        tokio::spawn(serve(listener, router(Arc::clone(&bridge), &args.path), || MAX_CONNECTIONS, shutdown.clone()));
+    let service = TowerToHyperService::new(router(Arc::clone(&bridge), &args.path));
+    let server = tokio::spawn(serve(listener, service, || MAX_CONNECTIONS, shutdown.clone()));
     next(&mut signals).await;
     tokio::select! {
         () = end(&bridge, server, &shutdown, Duration::from_secs(args.drain_seconds)) => {}

@@ -193,9 +193,9 @@ impl Listeners {
         let path = listener.current(gateway).map(|plan| plan.path.clone());
         tracing::info!(address = %bound, path, "MCP endpoint");
         self.url.get_or_insert_with(|| format!("http://{bound}{}", path.unwrap_or_default()));
-        let router = web::mcp_router(Arc::clone(&self.engine), listener, stop.clone());
+        let service = web::McpService::new(Arc::clone(&self.engine), listener, stop.clone());
         let bounds = McpBounds(Arc::clone(&self.engine));
-        self.connections.spawn(crate::transport::serve(socket, router, bounds, stop.clone()));
+        self.connections.spawn(crate::transport::serve(socket, service, bounds, stop.clone()));
         self.open.insert(address, Open { name, stop });
         Ok(())
     }

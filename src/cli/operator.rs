@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::builder::NonEmptyStringValueParser;
+use hyper_util::service::TowerToHyperService;
 use tokio_util::sync::CancellationToken;
 
 use super::address::ADMIN_PORT;
@@ -105,7 +106,8 @@ pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let liveness = health.liveness.clone();
     let alive = Arc::new(move || liveness.check());
     let router = web::operator_router(Arc::clone(&catalog), Arc::clone(&health.ready), alive);
-    let server = tokio::spawn(crate::transport::serve(socket, router, || MAX_CONNECTIONS, stop.clone()));
+    let service = TowerToHyperService::new(router);
+    let server = tokio::spawn(crate::transport::serve(socket, service, || MAX_CONNECTIONS, stop.clone()));
     let run = controller::run(client, settings, Inspector::new(launcher), metrics, health, stop.clone());
     tokio::pin!(run);
     tokio::select! {

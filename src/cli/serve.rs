@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper_util::service::TowerToHyperService;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -77,8 +78,8 @@ impl HttpServers {
     pub async fn open_admin(&mut self, address: SocketAddr, check: Option<CheckToken>) -> anyhow::Result<()> {
         let socket = bind(address, "--admin ADDR").await?;
         tracing::info!(address = %socket.local_addr()?, "admin API and metrics");
-        let router = web::admin_router(Arc::clone(&self.engine), check);
-        self.admin.spawn(crate::transport::serve(socket, router, || MAX_CONNECTIONS, self.stop_admin.clone()));
+        let service = TowerToHyperService::new(web::admin_router(Arc::clone(&self.engine), check));
+        self.admin.spawn(crate::transport::serve(socket, service, || MAX_CONNECTIONS, self.stop_admin.clone()));
         Ok(())
     }
 

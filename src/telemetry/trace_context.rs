@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use futures_util::future::Either;
 use http::HeaderMap;
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator};
 use opentelemetry::trace::{FutureExt, SpanContext, TraceContextExt};
@@ -74,8 +75,11 @@ impl Cause {
 
     /// Makes the captured span the parent of the spans that `future` starts outside of others.
     pub fn around<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
+        if !is_on() {
+            return Either::Left(future);
+        }
         let context = self.0.map_or_else(Context::new, |cause| Context::new().with_remote_span_context(cause));
-        future.with_context(context)
+        Either::Right(future.with_context(context))
     }
 }
 

@@ -1,17 +1,18 @@
-//! Accepts, limits and closes connections. A router answers the requests that arrive on them.
+//! Accepts, limits and closes connections. A service answers the requests that arrive on them.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::http::Extensions;
+use axum::response::Response;
 use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -43,6 +44,21 @@ const TOLD_AGAIN: Duration = Duration::from_secs(60);
 
 /// Stands for a local address that the system does not tell.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+/// What answers requests. Each connection has a clone of it.
+pub trait HttpService:
+    Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static
+{
+}
+
+impl<S> HttpService for S where
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static
+{
+}
 
 /// The two ends of a request's connection, stored in the request's extensions.
 #[derive(Clone, Copy, Debug)]
@@ -108,19 +124,24 @@ impl FullTold {
     }
 }
 
-/// Serves `router` on `listener` until `shutdown` is cancelled. After that, accepts no further connections, lets
+/// Serves `service` on `listener` until `shutdown` is cancelled. After that, accepts no further connections, lets
 /// answers in progress finish, and returns when the last connection is closed. A connection without a request still has
 /// a second to send its first one, and one that got an answer a moment ago has as long for its next one. Dropping the future
 /// closes all connections immediately. Connections beyond `bounds` wait to be accepted.
-pub async fn serve(listener: TcpListener, router: Router, bounds: impl ConnectionBounds, shutdown: CancellationToken) {
-    serve_within(FIRST_HEADERS, listener, router, bounds, shutdown).await;
+pub async fn serve(
+    listener: TcpListener,
+    service: impl HttpService,
+    bounds: impl ConnectionBounds,
+    shutdown: CancellationToken,
+) {
+    serve_within(FIRST_HEADERS, listener, service, bounds, shutdown).await;
 }
 
 /// Like [`serve`]. The headers of the first request of a connection must arrive within `first_headers`.
 async fn serve_within(
     first_headers: Duration,
     listener: TcpListener,
-    router: Router,
+    service: impl HttpService,
     bounds: impl ConnectionBounds,
     shutdown: CancellationToken,
 ) {
@@ -140,8 +161,8 @@ async fn serve_within(
                     // If the system does not report the local address, the connection counts as not on loopback.
                     let local = stream.local_addr().unwrap_or(NOWHERE);
                     let peer = Peer { remote, local };
-                    let (router, shutdown) = (router.clone(), shutdown.clone());
-                    connections.spawn(serve_connection(stream, peer, router, first_headers, shutdown));
+                    let (service, shutdown) = (service.clone(), shutdown.clone());
+                    connections.spawn(serve_connection(stream, peer, service, first_headers, shutdown));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -173,7 +194,7 @@ fn end_where_dead(stream: &TcpStream, stalled: Duration) -> io::Result<()> {
 async fn serve_connection(
     stream: TcpStream,
     peer: Peer,
-    router: Router,
+    service: impl HttpService,
     first_headers: Duration,
     shutdown: CancellationToken,
 ) {
@@ -184,14 +205,13 @@ async fn serve_connection(
     }
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(READ_BUFFER);
-    let router = TowerToHyperService::new(router);
     let activity = Activity::default();
-    let service = service_fn(|mut request: Request<_>| {
+    let of_peer = service_fn(|mut request: Request<_>| {
         request.extensions_mut().insert(peer);
-        let answered = router.call(request);
+        let answered = service.call(request);
         activity.during(answered)
     });
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), of_peer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = activity.silence(first_headers) => {
@@ -221,9 +241,15 @@ async fn serve_connection(
 mod tests {
     use std::sync::atomic::Ordering;
 
+    use axum::Router;
+    use hyper_util::service::TowerToHyperService;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
+
+    fn says_ok() -> impl HttpService {
+        TowerToHyperService::new(Router::new().fallback(|| async { "ok" }))
+    }
 
     #[tokio::test]
     async fn a_client_that_does_not_read_is_let_go() {
@@ -240,7 +266,7 @@ mod tests {
     async fn a_request_that_follows_an_answer_is_answered_although_the_listener_closes() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (router, shutdown) = (Router::new().fallback(|| async { "ok" }), CancellationToken::new());
+        let (router, shutdown) = (says_ok(), CancellationToken::new());
         let served = tokio::spawn(serve(listener, router, || 1, shutdown.clone()));
         let mut client = TcpStream::connect(address).await.unwrap();
         for _ in 0..2 {
@@ -262,7 +288,7 @@ mod tests {
         const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = Router::new().fallback(|| async { "ok" });
+        let router = says_ok();
         let served = tokio::spawn(serve(listener, router, || 1, CancellationToken::new()));
         let mut byte = [0];
         let mut first = TcpStream::connect(address).await.unwrap();
@@ -300,7 +326,7 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let (address, bounds) = (listener.local_addr().unwrap(), One::default());
         let full = std::sync::Arc::clone(&bounds.0);
-        let router = Router::new().fallback(|| async { "ok" });
+        let router = says_ok();
         let first_headers = Duration::from_millis(100);
         let served = tokio::spawn(serve_within(first_headers, listener, router, bounds, CancellationToken::new()));
         let mut silent = TcpStream::connect(address).await.unwrap();
@@ -316,7 +342,7 @@ mod tests {
     async fn a_connection_that_had_a_request_may_be_idle_for_longer() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = Router::new().fallback(|| async { "ok" });
+        let router = says_ok();
         let first_headers = Duration::from_millis(200);
         let served = tokio::spawn(serve_within(first_headers, listener, router, || 9, CancellationToken::new()));
         let mut used = TcpStream::connect(address).await.unwrap();

@@ -1,12 +1,16 @@
 //! The MCP endpoints: one path for all upstreams, and one path for each upstream. They serve requests of both protocol
 //! eras.
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::{Request, State};
+use axum::BoxError;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
+use hyper::service::Service;
 use tokio_util::sync::CancellationToken;
 
 use super::exchange::PRIMED_AFTER;
@@ -31,10 +35,35 @@ use crate::transport::peer_address;
 /// The message of a listener that the plan does not have.
 const NO_LISTENER: &str = "the plan in force has no such listener";
 
-/// Returns a router that serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and
-/// each upstream at `/{upstream}/mcp` beside it. Cancelling `shutdown` closes the streams that clients hold open.
-pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: CancellationToken) -> Router {
-    router_of(new_gate(engine, listener, shutdown))
+/// Serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and each upstream at
+/// `/{upstream}/mcp` beside it. It is no router, because paths are matched for each request: a new plan can change them.
+#[derive(Clone)]
+pub struct McpService(Arc<Gate>);
+
+impl McpService {
+    /// Serves a listener that has just begun. Cancelling `shutdown` closes the streams that clients hold open.
+    pub fn new(engine: Arc<Engine>, listener: ServedListener, shutdown: CancellationToken) -> Self {
+        Self::of(new_gate(engine, listener, shutdown))
+    }
+
+    /// Serves a listener with this state.
+    pub(super) fn of(gate: Arc<Gate>) -> Self {
+        Self(gate)
+    }
+}
+
+impl<B> Service<hyper::Request<B>> for McpService
+where
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn call(&self, request: hyper::Request<B>) -> Self::Future {
+        let (gate, request) = (Arc::clone(&self.0), request.map(Body::new));
+        boxed(|| async move { Ok(handle(&gate, request).await) })
+    }
 }
 
 /// Returns the state of a listener that has just begun.
@@ -53,19 +82,12 @@ pub(super) fn new_gate(engine: Arc<Engine>, listener: ServedListener, shutdown: 
     })
 }
 
-/// Returns the router of a listener with this state.
-pub(super) fn router_of(gate: Arc<Gate>) -> Router {
-    // Paths are matched for each request, because a new plan can change them.
-    Router::new().fallback(handle).with_state(gate)
-}
-
 /// Answers a request. While the gateway drains, the response tells a client to use a new connection for its next request.
-async fn handle(State(gate): State<Arc<Gate>>, request: Request) -> Response {
+async fn handle(gate: &Arc<Gate>, request: Request) -> Response {
     if request.uri().path() == FORWARD_PATH {
-        return boxed(|| answer_replica(&gate, request)).await;
+        return answer_replica(gate, request).await;
     }
-    // In a box, because the server copies the future of a handler more than once.
-    let mut response = boxed(|| answer_client(&gate, request)).await;
+    let mut response = answer_client(gate, request).await;
     if gate.engine.is_draining() {
         close_after(&mut response);
     }

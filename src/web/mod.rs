@@ -47,7 +47,7 @@ mod ticks;
 pub use admin::admin_router;
 pub use gate::ServedListener;
 pub use guard::CheckToken;
-pub use mcp::mcp_router;
+pub use mcp::McpService;
 pub use operator::operator_router;
 
 #[cfg(test)]

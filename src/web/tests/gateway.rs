@@ -11,7 +11,6 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::service::Service;
-use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +32,7 @@ use crate::engine::{Engine, Ports};
 use crate::telemetry::metrics::Metrics;
 use crate::transport::Peer;
 use crate::web::gate::Gate;
-use crate::web::mcp::{new_gate, router_of};
+use crate::web::mcp::{McpService, new_gate};
 use crate::web::{ServedListener, admin_router};
 
 pub(super) struct NoPlugins;
@@ -175,7 +174,7 @@ pub(in crate::web) struct Gateway {
     pub(super) server: Arc<Server>,
     pub(super) clock: Fixed,
     pub(super) gate: Arc<Gate>,
-    pub(super) mcp: Router,
+    pub(super) mcp: McpService,
     pub(super) admin: Router,
     pub(super) shutdown: CancellationToken,
 }
@@ -221,7 +220,7 @@ impl Gateway {
         let (name, advertised, instance) = (Arc::default(), Some(bound), Instance::new("this"));
         let listener = ServedListener { port: None, name, default, bound, advertised, instance };
         let gate = new_gate(Arc::clone(&engine), listener, shutdown.clone());
-        let (mcp, admin) = (router_of(Arc::clone(&gate)), admin_router(Arc::clone(&engine), None));
+        let (mcp, admin) = (McpService::of(Arc::clone(&gate)), admin_router(Arc::clone(&engine), None));
         Self { engine, server, clock, gate, mcp, admin, shutdown }
     }
 
@@ -248,7 +247,7 @@ impl Gateway {
     }
 
     pub(super) async fn send(&self, request: Request<Body>) -> hyper::Response<Body> {
-        TowerToHyperService::new(self.mcp.clone()).call(request).await.unwrap()
+        self.mcp.call(request).await.unwrap()
     }
 }
 
