@@ -40,25 +40,19 @@ impl Engine {
     /// Runs a call and returns the reply. Dropping the future cancels the call.
     pub async fn call(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
         let (meta, snapshot) = (CallMeta::read(request.meta), self.snapshot());
+        // Spans come before the futures: one that is made before something else can panic is copied.
         match NamedCall::of(&snapshot, &request) {
-            // In a box, so that other calls have no room for it.
             Some(named) => {
                 let request = named.request(request);
-                boxed(|| self.run_in_span(&snapshot, &request, &meta)).await
+                let span = spans::call(&request, &meta);
+                // In a box, so that other calls have no room for it.
+                boxed(|| self.run_to_end(&snapshot, &request, &meta).instrument(span)).await
             }
-            None => self.run_in_span(&snapshot, &request, &meta).await,
+            None => {
+                let span = spans::call(&request, &meta);
+                self.run_to_end(&snapshot, &request, &meta).instrument(span).await
+            }
         }
-    }
-
-    fn run_in_span<'a>(
-        self: &'a Arc<Self>,
-        snapshot: &'a Arc<Snapshot>,
-        request: &'a CallRequest<'a>,
-        meta: &'a CallMeta,
-    ) -> impl Future<Output = Reply> + Send + 'a {
-        // First, because a future that is made before something else can panic is moved.
-        let span = spans::call(request, meta);
-        self.run_to_end(snapshot, request, meta).instrument(span)
     }
 
     async fn run_to_end(
