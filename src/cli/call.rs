@@ -137,7 +137,10 @@ fn show_error(args: &CallArgs, error: &RawValue, line: &str) -> anyhow::Result<E
     match args.output {
         ResultFormat::Json => print_line(&as_json(&whole.to_raw()))?,
         ResultFormat::Yaml => print_line(ordered_json::to_yaml(&whole.to_raw())?.trim_end())?,
-        ResultFormat::Text => show_trace(args, RawObject::parse(error.get())?.get("data"))?,
+        ResultFormat::Text => {
+            let error = RawObject::parse(error.get()).unwrap_or_default();
+            show_trace(args, error.get("data"))?;
+        }
     }
     say(line);
     Ok(ExitCode::from(2))
@@ -151,6 +154,9 @@ fn show_text(args: &CallArgs, result: &RawObject, is_error: bool) -> anyhow::Res
     if blocks.is_empty() {
         print_line(&format!("[{}; -o json shows it]", without_content(result)))?;
     }
+    if args.trace {
+        print_line("")?;
+    }
     show_trace(args, result.get("_meta"))
 }
 
@@ -161,8 +167,6 @@ fn show_trace(args: &CallArgs, details: Option<&RawValue>) -> anyhow::Result<()>
     if !args.trace || entries.is_empty() {
         return Ok(());
     }
-    // Apart from what the tool says, which is above.
-    print_line("")?;
     let columns = [
         column("PHASE", |e| text(&e["phase"])),
         column("CHAIN", |e| text(&e["chain"])),

@@ -38,10 +38,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let mut directory = directory(args.source.files.clone(), args.source.options)?;
     warn_of_unread(&args.source.files);
     let first = directory.read(None).await?;
-    if !first.unreadable.is_empty() {
-        first.located.iter().for_each(|located| say(&line(located)));
-        bail!("not all of {} can be read; put it right and start again", first.unreadable[0].display());
-    }
+    check_whole(&first)?;
     let bind = Bind { listen, ip: HERE, advertise: args.advertise };
     check_open(&first.plan.gateway, &bind, args.insecure_anonymous)?;
     // From here on, a signal must end the process gracefully.
@@ -71,6 +68,15 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     state_folder::write_loaded_plugins(&engine, &state);
     telemetry.traces.end().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Fails if it is not known what a file declares: what is missing can be a Guard.
+fn check_whole(first: &CompiledManifests) -> anyhow::Result<()> {
+    let unreadable = first.unreadable.first().map(|file| (file, "cannot be read"));
+    let unclear = || first.unclear.first().map(|file| (file, "has a document that cannot be identified"));
+    let Some((file, why)) = unreadable.or_else(unclear) else { return Ok(()) };
+    first.located.iter().for_each(|located| say(&line(located)));
+    bail!("{} {why}; put it right and start again", file.display())
 }
 
 /// Warns of folders with manifests that are not read.

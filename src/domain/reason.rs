@@ -127,7 +127,7 @@ reasons! {
     DefinitionDropped,
     /// A chain with a Guard names no methods and sees tool calls alone, and one of its upstreams lists prompts or resources.
     MethodsNotNamed,
-    /// A list of prompts, resources or templates cannot be read. The last one stays, and tools do not depend on it.
+    /// A list of prompts, resources or templates cannot be read. Where a chain must see it, what no list names may be refused.
     ListUnread,
     /// Connections to the server end by themselves soon after they were made, again and again.
     ConnectionEnds,

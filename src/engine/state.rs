@@ -103,7 +103,7 @@ impl EngineState {
         Some(self.upstreams.get(upstream)?.facts.as_ref()?.era)
     }
 
-    /// Whether an upstream's list of prompts, resources or templates was ever read.
+    /// Whether an upstream's list of prompts, resources or templates was read, and did not fail too often since.
     pub(super) fn was_read(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
         self.upstreams.get(upstream).is_some_and(|state| state.others.was_read(kind))
     }

@@ -68,6 +68,8 @@ pub struct CompiledManifests {
     /// Files that cannot be read or parsed, or from which objects are missing and may not be deleted. What counted at the last
     /// reading is used instead.
     pub unreadable: Vec<PathBuf>,
+    /// Files with a document of which it cannot be told what it is.
+    pub unclear: Vec<PathBuf>,
     /// The folders to watch, and which of their files can change the plan.
     pub folders: Folders,
 }
@@ -147,10 +149,10 @@ impl<I: Inspect> Directory<I> {
         if !self.settings.paths.is_empty() && loaded.unreadable.is_empty() && !loaded.declares(Kind::MCPUpstream) {
             located.push(nothing_to_serve(&self.settings.paths));
         }
-        let unreadable = loaded.unreadable.clone();
+        let (unreadable, unclear) = (loaded.unreadable.clone(), loaded.unclear.clone());
         self.loaded = Some(loaded);
         let problems = located.iter().map(Located::to_problem).collect();
-        Ok(CompiledManifests { plan, problems, located, secrets, unreadable, folders })
+        Ok(CompiledManifests { plan, problems, located, secrets, unreadable, unclear, folders })
     }
 
     /// Reads the manifests. Objects whose files are gone count as deleted only once the files stay away: some programs

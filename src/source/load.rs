@@ -38,9 +38,11 @@ pub struct LoadedManifests {
     pub secrets: BTreeMap<ObjectKey, BTreeMap<String, SecretText>>,
     /// The Problems of reading. Use [`LoadedManifests::locate`] to add places to the compiler's Problems.
     pub problems: Vec<Located>,
-    /// Files that cannot be read or parsed, or from which objects are missing and may not be deleted; at the first reading also
-    /// those with a document that cannot be identified. What counted at the last reading is used instead, if there is anything.
+    /// Files that cannot be read or parsed, or from which objects are missing and may not be deleted. What counted at the last
+    /// reading is used instead, if there is anything.
     pub unreadable: Vec<PathBuf>,
+    /// Files with a document of which it cannot be told what it is: it can be any object, such as a Guard.
+    pub unclear: Vec<PathBuf>,
     objects: BTreeMap<ObjectId, FileObject>,
     files: BTreeMap<PathBuf, FileObjects>,
     accepted: BTreeMap<ObjectId, Arc<Value>>,
@@ -145,10 +147,11 @@ impl ManifestLoader<'_> {
         });
         let before = self.previous.and_then(|previous| previous.files.get(file.path.as_path()));
         let before = before.and_then(|before| as_before(&found, before, &file.path));
-        // Nothing says of which kind the document is: without it, a Guard may be missing.
-        let is_unclear = self.previous.is_none() && found.unclear;
-        if !is_read || before.is_some() || is_unclear {
+        if !is_read || before.is_some() {
             self.loaded.unreadable.push(file.path.to_path_buf());
+        }
+        if found.unclear && found.problems.iter().any(|located| located.problem.level == Level::Error) {
+            self.loaded.unclear.push(file.path.to_path_buf());
         }
         if found.objects.is_empty() && found.problems.is_empty() {
             found.problems.push(no_object(&file.path));

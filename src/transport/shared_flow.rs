@@ -62,13 +62,17 @@ enum PayerName {
 #[derive(Debug)]
 struct Debts {
     of: HashMap<usize, HashMap<PayerName, Debt>>,
+    /// The number of the newest debt.
+    newest: u64,
     /// Up to when the flow was divided.
     divided_at: Instant,
 }
 
 /// What one owes. Amounts are given as the time in which the whole flow brings them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct Debt {
+    /// Debts are counted, to tell this one from an earlier one of the same client.
+    number: u64,
     owed: Duration,
     /// All that was taken since nothing was owed.
     taken: Duration,
@@ -78,6 +82,8 @@ struct Debt {
 #[derive(Clone, Debug)]
 struct Taken {
     payer: Payer,
+    /// [`Debt::number`] of the debt that has it.
+    debt: u64,
     /// [`Debt::taken`] with it.
     up_to: Duration,
 }
@@ -85,7 +91,7 @@ struct Taken {
 impl SharedFlow {
     /// Allows 4 MiB per second.
     pub fn of_bytes() -> Self {
-        let debts = Debts { of: HashMap::new(), divided_at: Instant::now() };
+        let debts = Debts { of: HashMap::new(), newest: 0, divided_at: Instant::now() };
         Self { debts: Mutex::new(debts), streams: AtomicU64::new(0) }
     }
 
@@ -138,10 +144,13 @@ impl Debts {
         self.credit(now);
         let payer = self.told_apart(payer);
         let amount = Duration::from_nanos(amount.saturating_mul(1_000_000_000) / BYTES);
-        let debt = self.of.entry(payer.address).or_default().entry(payer.name.clone()).or_default();
+        let debt = self.of.entry(payer.address).or_default().entry(payer.name.clone()).or_insert_with(|| {
+            self.newest += 1;
+            Debt { number: self.newest, owed: Duration::ZERO, taken: Duration::ZERO }
+        });
         debt.owed += amount;
         debt.taken += amount;
-        let taken = Taken { up_to: debt.taken, payer };
+        let taken = Taken { debt: debt.number, up_to: debt.taken, payer };
         let wait = self.wait_of(&taken);
         (taken, wait)
     }
@@ -169,6 +178,9 @@ impl Debts {
         else {
             return Duration::ZERO;
         };
+        if debt.number != taken.debt {
+            return Duration::ZERO;
+        }
         let before = debt.owed.saturating_sub(debt.taken.saturating_sub(taken.up_to));
         let parts = count(self.of.len()).saturating_mul(count(names));
         before.saturating_sub(AHEAD.min(ALL_AHEAD / parts)).saturating_mul(parts)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde_json::value::RawValue;
+use tokio::task::unconstrained;
 use tracing::Instrument;
 
 use super::argument_check::ArgumentCheck;
@@ -73,7 +74,8 @@ impl Engine {
             tokio::select! {
                 biased;
                 end = &mut run => end.unwrap_or_else(|_| CallEnd::panicked()),
-                () = tokio::time::sleep(ceiling) => CallEnd::ceiling_reached(ceiling),
+                // Also where the call has used up what a task may do at once.
+                () = unconstrained(tokio::time::sleep(ceiling)) => CallEnd::ceiling_reached(ceiling),
                 () = cut.cancelled() => CallEnd::stopped(),
                 () = self.state.ended.cancelled() => CallEnd::drained(),
             }

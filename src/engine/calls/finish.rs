@@ -330,7 +330,8 @@ fn add_trace_to_error(error: &mut RpcError, entries: &[EntryTrace]) {
 /// Adds the trace to the details of a server's error, if these are an object or there are none, and the memory budget has room.
 fn add_trace_to_server_error(error: &mut Box<RawValue>, entries: &[EntryTrace], reservation: &Reservation) {
     let Ok(mut object) = RawObject::parse(error.get()) else { return };
-    let data = object.get("data").map_or_else(|| Ok(RawObject::default()), |data| RawObject::parse(data.get()));
+    let data = object.get("data").filter(|data| data.get() != "null");
+    let data = data.map_or_else(|| Ok(RawObject::default()), |data| RawObject::parse(data.get()));
     let (Ok(mut data), trace) = (data, to_raw(&entries)) else { return };
     if reservation.resize((error.get().len() + trace.get().len()) as u64).is_ok() {
         data.set(TRACE, trace);
@@ -347,8 +348,8 @@ fn add_trace(result: &mut Box<RawValue>, entries: &[EntryTrace], reservation: &R
     }
 }
 
-/// The end of the use of a resource that no list names, while these lists of its upstream, which chains have to see, were
-/// never read.
+/// The end of the use of a resource that no list names, while these lists of its upstream, which chains have to see, are
+/// unread.
 fn list_unread(kind: ItemKind, upstream: &str, unread: &[Method]) -> CallEnd {
     let reason = Reason::ListUnread;
     let methods: Vec<_> = unread.iter().map(|method| method.as_str()).collect();

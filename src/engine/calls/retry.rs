@@ -53,7 +53,10 @@ impl Engine {
 fn of_all(failure: UpstreamError, lost: Option<UpstreamError>, timeout: Duration) -> UpstreamError {
     match failure {
         UpstreamError::Timeout(_) => UpstreamError::Timeout(timeout),
-        UpstreamError::NeverAsked | UpstreamError::Connect(_) => lost.unwrap_or(failure),
+        UpstreamError::Connect(_)
+        | UpstreamError::Start(_)
+        | UpstreamError::OwnProcesses(_)
+        | UpstreamError::NeverAsked => lost.unwrap_or(failure),
         other => other,
     }
 }

@@ -10,6 +10,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::plan::Plan;
 use crate::domain::ports::Secrets;
 use crate::domain::problem::Problem;
+use crate::domain::upstream::UpstreamTarget;
 use crate::engine::Engine;
 
 impl Engine {
@@ -188,8 +189,12 @@ impl Engine {
             match kept {
                 None => self.state.forget(key),
                 // An upstream that has left routing comes back if its spec, or the value of the annotation that enables
-                // it, has changed. Its server can be another one, whose lists were never read.
+                // it, has changed. Its server can be another one, whose lists are unread.
                 Some(new) if new.target != old.target => self.state.update(key, |state| {
+                    if !is_same_server(&new.target, &old.target) {
+                        // What the old server lists says nothing of what has the same URI at this one.
+                        state.catalogue = state.catalogue.take().map(|known| Arc::new(known.without_others()));
+                    }
                     state.health = Default::default();
                     state.short = Default::default();
                     state.auto_disabled_at = None;
@@ -201,4 +206,9 @@ impl Engine {
         }
         linked.upstreams.iter().for_each(|upstream| self.state.track(&upstream.target.plan.key));
     }
+}
+
+/// Whether two targets of one upstream lead to the same server, as far as that can be told.
+fn is_same_server(new: &UpstreamTarget, old: &UpstreamTarget) -> bool {
+    new.plan.transport == old.plan.transport && new.values == old.values
 }

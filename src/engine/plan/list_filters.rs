@@ -58,13 +58,13 @@ pub(crate) struct ListFilters {
     pub(crate) dropped: BTreeMap<usize, Dropped>,
     /// The URIs of resources and templates that are not offered.
     pub(crate) hidden: HiddenUris,
-    /// The lists of resources and templates that chains which must run cover and that were never read, by the index of the
+    /// The lists of resources and templates that chains which must run cover and that are unread, by the index of the
     /// upstream in the plan. What the chains would withhold is not known.
     pub(crate) unread: BTreeMap<usize, Vec<ItemKind>>,
 }
 
 impl ListFilters {
-    /// The methods of the lists of this upstream that were never read and that chains have to see.
+    /// The methods of the lists of this upstream that are unread and that chains have to see.
     pub(crate) fn unread_methods(&self, upstream: usize) -> Vec<Method> {
         self.unread.get(&upstream).into_iter().flatten().map(|kind| kind.listed_by()).collect()
     }
@@ -142,7 +142,7 @@ impl<'a> ListFiltering<'a> {
     }
 
     /// Notes what the chains that must run over the lists of this upstream did not see and would decide over: lists that were
-    /// never read, and resources and templates of its `list` whose definitions are not valid. The latter are hidden.
+    /// unread, and resources and templates of its `list` whose definitions are not valid. The latter are hidden.
     pub(super) fn note_unseen(
         &mut self,
         upstream: usize,

@@ -55,7 +55,7 @@ pub(crate) enum Lookup {
     Found(Found),
     /// The templates of these two upstreams, at least, fit the URI.
     Ambiguous(usize, usize),
-    /// No list names the resource, and a list of this upstream was never read over which a chain that must run may withhold
+    /// No list names the resource, and a list of this upstream is unread over which a chain that must run may withhold
     /// it; see [`ListFilters::unread`].
     Undecided(usize),
     /// No upstream has the item.

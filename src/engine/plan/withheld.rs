@@ -23,7 +23,7 @@ pub(crate) enum Withheld {
     NotApproved(String),
     /// The chains over the list withhold the item, for this reason; `None` if they have not seen it yet.
     ByChains(Option<String>),
-    /// No list names the URI, and the lists that these methods ask for were never read, over which chains may withhold it.
+    /// No list names the URI, and the lists that these methods ask for are unread, over which chains may withhold it.
     Undecided(Vec<Method>),
     /// No list names the URI, and its server lists this resource or template with a definition that is not valid, which
     /// chains that must run did not see.

@@ -9,7 +9,7 @@ use crate::domain::item::ItemKind;
 /// The pause after the first failure. Each further failure doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 /// The longest pause after a failure.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
 /// The shortest pause after a list was read, because a server can report changes endlessly.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// How many times longer than the reading of a list the pause after it is, so that a server whose lists are slow works on
@@ -45,6 +45,12 @@ struct OtherList {
 /// One reading of a list. What it brings does not count once the lists were reset, because the server can be another one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading(Arc<()>);
+
+impl Reading {
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
 
 impl OtherLists {
     /// Makes the list of this kind due. Templates are due with resources.
@@ -83,6 +89,11 @@ impl OtherLists {
         let (list, reading) = (self.of(kind), Reading::default());
         (list.is_due, list.fresh_until, list.reading) = (false, None, Some(reading.clone()));
         reading
+    }
+
+    /// Whether the lists were not reset since this reading began.
+    pub(crate) fn is_under_way(&self, reading: &Reading) -> bool {
+        self.0.iter().any(|list| list.reading.as_ref().is_some_and(|own| own.is(reading)))
     }
 
     /// Records that this reading read the list in the time `took`, and for how long it is fresh; `None` if the server does not
@@ -145,7 +156,7 @@ impl OtherLists {
     }
 
     fn under_way(&mut self, reading: &Reading) -> Option<&mut OtherList> {
-        self.0.iter_mut().find(|list| list.reading.as_ref().is_some_and(|own| Arc::ptr_eq(&own.0, &reading.0)))
+        self.0.iter_mut().find(|list| list.reading.as_ref().is_some_and(|own| own.is(reading)))
     }
 
     fn of(&mut self, kind: ItemKind) -> &mut OtherList {
@@ -184,8 +195,8 @@ mod tests {
             assert_eq!((kind, wait), (Resource, Duration::ZERO));
             pauses.push(lists.0[0].not_before.saturating_sub(NOW).as_secs());
         }
-        assert_eq!(pauses[..8], [30, 60, 120, 240, 480, 960, 1920, 3600]);
-        assert_eq!(pauses[39], 3600);
+        assert_eq!(pauses[..6], [30, 60, 120, 240, 300, 300]);
+        assert_eq!(pauses[39], 300);
         assert_eq!(lists.faults().collect::<Vec<_>>(), [(Prompt, "late")]);
         assert!(succeed(&mut lists, Prompt, Duration::ZERO, None));
         assert_eq!(lists.faults().count(), 0);

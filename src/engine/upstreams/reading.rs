@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::other_lists::Reading;
 use crate::domain::budget::Category;
 use crate::domain::health::ConnectionState;
 use crate::domain::ids::ObjectKey;
-use crate::domain::item::ItemKind;
-use crate::domain::upstream::Target;
+use crate::domain::item::{ItemKind, Listed};
+use crate::domain::upstream::{Target, UpstreamError};
 use crate::engine::Engine;
 
 /// How long each list can take. This is longer than the list timeout: a process that answers one request at a time is not
@@ -51,31 +52,11 @@ impl Engine {
         let list_timeout = self.snapshot().plan().gateway.limits.list_timeout_ms;
         let limit = LONGEST.max(Duration::from_millis(u64::from(list_timeout)));
         let read = self.upstreams.list(target, kind, limit).await;
-        let now = self.clock.monotonic();
-        let took = now.saturating_sub(began);
-        let fresh_for = read.as_ref().ok().and_then(|listed| self.fresh_for(listed, took));
-        let fault = match read {
-            Ok(listed) => {
-                let reservation = self.budget.reservation(Category::OtherList);
-                let kept = self.state.set_list(key, kind, listed.masked(&target.mask()), reservation);
-                kept.map_err(|no_room| no_room.to_string())
-            }
-            Err(error) => Err(format!("{}: {error}", error.reason())),
-        };
-        let is_news = match fault {
-            Ok(has_changed) => {
-                let was_faulty = self.state.update(key, |state| state.others.succeed(&reading, now, took, fresh_for));
-                was_faulty || has_changed || self.awaits_list(key, kind)
-            }
-            Err(fault) => {
-                let is_news = self.state.update(key, |state| state.others.fail(&reading, now, fault.clone()));
-                if is_news {
-                    let method = kind.listed_by().as_str();
-                    tracing::warn!(upstream = key.name, method, "a list was not read, its last items stay: {fault}");
-                }
-                is_news
-            }
-        };
+        // This task ends only where it waits, and the upstream can be another server since.
+        if !self.state.upstream(key).others.is_under_way(&reading) {
+            return;
+        }
+        let is_news = self.keep_other_list(target, kind, &reading, began, read);
         self.announcing(kind, is_announced, || {
             if is_news {
                 self.relist();
@@ -84,5 +65,42 @@ impl Engine {
         // Only now: who waits for the first try takes the newest snapshot.
         self.state.update(key, |state| state.others.note_tried(kind));
         self.tried.send_replace(());
+    }
+
+    /// Keeps what was read since `began`. Returns whether anybody is to be told.
+    fn keep_other_list(
+        &self,
+        target: &Target,
+        kind: ItemKind,
+        reading: &Reading,
+        began: Duration,
+        read: Result<Listed, UpstreamError>,
+    ) -> bool {
+        let (key, now) = (&target.plan.key, self.clock.monotonic());
+        let took = now.saturating_sub(began);
+        let fresh_for = read.as_ref().ok().and_then(|listed| self.fresh_for(listed, took));
+        let kept = match read {
+            Ok(listed) => {
+                let reservation = self.budget.reservation(Category::OtherList);
+                let kept = self.state.set_list(key, kind, listed.masked(&target.mask()), reservation);
+                kept.map_err(|no_room| no_room.to_string())
+            }
+            Err(error) => Err(format!("{}: {error}", error.reason())),
+        };
+        let fault = match kept {
+            Ok(has_changed) => {
+                let was_faulty = self.state.update(key, |state| state.others.succeed(reading, now, took, fresh_for));
+                return was_faulty || has_changed || self.awaits_list(key, kind);
+            }
+            Err(fault) => fault,
+        };
+        let is_news = self.state.update(key, |state| state.others.fail(reading, now, fault.clone()));
+        if is_news {
+            let (method, known) = (kind.listed_by().as_str(), self.state.was_read(key, kind));
+            let stay =
+                if known { "its last items stay" } else { "what no list names is refused where chains must see it" };
+            tracing::warn!(upstream = key.name, method, "a list was not read, {stay}: {fault}");
+        }
+        is_news
     }
 }

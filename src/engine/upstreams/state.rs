@@ -152,6 +152,13 @@ impl Catalogue {
         self
     }
 
+    /// Returns the list of tools alone.
+    pub(crate) fn without_others(&self) -> Self {
+        let mut lists = Self::default();
+        lists.0[ItemKind::Tool as usize].clone_from(&self.0[ItemKind::Tool as usize]);
+        lists
+    }
+
     /// Returns the list of items of this kind; `None` if it was never read.
     pub(crate) fn list(&self, kind: ItemKind) -> Option<&ItemList> {
         self.0[kind as usize].as_deref()
