@@ -1,9 +1,11 @@
 //! CEL expressions that users write. They are compiled, within limits, when a plan is made, and evaluated during calls.
 //!
 //! The CEL engine (`kube_cel::cel`) is the one that evaluates the rules of the CRDs, so both interpret an expression in
-//! the same way. A text is scanned before it is parsed, because nothing else limits the parser's recursion.
+//! the same way, except where the engine departs from CEL (`exact`). A text is scanned before it is parsed, because nothing
+//! else limits the parser's recursion.
 
 mod cost;
+mod exact;
 mod types;
 mod walk;
 
@@ -11,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 
 use kube_cel::KubeCelExt;
-use kube_cel::cel::{Context, Program, Value};
+use kube_cel::cel::{Context, IdedExpr, Program, Value};
 use serde::Serialize;
 
 pub use self::cost::Reads;
@@ -26,12 +28,19 @@ const MAX_NESTING: usize = 24;
 /// Maximum number of operators, each of which can deepen the parser's recursion by one level.
 const MAX_OPERATORS: usize = 128;
 
-static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
+static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
+    let mut context = Context::default().with_all();
+    exact::add_functions(&mut context);
+    context
+});
 
 /// A compiled expression that yields a boolean.
 pub struct Expression {
     text: String,
+    /// The expression as it is written, of which the cost is estimated.
     program: Program,
+    /// The expression as it is evaluated, which costs no more.
+    exact: IdedExpr,
     iterates: bool,
     uses: Uses,
     cost: Cost,
@@ -88,7 +97,9 @@ impl Expression {
             identity: reads("identity"),
             content: reads("content"),
         };
-        Ok(Self { text: text.to_owned(), program, iterates: walk.loops > 0, uses, cost })
+        let mut exact = program.expression().clone();
+        exact::rewrite(&mut exact);
+        Ok(Self { text: text.to_owned(), program, exact, iterates: walk.loops > 0, uses, cost })
     }
 
     /// Returns the variables that the expression reads.
@@ -124,7 +135,7 @@ impl Expression {
             add(&mut context, "content", content)?;
         }
         drop(variables);
-        let result = catch_unwind(AssertUnwindSafe(|| self.program.execute(&context)));
+        let result = catch_unwind(AssertUnwindSafe(|| Value::resolve(&self.exact, &context)));
         match result.map_err(|_| "it cannot be evaluated on this call".to_owned())? {
             Ok(Value::Bool(value)) => Ok(value),
             Ok(other) => Err(format!("it yields {}, not a boolean", other.type_of())),

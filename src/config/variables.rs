@@ -48,8 +48,8 @@ pub struct ToolVariable<'a> {
     pub upstream_name: &'a str,
     /// Annotations of the tool, with the defaults that MCP defines.
     pub annotations: AnnotationsVariable,
-    /// `_meta` of the tool's definition.
-    #[serde(rename = "_meta")]
+    /// `_meta` of the tool's definition, `{}` if it has none.
+    #[serde(rename = "_meta", serialize_with = "as_cel")]
     pub meta: serde_json::Value,
 }
 
@@ -106,7 +106,8 @@ pub struct ContentVariable<'a> {
     pub size: i64,
 }
 
-/// Serializes integers as signed CEL integers, so that `3` in JSON equals `3` in an expression.
+/// Serializes integers as signed CEL integers, with which `3` in an expression can be added, and those that are too large
+/// for it as unsigned ones.
 fn as_cel<S: Serializer>(value: &serde_json::Value, serializer: S) -> Result<S::Ok, S::Error> {
     struct Signed<'a>(&'a serde_json::Value);
     impl Serialize for Signed<'_> {
@@ -115,10 +116,9 @@ fn as_cel<S: Serializer>(value: &serde_json::Value, serializer: S) -> Result<S::
         }
     }
     match value {
-        serde_json::Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(integer), _) => serializer.serialize_i64(integer),
-            (None, Some(float)) => serializer.serialize_f64(float),
-            (None, None) => serializer.serialize_none(),
+        serde_json::Value::Number(number) => match number.as_i64() {
+            Some(integer) => serializer.serialize_i64(integer),
+            None => number.serialize(serializer),
         },
         serde_json::Value::Array(items) => serializer.collect_seq(items.iter().map(Signed)),
         serde_json::Value::Object(members) => serializer.collect_map(members.iter().map(|(k, v)| (k, Signed(v)))),

@@ -131,7 +131,7 @@ impl WhenInput<'_> {
                 idempotent_hint: hints.idempotent,
                 open_world_hint: hints.open_world,
             },
-            meta: meta.as_deref().map_or(Value::Null, |meta| read(meta.get())),
+            meta: meta.as_deref().map_or_else(|| Value::Object(Map::new()), |meta| read(meta.get())),
         }
     }
 

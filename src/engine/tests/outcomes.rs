@@ -204,6 +204,15 @@ async fn a_when_that_errs_counts_as_true() {
 }
 
 #[tokio::test]
+async fn a_tool_without_metadata_has_an_empty_map_of_it() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Transform, "same")]).entries[0].when =
+        Some("has(tool._meta.audited) || tool._meta != {}".into());
+    let (_, seen) = traced(&start(&inputs).await, "{}").await;
+    assert_eq!(seen, ["skipped(when)"]);
+}
+
+#[tokio::test]
 async fn a_when_holds_for_the_same_tool_on_every_endpoint() {
     let mut inputs = bare();
     scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "deny x")]).entries[0].when =
