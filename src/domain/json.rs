@@ -112,6 +112,14 @@ pub fn lone_surrogate(json: &str) -> Option<Vec<JsonStep>> {
     first_string(json, |raw, _| is_escaped(raw) && serde_json::from_str::<String>(raw).is_err())
 }
 
+/// Whether a JSON text has neither escapes nor exponents, so that a search of the text finds what its strings and numbers
+/// say. `json` must be valid JSON.
+pub fn is_plain(json: &str) -> bool {
+    let has_exponent = |other: &str| !matches!(other, "true" | "false") && other.contains(['e', 'E']);
+    memchr::memchr(b'\\', json.as_bytes()).is_none()
+        && !JsonTokens(json).any(|token| matches!(token, JsonToken::Other(other) if has_exponent(other)))
+}
+
 /// Returns the path of the first key or string value of which `is_found` holds. It gets the string with its quotes, and
 /// whether that is a key which repeats an earlier key of the same object.
 fn first_string(json: &str, is_found: impl Fn(&str, bool) -> bool) -> Option<Vec<JsonStep>> {
@@ -313,6 +321,16 @@ mod tests {
         }
         for json in [r#"{"a":"\ud83d\ude00\\ud83c\n","b":[1e400,{}],"a":"\"\\"}"#, "[]", r#""""#, "1"] {
             assert_eq!(lone_surrogate(json), None, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_plain_without_escapes_and_exponents() {
+        for json in ["{}", r#"{"é 1e3":[true,false,null,-1.5,0]}"#, r#""E""#, "12345678901234567890"] {
+            assert!(is_plain(json), "{json}");
+        }
+        for json in [r#"{"a":"\n"}"#, r#"{"\u0061":1}"#, r#"["\/"]"#, "1e3", r#"{"a":[1,-2.5E+1]}"#] {
+            assert!(!is_plain(json), "{json}");
         }
     }
 

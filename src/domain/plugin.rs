@@ -66,7 +66,8 @@ impl Role {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum View {
     /// `Text` if the result is exactly one text block and its structured content only repeats that text, else `Json`.
-    /// For a Guard, also `Json` if any other member of the result could hold content.
+    /// For a Guard, also `Json` if any other member of the result could hold content, or if the text repeats structured
+    /// content in other characters: with escapes, or with numbers that have an exponent.
     #[default]
     Auto,
     /// The text of the only text block.
