@@ -1,4 +1,5 @@
-//! Operations on JSON text: finding keys that occur twice in an object, and comparing two texts for equality.
+//! Operations on JSON text: finding keys that occur twice in an object and surrogates without their pair, and comparing
+//! two texts for equality.
 //!
 //! JSON parsers differ in which of two equal keys they use (RFC 8259, section 4), and most round long integers. These
 //! functions work on the text, so nothing is rounded or lost.
@@ -100,18 +101,43 @@ enum Open<'a> {
 /// Returns the path of the first key that repeats an earlier key of the same object; `None` if there is no such key.
 /// `json` must be valid JSON.
 pub fn doubled_key(json: &str) -> Option<Vec<JsonStep>> {
+    first_string(json, |_, is_doubled| is_doubled)
+}
+
+/// Returns the path of the first string that has a surrogate without its pair, which JSON allows and Unicode does not
+/// (RFC 8259, section 8.2); of a key, the path of its member. `None` if there is no such string. `json` must be valid
+/// JSON.
+pub fn lone_surrogate(json: &str) -> Option<Vec<JsonStep>> {
+    let is_escaped = |raw: &str| memchr::memchr(b'\\', raw.as_bytes()).is_some();
+    first_string(json, |raw, _| is_escaped(raw) && serde_json::from_str::<String>(raw).is_err())
+}
+
+/// Whether a JSON text has neither escapes nor exponents, so that a search of the text finds what its strings and numbers
+/// say. `json` must be valid JSON.
+pub fn is_plain(json: &str) -> bool {
+    let has_exponent = |other: &str| !matches!(other, "true" | "false") && other.contains(['e', 'E']);
+    memchr::memchr(b'\\', json.as_bytes()).is_none()
+        && !JsonTokens(json).any(|token| matches!(token, JsonToken::Other(other) if has_exponent(other)))
+}
+
+/// Returns the path of the first key or string value of which `is_found` holds. It gets the string with its quotes, and
+/// whether that is a key which repeats an earlier key of the same object.
+fn first_string(json: &str, is_found: impl Fn(&str, bool) -> bool) -> Option<Vec<JsonStep>> {
     let mut open: Vec<Open<'_>> = Vec::new();
     for token in JsonTokens(json) {
         if let (Some(Open::Object(keys, next @ None)), JsonToken::String(raw)) = (open.last_mut(), token) {
             let key = unescaped(raw);
             *next = Some(key.clone());
-            if !keys.insert(key) {
+            if is_found(raw, !keys.insert(key)) {
                 return Some(open.iter().map(Open::step).collect());
             }
             continue;
         }
         if let (Some(Open::Array(count)), false) = (open.last_mut(), matches!(token, JsonToken::Close)) {
             *count += 1;
+        }
+        if matches!(token, JsonToken::String(raw) if is_found(raw, false)) {
+            return Some(open.iter().map(Open::step).collect());
         }
         match token {
             JsonToken::Object => open.push(Open::Object(ObjectKeys::default(), None)),
@@ -279,6 +305,33 @@ mod tests {
             assert_eq!(pointer(json), None, "{json}");
         }
         assert_eq!(pointer(r#"{"😀":1,"\ud83d\ude00":2}"#).as_deref(), Some("/😀"));
+    }
+
+    #[test]
+    fn a_surrogate_without_its_pair_is_found_at_any_depth() {
+        for (json, expected) in [
+            (r#"{"a":"\ud83c"}"#, "/a"),
+            (r#"{"a":"\ud83d\ude00","b":[1,{"c":["x","\ude00\ud83d"]}]}"#, "/b/1/c/1"),
+            (r#"{"a":1,"b":{"c":{},"d":"x\ud83dy"}}"#, "/b/d"),
+            (r#"{"a":{"\ud800":1}}"#, "/a/\u{fffd}\u{fffd}\u{fffd}"),
+            (r#""\udc00""#, ""),
+        ] {
+            let found = lone_surrogate(json).map(|steps| Pointer(&steps).to_string());
+            assert_eq!(found.as_deref(), Some(expected), "{json}");
+        }
+        for json in [r#"{"a":"\ud83d\ude00\\ud83c\n","b":[1e400,{}],"a":"\"\\"}"#, "[]", r#""""#, "1"] {
+            assert_eq!(lone_surrogate(json), None, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_plain_without_escapes_and_exponents() {
+        for json in ["{}", r#"{"é 1e3":[true,false,null,-1.5,0]}"#, r#""E""#, "12345678901234567890"] {
+            assert!(is_plain(json), "{json}");
+        }
+        for json in [r#"{"a":"\n"}"#, r#"{"\u0061":1}"#, r#"["\/"]"#, "1e3", r#"{"a":[1,-2.5E+1]}"#] {
+            assert!(!is_plain(json), "{json}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Input and output are those of the Plugin API Contract 1.0 (document 001), which fixes the names of their fields.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -66,7 +67,8 @@ impl Role {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum View {
     /// `Text` if the result is exactly one text block and its structured content only repeats that text, else `Json`.
-    /// For a Guard, also `Json` if any other member of the result could hold content.
+    /// For a Guard, also `Json` if any other member of the result could hold content, or if the text repeats structured
+    /// content in other characters: with escapes, or with numbers that have an exponent.
     #[default]
     Auto,
     /// The text of the only text block.
@@ -271,11 +273,19 @@ impl Output {
 /// Describes a JSON error for a log: its category and place, never the text that was read.
 fn place(error: &serde_json::Error) -> String {
     let what = match error.classify() {
-        serde_json::error::Category::Data => "a field has the wrong type",
-        serde_json::error::Category::Eof => "it ends too early",
-        _ => "unexpected token",
+        serde_json::error::Category::Data => said_twice(error).unwrap_or_else(|| "a field has the wrong type".into()),
+        serde_json::error::Category::Eof => "it ends too early".into(),
+        _ => "unexpected token".into(),
     };
     format!("{what} at line {}, column {}", error.line(), error.column())
+}
+
+/// If a deserializer's error is that a member of [`WireOutput`] occurs twice, says so, by the name of the member and
+/// nothing else that was read.
+pub fn said_twice(error: &dyn fmt::Display) -> Option<String> {
+    let error = error.to_string();
+    let (name, _) = error.strip_prefix("duplicate field `")?.split_once('`')?;
+    Some(format!("the key `{name}` stands twice"))
 }
 
 #[cfg(test)]
@@ -302,6 +312,19 @@ mod tests {
             r#"{"text":"a","continue":false,"error":{"m":1}}"#,
         ] {
             assert_eq!(Output::parse(bad, None).unwrap_err().reason, Reason::InvalidOutput, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_is_named() {
+        for (answer, said) in [
+            (r#"{"text":"a","continue":true,"text":"b"}"#, "the key `text` stands twice at line 1, column "),
+            (r#"{"text":"a","continue":false,"error":"x","error":null}"#, "the key `error` stands twice"),
+            (r#"{"text":"a","continue":"duplicate field `text`"}"#, "a field has the wrong type"),
+        ] {
+            let failure = Output::parse(answer, None).unwrap_err();
+            assert_eq!(failure.reason, Reason::InvalidOutput);
+            assert!(failure.message.starts_with(&format!("returned invalid JSON: {said}")), "{failure}");
         }
     }
 

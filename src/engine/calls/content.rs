@@ -39,8 +39,8 @@ pub struct ShownContent<'a> {
 
 impl Content {
     /// Returns the part that an entry of this role sees with this `view`. The results of other requests than tool calls
-    /// are always seen whole. With `Auto`, a Guard sees the whole result if
-    /// anything besides its text could hold data that the Guard has to check.
+    /// are always seen whole. With `Auto`, a Guard sees the whole result if anything besides its text could hold data that
+    /// the Guard has to check, or if structured content can say in other characters what the text says.
     pub fn shown(&self, method: Method, view: View, role: Role) -> ShownContent<'_> {
         let result = match self {
             Self::Arguments(text) => return ShownContent::json(text),
@@ -49,8 +49,7 @@ impl Content {
             Self::Answer(Answer::Result(result)) => result,
         };
         let block = if view == View::Json || method != Method::CallTool { None } else { TextBlock::of(result) };
-        let says_all = |block: &TextBlock<'_>| block.mirror != Mirror::Other && !(block.more && role == Role::Guard);
-        let shown = block.filter(|block| view == View::Text || says_all(block));
+        let shown = block.filter(|block| view == View::Text || block.says_all(role));
         shown.map_or_else(
             || ShownContent::json(result.get()),
             |TextBlock { text, mirror, .. }| ShownContent { text, kind: ContentType::Text, mirror },
@@ -229,6 +228,53 @@ mod tests {
                 "s",
                 "its owner wants the text alone: {json}"
             );
+        }
+    }
+
+    #[test]
+    fn a_guard_sees_what_the_text_says_in_other_characters() {
+        for json in [
+            r#"{"content":[{"type":"text","text":"{\"a\":\"\\u0053ECRET\"}"}],"structuredContent":{"a":"SECRET"}}"#,
+            r#"{"content":[{"type":"text","text":"{\"\\u0053ECRET\":1}"}],"structuredContent":{"SECRET":1}}"#,
+            r#"{"content":[{"type":"text","text":"{\"a\":\"M\\u00fcller\"}"}],"structuredContent":{"a":"Müller"}}"#,
+            r#"{"content":[{"type":"text","text":"{\"a\":\"x\\ny\"}"}],"structuredContent":{"a":"x\ny"}}"#,
+            r#"{"content":[{"type":"text","text":"{\"a\":\"\\\"x\\\"\"}"}],"structuredContent":{"a":"\"x\""}}"#,
+            r#"{"content":[{"type":"text","text":"{\"a\":\"..\\/x\"}"}],"structuredContent":{"a":"../x"}}"#,
+            r#"{"content":[{"type":"text","text":"{\"a\":[true,4.2e3]}"}],"structuredContent":{"a":[true,4.2e3]}}"#,
+            r#"{"content":[{"type":"text","text":"{\"a\":42E2}"}],"structuredContent":{"a":42E2}}"#,
+        ] {
+            let content = result(json);
+            let shown = |view, role| content.shown(Method::CallTool, view, role);
+            let seen = shown(View::Auto, Role::Guard);
+            assert_eq!((seen.kind, &*seen.text), (ContentType::Json, json), "{json}");
+            for (view, role) in [(View::Text, Role::Guard), (View::Auto, Role::Transform), (View::Auto, Role::Observe)]
+            {
+                let seen = shown(view, role);
+                assert_eq!((seen.kind, seen.mirror), (ContentType::Text, Mirror::SameJson), "{role:?} {json}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_guard_sees_text_that_structured_content_repeats_in_the_same_characters() {
+        for (text, json) in [
+            (
+                r#"{"é":[true,false,null,-1.5]}"#,
+                r#"{"content":[{"type":"text","text":"{\"\u00e9\":[true,false,null,-1.5]}"}],"structuredContent":{"\u00e9":[true,false,null,-1.5]}}"#,
+            ),
+            // The one string of the structured content is the text, whatever stands in it.
+            (
+                r#"{"a":"\u0053"} 1e3"#,
+                r#"{"content":[{"type":"text","text":"{\"a\":\"\\u0053\"} 1e3"}],"structuredContent":{"result":"{\"a\":\"\\u0053\"} 1e3"}}"#,
+            ),
+        ] {
+            let content = result(json);
+            let seen = content.shown(Method::CallTool, View::Auto, Role::Guard);
+            assert_eq!((seen.kind, &*seen.text), (ContentType::Text, text), "{json}");
+            let changed = content.replaced(Method::CallTool, &seen, r#"{"a":"\n"}"#).unwrap().unwrap();
+            let next = changed.shown(Method::CallTool, View::Auto, Role::Guard);
+            let repeats = seen.mirror == Mirror::Wrapped;
+            assert_eq!(next.kind == ContentType::Text, repeats, "the next Guard: {}", changed.text());
         }
     }
 

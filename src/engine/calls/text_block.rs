@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::domain::json::is_same;
+use crate::domain::json::{is_plain, is_same};
+use crate::domain::plugin::Role;
 use crate::domain::skim::Skim;
 
 /// The values of `resultType` (MCP 2026-07-28, Result).
@@ -29,7 +30,7 @@ pub(crate) struct TextBlock<'a> {
     pub(crate) text: Cow<'a, str>,
     pub(crate) mirror: Mirror,
     /// Whether the result or its block has other members that can hold arbitrary data.
-    pub(crate) more: bool,
+    more: bool,
 }
 
 impl<'a> TextBlock<'a> {
@@ -41,7 +42,7 @@ impl<'a> TextBlock<'a> {
             match &*name? {
                 "content" => set_once(&mut content, value)?,
                 "structuredContent" => set_once(&mut structured, value)?,
-                name => more |= !is_plain(name, value),
+                name => more |= !is_harmless(name, value),
             }
         }
         let mut blocks = content?.elements()?;
@@ -64,6 +65,18 @@ impl<'a> TextBlock<'a> {
         };
         Some(Self { text, mirror, more })
     }
+
+    /// Whether an entry of this role sees all that the result says if it sees the text alone. A Guard may search the text
+    /// as it is, so structured content must say the same in the same characters: what stands in an escape or with an
+    /// exponent in the text is plain to those who parse the structured content.
+    pub(crate) fn says_all(&self, role: Role) -> bool {
+        match self.mirror {
+            Mirror::Other => false,
+            _ if role != Role::Guard => true,
+            Mirror::SameJson => !self.more && is_plain(&self.text),
+            Mirror::Absent | Mirror::Wrapped => !self.more,
+        }
+    }
 }
 
 /// Stores the value of a member; `None` if the member occurs twice.
@@ -73,7 +86,7 @@ fn set_once<'a>(place: &mut Option<Skim<'a>>, value: Skim<'a>) -> Option<()> {
 
 /// Whether a member of a result cannot hide data from a Guard: it is examined separately, or has one of a fixed set of
 /// values.
-fn is_plain(name: &str, value: Skim<'_>) -> bool {
+fn is_harmless(name: &str, value: Skim<'_>) -> bool {
     match name {
         "content" | "structuredContent" => true,
         "isError" => matches!(value.get(), "true" | "false"),

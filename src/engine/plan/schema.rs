@@ -18,6 +18,7 @@ use self::report::{STEPS_OF_PLACES, concerns, first_member, largest, line, place
 pub(crate) use self::room::Room;
 use self::room::{NotEnforced, compiled};
 use super::check_places::{CheckPlace, ClientPlaces, Length};
+use crate::domain::json::{JsonStep, lone_surrogate};
 use crate::domain::raw::to_raw;
 use crate::domain::schema::{BoundedSchema, Ended, with_value};
 
@@ -32,6 +33,10 @@ const SMALL: usize = 64 << 10;
 
 /// What is said of a place that does not fit a schema which clients do not see.
 const UNSEEN: &str = "does not fit the server's own schema, which is another one than the list shows";
+
+/// What is said of a string that is no Unicode text.
+const LONE_SURROGATE: &str =
+    "a surrogate without its pair (half of a character, such as \\ud83c alone): send whole characters";
 
 /// The schema check of one tool's arguments. Later snapshots reuse it if the schema stays the same.
 pub(crate) struct Arguments {
@@ -144,13 +149,22 @@ impl Arguments {
     }
 
     fn known_place(&self, error: &ValidationError<'_>) -> String {
+        let steps = error.instance_path().segments().map(|segment| match segment {
+            LocationSegment::Property(name) => JsonStep::Member(name.to_string()),
+            LocationSegment::Index(index) => JsonStep::Element(index),
+        });
+        self.place_of(steps)
+    }
+
+    /// Returns the place with those names that are in the schema, and `*` for the others.
+    fn place_of(&self, steps: impl IntoIterator<Item = JsonStep>) -> String {
         let mut place = String::new();
-        for segment in error.instance_path().segments() {
+        for step in steps {
             place.push('/');
-            match segment {
-                LocationSegment::Property(name) if self.knows(&name) => place.push_str(&name),
-                LocationSegment::Property(_) => place.push('*'),
-                LocationSegment::Index(index) => place.push_str(&index.to_string()),
+            match step {
+                JsonStep::Member(name) if self.knows(&name) => place.push_str(&name),
+                JsonStep::Member(_) => place.push('*'),
+                JsonStep::Element(index) => place.push_str(&index.to_string()),
             }
         }
         place
@@ -184,7 +198,10 @@ impl Arguments {
     /// Tries arguments in at most this many steps.
     fn try_out(&self, arguments: &str, mut steps: u64) -> Result<(), Misfit> {
         let Some(validator) = &self.validator else { return Ok(()) };
-        let value: Value = serde_json::from_str(arguments).map_err(Misfit::NotJson)?;
+        let value: Value = serde_json::from_str(arguments).map_err(|error| match lone_surrogate(arguments) {
+            Some(steps) => Misfit::LoneSurrogate(steps),
+            None => Misfit::Unreadable(error),
+        })?;
         match validator.is_valid(&value, &mut steps) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Misfit::Places(value)),
@@ -213,7 +230,8 @@ impl Arguments {
         line: impl Fn(&ValidationError<'_>) -> String,
     ) -> String {
         match (misfit, &self.validator) {
-            (Misfit::NotJson(error), _) => format!("the arguments are not JSON: {error}"),
+            (Misfit::LoneSurrogate(steps), _) => report::line(&named.place_of(steps), &LONE_SURROGATE),
+            (Misfit::Unreadable(error), _) => format!("arguments: they cannot be read: {error}"),
             (Misfit::Places(value), Some(validator)) => places(validator, &value, line),
             (Misfit::Ended(ended), _) => {
                 let name = largest(arguments).filter(|name| named.knows(name));
@@ -235,7 +253,10 @@ fn why_ended(ended: Ended) -> &'static str {
 
 /// Why arguments are not sent.
 enum Misfit {
-    NotJson(serde_json::Error),
+    /// A string has a surrogate without its pair, so that there is no text to check.
+    LoneSurrogate(Vec<JsonStep>),
+    /// They hold a value that cannot be checked, such as a number beyond a double.
+    Unreadable(serde_json::Error),
     /// They do not fit.
     Places(Value),
     /// The check was ended.

@@ -1,4 +1,4 @@
-//! Results that violate the protocol: nothing in them is hidden from a Guard.
+//! Results that violate the protocol, or say in two ways what they say: nothing in them is hidden from a Guard.
 
 use super::*;
 
@@ -49,4 +49,15 @@ async fn a_guard_that_takes_something_out_of_it_has_to_make_it_valid() {
         let (text, _) = guarded(r#"put {"content":[]}"#, result).await;
         assert_eq!(text, r#"{"result":{"content":[]}}"#);
     }
+}
+
+#[tokio::test]
+async fn what_the_text_says_in_escapes_is_not_hidden_in_structured_content() {
+    let text = |name: &str| json!({"type": "text", "text": format!(r#"{{"name": "{name}"}}"#)});
+    let result = |name: &str, escaped: &str| json!({"content": [text(escaped)], "structuredContent": {"name": name}});
+    let (plain, escaped) = (result("Muller", "Muller").to_string(), result("Müller", r"M\u00fcller").to_string());
+    assert_eq!(guarded("same", &plain).await.1, [r#"r0 <- {"name": "Muller"}"#]);
+    let masked = result("***", "***").to_string();
+    let (answer, saw) = guarded(&format!("put {masked}"), &escaped).await;
+    assert_eq!((answer, saw), (format!(r#"{{"result":{masked}}}"#), vec![format!("r0 <- {escaped}")]));
 }

@@ -241,6 +241,14 @@ class Context {
   }
 }
 
+// Returns a member of an answer as any code that reads the answer sees it, also if a class defines the member. What was
+// added to Object.prototype is part of no answer.
+function member(answer, name) {
+  const value = answer?.[name];
+  if (value === undefined) return undefined;
+  return value === Object.prototype[name] && !Object.hasOwn(answer, name) ? undefined : value;
+}
+
 let handlers;
 
 async function answer(call, input) {
@@ -257,13 +265,12 @@ async function answer(call, input) {
   }
   call.end();
   try {
-    // Only the answer's own properties count, as in JSON: properties of Object.prototype are not part of it.
-    const { text, continue: proceed, metadata, error } = { __proto__: null, ...output };
-    if (typeof text === 'string') {
-      send(RESULT, { id, continue: proceed, metadata, error }, text);
-    } else {
-      send(RESULT, { ...output, id });
-    }
+    const text = member(output, 'text'), error = member(output, 'error');
+    // Without this, an `error` that JSON leaves out or writes as null, such as a function, would deny nothing.
+    if (error != null && (JSON.stringify(error) ?? 'null') === 'null') throw new TypeError('its `error` is not a string');
+    const header = { id, continue: member(output, 'continue'), metadata: member(output, 'metadata'), error };
+    if (typeof text === 'string') send(RESULT, header, text);
+    else send(RESULT, { ...header, text });
   } catch (error) {
     send(FAILURE, { id, reason: 'InvalidOutput', ...describe(error) });
   }

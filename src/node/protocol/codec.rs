@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::domain::plugin::{Encoding, Failure, Input, Output, WireOutput};
+use crate::domain::plugin::{Encoding, Failure, Input, Output, WireOutput, said_twice};
 use crate::domain::reason::Reason;
 
 /// The number of bytes of the big-endian length that comes before a message that is not a line.
@@ -138,12 +138,14 @@ fn pack(input: &Input<'_>, message: &mut Vec<u8>) -> Option<()> {
 }
 
 fn unpack(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
-    // The library's errors are not passed on, because they can quote content.
-    let invalid = || Failure::new(Reason::InvalidOutput, "returned invalid MessagePack");
+    let failure = |what: &str| Failure::new(Reason::InvalidOutput, format!("returned invalid MessagePack{what}"));
+    let invalid = || failure("");
     let mut rest = answer;
     let mut reader = rmp_serde::Deserializer::new(&mut rest);
     reader.set_max_depth(MAX_DEPTH);
-    let wire = WireOutput::<Value>::deserialize(&mut reader).map_err(|_| invalid())?;
+    // The library's errors are not passed on, because they can quote content.
+    let wire = WireOutput::<Value>::deserialize(&mut reader)
+        .map_err(|error| said_twice(&error).map_or_else(invalid, |what| failure(&format!(": {what}"))))?;
     if !rest.is_empty() {
         return Err(invalid());
     }
@@ -194,6 +196,19 @@ mod tests {
     fn what_is_too_large_is_known_as_early_as_can_be() {
         assert!(!Codec::Json.exceeds(b"\0\0\0\x09", 4) && Codec::Json.exceeds(b"abcde", 4));
         assert!(Codec::Printed.exceeds(b"\0\0\0\x05", 4) && !Codec::Printed.exceeds(b"\0\0\0\x04", 4));
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_is_named_in_each_encoding() {
+        let packed = b"\x83\xa4text\xa1a\xa8continue\xc3\xa4text\xa1b";
+        let json = br#"{"text":"a","continue":true,"text":"b"}"#;
+        for (codec, answer) in [(Codec::MessagePack, &packed[..]), (Codec::Json, json)] {
+            let failure = codec.read(answer, 100).unwrap_err();
+            assert_eq!(failure.reason, Reason::InvalidOutput);
+            assert!(failure.message.contains(": the key `text` stands twice"), "{codec:?} {failure}");
+        }
+        let wrong = Codec::MessagePack.read(b"\x81\xa4text\xc3", 100).unwrap_err();
+        assert_eq!(wrong.message, "returned invalid MessagePack");
     }
 
     #[test]

@@ -111,6 +111,65 @@ async fn failures_have_their_reasons_and_the_worker_serves_on() {
 }
 
 #[tokio::test]
+async fn a_denial_counts_wherever_the_answer_has_it() {
+    let plugin = module(
+        "class Getters {
+            get text() { return 'g'; }
+            get continue() { return false; }
+            get error() { return 'no'; }
+            get metadata() { return { m: 1 }; }
+        }
+        class Denial { constructor() { this.text = 'd'; this.continue = false; } get error() { return 'no'; } }
+        function Old() { this.text = 'o'; this.continue = false; }
+        Old.prototype.error = 'no';
+        class Passes extends Denial { get error() { return null; } }
+        export default async ({ rawContent }) => {
+            const answer = { text: 'a', continue: false };
+            switch (rawContent) {
+                case 'getters': return new Getters();
+                case 'class': return new Denial();
+                case 'prototype': return new Old();
+                case 'created': return Object.assign(Object.create({ error: 'no' }), answer);
+                case 'hidden': return Object.defineProperty(answer, 'error', { value: 'no', enumerable: false });
+                case 'proxy': return new Proxy(answer, { get: (of, name) => (name === 'error' ? 'no' : of[name]) });
+                case 'none': return new Passes();
+                case 'function': return { ...answer, error: () => 'no' };
+                case 'symbol': return { ...answer, error: Symbol('no') };
+                case 'nan': return { ...answer, error: NaN };
+                case 'vanishes': return { ...answer, error: { toJSON: () => undefined } };
+                case 'throws': return { ...answer, get error() { throw new Error('no'); } };
+                case 'both': return Object.assign(new Denial(), { continue: true });
+                default:
+                    for (const name of ['error', 'text']) Object.prototype[name] = 'polluted';
+                    return rawContent === '' ? answer : { continue: true };
+            }
+        }",
+    )
+    .link();
+    let rig = Rig::with(&[&plugin]).await;
+    for content in ["getters", "class", "prototype", "created", "hidden", "proxy"] {
+        let output = rig.answer(&plugin, content).await;
+        assert_eq!((output.proceed, output.error.as_deref()), (false, Some("no")), "{content}");
+        assert_eq!(output.metadata.is_some(), content == "getters", "{content}");
+    }
+    assert_eq!(rig.answer(&plugin, "none").await.error, None);
+    for (content, message) in [
+        ("function", "returned invalid JSON: TypeError: its `error` is not a string"),
+        ("symbol", "returned invalid JSON: TypeError: its `error` is not a string"),
+        ("nan", "returned invalid JSON: TypeError: its `error` is not a string"),
+        ("vanishes", "returned invalid JSON: TypeError: its `error` is not a string"),
+        ("throws", "returned invalid JSON: Error: no"),
+        ("both", "its answer has an `error` with `continue: true`"),
+    ] {
+        let failure = rig.failure(&plugin, content).await;
+        assert_eq!((failure.reason, failure.message.as_str()), (Reason::InvalidOutput, message), "{content}");
+    }
+    assert_eq!(rig.answer(&plugin, "").await.error, None, "what was added to Object.prototype is part of no answer");
+    assert_eq!(rig.answer(&plugin, "class").await.error.as_deref(), Some("no"));
+    assert_eq!(rig.failure(&plugin, "no text").await.message, "its answer has no `text`");
+}
+
+#[tokio::test]
 async fn what_it_says_of_its_file_names_no_private_folder() {
     let throws =
         module("export default () => { throw new Error(`at ${import.meta.url} in ${import.meta.dirname}/`); };");

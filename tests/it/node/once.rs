@@ -61,6 +61,11 @@ async fn each_way_to_fail_has_its_reason() {
     for (code, reason, message) in [
         ("console.log('no json')", Reason::InvalidOutput, "returned invalid JSON: unexpected token at line 1"),
         ("console.log({ text: 'a' })", Reason::InvalidOutput, "returned invalid JSON"),
+        (
+            "console.log('{\"text\":\"a\",\"text\":\"b\",\"continue\":true}')",
+            Reason::InvalidOutput,
+            "returned invalid JSON: the key `text` stands twice at line 1, column",
+        ),
         ("say('a'); say('b')", Reason::InvalidOutput, "printed more than one line"),
         ("", Reason::InvalidOutput, "ended without an answer"),
         (

@@ -31,6 +31,23 @@ fn names_each_place() {
 }
 
 #[tokio::test]
+async fn what_json_has_and_no_value_can_hold_is_named() {
+    let schema = r#"{"type":"object","properties":{"x":{"type":"array"}}}"#;
+    let long = format!(r#"{{"x":["{}","\ud83c"]}}"#, "y".repeat(SMALL));
+    for (arguments, said) in [
+        (r#"{"x":["\ud83d\ude00",{"secret":"a\ud83c"}]}"#, "arguments/x/1/*: a surrogate without its pair ("),
+        (r#"{"x":[],"\udc00":1}"#, "arguments/*: a surrogate without its pair ("),
+        (r#"{"x":[1e400]}"#, "arguments: they cannot be read: number out of range at line 1"),
+        (&long, "arguments/x/1: a surrogate without its pair ("),
+    ] {
+        let error = checked(&of(schema), arguments).await.unwrap_err();
+        assert!(error.starts_with(said) && !error.contains("secret"), "{error}");
+        let unchecked = Arguments::reuse_or_compile(None, true, None, &mut Room::default());
+        assert_eq!(checked(&unchecked, arguments).await, Ok(()), "without a schema they are sent as they came");
+    }
+}
+
+#[tokio::test]
 async fn arguments_that_a_plugin_changed_are_not_quoted() {
     let schema = r#"{"type":"object","properties":{"token":{"type":"integer","maximum":5,"enum":[1],"const":1},
         "list":{"items":{"pattern":"^a$","maxLength":2,"format":"date"}},"map":{"additionalProperties":{"type":"null"}},
