@@ -40,6 +40,9 @@ pub const URL_PATH: &str = r"^/[^\s?#]*$";
 /// Pattern of valid quantities, as text.
 pub const QUANTITY: &str = r"^[0-9]+(\.[0-9]+)?([kKMGTPE]i?|m)?$";
 
+/// Pattern of valid quantities that are more than nothing, as text: one of the digits is not 0.
+pub const SIZE: &str = r"^([0-9]*[1-9][0-9]*(\.[0-9]+)?|0+\.[0-9]*[1-9][0-9]*)([kKMGTPE]i?|m)?$";
+
 /// A quantity in Kubernetes notation, such as `16Mi`, `64k`, `500m` or `1048576`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written")]
@@ -111,6 +114,32 @@ impl JsonSchema for Quantity {
     }
 }
 
+/// A number of bytes from 1, written as a [`Quantity`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Size(Quantity);
+
+impl Size {
+    /// Returns the size in bytes; see [`Quantity::value`].
+    pub fn value(&self) -> Option<u64> {
+        self.0.value()
+    }
+}
+
+impl JsonSchema for Size {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Size".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"x-kubernetes-int-or-string": true, "minimum": 1, "pattern": SIZE})
+    }
+}
+
 /// Any JSON object; the schema does not restrict its members.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -173,6 +202,18 @@ mod tests {
         }
         for json in [r#""""#, r#""Mi""#, r#""1X""#, r#""-1""#, r#""1.2.3""#] {
             assert_eq!(value(json), None, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_a_quantity_of_one_byte_at_least() {
+        let [size, quantity] = [SIZE, QUANTITY].map(|pattern| regex::Regex::new(pattern).unwrap());
+        for text in [
+            "1", "10Mi", "010", "0.5Ki", "00.01", "1.0", "1500m", "100E", "0", "00", "0.0", "0Mi", "0.00Gi", "0m",
+            "1.", "x", "",
+        ] {
+            let holds = quantity.is_match(text) && Quantity(text.to_owned()).value() > Some(0);
+            assert_eq!(size.is_match(text), holds, "{text}");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Checks whether the programs of upstreams exist, and the folders that they are started in. Programs are looked up in the same
-//! places as by a gateway that is started in the same environment.
+//! Checks whether the programs of upstreams exist and can be started, and the folders that they are started in. Programs are
+//! looked up in the same places as by a gateway that is started in the same environment.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -10,8 +11,8 @@ use crate::domain::plan::{NamedValue, Plan, TransportPlan, UpstreamPlan, ValueSo
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Returns a warning for each upstream whose program or folder does not exist. These are not errors, because the gateway could
-/// run on another machine.
+/// Returns a warning for each upstream whose program or folder does not exist, or cannot be used as such. These are not
+/// errors, because the gateway could run on another machine.
 pub fn missing(plan: &Plan) -> Vec<Problem> {
     let enabled = plan.upstreams.iter().filter(|upstream| upstream.enabled && upstream.refusing.is_none());
     enabled.filter_map(check).collect()
@@ -32,14 +33,48 @@ fn check(upstream: &UpstreamPlan) -> Option<Problem> {
         let message = format!("there is no folder {}: the server cannot be started here", cwd.display());
         return Some(Problem::warning(Reason::FileNotFound, object(), "spec.process.cwd", message));
     }
-    let (found, place) = match command.contains('/') {
-        true => (is_program(&cwd.join(command)), ""),
-        false => (std::env::split_paths(path).any(|folder| is_program(&folder.join(command))), " on PATH"),
+    let why = match command.contains('/') {
+        true => match fault(&cwd.join(command))? {
+            Fault::Missing => format!("there is no program {command}"),
+            Fault::Other(why) => format!("{command} {why}"),
+        },
+        false => on_path(command, path)?,
     };
-    let message = || format!("there is no program {command}{place}: the server cannot be started here");
-    (!found).then(|| Problem::warning(Reason::FileNotFound, object(), "spec.process.command", message()))
+    let message = format!("{why}: the server cannot be started here");
+    Some(Problem::warning(Reason::FileNotFound, object(), "spec.process.command", message))
 }
 
-fn is_program(file: &Path) -> bool {
-    std::fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+/// Returns why no folder of PATH has the program; `None` if one has. Files of its name that cannot be started are passed by, as
+/// they are when it is started.
+fn on_path(command: &str, path: &OsStr) -> Option<String> {
+    let mut other = None;
+    for folder in std::env::split_paths(path) {
+        let file = folder.join(command);
+        if let Fault::Other(why) = fault(&file)? {
+            other.get_or_insert_with(|| format!("there is no program {command} on PATH: {} {why}", file.display()));
+        }
+    }
+    Some(other.unwrap_or_else(|| format!("there is no program {command} on PATH")))
+}
+
+/// Why a file cannot be started as a program.
+enum Fault {
+    /// There is no such file.
+    Missing,
+    /// Another reason, as the end of a sentence that begins with the file.
+    Other(String),
+}
+
+/// Returns why a file cannot be started as a program; `None` if it can.
+fn fault(file: &Path) -> Option<Fault> {
+    match std::fs::metadata(file) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Some(Fault::Missing),
+        Err(error) => Some(Fault::Other(format!("cannot be read ({})", error.kind()))),
+        Ok(found) if found.is_dir() => Some(Fault::Other("is a folder, not a program".to_owned())),
+        Ok(found) if !found.is_file() => Some(Fault::Other("is no regular file".to_owned())),
+        Ok(found) if found.permissions().mode() & 0o111 == 0 => {
+            Some(Fault::Other("is not executable (chmod +x makes it so)".to_owned()))
+        }
+        Ok(_) => None,
+    }
 }

@@ -105,11 +105,11 @@ reasons! {
     KindNotSupported,
     /// The cluster does not have the CRDs of Gateway API.
     GatewayAPINotInstalled,
-    /// There is no such file, or it cannot be read.
+    /// There is no such file, or it cannot be read, or started as a program.
     FileNotFound,
     /// Two upstreams of one gateway have the same name.
     NameConflict,
-    /// An override, a filter or a chain names a tool that does not exist.
+    /// An override, a filter or a chain names a tool that does not exist, or a chain or a Guard is left none.
     ToolNotFound,
     /// A changed argument of an override does not fit the tool's input schema.
     InvalidOverride,
@@ -138,7 +138,7 @@ reasons! {
     PreviousRevision,
     /// The chain has no enabled entry.
     NothingEnabled,
-    /// The chain selects no upstream.
+    /// The chain selects no upstream, or the filter of a Guard in it none of those that the chain covers.
     NoUpstreams,
     /// The manifests contain no upstream, or one of them declares no object.
     NothingToServe,

@@ -166,6 +166,15 @@ pub fn text_of(bytes: &[u8]) -> Result<SecretText, NoSecret> {
     Ok(SecretText::new(text.strip_suffix('\n').unwrap_or(text)))
 }
 
+/// Returns the value if a header of HTTP can have it (RFC 9110, 5.5): it has no control characters but tabs.
+///
+/// # Errors
+/// `NotHeader` if it has others.
+pub fn header_value(value: SecretText) -> Result<SecretText, NoSecret> {
+    let fits = value.expose().bytes().all(|byte| byte == b'\t' || !byte.is_ascii_control());
+    if fits { Ok(value) } else { Err(NoSecret::NotHeader) }
+}
+
 /// Returns the Secrets and keys that a plan names, sorted and without duplicates.
 pub fn secret_uses(plan: &Plan) -> BTreeSet<(&ObjectKey, &str)> {
     let upstreams = plan.upstreams.iter().flat_map(|upstream| match &upstream.transport {
@@ -190,6 +199,8 @@ pub enum NoSecret {
     NotGranted,
     /// The value is not UTF-8 text, or too large.
     Invalid,
+    /// The value has a character that no header of HTTP can have.
+    NotHeader,
     /// The Secret could not be read yet.
     NotRead,
 }
@@ -200,7 +211,7 @@ impl NoSecret {
         match self {
             Self::NotFound | Self::NotRead => Reason::SecretNotFound,
             Self::NotGranted => Reason::SecretNotGranted,
-            Self::Invalid => Reason::InvalidSecret,
+            Self::Invalid | Self::NotHeader => Reason::InvalidSecret,
         }
     }
 
@@ -209,7 +220,7 @@ impl NoSecret {
         match self {
             Self::NotFound | Self::NotRead => SecretState::NotFound,
             Self::NotGranted => SecretState::NotGranted,
-            Self::Invalid => SecretState::Invalid,
+            Self::Invalid | Self::NotHeader => SecretState::Invalid,
         }
     }
 
@@ -223,6 +234,7 @@ impl NoSecret {
                  with get and watch on it"
             ),
             Self::Invalid => format!("{place} is not UTF-8 text, or larger than {MAX_VALUE} bytes"),
+            Self::NotHeader => format!("{place} has a line break or another control character, perhaps at its end"),
         }
     }
 }
@@ -242,6 +254,22 @@ mod tests {
         assert_eq!(mask.masked("a sword, yes"), "a [secret], yes");
         assert!(matches!(mask.masked("nothing"), Cow::Borrowed("nothing")));
         assert!(matches!(Mask::default().masked(""), Cow::Borrowed("")));
+    }
+
+    #[test]
+    fn a_header_has_no_control_characters_but_tabs() {
+        for (text, fits) in [
+            ("", true),
+            ("a\tb", true),
+            ("é\u{85}", true),
+            ("a\nb", false),
+            ("a\r", false),
+            ("\0", false),
+            ("\x7f", false),
+        ] {
+            let expected = if fits { Ok(SecretText::new(text)) } else { Err(NoSecret::NotHeader) };
+            assert_eq!(header_value(SecretText::new(text)), expected, "{text:?}");
+        }
     }
 
     #[test]

@@ -12,6 +12,14 @@ pub enum UpstreamError {
     /// The server could not be reached. Nothing was executed.
     #[error("cannot be reached: {0}")]
     Connect(String),
+    /// There was no connection in time. Nothing was executed.
+    #[error("cannot be reached: {waited}{}", also(seen))]
+    Late {
+        /// How long was waited, and the setting that says so, without text of the server.
+        waited: String,
+        /// What is known of the cause. Empty if nothing is.
+        seen: String,
+    },
     /// The server's program could not be started. The message contains no text of the server.
     #[error("cannot be started: {0}")]
     Start(String),
@@ -80,7 +88,9 @@ impl UpstreamError {
     /// Returns the reason in the `Connected` condition, in metric labels and in `data.reason`.
     pub fn reason(&self) -> Reason {
         match self {
-            Self::Connect(_) | Self::Start(_) | Self::Lost(_) | Self::Exited { .. } => Reason::ConnectFailed,
+            Self::Connect(_) | Self::Late { .. } | Self::Start(_) | Self::Lost(_) | Self::Exited { .. } => {
+                Reason::ConnectFailed
+            }
             Self::Timeout(_) => Reason::Timeout,
             Self::Unauthorized(_) => Reason::Unauthorized,
             Self::Protocol(_) | Self::Refused { .. } | Self::Encoded(_) => Reason::ProtocolError,
@@ -98,6 +108,7 @@ impl UpstreamError {
     pub fn to_client(&self) -> String {
         match self {
             Self::Connect(_) => "it cannot be reached; the gateway's log says why".to_owned(),
+            Self::Late { waited, .. } => format!("it cannot be reached: {waited}; the gateway's log says more"),
             Self::Encoded(_) => {
                 "protocol error: its response is encoded, which it was not asked for; the gateway's log says how"
                     .to_owned()
@@ -129,7 +140,24 @@ impl UpstreamError {
     }
 }
 
+/// Returns what else is known as the end of a message. Empty if nothing is.
+fn also(seen: &str) -> String {
+    if seen.is_empty() { String::new() } else { format!("; {seen}") }
+}
+
 /// Returns what a server said as the end of a message. Empty if it said nothing.
 fn tail(intro: &str, said: &str) -> String {
     if said.is_empty() { String::new() } else { format!("; {intro}: {said}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_told_how_long_was_waited_and_nothing_of_the_server() {
+        let late = UpstreamError::Late { waited: "no handshake within 1s".into(), seen: "it wrote last: x".into() };
+        assert_eq!(late.to_string(), "cannot be reached: no handshake within 1s; it wrote last: x");
+        assert!(late.to_client().contains("no handshake within 1s") && !late.to_client().contains('x'));
+    }
 }

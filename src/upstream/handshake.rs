@@ -13,7 +13,7 @@ use crate::domain::announcement::{Announced, Announcement};
 use crate::domain::extensions::TASKS;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
-use crate::domain::plan::{EraSetting, UpstreamPlan};
+use crate::domain::plan::EraSetting;
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::{
     CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION, code_of,
@@ -116,16 +116,6 @@ impl Handshake {
             Err(error) => HandshakeStep::Failed(error),
         }
     }
-}
-
-/// Returns the error for a handshake that was not done in time. `limit` is the time that it had, and `seen` is what is
-/// known of the cause; empty if nothing is.
-pub(super) fn late(plan: &UpstreamPlan, limit: Duration, seen: &str) -> UpstreamError {
-    let connect = Duration::from_millis(u64::from(plan.connect_timeout_ms));
-    let first = if limit > connect { ", which the first start of a process has at least" } else { "" };
-    let said = if seen.is_empty() { String::new() } else { format!("; {seen}") };
-    let ms = plan.connect_timeout_ms;
-    UpstreamError::Connect(format!("no handshake within {limit:?}{first} (spec.timeouts.connectMs is {ms}){said}"))
 }
 
 /// Judges the error with which a server answered `server/discover`. Returns `Ok` if the server may support a legacy

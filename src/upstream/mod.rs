@@ -10,6 +10,7 @@ mod context;
 mod duplex;
 mod event_queue;
 mod handshake;
+mod late;
 mod list_reader;
 mod listening;
 mod metrics;

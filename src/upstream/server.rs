@@ -22,6 +22,7 @@ use crate::domain::version::Era;
 use super::connector::Connector;
 use super::context::UpstreamContext;
 use super::handshake::speaks_still;
+use super::late::unready;
 use super::list_reader::ListReader;
 use super::own_connections::{FAIR_SHARE, IDLE, MAX_CLIENTS, NoSlot, OwnConnections};
 use super::request_failure::RequestFailure;
@@ -281,9 +282,8 @@ impl Server {
         deadline: Instant,
         limit: Duration,
     ) -> Result<(Arc<Slot>, ConnectionUse), UpstreamError> {
-        let late = || UpstreamError::Connect(format!("not connected within the {limit:?} of the request"));
         let connecting = tokio::time::timeout_at(deadline, self.connection_for(request, purpose, deadline));
-        connecting.await.unwrap_or_else(|_| Err(late()))
+        connecting.await.unwrap_or_else(|_| Err(unready(&self.connector.target.plan, limit)))
     }
 
     /// Returns a use of the connection that all clients share, if it is open and the request goes over it.

@@ -182,7 +182,8 @@ impl ServerConnection {
     /// request was sent.
     fn may_work_on(&self, outcome: &Result<Answer, RequestFailure>) -> bool {
         let Err(RequestFailure::Final(error)) = outcome else { return false };
-        !self.is_duplex() && !matches!(error, UpstreamError::Connect(_) | UpstreamError::Unauthorized(_))
+        !self.is_duplex()
+            && !matches!(error, UpstreamError::Connect(_) | UpstreamError::Late { .. } | UpstreamError::Unauthorized(_))
     }
 
     /// Waits for an answer, and passes the log messages on that come meanwhile. `asked` is borrowed, because an async function

@@ -10,7 +10,8 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::admin_query::{AdminError, AdminQuery, AdminState};
 use super::guard::{CheckToken, Guard, guard};
@@ -18,6 +19,7 @@ use super::status;
 use crate::domain::digest::sha256_hex;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
+use crate::domain::quoted::Quoted;
 use crate::engine::Engine;
 
 /// The default number of items on a page.
@@ -32,6 +34,7 @@ const MAX_ROWS: usize = 100_000;
 #[serde(default)]
 struct ListQuery {
     /// How many items the page has: 1 to [`MAX_LIMIT`], default [`DEFAULT_LIMIT`].
+    #[serde(deserialize_with = "limit")]
     limit: Option<usize>,
     /// `next` of the previous page; absent for the first page.
     cursor: Option<String>,
@@ -45,6 +48,13 @@ struct ListQuery {
     method: Option<String>,
     /// Only items of the call with this id (executions, calls).
     request: Option<String>,
+}
+
+fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    let given = String::deserialize(deserializer)?;
+    let refused =
+        || D::Error::custom(format!("must be a whole number from 1 to {MAX_LIMIT}; it is {}", Quoted(&given, 60)));
+    given.parse().map(Some).map_err(|_| refused())
 }
 
 impl ListQuery {

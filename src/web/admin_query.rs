@@ -1,5 +1,6 @@
 //! Queries and errors of the admin API.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use axum::Json;
@@ -33,6 +34,10 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for AdminQuery<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AdminError> {
         let read = Query::try_from_uri(&parts.uri).map(|Query(asked)| Self(asked));
-        read.map_err(|fault| AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", fault.body_text()))
+        read.map_err(|fault| {
+            // The cause begins with the name of the parameter, if one is at fault.
+            let why = fault.source().map_or_else(|| fault.body_text(), ToString::to_string);
+            AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", format!("the query of the URL: {why}"))
+        })
     }
 }

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::schema::{SchemaNode, SchemaType};
 use crate::api::values::{
-    DNS_LABEL, GLOB, HEADER_NAME, HEADER_VALUE, HOST_PORT, HTTP_URL, LABEL_VALUE, NO_NUL, QUANTITY, SHA256, TOOL_NAME,
-    URL_PATH, VARIABLE_NAME,
+    DNS_LABEL, GLOB, HEADER_NAME, HEADER_VALUE, HOST_PORT, HTTP_URL, LABEL_VALUE, NO_NUL, QUANTITY, SHA256, SIZE,
+    TOOL_NAME, URL_PATH, VARIABLE_NAME,
 };
 use crate::config::nearest::nearest;
 
@@ -92,6 +92,7 @@ pub fn in_words(pattern: &str) -> String {
         URL_PATH => "a path that begins with /, without query",
         LABEL_VALUE => "at most 63 letters, digits and - _ ., with a letter or digit first and last",
         QUANTITY => "a size such as 512Ki, 16Mi or 1048576",
+        SIZE => "a size of one byte or more such as 512Ki, 16Mi or 1048576",
         other => return format!("text that matches {other}"),
     };
     words.to_owned()

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::shared::{FromNamespaces, LocalRef, PullPolicy, Selector};
-use crate::api::values::{DNS_LABEL, Quantity};
+use crate::api::values::{DNS_LABEL, Quantity, Size};
 
 /// Where plugins come from, and their limits in each pod (document 000's PluginConfiguration).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -150,9 +150,9 @@ pub struct GatewayLimits {
     #[schemars(range(min = 1, max = 60_000))]
     pub list_timeout_ms: Option<u32>,
     /// Maximum size of a request body. Default: 4Mi.
-    pub max_request_size: Option<Quantity>,
+    pub max_request_size: Option<Size>,
     /// Maximum size of an upstream's answer. Default: 16Mi.
-    pub max_response_size: Option<Quantity>,
+    pub max_response_size: Option<Size>,
     /// Maximum number of connections of each listener; further clients wait until one is closed. Each takes a file
     /// descriptor. Default: 8192.
     #[schemars(range(min = 16, max = 100_000))]

@@ -63,7 +63,8 @@ pub struct TakesChains {
     /// Selects chains by their labels. Default: all.
     pub selector: Option<Selector>,
     /// Chains that must be in force: while one of them is not, every call is refused. They can cover upstreams of any
-    /// namespace, and run last, like the chains of the gateway's own namespace. Default: none.
+    /// namespace, and run last, like the chains of the gateway's own namespace. A chain that selects no upstream of the
+    /// gateway is in force and guards nothing, which the warning `NoUpstreams` says. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub required: Option<Vec<ObjectRef>>,
 }

@@ -14,6 +14,7 @@ use crate::api::gateway::runtime::{self as api, Discovery, GatewayLimits, Gatewa
 use crate::api::gateway::takes::{Prefix, ToolDiscovery};
 use crate::api::gateway::{MCPGateway, MCPGatewaySpec, StopMode};
 use crate::api::shared::{FromNamespaces, Selector};
+use crate::api::values::Size;
 use crate::config::input::{GatewayInput, Takes};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
@@ -166,8 +167,12 @@ fn limits(written: &GatewayLimits) -> Limits {
         call_timeout_ms: written.call_timeout_ms.unwrap_or(defaults.call_timeout_ms),
         call_ceiling_ms: written.call_ceiling_ms.unwrap_or(defaults.call_ceiling_ms),
         list_timeout_ms: written.list_timeout_ms.unwrap_or(defaults.list_timeout_ms),
-        max_request_size: size(written.max_request_size.as_ref()).unwrap_or(defaults.max_request_size),
-        max_response_size: size(written.max_response_size.as_ref()).unwrap_or(defaults.max_response_size),
+        max_request_size: written.max_request_size.as_ref().and_then(Size::value).unwrap_or(defaults.max_request_size),
+        max_response_size: written
+            .max_response_size
+            .as_ref()
+            .and_then(Size::value)
+            .unwrap_or(defaults.max_response_size),
         session_concurrent_calls: concurrent.unwrap_or(defaults.session_concurrent_calls),
         session_total_calls: total.unwrap_or(defaults.session_total_calls),
         max_connections,

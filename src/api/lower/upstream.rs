@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::findings::Findings;
 use super::managed::managed;
 use super::place::Place;
-use super::shared::{below, key, labels, named, namespaces, program, size};
+use super::shared::{below, key, labels, named, namespaces, program};
 use super::tools::{overrides, pinning};
 use crate::api::upstream::behaviour::{ArgumentValidation, Era, Retry, RetryWhen};
 use crate::api::upstream::external::{External, HttpTransport};
@@ -16,6 +16,7 @@ use crate::api::upstream::managed::ManagedTransport;
 use crate::api::upstream::process::{Process, ProcessEnvVar, ProcessSession};
 use crate::api::upstream::referred::ServerRef;
 use crate::api::upstream::{MCPUpstream, MCPUpstreamSpec};
+use crate::api::values::Size;
 use crate::config::input::{InputValue, NamedInput, ServerInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{self, EraSetting, HealthPlan, PinningPlan, Refusal, RetryPlan, TransportPlan, UpstreamPlan};
@@ -68,7 +69,7 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
         enable: enable_word(&object.metadata),
         validate_arguments: spec.argument_validation != Some(ArgumentValidation::Off),
         concurrent_calls: limits.concurrent_calls,
-        max_response_size: size(limits.max_response_size.as_ref()),
+        max_response_size: limits.max_response_size.as_ref().and_then(Size::value),
         overrides: overrides(&tools),
         include: tools.include.unwrap_or_default(),
         exclude: tools.exclude.unwrap_or_default(),

@@ -3,14 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::values::Quantity;
+use crate::api::values::Size;
 
 /// Time limits of an upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeouts {
-    /// Time limit for connecting, including the MCP handshake, in milliseconds. Default: 60000 for a
-    /// managed server with the transport Stdio, whose process starts meanwhile, otherwise 5000.
+    /// Time limit for connecting, including the MCP handshake, in milliseconds. A process has at least 60000 for its
+    /// first start, whatever this says. Default: 60000 for a managed server with the transport Stdio, whose process
+    /// starts meanwhile, otherwise 5000.
     #[schemars(range(min = 1, max = 600_000))]
     pub connect_ms: Option<u32>,
     /// Milliseconds to wait for the answer to a call. Default: the gateway's.
@@ -114,5 +115,5 @@ pub struct UpstreamLimits {
     #[schemars(range(min = 1, max = 10_000))]
     pub concurrent_calls: Option<u32>,
     /// Maximum size of an answer. Default: the gateway's.
-    pub max_response_size: Option<Quantity>,
+    pub max_response_size: Option<Size>,
 }

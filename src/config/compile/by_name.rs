@@ -43,6 +43,21 @@ impl<'p> ByName<'p> {
         named.filter(in_reach).take(most).count()
     }
 
+    /// Whether a chain covers an upstream whose name one of these globs matches. Globs that do not compile match nothing.
+    pub fn covers_named(&self, chain: &ChainPlan, globs: &[String]) -> bool {
+        let scope = &chain.upstreams;
+        let names: Vec<_> = scope.names.iter().filter_map(|glob| NameGlob::new(glob)).collect();
+        let covers = |upstream: &UpstreamPlan| {
+            let in_reach = scope.namespace.as_ref().is_none_or(|namespace| *namespace == upstream.key.namespace);
+            let labelled = || scope.selector.as_ref().is_some_and(|selector| selector.matches(&upstream.labels));
+            in_reach && (scope.all || names.iter().any(|glob| glob.matches(&upstream.key.name)) || labelled())
+        };
+        globs.iter().filter_map(|glob| NameGlob::new(glob)).any(|glob| {
+            let mut candidates = self.beginning_with(glob.literal).iter();
+            candidates.any(|upstream| glob.matches(&upstream.key.name) && covers(upstream))
+        })
+    }
+
     fn beginning_with(&self, beginning: &str) -> &[&'p UpstreamPlan] {
         let from = self.0.partition_point(|upstream| upstream.key.name.as_str() < beginning);
         let rest = &self.0[from..];

@@ -151,5 +151,30 @@ fn report_chain(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem
     if world.upstreams.covered(chain, 1) == 0 {
         let message = format!("it selects no upstream that {} serves: it does nothing", world.gateway.key);
         problems.push(Problem::warning(Reason::NoUpstreams, object, "spec.upstreams", message));
+        return;
+    }
+    report_filters(world, chain, problems);
+}
+
+/// Warns of each Guard in a chain that runs on nothing, because its plugin's filter fits no upstream that the chain covers.
+fn report_filters(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem>) {
+    let guards = chain.entries.iter().filter(|entry| {
+        entry.role == Role::Guard
+            && entry.mode == Mode::Enforce
+            && entry.unavailable.is_none()
+            && world.plugins.enable(entry)
+    });
+    for entry in guards {
+        let Some(plugin) = world.plugins.accepted.get(&entry.plugin) else { continue };
+        if plugin.filter_upstreams.is_empty() || world.upstreams.covers_named(chain, &plugin.filter_upstreams) {
+            continue;
+        }
+        let message = format!(
+            "the filter of Plugin {} (spec.filter.upstreams) fits no upstream that the chain covers, so that this Guard runs \
+             on nothing",
+            plugin.key
+        );
+        let (object, field) = (id(Kind::PluginChain, &chain.key), format!("spec.entries[{}]", entry.place));
+        problems.push(Problem::warning(Reason::NoUpstreams, object, field, message));
     }
 }

@@ -41,7 +41,7 @@ impl Engine {
             tokio::time::sleep(pause).await;
             recorder.asked_again();
             out.timeout = left;
-            lost = Some(failure).filter(|failure| !matches!(failure, UpstreamError::Connect(_))).or(lost);
+            lost = Some(failure).filter(|failure| !was_not_sent(failure)).or(lost);
         }
         let last = self.upstreams.call(&call.upstream.target, out, client).await;
         last.map_err(|failure| of_all(failure, lost, timeout))
@@ -53,18 +53,27 @@ impl Engine {
 fn of_all(failure: UpstreamError, lost: Option<UpstreamError>, timeout: Duration) -> UpstreamError {
     match failure {
         UpstreamError::Timeout(_) => UpstreamError::Timeout(timeout),
-        UpstreamError::Connect(_)
-        | UpstreamError::Start(_)
-        | UpstreamError::OwnProcesses(_)
-        | UpstreamError::NeverAsked => lost.unwrap_or(failure),
+        failure if was_not_sent(&failure) => lost.unwrap_or(failure),
         other => other,
     }
+}
+
+/// Whether the attempt ended before the call was sent.
+fn was_not_sent(failure: &UpstreamError) -> bool {
+    matches!(
+        failure,
+        UpstreamError::Connect(_)
+            | UpstreamError::Late { .. }
+            | UpstreamError::Start(_)
+            | UpstreamError::OwnProcesses(_)
+            | UpstreamError::NeverAsked
+    )
 }
 
 /// Whether a call may be sent again: always if nothing was executed, else only if the upstream's setting allows it.
 fn may_be_sent_again(failure: &UpstreamError, when: RetryWhen, hints: Hints) -> bool {
     match failure {
-        UpstreamError::Connect(_) => true,
+        UpstreamError::Connect(_) | UpstreamError::Late { .. } => true,
         UpstreamError::Lost(_) | UpstreamError::Exited { .. } => match when {
             RetryWhen::Never => false,
             RetryWhen::IfSafe => hints.read_only || hints.idempotent,

@@ -84,8 +84,13 @@ impl LinkedChain {
     /// the server asks during these, or the item's definition. Its globs over the names of tools say nothing of other
     /// items.
     pub(crate) fn selects(&self, upstream: &UpstreamPlan, method: Method, kind: ItemKind, name: &str) -> bool {
-        let admits = || kind != ItemKind::Tool || self.include.admits(name) && !self.exclude.names(name);
+        let admits = || kind != ItemKind::Tool || self.selects_tool(name);
         self.covers(upstream) && self.plan.methods.contains(&method) && admits()
+    }
+
+    /// Whether the chain's globs over the names of tools select this one.
+    pub(crate) fn selects_tool(&self, name: &str) -> bool {
+        self.include.admits(name) && !self.exclude.names(name)
     }
 }
 

@@ -9,20 +9,20 @@ use tokio_util::sync::CancellationToken;
 use super::check_places::{CheckPlaces, CheckRoom};
 pub(crate) use super::entries::{Globs, LinkedChain, LinkedEntry};
 use super::form::{FailedForm, StandIns};
+use super::secret_values::{Fit, empty_values, put_in, secret_states};
 use crate::config::compile::merge_config;
 use crate::config::expr::Expression;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
-    ChainPlan, EntryPlan, NamedValue, Plan, PluginPlan, Refusal, Runtime, ToolDiscovery, TransportPlan, UpstreamPlan,
-    ValueSource,
+    ChainPlan, EntryPlan, Plan, PluginPlan, Refusal, Runtime, ToolDiscovery, TransportPlan, UpstreamPlan,
 };
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Secrets};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::domain::report::{SecretReport, SecretState};
-use crate::domain::secret::{NoSecret, SecretText, secret_uses};
+use crate::domain::report::SecretReport;
+use crate::domain::secret::header_value;
 use crate::domain::upstream::{Target, UpstreamTarget};
 use crate::domain::verdict::EntryRules;
 
@@ -104,9 +104,17 @@ fn link_upstream(
         TransportPlan::None => (&[][..], ""),
     };
     let object = ObjectId::new(Kind::MCPUpstream, upstream.key.clone());
-    let (values, missing) = put_in(values, secrets);
+    let are_headers = matches!(upstream.transport, TransportPlan::External { .. });
+    let fit: Fit = if are_headers { header_value } else { Ok };
+    let named = values;
+    let (values, missing) = put_in(named, secrets, fit);
     if let Some(missing) = &missing {
-        problems.push(Problem::error(missing.reason, object, field, &missing.message));
+        problems.push(Problem::error(missing.reason, object.clone(), field, &missing.message));
+    }
+    if are_headers {
+        let empty = empty_values(named, &values);
+        let warning = |message| Problem::warning(Reason::InvalidSecret, object.clone(), field, message);
+        problems.extend(empty.map(warning));
     }
     let max_response_size = upstream.max_response_size.unwrap_or(plan.gateway.limits.max_response_size);
     LinkedUpstream {
@@ -150,7 +158,7 @@ pub(crate) fn link_plugin(
     secrets: &impl Secrets,
 ) -> Result<Arc<LinkedPlugin>, Unlinked> {
     let code = code.ok_or(Unlinked::Code)?;
-    let (env, missing) = put_in(&plugin.env, secrets);
+    let (env, missing) = put_in(&plugin.env, secrets, Ok);
     if let Some(missing) = missing {
         return Err(Unlinked::Secret(missing));
     }
@@ -166,45 +174,6 @@ pub(crate) fn link_plugin(
     );
     let identity = revision(&(made_of, exposed, pool_size, &runtime.node_executable, runtime.sandbox));
     Ok(Arc::new(LinkedPlugin { plan: plugin.clone(), code: code.as_str().into(), env, identity, pool_size }))
-}
-
-/// Resolves values. Returns those that were found, by name, and why the first missing value could not be resolved.
-/// Optional values that are missing are left out.
-fn put_in(values: &[NamedValue], secrets: &impl Secrets) -> (Vec<(String, SecretText)>, Option<Refusal>) {
-    let mut known = Vec::with_capacity(values.len());
-    let mut missing = None;
-    for NamedValue { name, value } in values {
-        let (found, optional, place) = match value {
-            ValueSource::Literal(text) => (Ok(SecretText::new(text)), false, String::new()),
-            ValueSource::Secret { secret, key, optional } => {
-                (secrets.secret(secret, key), *optional, format!("key {key:?} of Secret {secret}"))
-            }
-            ValueSource::Environment(variable) => {
-                let found = secrets.environment(variable).ok_or(NoSecret::NotFound);
-                (found, false, format!("the gateway's environment variable {variable}"))
-            }
-        };
-        match found {
-            Ok(value) => known.push((name.clone(), value)),
-            Err(_) if optional => {}
-            Err(why) => {
-                let message = format!("{name}: {}", why.message(&place));
-                missing.get_or_insert(Refusal { reason: why.reason(), message });
-            }
-        }
-    }
-    (known, missing)
-}
-
-/// Returns the state of each key of a Secret that the plan names.
-fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretReport> {
-    let state = |(secret, key): (&ObjectKey, &str)| SecretReport {
-        namespace: secret.namespace.clone(),
-        name: secret.name.clone(),
-        key: key.to_owned(),
-        state: secrets.secret(secret, key).map_or_else(NoSecret::state, |_| SecretState::Found),
-    };
-    secret_uses(plan).into_iter().map(state).collect()
 }
 
 impl Linked {

@@ -15,6 +15,7 @@ mod list_problems;
 pub(crate) mod own_tools;
 pub(crate) mod pages;
 pub(crate) mod schema;
+mod secret_values;
 pub(crate) mod snapshot;
 mod templates;
 pub(crate) mod tool_index;

@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
 
-use super::link::{Globs, Linked, LinkedChain};
+use super::link::{Globs, Linked, LinkedChain, LinkedEntry};
 use crate::config::nearest::nearest;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::method::Method;
-use crate::domain::plan::UpstreamPlan;
+use crate::domain::plan::{PluginPlan, UpstreamPlan};
+use crate::domain::plugin::Role;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::seen::SeenNames;
@@ -43,7 +44,7 @@ impl Tools<'_> {
 /// Returns the warnings. `lists` are in the order of the upstreams. Nothing is said of servers whose tools are not known.
 pub(super) fn unmatched_names(linked: &Linked, lists: &[Option<Arc<Catalogue>>], seen: &SeenNames) -> Vec<Problem> {
     let filters = |upstream: &UpstreamPlan| !upstream.include.is_empty() || !upstream.exclude.is_empty();
-    let mut chains = linked.chains.iter().filter(|chain| selects_tools(chain)).peekable();
+    let mut chains = linked.chains.iter().filter(|chain| selects_tools(linked, chain)).peekable();
     if chains.peek().is_none() && !linked.plan.upstreams.iter().any(filters) {
         return Vec::new();
     }
@@ -55,21 +56,65 @@ pub(super) fn unmatched_names(linked: &Linked, lists: &[Option<Arc<Catalogue>>],
     });
     let tools: Vec<_> = tools.filter(|tools| tools.plan.enabled).collect();
     let hints = Hints { left: Cell::new(MAX_COMPARED) };
-    let mut problems: Vec<_> = chains.flat_map(|chain| of_chain(chain, &tools, &hints)).collect();
+    let mut problems = Vec::new();
+    for chain in chains {
+        let covered: Vec<_> = tools.iter().filter(|tools| chain.covers(tools.plan)).collect();
+        problems.extend(of_chain(chain, &covered, &hints));
+        problems.extend(of_guards(linked, chain, &covered, &hints));
+    }
     problems.extend(tools.iter().filter(|tools| tools.are_known).flat_map(|tools| of_upstream(tools, &hints)));
     problems
 }
 
-/// Whether the chain names tools, and runs on their calls or their definitions.
-fn selects_tools(chain: &LinkedChain) -> bool {
+/// Whether the chain, or a Guard in it, names tools, and the chain runs on their calls or their definitions.
+fn selects_tools(linked: &Linked, chain: &LinkedChain) -> bool {
     let is_of_tools = |method: &Method| matches!(method, Method::CallTool | Method::ListTools);
-    !chain.plan.include.is_empty() && chain.plan.methods.iter().any(is_of_tools)
+    let names_tools = !chain.plan.include.is_empty() || !chain.plan.exclude.is_empty();
+    (names_tools || filtered_guards(linked, chain).next().is_some()) && chain.plan.methods.iter().any(is_of_tools)
 }
 
-/// Returns warnings about names in a chain's `include` that no tool of its upstreams has, or about the whole list, if no tool
-/// fits it. A glob that fits nothing by itself can be meant for tools to come.
-fn of_chain(chain: &LinkedChain, tools: &[Tools<'_>], hints: &Hints) -> Vec<Problem> {
-    let covered: Vec<_> = tools.iter().filter(|tools| chain.covers(tools.plan)).collect();
+/// Returns the Guards of the chain whose plugins have a filter over tools, with these plugins.
+fn filtered_guards<'a>(
+    linked: &'a Linked,
+    chain: &'a LinkedChain,
+) -> impl Iterator<Item = (&'a LinkedEntry, &'a PluginPlan)> {
+    let guards = chain.entries.iter().filter(|entry| entry.enforces() && entry.rules.role == Role::Guard);
+    // What a plugin that is not accepted says is not looked at: its entry fails.
+    let guards = guards.filter(|entry| entry.plan.unavailable.is_none());
+    let with_plugin = guards.filter_map(|entry| Some((&**entry, linked.plan.plugin(&entry.plan.plugin)?)));
+    with_plugin.filter(|(_, plugin)| !plugin.filter_tools.is_empty())
+}
+
+/// Returns warnings about Guards of a chain that run on none of the tools that the chain selects, because their plugin's filter
+/// fits none. One that fits some tools is not warned of: the plugin may have the names of other chains' tools in it. Upstreams
+/// that the filter fits are looked for when the plan is compiled.
+fn of_guards(linked: &Linked, chain: &LinkedChain, covered: &[&Tools<'_>], hints: &Hints) -> Vec<Problem> {
+    let of_one = |(entry, plugin): (&LinkedEntry, &PluginPlan)| {
+        let tools = covered.iter().copied().filter(|tools| entry.filter_upstreams.admits(&tools.plan.key.name));
+        let tools: Vec<_> = tools.collect();
+        let names: BTreeSet<_> = tools.iter().flat_map(|tools| tools.names.iter().copied()).collect();
+        let mut selected = names.iter().filter(|name| chain.selects_tool(name)).peekable();
+        let is_unknown = selected.peek().is_none() || tools.iter().any(|tools| !tools.are_known);
+        if is_unknown || selected.any(|name| entry.filter_tools.admits(name)) {
+            return None;
+        }
+        let slips = plugin.filter_tools.iter().filter(|glob| is_name(glob) && !names.contains(glob.as_str()));
+        let hint = slips.map(|name| hints.about(name, tools.iter().copied())).find(|hint| !hint.is_empty());
+        let message = format!(
+            "the filter of Plugin {} (spec.filter.tools) fits no tool that the chain selects, so that this Guard runs on \
+             none{}",
+            plugin.key,
+            hint.unwrap_or_default()
+        );
+        let object = ObjectId::new(Kind::PluginChain, chain.plan.key.clone());
+        Some(Problem::warning(Reason::ToolNotFound, object, format!("spec.entries[{}]", entry.plan.place), message))
+    };
+    filtered_guards(linked, chain).filter_map(of_one).take(MAX_SAID).collect()
+}
+
+/// Returns warnings about names in a chain's `include` that no tool of its upstreams has, or about a whole list, if it leaves
+/// the chain no tool. A glob that fits nothing by itself can be meant for tools to come.
+fn of_chain(chain: &LinkedChain, covered: &[&Tools<'_>], hints: &Hints) -> Vec<Problem> {
     let has_tools = covered.iter().any(|tools| !tools.names.is_empty());
     if !has_tools || covered.iter().any(|tools| !tools.are_known) {
         return Vec::new();
@@ -92,11 +137,16 @@ fn of_chain(chain: &LinkedChain, tools: &[Tools<'_>], hints: &Hints) -> Vec<Prob
         warning(format!("spec.tools.include[{place}]"), message)
     });
     let mut problems: Vec<_> = unknown.take(MAX_SAID).collect();
-    let selects = |tools: &&Tools<'_>| tools.names.iter().any(|name| chain.include.admits(name));
-    if problems.is_empty() && !covered.iter().any(selects) {
-        let message = "no tool of its upstreams fits, so that the chain runs on none";
-        problems.push(warning("spec.tools.include".to_owned(), message.to_owned()));
-    }
+    let names = || covered.iter().flat_map(|tools| tools.names.iter());
+    let nothing = if !names().any(|name| chain.include.admits(name)) {
+        Some(("include", "no tool of its upstreams fits, so that the chain runs on none"))
+    } else if !names().any(|name| chain.selects_tool(name)) {
+        Some(("exclude", "it excludes each tool of its upstreams that the chain would run on, so that it runs on none"))
+    } else {
+        None
+    };
+    let nothing = nothing.filter(|_| problems.is_empty());
+    problems.extend(nothing.map(|(list, message)| warning(format!("spec.tools.{list}"), message.to_owned())));
     problems
 }
 

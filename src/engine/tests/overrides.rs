@@ -177,6 +177,48 @@ async fn an_override_of_a_tool_that_is_not_there_is_told() {
 }
 
 #[tokio::test]
+async fn a_guard_whose_filter_leaves_it_no_tool_is_told() {
+    let renamed = ToolOverride { rename: Some("say".into()), ..ToolOverride::default() };
+    let mut inputs = changed(renamed);
+    scripts(&mut inputs, "c", Phase::Response, &[(Role::Transform, "same"), (Role::Guard, "same")]);
+    let told = async |inputs: &Inputs| {
+        let engine = started(inputs).await;
+        let snapshot = engine.snapshot();
+        snapshot.problems().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let guard = inputs.plugins.iter().position(|plugin| plugin.key.name == "c1").unwrap();
+    for (filter, hint) in [
+        (&["zzz"][..], None),
+        (&["raed"][..], Some(r#"did you mean "read"?"#)),
+        (&["up__say"][..], Some(r#"that is "read" at its server"#)),
+        (&["delete_*"][..], None),
+        (&["zzz", "re*"][..], Some("")),
+    ] {
+        inputs.plugins[guard].filter_tools = filter.iter().map(|glob| (*glob).to_owned()).collect();
+        let said = told(&inputs).await;
+        if hint == Some("") {
+            assert_eq!(said, "", "one of them fits");
+            continue;
+        }
+        let expected =
+            "PluginChain default/c: spec.entries[1]: the filter of Plugin default/c1 (spec.filter.tools) fits no tool";
+        assert!(said.contains(expected) && said.contains(hint.unwrap_or("on none")), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    // What stands there by its own name, and the chain does not select, is no slip.
+    inputs.plugins[guard].filter_tools = vec!["read".into()];
+    inputs.chains[0].include = vec!["other".into()];
+    let said = told(&inputs).await;
+    assert!(!said.contains("spec.entries") && said.contains("spec.tools.include[0]"), "{said}");
+    // Only Guards are warned of.
+    inputs.chains[0].include.clear();
+    inputs.plugins[guard].filter_tools.clear();
+    let transform = inputs.plugins.iter().position(|plugin| plugin.key.name == "c0").unwrap();
+    inputs.plugins[transform].filter_tools = vec!["zzz".into()];
+    assert_eq!(told(&inputs).await, "");
+}
+
+#[tokio::test]
 async fn names_in_filters_that_no_tool_has_are_told_with_the_one_that_was_meant() {
     let renamed = ToolOverride { rename: Some("say".into()), ..ToolOverride::default() };
     let slips = ["raed", "up__say", "other", "delete_*"];
@@ -199,6 +241,12 @@ async fn names_in_filters_that_no_tool_has_are_told_with_the_one_that_was_meant(
     inputs.chains[0].include = vec!["delete_*".into()];
     let said = told(&inputs).await.join("\n");
     assert!(said.contains("spec.tools.include: no tool of its upstreams fits"), "{said}");
+    inputs.chains[0].include.clear();
+    inputs.chains[0].exclude = vec!["delete_*".into()];
+    assert!(told(&inputs).await.is_empty());
+    inputs.chains[0].exclude.push("*".into());
+    let said = told(&inputs).await.join("\n");
+    assert!(said.contains("spec.tools.exclude: it excludes each tool of its upstreams"), "{said}");
     inputs.chains.clear();
     inputs.upstreams[0].plan.exclude = slips.map(str::to_owned).to_vec();
     let said = told(&inputs).await;

@@ -59,6 +59,21 @@ async fn what_was_not_sent_is_sent_again_in_any_case() {
 }
 
 #[tokio::test]
+async fn a_call_that_may_have_been_executed_is_not_said_to_be_unsent() {
+    let no_place = || UpstreamError::OwnProcesses("all are taken".into());
+    for (failures, said) in [
+        (vec![lost(), unreachable(), unreachable()], "connection lost"),
+        (vec![unreachable(), lost(), UpstreamError::NeverAsked], "connection lost"),
+        (vec![lost(), no_place()], "connection lost"),
+        (vec![no_place()], "all are taken"),
+        (vec![unreachable(); 3], "cannot be reached"),
+    ] {
+        let (_, reply) = called(&resends(RetryWhen::Always), "{}", &failures).await;
+        assert!(reply["error"]["message"].as_str().unwrap().contains(said), "{failures:?}: {reply}");
+    }
+}
+
+#[tokio::test]
 async fn what_would_fail_again_is_not_sent_again() {
     let all = [
         UpstreamError::Timeout(Duration::from_secs(1)),

@@ -6,6 +6,7 @@ use super::lists::announce;
 use super::*;
 use crate::config::input::UpstreamsInput;
 use crate::domain::method::Method;
+use crate::domain::plan::TransportPlan;
 use crate::domain::upstream::Probed;
 
 /// What is answered to the reading of a resource at the endpoint of its upstream.
@@ -62,6 +63,46 @@ async fn while_a_list_was_never_read_what_a_guard_over_it_may_withhold_is_refuse
         apply(&engine, &inputs).await;
         assert_eq!(read(&engine, "x:///b").await["data"]["reason"], "ListUnread");
     }
+}
+
+#[tokio::test]
+async fn what_another_server_listed_counts_no_more() {
+    let mut inputs = listing(Method::ListResources, Role::Guard, "deny no");
+    let engine = start_with(&inputs, Server::with(ITEMS)).await;
+    *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(r#"{"contents":[]}"#)));
+    settled(&engine).await;
+    assert_eq!(read(&engine, "file:///a").await, json!({"contents": []}));
+    let failure = Some(UpstreamError::Connect("it is busy".into()));
+    engine.server.unlisted.lock().unwrap().insert(ItemKind::Resource, failure);
+    inputs.upstreams[0].plan.transport =
+        TransportPlan::External { url: "http://other/mcp".into(), headers: Vec::new() };
+    apply(&engine, &inputs).await;
+    assert_eq!(read(&engine, "file:///a").await["data"]["reason"], "ListUnread");
+    assert_eq!(engine.snapshot().routes.tools().count(), 1, "tools stay until they are read anew");
+}
+
+#[tokio::test]
+async fn a_list_that_fails_three_times_is_unread_until_it_is_read_again() {
+    let engine = start_with(&listing(Method::ListResources, Role::Guard, "deny no"), Server::with(ITEMS)).await;
+    *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(r#"{"contents":[]}"#)));
+    settled(&engine).await;
+    let up = ObjectKey::new("default", "up");
+    let failure = || Some(UpstreamError::TooLarge(1));
+    engine.server.unlisted.lock().unwrap().insert(ItemKind::Resource, failure());
+    for failures in 1..=3 {
+        assert_eq!(read(&engine, "x:///b").await, json!({"contents": []}), "{failures}");
+        engine.clock.pass(Duration::from_secs(301));
+        announce(&engine, ItemKind::Resource);
+        until(|| engine.state.upstream(&up).others.failures(ItemKind::Resource) == failures).await;
+    }
+    until(|| engine.snapshot().is_unread(&up, ItemKind::Resource)).await;
+    assert_eq!(read(&engine, "x:///b").await["data"]["reason"], "ListUnread");
+    assert_eq!(read(&engine, "file:///a").await, json!({"contents": []}), "a list names it");
+    engine.server.unlisted.lock().unwrap().clear();
+    engine.clock.pass(Duration::from_secs(301));
+    announce(&engine, ItemKind::Resource);
+    until(|| !engine.snapshot().is_unread(&up, ItemKind::Resource)).await;
+    assert_eq!(read(&engine, "x:///b").await, json!({"contents": []}));
 }
 
 #[tokio::test]

@@ -146,6 +146,12 @@ impl OtherLists {
         ItemKind::OTHERS.into_iter().zip(&self.0).any(|(other, list)| other == kind && list.read_at.is_some())
     }
 
+    /// How often in a row the list could not be read.
+    #[cfg(test)]
+    pub(crate) fn failures(&self, kind: ItemKind) -> u32 {
+        ItemKind::OTHERS.into_iter().zip(&self.0).find(|(other, _)| *other == kind).map_or(0, |(_, list)| list.failures)
+    }
+
     /// The lists that could not be read, each with the reason.
     pub(crate) fn faults(&self) -> impl Iterator<Item = (ItemKind, &str)> {
         ItemKind::OTHERS.into_iter().zip(&self.0).filter_map(|(kind, list)| Some((kind, list.fault.as_deref()?)))

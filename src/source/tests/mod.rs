@@ -241,6 +241,24 @@ fn lists_and_json_are_read() {
 }
 
 #[test]
+fn a_document_that_can_be_anything_is_told_apart_from_one_that_is_of_no_kind_of_ours() {
+    let upstream =
+        "apiVersion: hawsepipe.dev/v1alpha1\nkind: MCPUpstream\nmetadata: {name: a}\nspec: {external: {url: http://a}}";
+    for (other, is_unclear) in [
+        ("apiVersion: hawsepipe.dev/v1alpha1\nkind: PluginChian\nmetadata: {name: g}", true),
+        ("apiVersion: hawsepipe.dev/v1alpha1\nkind: PluginChain\nmetadata: {}", true),
+        ("kind: List", true),
+        ("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]", false),
+        ("apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: j-}", false),
+        ("# nothing", false),
+    ] {
+        let loaded = load(vec![file("a.yaml", &format!("{upstream}\n---\n{other}"))], None, Path::new(""));
+        assert_eq!(!loaded.unclear.is_empty(), is_unclear, "{other}: {:?}", said(&loaded));
+        assert_eq!((loaded.upstreams.len(), loaded.unreadable.len()), (1, 0), "{other}: {:?}", said(&loaded));
+    }
+}
+
+#[test]
 fn a_file_that_breaks_counts_as_it_was() {
     let before = one(PLUGIN);
     let after = load(vec![file("a.yaml", "a: [")], Some(&before), Path::new(""));

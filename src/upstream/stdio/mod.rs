@@ -16,7 +16,8 @@ use crate::transport::LastWords;
 
 use super::context::UpstreamContext;
 use super::duplex::{Duplex, ProcessListener};
-use super::handshake::{Handshake, HandshakeStep, late};
+use super::handshake::{Handshake, HandshakeStep};
+use super::late::late;
 use super::request_failure::RequestFailure;
 use super::under_way::UnderWay;
 use super::wire::{self, McpRequest};

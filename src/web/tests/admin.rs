@@ -111,6 +111,8 @@ async fn errors_are_json_and_strangers_are_kept_out() {
         assert_eq!(answer.status.as_u16(), status, "{path} {answer:?}");
         assert_eq!(answer.json()["error"]["reason"], reason, "{path}");
     }
+    let message = ask(&gateway, "GET", "/api/v1/calls?limit=x", &[]).await.json()["error"]["message"].clone();
+    assert_eq!(message, r#"the query of the URL: limit: must be a whole number from 1 to 1000; it is "x""#);
 }
 
 #[tokio::test]

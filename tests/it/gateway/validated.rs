@@ -106,6 +106,10 @@ fn a_program_that_is_not_there_is_found_before_it_is_needed() {
         process("typo", "no-such-program-here".as_ref(), &[]),
         process("moved", "./bin/server".as_ref(), &[]),
         process("there", "node".as_ref(), &[]),
+        process("plain", "./servers.yaml".as_ref(), &[]),
+        process("folder", folder.path(), &[]),
+        object("MCPUpstream", "on-path", "process: {command: servers.yaml, env: [{name: PATH, value: FOLDER}]}")
+            .replace("FOLDER", folder.path().to_str().unwrap()),
         object("MCPUpstream", "unused", "enabled: false, process: {command: no-such-program-either}"),
         object("MCPUpstream", "elsewhere", "process: {command: node, env: [{name: PATH, value: /no/such/folder}]}"),
     ];
@@ -115,7 +119,49 @@ fn a_program_that_is_not_there_is_found_before_it_is_needed() {
     assert!(said.contains("MCPUpstream default/typo: spec.process.command: there is no program no-such-program-here"));
     assert!(said.contains("default/moved: spec.process.command: there is no program /"), "{said}");
     assert!(said.contains("default/elsewhere"), "{said}");
+    for (name, why) in [
+        ("plain", "/servers.yaml is not executable (chmod +x makes it so): the server cannot be started here"),
+        ("folder", " is a folder, not a program: the server cannot be started here"),
+        ("on-path", "/servers.yaml is not executable (chmod +x makes it so): the server cannot be started here"),
+    ] {
+        let line = said.lines().find(|line| line.contains(&format!("default/{name}: "))).unwrap_or(&said);
+        assert!(line.contains(why) && (name == "on-path") == line.contains("there is no program"), "{line}");
+    }
     assert!(!said.contains("default/there") && !said.contains("default/unused"), "{said}");
+}
+
+#[test]
+fn a_header_that_cannot_be_sent_and_one_without_a_value_are_told() {
+    let folder = Folder::new();
+    let header = |name: &str| format!("{{name: {name}, valueFrom: {{secretKeyRef: {{name: keys, key: {name}}}}}}}");
+    let headers = format!("[{}, {}]", header("A"), header("B"));
+    let up = object("MCPUpstream", "up", &format!("external: {{url: 'http://127.0.0.1:1/mcp', headers: {headers}}}"));
+    let keys = |a: &str| {
+        let data = format!("{{A: {a}, B: ''}}");
+        format!("---\napiVersion: v1\nkind: Secret\nmetadata: {{name: keys}}\nstringData: {data}\n")
+    };
+    folder.write("up.yaml", &(up.clone() + &keys(r#""sword\nfish""#)));
+    let (code, said) = validated(folder.path().to_str().unwrap());
+    let broken = r#"spec.external.headers: A: key "A" of Secret default/keys has a line break"#;
+    assert!(code == 1 && said.contains(broken) && said.contains("(InvalidSecret)") && !said.contains("fish"), "{said}");
+    folder.write("up.yaml", &(up + &keys("swordfish")));
+    let (code, said) = validated(folder.path().to_str().unwrap());
+    let empty =
+        r#"spec.external.headers: B: key "B" of Secret default/keys is empty: the header is sent without a value"#;
+    assert!(code == 0 && said.contains(empty) && said.contains("0 errors, 1 warning"), "{said}");
+}
+
+#[test]
+fn a_size_of_nothing_is_refused() {
+    let folder = Folder::new();
+    let up = "external: {url: 'http://127.0.0.1:1/mcp'}, limits: {maxResponseSize: 0Mi}";
+    let limits = "authentication: {anonymous: {}}, limits: {maxRequestSize: 0, maxResponseSize: '0.0'}";
+    folder.write("all.yaml", &(object("MCPUpstream", "up", up) + &object("MCPGateway", "main", limits)));
+    let (code, said) = validated(folder.path().to_str().unwrap());
+    assert!(code == 1 && said.contains("main: spec.limits.maxRequestSize: must be at least 1; it is 0"), "{said}");
+    for field in ["main: spec.limits.maxResponseSize", "up: spec.limits.maxResponseSize"] {
+        assert!(said.contains(&format!("{field}: must be a size of one byte or more such as 512Ki")), "{said}");
+    }
 }
 
 #[test]

@@ -110,42 +110,43 @@ async fn failures_have_their_reasons_and_the_worker_serves_on() {
     assert_eq!(rig.count("hawsepipe_worker_spawns_total", "replace"), 0.0);
 }
 
+/// A plugin that denies in many ways.
+const DENIALS: &str = "
+class Getters {
+    get text() { return 'g'; }
+    get continue() { return false; }
+    get error() { return 'no'; }
+    get metadata() { return { m: 1 }; }
+}
+class Denial { constructor() { this.text = 'd'; this.continue = false; } get error() { return 'no'; } }
+function Old() { this.text = 'o'; this.continue = false; }
+Old.prototype.error = 'no';
+class Passes extends Denial { get error() { return null; } }
+export default async ({ rawContent }) => {
+    const answer = { text: 'a', continue: false };
+    switch (rawContent) {
+        case 'getters': return new Getters();
+        case 'class': return new Denial();
+        case 'prototype': return new Old();
+        case 'created': return Object.assign(Object.create({ error: 'no' }), answer);
+        case 'hidden': return Object.defineProperty(answer, 'error', { value: 'no', enumerable: false });
+        case 'proxy': return new Proxy(answer, { get: (of, name) => (name === 'error' ? 'no' : of[name]) });
+        case 'none': return new Passes();
+        case 'function': return { ...answer, error: () => 'no' };
+        case 'symbol': return { ...answer, error: Symbol('no') };
+        case 'nan': return { ...answer, error: NaN };
+        case 'vanishes': return { ...answer, error: { toJSON: () => undefined } };
+        case 'throws': return { ...answer, get error() { throw new Error('no'); } };
+        case 'both': return Object.assign(new Denial(), { continue: true });
+        default:
+            for (const name of ['error', 'text']) Object.prototype[name] = 'polluted';
+            return rawContent === '' ? answer : { continue: true };
+    }
+}";
+
 #[tokio::test]
 async fn a_denial_counts_wherever_the_answer_has_it() {
-    let plugin = module(
-        "class Getters {
-            get text() { return 'g'; }
-            get continue() { return false; }
-            get error() { return 'no'; }
-            get metadata() { return { m: 1 }; }
-        }
-        class Denial { constructor() { this.text = 'd'; this.continue = false; } get error() { return 'no'; } }
-        function Old() { this.text = 'o'; this.continue = false; }
-        Old.prototype.error = 'no';
-        class Passes extends Denial { get error() { return null; } }
-        export default async ({ rawContent }) => {
-            const answer = { text: 'a', continue: false };
-            switch (rawContent) {
-                case 'getters': return new Getters();
-                case 'class': return new Denial();
-                case 'prototype': return new Old();
-                case 'created': return Object.assign(Object.create({ error: 'no' }), answer);
-                case 'hidden': return Object.defineProperty(answer, 'error', { value: 'no', enumerable: false });
-                case 'proxy': return new Proxy(answer, { get: (of, name) => (name === 'error' ? 'no' : of[name]) });
-                case 'none': return new Passes();
-                case 'function': return { ...answer, error: () => 'no' };
-                case 'symbol': return { ...answer, error: Symbol('no') };
-                case 'nan': return { ...answer, error: NaN };
-                case 'vanishes': return { ...answer, error: { toJSON: () => undefined } };
-                case 'throws': return { ...answer, get error() { throw new Error('no'); } };
-                case 'both': return Object.assign(new Denial(), { continue: true });
-                default:
-                    for (const name of ['error', 'text']) Object.prototype[name] = 'polluted';
-                    return rawContent === '' ? answer : { continue: true };
-            }
-        }",
-    )
-    .link();
+    let plugin = module(DENIALS).link();
     let rig = Rig::with(&[&plugin]).await;
     for content in ["getters", "class", "prototype", "created", "hidden", "proxy"] {
         let output = rig.answer(&plugin, content).await;

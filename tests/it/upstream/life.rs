@@ -305,7 +305,10 @@ async fn one_who_gives_up_does_not_end_what_others_wait_for() {
     target.plan.era = EraSetting::Legacy;
     let upstreams = started(target);
     let hasty = OutCall { timeout: Duration::from_millis(50), ..echo("x") };
-    assert!(matches!(call(&upstreams, hasty).await, Err(UpstreamError::Connect(_))));
+    let late = call(&upstreams, hasty).await.unwrap_err();
+    assert!(matches!(late, UpstreamError::Late { .. }), "{late:?}");
+    let said = late.to_client();
+    assert!(said.contains("not connected within the 50ms") && said.contains("spec.timeouts.connectMs is"), "{said}");
     assert_eq!(result_of(&upstreams, echo("x")).await, "{}");
     upstreams.shutdown().await;
 }

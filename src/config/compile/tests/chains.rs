@@ -131,6 +131,24 @@ fn a_kept_form_becomes_the_owners_when_it_is_required() {
 }
 
 #[test]
+fn a_guard_whose_filter_fits_no_upstream_of_the_chain_is_told() {
+    let mut inputs = folder();
+    inputs.upstreams.push(upstream("down"));
+    chain_of(&mut inputs, "checks").upstreams = names(&["up"]);
+    plugin_of(&mut inputs, "shape").filter_upstreams = vec!["zzz".into()];
+    accepted(&inputs);
+    for (filter, fits) in [("zzz", false), ("down", false), ("d*", false), ("up", true), ("?p", true)] {
+        plugin_of(&mut inputs, "guard").filter_upstreams = vec!["other".into(), filter.into()];
+        let told = "?NoUpstreams PluginChain default/checks spec.entries[0]";
+        check(&inputs, None, if fits { &[] } else { std::slice::from_ref(&told) });
+    }
+    // Of a chain that selects nothing, that is told alone.
+    plugin_of(&mut inputs, "guard").filter_upstreams = vec!["zzz".into()];
+    chain_of(&mut inputs, "checks").upstreams = names(&["other"]);
+    check(&inputs, None, &["?NoUpstreams PluginChain default/checks spec.upstreams"]);
+}
+
+#[test]
 fn a_chain_that_does_nothing_says_so() {
     let mut inputs = folder();
     chain_of(&mut inputs, "checks").entries.iter_mut().for_each(|e| e.enabled = false);

@@ -1,0 +1,138 @@
+//! Values that plugins and upstreams are given: those of Secrets and of the gateway's environment are put in, and the state of
+//! each key of a Secret is told.
+
+use std::collections::BTreeSet;
+
+use crate::domain::ids::ObjectKey;
+use crate::domain::plan::{NamedValue, Plan, Refusal, TransportPlan, ValueSource};
+use crate::domain::ports::Secrets;
+use crate::domain::report::{SecretReport, SecretState};
+use crate::domain::secret::{NoSecret, SecretText, header_value, secret_uses};
+
+/// Says whether a value can be used where it is named; returns it then.
+pub(super) type Fit = fn(SecretText) -> Result<SecretText, NoSecret>;
+
+/// Resolves values. Returns those that were found, by name, and why the first missing value could not be resolved.
+/// Optional values that are missing are left out. Those that stand in a manifest fit, because it was checked.
+pub(super) fn put_in(
+    values: &[NamedValue],
+    secrets: &impl Secrets,
+    fit: Fit,
+) -> (Vec<(String, SecretText)>, Option<Refusal>) {
+    let mut known = Vec::with_capacity(values.len());
+    let mut missing = None;
+    for NamedValue { name, value } in values {
+        let (found, optional) = match value {
+            ValueSource::Literal(text) => (Ok(SecretText::new(text)), false),
+            ValueSource::Secret { secret, key, optional } => (secrets.secret(secret, key).and_then(fit), *optional),
+            ValueSource::Environment(variable) => {
+                (secrets.environment(variable).ok_or(NoSecret::NotFound).and_then(fit), false)
+            }
+        };
+        match found {
+            Ok(value) => known.push((name.clone(), value)),
+            Err(_) if optional => {}
+            Err(why) => {
+                let message = format!("{name}: {}", why.message(&place(value)));
+                missing.get_or_insert(Refusal { reason: why.reason(), message });
+            }
+        }
+    }
+    (known, missing)
+}
+
+/// Says where a value is.
+fn place(value: &ValueSource) -> String {
+    match value {
+        ValueSource::Literal(_) => "its value".to_owned(),
+        ValueSource::Secret { secret, key, .. } => format!("key {key:?} of Secret {secret}"),
+        ValueSource::Environment(variable) => format!("the gateway's environment variable {variable}"),
+    }
+}
+
+/// Returns messages about headers whose value is empty in its Secret or variable. `known` are the values by name.
+pub(super) fn empty_values(headers: &[NamedValue], known: &[(String, SecretText)]) -> impl Iterator<Item = String> {
+    let is_empty = |header: &&NamedValue| {
+        let is_written = matches!(header.value, ValueSource::Literal(_));
+        !is_written && known.iter().any(|(name, value)| *name == header.name && value.expose().trim().is_empty())
+    };
+    let message = |NamedValue { name, value }: &NamedValue| {
+        format!("{name}: {} is empty: the header is sent without a value", place(value))
+    };
+    headers.iter().filter(is_empty).map(message)
+}
+
+/// Returns the state of each key of a Secret that the plan names. One that a header has counts as invalid if no header can
+/// have its value, for whatever else it is used.
+pub(super) fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretReport> {
+    let headers = plan.upstreams.iter().flat_map(|upstream| match &upstream.transport {
+        TransportPlan::External { headers, .. } => &headers[..],
+        TransportPlan::Process { .. } | TransportPlan::None => &[],
+    });
+    let in_headers: BTreeSet<_> = headers
+        .filter_map(|header| match &header.value {
+            ValueSource::Secret { secret, key, .. } => Some((secret, key.as_str())),
+            ValueSource::Literal(_) | ValueSource::Environment(_) => None,
+        })
+        .collect();
+    let state = |(secret, key): (&ObjectKey, &str)| {
+        let fit: Fit = if in_headers.contains(&(secret, key)) { header_value } else { Ok };
+        SecretReport {
+            namespace: secret.namespace.clone(),
+            name: secret.name.clone(),
+            key: key.to_owned(),
+            state: secrets.secret(secret, key).and_then(fit).map_or_else(NoSecret::state, |_| SecretState::Found),
+        }
+    };
+    secret_uses(plan).into_iter().map(state).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::reason::Reason;
+
+    /// The value of each key is its name, decoded from JSON.
+    struct Named;
+
+    impl Secrets for Named {
+        fn secret(&self, _: &ObjectKey, key: &str) -> Result<SecretText, NoSecret> {
+            serde_json::from_str::<String>(&format!("\"{key}\"")).map(SecretText::new).map_err(|_| NoSecret::NotFound)
+        }
+
+        fn environment(&self, name: &str) -> Option<SecretText> {
+            self.secret(&ObjectKey::new("default", "s"), name).ok()
+        }
+    }
+
+    fn header(name: &str, key: &str) -> NamedValue {
+        let secret = ObjectKey::new("default", "s");
+        NamedValue { name: name.into(), value: ValueSource::Secret { secret, key: key.into(), optional: false } }
+    }
+
+    #[test]
+    fn a_value_that_no_header_can_have_is_refused_without_being_shown() {
+        let headers = [header("A", "fine"), header("Authorization", "sword\\nfish"), header("B", "a\\u0000")];
+        let (known, refusal) = put_in(&headers, &Named, header_value);
+        let refusal = refusal.unwrap();
+        let message =
+            r#"Authorization: key "sword\\nfish" of Secret default/s has a line break or another control character"#;
+        assert!(refusal.message.starts_with(message), "{}", refusal.message);
+        assert_eq!((refusal.reason, known), (Reason::InvalidSecret, vec![("A".to_owned(), SecretText::new("fine"))]));
+        // A variable of a process can have lines.
+        assert!(put_in(&headers[1..2], &Named, Ok).1.is_none());
+        let from_environment = NamedValue { name: "C".into(), value: ValueSource::Environment("a\\r".into()) };
+        assert_eq!(put_in(&[from_environment], &Named, header_value).1.unwrap().reason, Reason::InvalidSecret);
+    }
+
+    #[test]
+    fn an_empty_header_is_told_unless_it_is_written_so() {
+        let written = NamedValue { name: "W".into(), value: ValueSource::Literal(String::new()) };
+        let headers = [header("A", "fine"), header("B", ""), header("C", " "), written];
+        let (known, refusal) = put_in(&headers, &Named, header_value);
+        assert!(refusal.is_none());
+        let told: Vec<_> = empty_values(&headers, &known).collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(told[0], r#"B: key "" of Secret default/s is empty: the header is sent without a value"#);
+    }
+}
