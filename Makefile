@@ -46,7 +46,7 @@ run: cargo-there ## Build, start the quickstart's gateway in the foreground, sho
 
 .PHONY: test
 test: setup ## Set up and run every test
-	@echo "==> tests of the plugins, and of the bill of materials"
+	@echo "==> tests of the plugins, of the guards in examples, and of the bill of materials"
 	@node --test $(PLUGIN_TESTS) .ci/*.test.mjs
 	@echo "==> types of the plugins, and what is bundled"
 	@npm run --silent --prefix plugins/sdk check

@@ -29,7 +29,13 @@ const SIGN = /^[\p{No}\p{Nl}\p{So}\p{Lm}ªº]$/u;
 
 /** A text without characters that nobody sees, and in plain forms of the others. */
 export function plain(text) {
-  return ascii(text.normalize('NFKC').replace(UNSEEN, ''));
+  return ascii(compatible(text).replace(UNSEEN, ''));
+}
+
+/** NFKC, in pieces: a long run of combining marks takes quadratic time. */
+function compatible(text) {
+  if (text.length <= 256) return text.normalize('NFKC');
+  return text.replace(/[^]{1,256}/gu, (piece) => piece.normalize('NFKC'));
 }
 
 /** Digits of other scripts, dashes and quotation marks as ASCII has them. */
@@ -51,7 +57,7 @@ function digit(character) {
  */
 export function forms(written) {
   const found = [{ text: written, place: (start, end) => ({ start, end }) }];
-  if (!HIDDEN.test(written) && written.normalize('NFKC') === written) return found;
+  if (!HIDDEN.test(written) && compatible(written) === written) return found;
   for (const said of FOLDS) {
     const form = fold(written, said);
     if (found.every(({ text }) => text !== form.text)) found.push(form);
