@@ -67,7 +67,7 @@ async fn while_a_list_was_never_read_what_a_guard_over_it_may_withhold_is_refuse
 
 #[tokio::test]
 async fn what_another_server_listed_counts_no_more() {
-    let mut inputs = listing(Method::ListResources, Role::Guard, "deny no");
+    let mut inputs = listing(Method::ListResources, Role::Guard, "same");
     let engine = start_with(&inputs, Server::with(ITEMS)).await;
     *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(r#"{"contents":[]}"#)));
     settled(&engine).await;
@@ -83,7 +83,7 @@ async fn what_another_server_listed_counts_no_more() {
 
 #[tokio::test]
 async fn a_list_that_fails_three_times_is_unread_until_it_is_read_again() {
-    let engine = start_with(&listing(Method::ListResources, Role::Guard, "deny no"), Server::with(ITEMS)).await;
+    let engine = start_with(&listing(Method::ListResources, Role::Guard, "same"), Server::with(ITEMS)).await;
     *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(r#"{"contents":[]}"#)));
     settled(&engine).await;
     let up = ObjectKey::new("default", "up");
