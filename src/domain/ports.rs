@@ -207,8 +207,7 @@ pub trait CallUpstream: Send + Sync + 'static {
     /// `server/discover`).
     async fn probe(&self, target: &Target, timeout: Duration) -> Result<Probed, UpstreamError>;
 
-    /// Fetches all pages of the server's list of items of this kind, in the server's order, within `timeout`. Returns an empty
-    /// list without asking if the server does not announce such items.
+    /// Fetches all pages of a list, in the server's order, within `timeout`. It is empty if the server announces no such items.
     async fn list(&self, target: &Target, kind: ItemKind, timeout: Duration) -> Result<Listed, UpstreamError>;
 
     /// Sends a request that uses one item. Notifications that the server sends meanwhile go to `client`. A server of the

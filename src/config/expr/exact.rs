@@ -23,6 +23,11 @@ const REPLACED: [&str; 7] =
 /// The name of the function that replaces the macro `has`.
 const HAS: &str = "@exact has";
 
+/// The stack in bytes that must be left for what one argument evaluates before its next function of this module.
+const LEAST_STACK: usize = 512 << 10;
+/// The stack in bytes that is taken beside where less is left.
+const MORE_STACK: usize = 2 << 20;
+
 type Tested = Result<bool, ExecutionError>;
 
 /// Adds the functions that rewritten expressions call, and a `contains` that is one of texts alone.
@@ -90,13 +95,14 @@ fn both<'a>(given: &'a FunctionContext<'_, '_>) -> Result<[Cow<'a, dyn Val>; 2],
     Ok([evaluated(one, given)?, evaluated(other, given)?])
 }
 
-/// Evaluates an argument. The engine's evaluator is inlined wherever it is named, and its frames are large: only here.
+/// Evaluates an argument, on more stack if there is little left. The engine's evaluator is inlined wherever it is named, and its
+/// frames are large: only here.
 #[inline(never)]
 fn evaluated<'a>(
     argument: &'a IdedExpr,
     given: &'a FunctionContext<'_, '_>,
 ) -> Result<Cow<'a, dyn Val>, ExecutionError> {
-    Value::resolve_val(argument, given.ptx)
+    stacker::maybe_grow(LEAST_STACK, MORE_STACK, || Value::resolve_val(argument, given.ptx))
 }
 
 fn equals(given: &FunctionContext<'_, '_>) -> Tested {
@@ -116,8 +122,9 @@ fn is_in(given: &FunctionContext<'_, '_>) -> Tested {
     let [value, container] = both(given)?;
     if let Some(list) = container.downcast_ref::<CelList>() {
         let mut found = Ok(false);
+        // The keys of an element are looked up in the value: those of the value would be hashed anew for each element.
         for element in list.inner() {
-            match equal(&*value, &**element) {
+            match equal(&**element, &*value) {
                 Ok(false) => {}
                 Ok(true) => return Ok(true),
                 failed => found = failed,
