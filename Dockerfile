@@ -9,6 +9,7 @@ ARG CYCLONEDX_VERSION=0.5.9
 FROM ${RUST_IMAGE} AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
+COPY .cargo/config.toml .cargo/config.toml
 COPY src src
 COPY plugins/sdk/index.d.ts plugins/sdk/index.d.ts
 # What was built stays on the machine that builds, for the next time. The allocator takes the size of pages from the machine that

@@ -6,7 +6,7 @@ use std::process::{ExitCode, exit};
 use tikv_jemallocator::Jemalloc;
 
 /// Calls of many clients allocate at the same time: its threads share no lock, and while they allocate, it returns to the system
-/// what was not used for 10 s.
+/// what was not used for 10 s. How it is set is in .cargo/config.toml.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

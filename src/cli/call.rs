@@ -16,7 +16,7 @@ use super::formats::ResultFormat;
 use super::mcp_client::{MCP_PATH, McpAnswer, McpClient};
 use super::ordered_json;
 use super::output::{
-    Colour, column, harmless, harmless_lines, outcome_text, paint, print_line, print_list, say, shown, text,
+    Colour, column, harmless, harmless_lines, outcome_text, paint, print, print_line, print_list, say, shown, text,
 };
 use crate::api::check::nearest;
 use crate::domain::question::{INPUT_REQUESTS, INPUT_REQUIRED, RESULT_TYPE};
@@ -139,7 +139,7 @@ fn show_error(args: &CallArgs, error: &RawValue, line: &str) -> anyhow::Result<E
         ResultFormat::Yaml => print_line(ordered_json::to_yaml(&whole.to_raw())?.trim_end())?,
         ResultFormat::Text => {
             let error = RawObject::parse(error.get()).unwrap_or_default();
-            show_trace(args, error.get("data"))?;
+            show_trace(args, error.get("data"), "")?;
         }
     }
     say(line);
@@ -154,19 +154,18 @@ fn show_text(args: &CallArgs, result: &RawObject, is_error: bool) -> anyhow::Res
     if blocks.is_empty() {
         print_line(&format!("[{}; -o json shows it]", without_content(result)))?;
     }
-    if args.trace {
-        print_line("")?;
-    }
-    show_trace(args, result.get("_meta"))
+    show_trace(args, result.get("_meta"), "\n")
 }
 
-/// Prints what each entry did, if that is asked for. `details` has the trace: the result's `_meta`, or the error's `data`.
-fn show_trace(args: &CallArgs, details: Option<&RawValue>) -> anyhow::Result<()> {
+/// Prints what each entry did, if that is asked for, below `gap`. `details` has the trace: the result's `_meta`, or the error's
+/// `data`.
+fn show_trace(args: &CallArgs, details: Option<&RawValue>, gap: &str) -> anyhow::Result<()> {
     let details = details.and_then(|details| RawObject::parse(details.get()).ok()).unwrap_or_default();
     let entries: Vec<Value> = parsed(details.get("hawsepipe.dev/trace"));
     if !args.trace || entries.is_empty() {
         return Ok(());
     }
+    print(gap)?;
     let columns = [
         column("PHASE", |e| text(&e["phase"])),
         column("CHAIN", |e| text(&e["chain"])),

@@ -135,7 +135,7 @@ impl Expression {
             add(&mut context, "content", content)?;
         }
         drop(variables);
-        let result = catch_unwind(AssertUnwindSafe(|| Value::resolve(&self.exact, &context)));
+        let result = catch_unwind(AssertUnwindSafe(|| exact::evaluate(&self.exact, &context)));
         match result.map_err(|_| "it cannot be evaluated on this call".to_owned())? {
             Ok(Value::Bool(value)) => Ok(value),
             Ok(other) => Err(format!("it yields {}, not a boolean", other.type_of())),

@@ -24,9 +24,9 @@ const REPLACED: [&str; 7] =
 const HAS: &str = "@exact has";
 
 /// The stack in bytes that must be left for what one argument evaluates before its next function of this module.
-const LEAST_STACK: usize = 512 << 10;
+const LEAST_STACK: usize = 1 << 20;
 /// The stack in bytes that is taken beside where less is left.
-const MORE_STACK: usize = 2 << 20;
+const MORE_STACK: usize = 8 << 20;
 
 type Tested = Result<bool, ExecutionError>;
 
@@ -89,20 +89,29 @@ fn parts(expr: &mut Expr) -> Vec<&mut IdedExpr> {
     }
 }
 
+/// Evaluates a rewritten expression.
+pub(super) fn evaluate(expr: &IdedExpr, context: &Context<'_>) -> Result<Value, ExecutionError> {
+    with_stack(|| Value::resolve(expr, context))
+}
+
+/// Runs `act`, on more stack if there is little left.
+fn with_stack<T>(act: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(LEAST_STACK, MORE_STACK, act)
+}
+
 /// Evaluates the two arguments of a function. A variable, and a part of it, is not copied.
 fn both<'a>(given: &'a FunctionContext<'_, '_>) -> Result<[Cow<'a, dyn Val>; 2], ExecutionError> {
     let [one, other] = given.args else { return Err(ExecutionError::invalid_argument_count(2, given.args.len())) };
     Ok([evaluated(one, given)?, evaluated(other, given)?])
 }
 
-/// Evaluates an argument, on more stack if there is little left. The engine's evaluator is inlined wherever it is named, and its
-/// frames are large: only here.
+/// Evaluates an argument. The engine's evaluator is inlined wherever it is named, and its frames are large: only here.
 #[inline(never)]
 fn evaluated<'a>(
     argument: &'a IdedExpr,
     given: &'a FunctionContext<'_, '_>,
 ) -> Result<Cow<'a, dyn Val>, ExecutionError> {
-    stacker::maybe_grow(LEAST_STACK, MORE_STACK, || Value::resolve_val(argument, given.ptx))
+    with_stack(|| Value::resolve_val(argument, given.ptx))
 }
 
 fn equals(given: &FunctionContext<'_, '_>) -> Tested {

@@ -77,6 +77,10 @@ fn says_what_is_wrong() {
         ("content.size >", "column"),
         ("contents.size > 1", "no variable \"contents\""),
         ("content.size", "not a boolean"),
+        ("[\"deploy\"].contains(tool.name)", "`contains` takes a text, not a list"),
+        ("upstream.labels.contains(\"tier\")", "write `value in it`"),
+        ("call.arguments.list.first().y.orValue(1) == 1", "a member of what first() or last() returns"),
+        ("call.arguments.list.last()[\"y\"].orValue(1) == 1", "a member of what first() or last() returns"),
         ("call.arguments.missing == 1", "no such key"),
         ("call.arguments.list.all(x, call.arguments.list.all(y, x == y))", "inside another"),
     ] {
@@ -233,6 +237,7 @@ fn what_is_deep_is_evaluated_on_a_small_stack() {
         format!("call{} == 1", ".arguments".repeat(MAX_OPERATORS / 2)),
         format!("has(call{})", ".arguments".repeat(MAX_OPERATORS / 2)),
     ];
+    texts.iter().for_each(|text| drop(Expression::compile(text).expect("it is within all bounds")));
     let run = move || texts.iter().for_each(|text| drop(evaluate(text)));
     std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
 }

@@ -84,6 +84,9 @@ pub(super) const VARIABLES: &[(&str, CelType)] = &[
     ),
 ];
 
+/// What `first()` and `last()` of a list return.
+const OPTIONAL: CelType = CelType::Other("an optional value");
+
 impl CelType {
     fn words(self) -> &'static str {
         match self {
@@ -94,6 +97,10 @@ impl CelType {
             Self::Other(words) => words,
             Self::Labels | Self::Members(..) => "a map",
         }
+    }
+
+    fn may_be_text(self) -> bool {
+        matches!(self, Self::Unknown | Self::Text)
     }
 
     fn may_be_boolean(self) -> bool {
@@ -149,6 +156,8 @@ impl BoundNames {
                 })?
             }
             CelType::Labels => CelType::Text,
+            // The engine makes any error there an optional without a value.
+            found if found == OPTIONAL => return Err(member_of_optional()),
             _ => CelType::Unknown,
         };
         // The parser sets `test` for `has(a.b)`.
@@ -171,6 +180,16 @@ impl BoundNames {
             op::CONDITIONAL => boolean(0, "?:")?,
             _ => {}
         }
+        let text = target.or_else(|| arguments.first().copied());
+        if let Some(found) = text.filter(|found| call.func_name == "contains" && !found.may_be_text()) {
+            return Err(format!(
+                "`contains` takes a text, not {}: of a list or a map, write `value in it`",
+                found.words()
+            ));
+        }
+        if call.func_name == op::INDEX && arguments.first() == Some(&OPTIONAL) {
+            return Err(member_of_optional());
+        }
         Ok(of_function(&call.func_name, target, &arguments))
     }
 
@@ -186,6 +205,10 @@ impl BoundNames {
         self.0.truncate(outside);
         inner
     }
+}
+
+fn member_of_optional() -> String {
+    "a member of what first() or last() returns: write `.value()` before it, or an index such as `x[0]`".to_owned()
 }
 
 fn of_literal(literal: &LiteralValue) -> CelType {
@@ -225,18 +248,13 @@ fn of_function(name: &str, target: Option<CelType>, arguments: &[CelType]) -> Ce
             (CelType::Unknown, known) | (known, _) => known,
         },
         op::CONDITIONAL => match (argument(1), argument(2)) {
-            (one, other) if one.may_be_boolean() || other.may_be_boolean() => {
-                if one == other {
-                    one
-                } else {
-                    CelType::Unknown
-                }
-            }
+            (one, other) if one != other && (one.may_be_boolean() || other.may_be_boolean()) => CelType::Unknown,
             (one, _) => one,
         },
         op::INDEX if first == CelType::Labels => CelType::Text,
         "size" | "int" | "uint" | "double" | "indexOf" | "lastIndexOf" => CelType::Number,
         "string" | "lowerAscii" | "upperAscii" | "trim" | "replace" | "substring" | "join" | "charAt" => CelType::Text,
+        "first" | "last" => OPTIONAL,
         "timestamp" => CelType::Other("a moment"),
         "duration" => CelType::Other("a duration"),
         _ => CelType::Unknown,

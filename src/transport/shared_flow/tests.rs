@@ -1,3 +1,5 @@
+//! Tests of the shared flow, with readers that always come back.
+
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
