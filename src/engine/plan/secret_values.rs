@@ -13,7 +13,7 @@ use crate::domain::secret::{NoSecret, SecretText, header_value, secret_uses};
 pub(super) type Fit = fn(SecretText) -> Result<SecretText, NoSecret>;
 
 /// Resolves values. Returns those that were found, by name, and why the first missing value could not be resolved.
-/// Optional values that are missing are left out. Those that stand in a manifest fit, because it was checked.
+/// Optional values that are missing are left out, but not those that no header can have. Those that stand in a manifest fit, because it was checked.
 pub(super) fn put_in(
     values: &[NamedValue],
     secrets: &impl Secrets,
@@ -31,7 +31,7 @@ pub(super) fn put_in(
         };
         match found {
             Ok(value) => known.push((name.clone(), value)),
-            Err(_) if optional => {}
+            Err(why) if optional && why != NoSecret::NotHeader => {}
             Err(why) => {
                 let message = format!("{name}: {}", why.message(&place(value)));
                 missing.get_or_insert(Refusal { reason: why.reason(), message });
@@ -119,6 +119,12 @@ mod tests {
             r#"Authorization: key "sword\\nfish" of Secret default/s has a line break or another control character"#;
         assert!(refusal.message.starts_with(message), "{}", refusal.message);
         assert_eq!((refusal.reason, known), (Reason::InvalidSecret, vec![("A".to_owned(), SecretText::new("fine"))]));
+        let optional = |key: &str| NamedValue {
+            name: "O".into(),
+            value: ValueSource::Secret { secret: ObjectKey::new("default", "s"), key: key.into(), optional: true },
+        };
+        assert!(put_in(&[optional("not there \\")], &Named, header_value).1.is_none(), "it may be missing");
+        assert!(put_in(&[optional("a\\n")], &Named, header_value).1.is_some(), "it is there");
         // A variable of a process can have lines.
         assert!(put_in(&headers[1..2], &Named, Ok).1.is_none());
         let from_environment = NamedValue { name: "C".into(), value: ValueSource::Environment("a\\r".into()) };
