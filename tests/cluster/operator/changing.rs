@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
@@ -51,9 +52,19 @@ impl ChangingServer {
     pub async fn restart_in_other_era(&mut self) {
         self.connections.shutdown().await;
         self.era = if self.era == Era::Legacy { Era::Modern } else { Era::Legacy };
-        let listener = TcpListener::bind(self.address).await.unwrap();
-        self.connections = serve(listener, self.era);
+        self.connections = serve(bind_again(self.address).await, self.era);
     }
+}
+
+/// Listens on an address that an outgoing connection can have for a moment.
+async fn bind_again(address: SocketAddr) -> TcpListener {
+    for _ in 0..200 {
+        if let Ok(listener) = TcpListener::bind(address).await {
+            return listener;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("{address} is not free");
 }
 
 fn serve(listener: TcpListener, era: Era) -> JoinSet<()> {
