@@ -23,10 +23,11 @@ const REPLACED: [&str; 7] =
 /// The name of the function that replaces the macro `has`.
 const HAS: &str = "@exact has";
 
-/// The stack in bytes that must be left for what one argument evaluates before its next function of this module.
-const LEAST_STACK: usize = 1 << 20;
+/// The stack in bytes that must be left for what one argument evaluates before its next function of this module: all operators
+/// that a text may have. Where the engine's evaluator is not optimised, a frame of it has some 20 KiB.
+const LEAST_STACK: usize = if cfg!(debug_assertions) { 4 << 20 } else { 512 << 10 };
 /// The stack in bytes that is taken beside where less is left.
-const MORE_STACK: usize = 8 << 20;
+const MORE_STACK: usize = 16 << 20;
 
 type Tested = Result<bool, ExecutionError>;
 

@@ -236,6 +236,8 @@ fn what_is_deep_is_evaluated_on_a_small_stack() {
         format!("{}[]", "[]in".repeat(MAX_TEXT / 4 - 1)),
         format!("call{} == 1", ".arguments".repeat(MAX_OPERATORS / 2)),
         format!("has(call{})", ".arguments".repeat(MAX_OPERATORS / 2)),
+        format!("{}true", "!".repeat(MAX_OPERATORS)),
+        format!("{}true", "true && ".repeat(MAX_OPERATORS / 2)),
     ];
     texts.iter().for_each(|text| drop(Expression::compile(text).expect("it is within all bounds")));
     let run = move || texts.iter().for_each(|text| drop(evaluate(text)));
