@@ -62,8 +62,8 @@ fn replaced(operator: &str) -> String {
     format!("@exact {operator}")
 }
 
-/// Returns what replaces `a.b` and `has(a.b)`. An index differs from a selection in nothing but that it fails on what is no
-/// map.
+/// Returns what replaces `a.b` and `has(a.b)`. An index fails on what is no map, where a selection is false. Of an optional it
+/// would be an optional without a value instead: the check of types refuses members of what is known to be one.
 fn member(select: SelectExpr, id: u64) -> Expr {
     let field = Expr::Literal(LiteralValue::String(select.field.as_str().into()));
     let func_name = if select.test { HAS } else { op::INDEX }.to_owned();
