@@ -37,6 +37,9 @@ test('the example guard denies parent folders, however they are written and wher
   for (const path of others) {
     assert.ok(!denies(JSON.stringify({ path, paths: [path, 1.5, true], [path]: {} })), path);
   }
+  const source = 'import "../x";\nwait .. what';
+  assert.ok(!denies(JSON.stringify({ path: '/a.js', content: source, edits: [{ oldText: source, newText: source }] })));
+  for (const value of [[source], { path: source }]) assert.ok(denies(JSON.stringify({ content: value })));
   assert.throws(() => denies('{"path": ../x}'), SyntaxError);
 });
 

@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::reason::Reason;
@@ -250,8 +251,10 @@ impl Output {
     /// set together with `continue: true`. The message holds no content.
     pub fn parse(json: &str, text: Option<String>) -> Result<Self, Failure> {
         let invalid = |what: String| Failure::new(Reason::InvalidOutput, what);
-        let wire: WireOutput<Box<RawValue>> =
-            serde_json::from_str(json).map_err(|e| invalid(format!("returned invalid JSON: {}", place(&e))))?;
+        let wire: WireOutput<Box<RawValue>> = serde_json::from_str(json).map_err(|error| {
+            let member = error.is_data().then(|| wrong_member(json)).flatten();
+            invalid(member.map_or_else(|| format!("returned invalid JSON: {}", place(&error)), str::to_owned))
+        })?;
         Self::check(WireOutput { text: text.or(wire.text), ..wire })
     }
 
@@ -278,6 +281,20 @@ fn place(error: &serde_json::Error) -> String {
         _ => "unexpected token".into(),
     };
     format!("{what} at line {}, column {}", error.line(), error.column())
+}
+
+/// Names the first member of a line that has another type than [`WireOutput`], and says which one it must have.
+fn wrong_member(json: &str) -> Option<&'static str> {
+    let answer: Value = serde_json::from_str(json).ok()?;
+    let Value::Object(answer) = answer else { return Some("its answer is not an object") };
+    let is_wrong =
+        |name, fits: fn(&Value) -> bool| answer.get(name).is_some_and(|value| !value.is_null() && !fits(value));
+    let wrong = [
+        (is_wrong("text", Value::is_string), "its `text` is not a string"),
+        (is_wrong("continue", Value::is_boolean), "its `continue` is neither true nor false"),
+        (is_wrong("error", Value::is_string), "its `error` is not a string"),
+    ];
+    wrong.iter().find_map(|(is_wrong, said)| is_wrong.then_some(*said))
 }
 
 /// If a deserializer's error is that a member of [`WireOutput`] occurs twice, says so, by the name of the member and
@@ -320,11 +337,22 @@ mod tests {
         for (answer, said) in [
             (r#"{"text":"a","continue":true,"text":"b"}"#, "the key `text` stands twice at line 1, column "),
             (r#"{"text":"a","continue":false,"error":"x","error":null}"#, "the key `error` stands twice"),
-            (r#"{"text":"a","continue":"duplicate field `text`"}"#, "a field has the wrong type"),
         ] {
             let failure = Output::parse(answer, None).unwrap_err();
             assert_eq!(failure.reason, Reason::InvalidOutput);
             assert!(failure.message.starts_with(&format!("returned invalid JSON: {said}")), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_member_of_another_type_is_named() {
+        for (answer, said) in [
+            ("[]", "its answer is not an object"),
+            (r#"{"text":1,"continue":true}"#, "its `text` is not a string"),
+            (r#"{"text":"a","continue":"duplicate field `text`"}"#, "its `continue` is neither true nor false"),
+            (r#"{"text":"a","continue":false,"error":0}"#, "its `error` is not a string"),
+        ] {
+            assert_eq!(Output::parse(answer, None).unwrap_err().message, said);
         }
     }
 

@@ -89,7 +89,7 @@ reasons! {
     SecretNotFound,
     /// The Secret is in another namespace, and its owner has not granted it to the gateway.
     SecretNotGranted,
-    /// The value of a Secret cannot be used.
+    /// The value of a Secret cannot be used as it is, or is empty.
     InvalidSecret,
     /// There is no such ConfigMap.
     ConfigMapNotFound,

@@ -166,13 +166,17 @@ pub fn text_of(bytes: &[u8]) -> Result<SecretText, NoSecret> {
     Ok(SecretText::new(text.strip_suffix('\n').unwrap_or(text)))
 }
 
-/// Returns the value if a header of HTTP can have it (RFC 9110, 5.5): it has no control characters but tabs.
+/// Returns the value if a header of HTTP can have it.
 ///
 /// # Errors
-/// `NotHeader` if it has others.
+/// `NotHeader` if it cannot; see [`fits_header`].
 pub fn header_value(value: SecretText) -> Result<SecretText, NoSecret> {
-    let fits = value.expose().bytes().all(|byte| byte == b'\t' || !byte.is_ascii_control());
-    if fits { Ok(value) } else { Err(NoSecret::NotHeader) }
+    if fits_header(value.expose()) { Ok(value) } else { Err(NoSecret::NotHeader) }
+}
+
+/// Whether a header of HTTP can have this value (RFC 9110, 5.5): it has no control characters but tabs.
+pub fn fits_header(value: &str) -> bool {
+    value.bytes().all(|byte| byte == b'\t' || !byte.is_ascii_control())
 }
 
 /// Returns the Secrets and keys that a plan names, sorted and without duplicates.

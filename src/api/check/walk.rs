@@ -145,7 +145,7 @@ impl DocumentWalk {
         let length = text.chars().count();
         let is_too_long = schema.size.1.is_some_and(|most| i64::try_from(length).is_ok_and(|length| length > most));
         match schema.pattern.as_ref().filter(|pattern| !is_too_long && !pattern.is_match(text)) {
-            Some(pattern) => self.say(format!("must be {}", in_words(pattern.as_str()))),
+            Some(pattern) => self.say(format!("must be {}", in_words(pattern.as_str(), text))),
             None => self.size(schema, length, "character"),
         }
     }

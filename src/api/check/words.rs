@@ -76,8 +76,8 @@ pub fn unknown_word(text: &str, words: &[String]) -> String {
     }
 }
 
-/// Describes one of the API's patterns in plain language.
-pub fn in_words(pattern: &str) -> String {
+/// Describes in plain language one of the API's patterns, which `text` does not match.
+pub fn in_words(pattern: &str, text: &str) -> String {
     let words = match pattern {
         DNS_LABEL => "lower-case letters, digits and -, with a letter or digit first and last",
         HTTP_URL => "a URL such as https://host:8443/path, with a port of at most 65535",
@@ -91,8 +91,8 @@ pub fn in_words(pattern: &str) -> String {
         NO_NUL => "text without the character NUL",
         URL_PATH => "a path that begins with /, without query",
         LABEL_VALUE => "at most 63 letters, digits and - _ ., with a letter or digit first and last",
-        QUANTITY => "a size such as 512Ki, 16Mi or 1048576",
-        SIZE => "a size of one byte or more such as 512Ki, 16Mi or 1048576",
+        SIZE if text.starts_with('0') => "a size of one byte or more such as 512Ki, 16Mi or 1048576",
+        QUANTITY | SIZE => "a size such as 512Ki, 16Mi or 1048576",
         other => return format!("text that matches {other}"),
     };
     words.to_owned()

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::shared::{FromNamespaces, LocalRef, PullPolicy, Selector};
-use crate::api::values::{DNS_LABEL, Quantity, Size};
+use crate::api::values::{DNS_LABEL, Size};
 
 /// Where plugins come from, and their limits in each pod (document 000's PluginConfiguration).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -65,7 +65,7 @@ pub struct GatewayPlugins {
     #[schemars(range(max = 600_000))]
     pub queue_timeout_ms: Option<u32>,
     /// Maximum total size of the content in workers and queues. Default: 64Mi.
-    pub max_bytes_in_flight: Option<Quantity>,
+    pub max_bytes_in_flight: Option<Size>,
     /// Names of the plugins whose `wrapper`, a program in any language, is allowed to run. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 63), regex(pattern = DNS_LABEL)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]

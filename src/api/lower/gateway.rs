@@ -167,7 +167,7 @@ fn limits(written: &GatewayLimits) -> Limits {
         call_timeout_ms: written.call_timeout_ms.unwrap_or(defaults.call_timeout_ms),
         call_ceiling_ms: written.call_ceiling_ms.unwrap_or(defaults.call_ceiling_ms),
         list_timeout_ms: written.list_timeout_ms.unwrap_or(defaults.list_timeout_ms),
-        max_request_size: written.max_request_size.as_ref().and_then(Size::value).unwrap_or(defaults.max_request_size),
+        max_request_size: size(written.max_request_size.as_ref()).unwrap_or(defaults.max_request_size),
         max_response_size: written
             .max_response_size
             .as_ref()

@@ -10,6 +10,7 @@ use super::shared::{env, key, namespaces, size};
 use crate::api::canonical::canonical_text;
 use crate::api::plugin::code::{PluginImage, Source};
 use crate::api::plugin::{self as api, ConfigOverrides, Plugin, PluginSpec, PluginType};
+use crate::api::values::Quantity;
 use crate::config::config_schema::ConfigSchema;
 use crate::config::input::{PluginInput, ProtocolSetting, SourceInput};
 use crate::domain::egress::EgressRule;
@@ -174,7 +175,7 @@ fn limits(spec: &PluginSpec) -> PluginLimits {
     PluginLimits {
         max_input: size(written.max_input_size.as_ref()).unwrap_or(defaults.max_input),
         max_output: size(written.max_output_size.as_ref()).unwrap_or(defaults.max_output),
-        max_stderr: size(written.max_stderr_size.as_ref()).unwrap_or(defaults.max_stderr),
+        max_stderr: written.max_stderr_size.as_ref().and_then(Quantity::value).unwrap_or(defaults.max_stderr),
         memory: size(written.memory.as_ref()).unwrap_or(defaults.memory),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::api::shared::{EnvVar, FromNamespaces, NamespacesFrom, ObjectRef, Selector, SelectorOperator, ValueFrom};
-use crate::api::values::Quantity;
+use crate::api::values::Size;
 use crate::config::input::{InputValue, Labels, NamedInput, Namespaces};
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{LabelExpression, LabelOperator, LabelSelector};
@@ -52,8 +52,8 @@ pub(super) fn namespaces(from: &FromNamespaces) -> Namespaces {
     }
 }
 
-pub(super) fn size(quantity: Option<&Quantity>) -> Option<u64> {
-    quantity.and_then(Quantity::value)
+pub(super) fn size(size: Option<&Size>) -> Option<u64> {
+    size.and_then(Size::value)
 }
 
 pub(super) fn env(vars: Option<&Vec<EnvVar>>, field: &str) -> Vec<NamedInput> {

@@ -17,7 +17,7 @@ use crate::api::chain::ChainTools;
 use crate::api::gateway::records::Model;
 use crate::api::shared::ObjectRef;
 use crate::api::upstream::tools::ToolAnnotations;
-use crate::api::values::{FreeObject, Quantity, TOOL_NAME};
+use crate::api::values::{FreeObject, Size, TOOL_NAME};
 
 /// A sequence of plugins and tools that clients see as one tool.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -113,7 +113,7 @@ pub struct Budgets {
     #[schemars(range(max = 10_000))]
     pub max_llm_calls: Option<u32>,
     /// Maximum size of the tool's arguments. Default: 1Mi.
-    pub max_input_size: Option<Quantity>,
+    pub max_input_size: Option<Size>,
 }
 
 /// Form of a pipeline's answer: at most one of `schema`, `plugin`.

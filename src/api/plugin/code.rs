@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::shared::{KeyRef, LocalRef, PullPolicy};
-use crate::api::values::Quantity;
+use crate::api::values::{Quantity, Size};
 
 /// Where the plugin's code comes from: exactly one of `inline`, `configMapKeyRef`, `path`, `image`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -81,11 +81,11 @@ pub struct Pool {
 pub struct PluginLimits {
     /// Memory that a worker can allocate in addition to what Node.js needs to start. Allocations beyond this limit
     /// fail, and a worker that still holds three quarters of the limit after an execution is replaced. Default: 256Mi.
-    pub memory: Option<Quantity>,
+    pub memory: Option<Size>,
     /// Maximum size of the content that the plugin receives. Default: 8Mi.
-    pub max_input_size: Option<Quantity>,
+    pub max_input_size: Option<Size>,
     /// Maximum size of the content that the plugin returns. Default: 8Mi.
-    pub max_output_size: Option<Quantity>,
+    pub max_output_size: Option<Size>,
     /// Maximum size of the output to standard error in one execution. If a worker exceeds this limit, the worker is
     /// replaced. With `pool.concurrency` above 1, the output is counted from the start of the worker's latest
     /// execution. Default: 64Ki.

@@ -128,8 +128,8 @@ pub struct ToolStatus {
     /// Name under which clients see the tool.
     #[schemars(length(max = 128))]
     pub r#as: Option<String>,
-    /// SHA-256 digest of the tool's name, title, description, schemas, annotations, `execution` and `_meta.ui`, in
-    /// hexadecimal.
+    /// SHA-256 digest of the tool's name, title, description, schemas, annotations, `execution`, `_meta.ui` and
+    /// `_meta["ui/resourceUri"]`, in hexadecimal.
     #[schemars(length(equal = 64), regex(pattern = SHA256))]
     pub sha256: Option<String>,
     /// Whether the definition with this digest is approved. Absent without `pinning`.

@@ -150,8 +150,8 @@ pub struct ApprovedTool {
     /// The server's own name for the tool.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// SHA-256 digest of the tool's name, title, description, schemas, annotations, `execution` and `_meta.ui`, in
-    /// hexadecimal.
+    /// SHA-256 digest of the tool's name, title, description, schemas, annotations, `execution`, `_meta.ui` and
+    /// `_meta["ui/resourceUri"]`, in hexadecimal.
     #[schemars(length(equal = 64), regex(pattern = SHA256))]
     pub sha256: String,
 }

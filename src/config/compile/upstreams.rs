@@ -164,6 +164,11 @@ fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>
         None => {}
     }
     let values = values::resolve(inputs, &object, &upstream.values, problems)?;
+    if let TransportPlan::External { .. } = plan.transport
+        && let Some(fault) = values::bad_header(inputs, &plan.key.namespace, &upstream.values)
+    {
+        return Err(fault);
+    }
     put_values(&mut plan.transport, values);
     bounds::check(inputs, &object, &plan)?;
     Ok(plan)

@@ -9,6 +9,7 @@ use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::plan::{NamedValue, ValueSource};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
+use crate::domain::secret::{NoSecret, fits_header};
 
 /// Resolves the `values` of `object`. Optional values that are missing are left out.
 ///
@@ -83,6 +84,18 @@ pub(super) fn config_map<'a>(
     data.get(key)
         .map(String::as_str)
         .ok_or_else(|| (Reason::KeyNotFound, format!("ConfigMap {object} has no key {key:?}")))
+}
+
+/// Returns the fault of the first of the `headers` whose value in a ConfigMap no header can have. Literals were checked by
+/// the schema, and values of Secrets are checked where they are put in.
+pub(super) fn bad_header(inputs: &Inputs, namespace: &str, headers: &[NamedInput]) -> Option<FieldFault> {
+    headers.iter().find_map(|header| {
+        let InputValue::ConfigMap { name, key, .. } = &header.value else { return None };
+        let text = config_map(inputs, namespace, name, key).ok()?;
+        let place = format!("key {key:?} of ConfigMap {}", ObjectKey::new(namespace, name));
+        let message = NoSecret::NotHeader.message(&place);
+        (!fits_header(text)).then(|| (Reason::InvalidConfig, header.field.clone(), message))
+    })
 }
 
 /// Returns the path of the first glob that does not compile, and an error message; `None` if all compile.

@@ -266,8 +266,8 @@ async function answer(call, input) {
   call.end();
   try {
     const text = member(output, 'text'), error = member(output, 'error');
-    // Without this, an `error` that JSON leaves out or writes as null, such as a function, would deny nothing.
-    if (error != null && (JSON.stringify(error) ?? 'null') === 'null') throw new TypeError('its `error` is not a string');
+    // JSON leaves some values out, such as a function, or writes them as null: such an `error` would deny nothing.
+    if (error != null && typeof error !== 'string') throw new TypeError('its `error` is not a string');
     const header = { id, continue: member(output, 'continue'), metadata: member(output, 'metadata'), error };
     if (typeof text === 'string') send(RESULT, header, text);
     else send(RESULT, { ...header, text });

@@ -197,7 +197,9 @@ impl<W: Wire> Channel<W> {
             tracing::debug!(target: "hawsepipe::plugin", plugin = self.log_mask.name(), "{message}\n{stack}");
         }
         match failure.reason.as_str() {
-            "InvalidOutput" => invalid_json(&failure.message),
+            "InvalidOutput" => {
+                Failure::new(Reason::InvalidOutput, format!("its answer cannot be used: {}", failure.message))
+            }
             _ => Failure::new(Reason::PluginError, format!("reported error: {}", failure.message)),
         }
     }

@@ -94,10 +94,10 @@ async fn failures_have_their_reasons_and_the_worker_serves_on() {
         ("parse", Reason::PluginError, "reported error: SyntaxError"),
         ("string", Reason::PluginError, "reported error: threw the words of it"),
         ("nothing", Reason::InvalidOutput, "its answer has no `text`"),
-        ("text", Reason::InvalidOutput, "returned invalid JSON: a field has the wrong type"),
+        ("text", Reason::InvalidOutput, "its `text` is not a string"),
         ("continue", Reason::InvalidOutput, "its answer has no `continue`"),
         ("both", Reason::InvalidOutput, "its answer has an `error` with `continue: true`"),
-        ("circular", Reason::InvalidOutput, "returned invalid JSON: TypeError"),
+        ("circular", Reason::InvalidOutput, "its answer cannot be used: TypeError"),
     ] {
         let failure = rig.failure(&plugin, content).await;
         assert_eq!(failure.reason, reason, "{content}: {}", failure.message);
@@ -135,6 +135,7 @@ export default async ({ rawContent }) => {
         case 'function': return { ...answer, error: () => 'no' };
         case 'symbol': return { ...answer, error: Symbol('no') };
         case 'nan': return { ...answer, error: NaN };
+        case 'zero': return { ...answer, error: 0 };
         case 'vanishes': return { ...answer, error: { toJSON: () => undefined } };
         case 'throws': return { ...answer, get error() { throw new Error('no'); } };
         case 'both': return Object.assign(new Denial(), { continue: true });
@@ -155,11 +156,12 @@ async fn a_denial_counts_wherever_the_answer_has_it() {
     }
     assert_eq!(rig.answer(&plugin, "none").await.error, None);
     for (content, message) in [
-        ("function", "returned invalid JSON: TypeError: its `error` is not a string"),
-        ("symbol", "returned invalid JSON: TypeError: its `error` is not a string"),
-        ("nan", "returned invalid JSON: TypeError: its `error` is not a string"),
-        ("vanishes", "returned invalid JSON: TypeError: its `error` is not a string"),
-        ("throws", "returned invalid JSON: Error: no"),
+        ("function", "its answer cannot be used: TypeError: its `error` is not a string"),
+        ("symbol", "its answer cannot be used: TypeError: its `error` is not a string"),
+        ("zero", "its answer cannot be used: TypeError: its `error` is not a string"),
+        ("nan", "its answer cannot be used: TypeError: its `error` is not a string"),
+        ("vanishes", "its answer cannot be used: TypeError: its `error` is not a string"),
+        ("throws", "its answer cannot be used: Error: no"),
         ("both", "its answer has an `error` with `continue: true`"),
     ] {
         let failure = rig.failure(&plugin, content).await;

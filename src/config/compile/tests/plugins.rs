@@ -136,6 +136,31 @@ fn each_missing_value_is_said_once() {
 }
 
 #[test]
+fn a_header_from_a_config_map_has_no_line_break() {
+    let mut inputs = empty();
+    inputs.upstreams.push(upstream("up"));
+    inputs.config_maps.insert(key("m"), Ok([("k".to_owned(), "a\n".to_owned())].into()));
+    let value = InputValue::ConfigMap { name: "m".into(), key: "k".into(), optional: false };
+    let field = "spec.external.headers[0]".to_owned();
+    inputs.upstreams[0].values = vec![NamedInput { name: "X-A".into(), value, field }];
+    let plan = check(&inputs, None, &["InvalidConfig MCPUpstream default/up spec.external.headers[0]"]);
+    assert!(plan.upstreams[0].refusing.is_some());
+    inputs.config_maps.insert(key("m"), Ok([("k".to_owned(), "a\t".to_owned())].into()));
+    accepted(&inputs);
+    // A variable of a process can have lines.
+    inputs.config_maps.insert(key("m"), Ok([("k".to_owned(), "a\n".to_owned())].into()));
+    let process = TransportPlan::Process {
+        command: "x".into(),
+        args: Vec::new(),
+        cwd: "/".into(),
+        env: Vec::new(),
+        per_session: false,
+    };
+    inputs.upstreams[0].plan.transport = process;
+    accepted(&inputs);
+}
+
+#[test]
 fn top_level_keys_of_a_config_are_replaced() {
     for (own, entry, expected) in [
         (None, None, None),
