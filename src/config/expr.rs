@@ -23,7 +23,7 @@ use super::variables::Variables;
 
 /// Maximum length of an expression in bytes.
 pub const MAX_TEXT: usize = 1024;
-/// Maximum nesting of brackets.
+/// Maximum nesting of brackets, or their number where it is not known which of them are text.
 const MAX_NESTING: usize = 24;
 /// Maximum number of operators, each of which can deepen the parser's recursion by one level.
 const MAX_OPERATORS: usize = 128;
@@ -169,31 +169,60 @@ fn check_bounds(text: &str) -> Result<(), String> {
     if text.len() > MAX_TEXT {
         return Err(format!("it has {} bytes, {MAX_TEXT} are allowed", text.len()));
     }
-    let (mut depth, mut operators, mut quote, mut escaped) = (0usize, 0usize, None, false);
-    for byte in text.bytes() {
+    let is_plain = is_plainly_quoted(text);
+    let (mut depth, mut operators, mut quote, mut escaped, mut before) = (0usize, 0usize, None, false, b' ');
+    for (at, byte) in text.bytes().enumerate() {
         match quote {
+            Some(b'\n') if byte != b'\n' => {}
             Some(_) if escaped => escaped = false,
             Some(_) if byte == b'\\' => escaped = true,
             Some(q) if byte == q => quote = None,
             Some(_) => {}
             None => match byte {
-                b'"' | b'\'' => quote = Some(byte),
-                b'(' | b'[' | b'{' => depth += 1,
-                b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+                b'"' | b'\'' if is_plain => quote = Some(byte),
+                // A comment is over at the end of its line.
+                b'/' if is_plain && text.as_bytes()[at..].starts_with(b"//") => quote = Some(b'\n'),
+                b'(' | b'[' | b'{' => {
+                    depth += 1;
+                    operators += usize::from(byte == b'[' && is_end_of_value(before));
+                }
+                b')' | b']' | b'}' if is_plain => depth = depth.saturating_sub(1),
                 b'+' | b'-' | b'*' | b'/' | b'%' | b'!' | b'<' | b'>' | b'=' | b'&' | b'|' | b'?' | b'.' => {
                     operators += 1;
                 }
                 _ => {}
             },
         }
+        before = if byte.is_ascii_whitespace() { before } else { byte };
         if depth > MAX_NESTING {
-            return Err(format!("its brackets nest deeper than {MAX_NESTING}"));
+            return Err(match is_plain {
+                true => format!("its brackets nest deeper than {MAX_NESTING}"),
+                false => {
+                    format!("it has a raw string or three quotes, and more than {MAX_NESTING} brackets")
+                }
+            });
         }
         if operators > MAX_OPERATORS {
             return Err(format!("it has more than {MAX_OPERATORS} operators"));
         }
     }
     Ok(())
+}
+
+/// Whether an index can follow this byte.
+fn is_end_of_value(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b')' | b']' | b'}' | b'"' | b'\'')
+}
+
+/// Whether each text in an expression begins and ends at single quotes, and a backslash escapes them. It is otherwise in a raw
+/// string and between three quotes. Where one of these might be, all that is in the expression counts, quoted or not.
+fn is_plainly_quoted(text: &str) -> bool {
+    let is_raw = text.match_indices(['r', 'R']).any(|(at, _)| {
+        let before = text[..at].strip_suffix(['b', 'B']).unwrap_or(&text[..at]);
+        let is_word = before.ends_with(|c: char| c.is_alphabetic() || c == '_');
+        !is_word && text[at + 1..].starts_with(['"', '\''])
+    });
+    !is_raw && !["\"\"\"", "'''"].iter().any(|special| text.contains(special))
 }
 
 /// Returns the size of the largest list or map in `value`.

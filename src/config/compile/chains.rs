@@ -80,13 +80,22 @@ impl World<'_> {
             Ok(plan) => return plan,
             Err(fault) => fault,
         };
-        let form = match self.accepted(&chain.key) {
+        // Another version may have accepted conditions that this one does not.
+        let is_valid = |form: &&ChainPlan| {
+            let mut conditions = form.entries.iter().filter_map(|entry| entry.when.as_deref());
+            conditions.all(|when| Expression::compile(when).is_ok())
+        };
+        let accepted = self.accepted(&chain.key);
+        let form = match accepted.filter(is_valid) {
             Some(accepted) => {
                 message.push_str(". The last accepted form runs on");
                 accepted.clone()
             }
             None => {
-                message.push_str(". No form of it was ever accepted, so it refuses each call that it selects");
+                message.push_str(match accepted {
+                    None => ". No form of it was ever accepted, so it refuses each call that it selects",
+                    Some(_) => ". This version does not accept its last form, so it refuses each call that it selects",
+                });
                 self.refusing(chain, Refusal { reason, message: message.clone() })
             }
         };

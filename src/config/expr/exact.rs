@@ -63,7 +63,7 @@ fn replaced(operator: &str) -> String {
 }
 
 /// Returns what replaces `a.b` and `has(a.b)`. An index fails on what is no map, where a selection is false. Of an optional it
-/// would be an optional without a value instead: the check of types refuses members of what is known to be one.
+/// would be an optional without a value instead: the check of types refuses members of what can be one.
 fn member(select: SelectExpr, id: u64) -> Expr {
     let field = Expr::Literal(LiteralValue::String(select.field.as_str().into()));
     let func_name = if select.test { HAS } else { op::INDEX }.to_owned();
@@ -123,7 +123,7 @@ fn equals(given: &FunctionContext<'_, '_>) -> Tested {
 fn order(given: &FunctionContext<'_, '_>) -> Result<Ordering, ExecutionError> {
     let [one, other] = both(given)?;
     if let (Some(one), Some(other)) = (Number::of(&*one), Number::of(&*other)) {
-        return one.order(other).ok_or(ExecutionError::NoSuchOverload);
+        return one.order(other)?.ok_or(ExecutionError::NoSuchOverload);
     }
     one.as_comparer().ok_or(ExecutionError::NoSuchOverload)?.compare(&*other)
 }
@@ -143,7 +143,7 @@ fn is_in(given: &FunctionContext<'_, '_>) -> Tested {
         return found;
     }
     if let (Some(number), Some(map)) = (Number::of(&*value), container.downcast_ref::<CelMap>()) {
-        return Ok(number.keys().any(|key| map.inner().contains_key(&key)));
+        return Ok(number.keys()?.any(|key| map.inner().contains_key(&key)));
     }
     container.as_container().ok_or(ExecutionError::NoSuchOverload)?.contains(&*value)
 }
@@ -167,7 +167,7 @@ fn contains(This(text): This<Value>, part: Value) -> Tested {
 /// One of them is optional and the other is not, which CEL refuses when it checks types: `x.first() == "a"`.
 fn equal(one: &dyn Val, other: &dyn Val) -> Tested {
     if let (Some(one), Some(other)) = (Number::of(one), Number::of(other)) {
-        return Ok(one.order(other) == Some(Ordering::Equal));
+        return Ok(one.order(other)? == Some(Ordering::Equal));
     }
     if let (Some(one), Some(other)) = (one.downcast_ref::<CelList>(), other.downcast_ref::<CelList>()) {
         return equal_lists(one.inner(), other.inner());
@@ -203,7 +203,7 @@ fn equal_maps(one: &CelMap, other: &CelMap) -> Tested {
     }
     for (key, value) in one.inner() {
         let same = match Number::of(key.inner()) {
-            Some(number) => number.keys().find_map(|key| other.inner().get(&key)),
+            Some(number) => number.keys()?.find_map(|key| other.inner().get(&key)),
             None => other.inner().get(key),
         };
         if !same.map_or(Ok(false), |same| equal(&**value, &**same))? {
@@ -229,35 +229,53 @@ impl Number {
     }
 
     /// Compares numbers by value, and rounds none. What is not a number has no order.
-    fn order(self, other: Self) -> Option<Ordering> {
+    ///
+    /// # Errors
+    /// One is a double from which the other, an integer, cannot be told: `9007199254740993.0` was rounded when it was read.
+    fn order(self, other: Self) -> Result<Option<Ordering>, ExecutionError> {
         match (self, other) {
-            (Self::Integer(one), Self::Integer(other)) => Some(one.cmp(&other)),
-            (Self::Double(one), Self::Double(other)) => one.partial_cmp(&other),
+            (Self::Integer(one), Self::Integer(other)) => Ok(Some(one.cmp(&other))),
+            (Self::Double(one), Self::Double(other)) => Ok(one.partial_cmp(&other)),
             (Self::Integer(one), Self::Double(other)) => order_mixed(one, other),
-            (Self::Double(one), Self::Integer(other)) => order_mixed(other, one).map(Ordering::reverse),
+            (Self::Double(one), Self::Integer(other)) => Ok(order_mixed(other, one)?.map(Ordering::reverse)),
         }
     }
 
     /// Returns the keys of maps that are equal to the number.
-    fn keys(self) -> impl Iterator<Item = CelMapKey> {
+    ///
+    /// # Errors
+    /// It is a double that stands for several integers.
+    fn keys(self) -> Result<impl Iterator<Item = CelMapKey>, ExecutionError> {
         let integer = match self {
             Self::Integer(integer) => Some(integer),
+            Self::Double(double) if (FIRST_ROUNDED..=LAST_ROUNDED).contains(&double.abs()) => {
+                return Err(ExecutionError::NoSuchOverload);
+            }
             Self::Double(double) => (double.fract() == 0.0).then(|| whole(double)),
         };
         let int = integer.and_then(|integer| i64::try_from(integer).ok()).map(CelMapKey::from);
         let uint = integer.and_then(|integer| u64::try_from(integer).ok()).map(CelMapKey::from);
-        int.into_iter().chain(uint)
+        Ok(int.into_iter().chain(uint))
     }
 }
 
-fn order_mixed(integer: i128, double: f64) -> Option<Ordering> {
+/// The first double for which several integers can be meant: 2^53, to which 2^53 + 1 is rounded.
+const FIRST_ROUNDED: f64 = 9_007_199_254_740_992.0;
+/// The last one, 2^64, to which the largest integer of CEL is rounded.
+const LAST_ROUNDED: f64 = 18_446_744_073_709_551_616.0;
+
+#[allow(clippy::cast_precision_loss, clippy::float_cmp)]
+fn order_mixed(integer: i128, double: f64) -> Result<Option<Ordering>, ExecutionError> {
     if double.is_nan() {
-        return None;
+        return Ok(None);
     }
-    match integer.cmp(&whole(double)) {
+    if double.abs() >= FIRST_ROUNDED && integer as f64 == double {
+        return Err(ExecutionError::NoSuchOverload);
+    }
+    Ok(match integer.cmp(&whole(double)) {
         Ordering::Equal => 0.0.partial_cmp(&double.fract()),
         different => Some(different),
-    }
+    })
 }
 
 /// Returns the number without its fraction, or the nearest integer of 128 bits, which no integer of CEL reaches.

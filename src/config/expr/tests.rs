@@ -80,8 +80,14 @@ fn says_what_is_wrong() {
         ("content.size", "not a boolean"),
         ("[\"deploy\"].contains(tool.name)", "`contains` takes a text, not a list"),
         ("upstream.labels.contains(\"tier\")", "write `value in it`"),
-        ("call.arguments.list.first().y.orValue(1) == 1", "a member of what first() or last() returns"),
-        ("call.arguments.list.last()[\"y\"].orValue(1) == 1", "a member of what first() or last() returns"),
+        ("call.arguments.list.first().y.orValue(1) == 1", "what first() or last() returns is an optional value"),
+        ("call.arguments.list.last()[\"y\"].orValue(1) == 1", "what first() or last() returns"),
+        ("call.arguments.a.first().or(call.arguments.b.first()).y.orValue(1) == 1", "what first() or last() returns"),
+        ("(true ? call.arguments.a.first() : call.arguments.b).y.orValue(1) == 1", "what first() or last() returns"),
+        ("[call.arguments.a.first()][0].y.orValue(1) == 1", "what first() or last() returns"),
+        ("{\"a\": call.arguments.a.first()}.a.y.orValue(1) == 1", "what first() or last() returns"),
+        ("call.arguments.a.map(x, x.first())[0].y.orValue(1) == 1", "what first() or last() returns"),
+        ("call.arguments.a.first().orValue(call.arguments.b.first()).y.orValue(1) == 1", "what first() or last()"),
         ("call.arguments.missing == 1", "no such key"),
         ("call.arguments.list.all(x, call.arguments.list.all(y, x == y))", "inside another"),
     ] {
@@ -132,9 +138,9 @@ fn numbers_are_compared_by_value_whatever_their_type_and_spelling() {
         (
             "call.arguments.x == 18446744073709551615u",
             &["18446744073709551615"],
-            &["18446744073709551614", "18446744073709551616"],
+            &["18446744073709551614", "36893488147419103232"],
         ),
-        ("call.arguments.x == 9007199254740993", &["9007199254740993"], &["9007199254740992.0", "9007199254740994.0"]),
+        ("call.arguments.x == 9007199254740993", &["9007199254740993"], &["9007199254740992", "9007199254740995.0"]),
     ] {
         on_each(text, same, &Ok(true));
         on_each(text, other, &Ok(false));
@@ -143,17 +149,33 @@ fn numbers_are_compared_by_value_whatever_their_type_and_spelling() {
 }
 
 #[test]
+fn of_a_double_that_was_rounded_when_it_was_read_nothing_is_known() {
+    // JavaScript reads each of them as it reads the integer.
+    let spelled =
+        ["1234567890123456789.0", "1.234567890123456789e18", "1234567890123456789e0", "1234567890123456768.0"];
+    for test in ["== ID", "!= ID", "<= ID", "in [1, ID]", "in {ID: true}"] {
+        let test = format!("call.arguments.x {}", test.replace("ID", "1234567890123456789"));
+        on_each(&test, &spelled, &Err("it cannot be evaluated on this call".to_owned()));
+        on_each(&test, &["-1e300"], &Ok(test.contains("!=") || test.contains("<=")));
+    }
+    on_each("call.arguments.x in {1: true}", &["1e300", "-1e20"], &Ok(false));
+    on_each("call.arguments.x == 9007199254740991", &["9007199254740991.0"], &Ok(true));
+    assert!(evaluate_on("call.arguments.x == 18446744073709551615u", r#"{"x": 18446744073709551616}"#).is_err());
+    assert!(evaluate_on("call.arguments.x > 9007199254740992.0", r#"{"x": 9007199254740992}"#).is_err());
+}
+
+#[test]
 fn numbers_are_ordered_by_value_and_not_rounded() {
     for (text, so, not_so) in [
         (
             "call.arguments.x > 9007199254740992.0",
-            &["9007199254740993", "1e300"][..],
-            &["9007199254740992", "-1e300"][..],
+            &["9007199254740994", "1e300"][..],
+            &["9007199254740991", "-1e300"][..],
         ),
         (
             "call.arguments.x <= 9007199254740992",
-            &["9007199254740992.0", "-1.5", "-1e300"],
-            &["9007199254740993", "1e300"],
+            &["9007199254740992", "-1.5", "-1e300"],
+            &["9007199254740993", "9007199254740994.0", "1e300"],
         ),
         ("call.arguments.x < 1", &["0", "0.9", "-1.5", "-1e300"], &["1", "1.0", "1.1", "18446744073709551615"]),
         ("call.arguments.x >= -1", &["-1.0", "-0.5", "1"], &["-1.5", "-2"]),
@@ -213,6 +235,9 @@ fn a_part_that_fails_does_not_count_where_the_other_decides() {
         ("\"tier\" in upstream.labels && !(\"rank\" in upstream.labels)", true),
         ("call.arguments.list.first() == call.arguments.list.first()", true),
         ("call.arguments.list.first().value() == 1.0", true),
+        ("call.arguments.list.filter(x, x > 2).first().or(call.arguments.list.last()).value() == 2", true),
+        ("call.arguments.list.filter(x, x > 2).first().orValue(9) == 9", true),
+        ("call.arguments.list.first().hasValue()", true),
     ] {
         assert_eq!(evaluate(text), Ok(expected), "{text}");
     }
@@ -244,7 +269,8 @@ fn a_large_value_in_a_long_list_costs_what_is_estimated() {
 fn what_is_deep_is_evaluated_on_a_small_stack() {
     let texts = [
         format!("{}true", "true<".repeat(MAX_OPERATORS)),
-        format!("{}[]", "[]in".repeat(MAX_TEXT / 4 - 1)),
+        format!("{}[]", "[]in".repeat(MAX_OPERATORS)),
+        format!("call.arguments.list{} == 1", "[0]".repeat(MAX_OPERATORS - 4)),
         format!("call{} == 1", ".arguments".repeat(MAX_OPERATORS / 2)),
         format!("has(call{})", ".arguments".repeat(MAX_OPERATORS / 2)),
         format!("{}true", "!".repeat(MAX_OPERATORS)),
@@ -266,6 +292,7 @@ fn a_text_is_refused_from_one_beyond_each_bound() {
         assert_eq!(check_bounds(&format!("{open}{close}").repeat(MAX_NESTING + 1)), Ok(()), "what ends is not deep");
     }
     for operator in ["+", "-", "*", "/", "%", "!", "<", ">", "=", "&", "|", "?", "."] {
+        let operator = format!("{operator} ");
         assert_eq!(check_bounds(&operator.repeat(MAX_OPERATORS)), Ok(()));
         assert!(is_refused(&operator.repeat(MAX_OPERATORS + 1), "operators"), "{operator}");
     }
@@ -280,6 +307,38 @@ fn what_is_quoted_is_neither_a_bracket_nor_an_operator() {
     for not_quoted in [format!("'a'{brackets}"), format!("'\"'{brackets}"), format!("'\\\\'{brackets}")] {
         assert!(check_bounds(&not_quoted).is_err(), "{not_quoted}");
     }
+}
+
+#[test]
+fn what_might_be_a_comment_or_a_raw_string_hides_nothing() {
+    let brackets = "(".repeat(MAX_NESTING + 1);
+    let operators = "+".repeat(MAX_OPERATORS + 1);
+    for hiding in [
+        "// \"\n",
+        "// '\\\n",
+        "1 / 2 // '\n",
+        "r\"\\\" + ",
+        "R'\\' + ",
+        "br'\\' + ",
+        "1r'\\' + ",
+        "\"\"\" \" \"\"\" + ",
+        "''' ' ''' + ",
+    ] {
+        for hidden in [&brackets, &operators] {
+            assert!(check_bounds(&format!("{hiding}{hidden}")).is_err(), "{hiding}{hidden}");
+        }
+    }
+    for shown in ["'server' + ", "bar'x' + ", "\"http://x\" + ", "1 // it's one (or not\n + "] {
+        assert_eq!(check_bounds(&format!("{shown}'{brackets}'")), Ok(()), "{shown}");
+    }
+    for (text, expected) in [
+        ("content.text.matches(r'^h\\w+$') // (a comment)", true),
+        ("content.text == '''hello''' && content.type == r\"text\"", true),
+    ] {
+        assert_eq!(evaluate(text), Ok(expected), "{text}");
+    }
+    let chain = |indices: usize| format!("call.arguments.list{} == 1", "[0]".repeat(indices));
+    assert!(check_bounds(&chain(MAX_OPERATORS - 4)).is_ok() && check_bounds(&chain(MAX_OPERATORS - 3)).is_err());
 }
 
 #[test]

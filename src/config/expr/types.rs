@@ -4,7 +4,7 @@
 //! expression that can never yield a boolean is refused when it is written.
 
 use kube_cel::cel::common::ast::operators as op;
-use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
+use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
 
 /// Type of a part of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,10 +128,19 @@ impl BoundNames {
         Ok(match &expr.expr {
             Expr::Literal(literal) => of_literal(literal),
             Expr::List(list) => {
-                list.elements.iter().try_for_each(|element| self.type_of(element).map(drop))?;
+                list.elements.iter().try_for_each(|element| self.of_value(element).map(drop))?;
                 CelType::Other("a list")
             }
-            Expr::Map(_) | Expr::Struct(_) => CelType::Other("a map"),
+            Expr::Map(map) => {
+                for entry in &map.entries {
+                    if let EntryExpr::MapEntry(entry) = &entry.expr {
+                        self.of_value(&entry.key)?;
+                        self.of_value(&entry.value)?;
+                    }
+                }
+                CelType::Other("a map")
+            }
+            Expr::Struct(_) => CelType::Other("a map"),
             Expr::Ident(name) => self.named(name),
             Expr::Select(select) => self.of_select(select)?,
             Expr::Call(call) => self.of_call(call)?,
@@ -146,8 +155,19 @@ impl BoundNames {
         bound.or_else(variable).unwrap_or(CelType::Unknown)
     }
 
+    /// Returns the type of what must not be an optional value. Of a member of one the engine makes an optional without a
+    /// value, whatever is wrong with it, and nobody could tell whether a member of a list or a map is one.
+    fn of_value(&mut self, expr: &IdedExpr) -> Result<CelType, String> {
+        match self.type_of(expr)? {
+            found if found == OPTIONAL => Err(
+                "what first() or last() returns is an optional value: write `.value()` after it, or an index such as `x[0]`".into(),
+            ),
+            found => Ok(found),
+        }
+    }
+
     fn of_select(&mut self, select: &SelectExpr) -> Result<CelType, String> {
-        let found = match self.type_of(&select.operand)? {
+        let found = match self.of_value(&select.operand)? {
             CelType::Members(name, members) => {
                 let member = members.iter().find(|(member, _)| *member == select.field);
                 member.map(|(_, found)| *found).ok_or_else(|| {
@@ -156,8 +176,6 @@ impl BoundNames {
                 })?
             }
             CelType::Labels => CelType::Text,
-            // The engine makes any error there an optional without a value.
-            found if found == OPTIONAL => return Err(member_of_optional()),
             _ => CelType::Unknown,
         };
         // The parser sets `test` for `has(a.b)`.
@@ -165,15 +183,25 @@ impl BoundNames {
     }
 
     fn of_call(&mut self, call: &CallExpr) -> Result<CelType, String> {
-        let target = call.target.as_ref().map(|target| self.type_of(target)).transpose()?;
-        let arguments: Vec<_> = call.args.iter().map(|argument| self.type_of(argument)).collect::<Result<_, _>>()?;
+        let name = call.func_name.as_str();
+        let takes_optional = ["value", "hasValue", "or", "orValue"].contains(&name);
+        let target = call.target.as_deref().map(|target| match takes_optional {
+            true => self.type_of(target),
+            false => self.of_value(target),
+        });
+        let target = target.transpose()?;
+        let arguments = call.args.iter().map(|argument| match name {
+            "or" | op::EQUALS | op::NOT_EQUALS | op::CONDITIONAL => self.type_of(argument),
+            _ => self.of_value(argument),
+        });
+        let arguments: Vec<_> = arguments.collect::<Result<_, _>>()?;
         let boolean = |place: usize, what: &str| match arguments.get(place) {
             Some(found) if !found.may_be_boolean() => {
                 Err(format!("{what} takes booleans, and one side is {}", found.words()))
             }
             _ => Ok(()),
         };
-        match call.func_name.as_str() {
+        match name {
             op::LOGICAL_NOT => boolean(0, "!")?,
             op::LOGICAL_AND => boolean(0, "&&").and(boolean(1, "&&"))?,
             op::LOGICAL_OR => boolean(0, "||").and(boolean(1, "||"))?,
@@ -181,34 +209,27 @@ impl BoundNames {
             _ => {}
         }
         let text = target.or_else(|| arguments.first().copied());
-        if let Some(found) = text.filter(|found| call.func_name == "contains" && !found.may_be_text()) {
+        if let Some(found) = text.filter(|found| name == "contains" && !found.may_be_text()) {
             return Err(format!(
                 "`contains` takes a text, not {}: of a list or a map, write `value in it`",
                 found.words()
             ));
         }
-        if call.func_name == op::INDEX && arguments.first() == Some(&OPTIONAL) {
-            return Err(member_of_optional());
-        }
-        Ok(of_function(&call.func_name, target, &arguments))
+        Ok(of_function(name, target, &arguments))
     }
 
     /// Returns the type of a comprehension. The parser turns macros into comprehensions.
     fn of_comprehension(&mut self, all: &ComprehensionExpr) -> Result<CelType, String> {
-        self.type_of(&all.iter_range)?;
-        let found = self.type_of(&all.accu_init)?;
+        self.of_value(&all.iter_range)?;
+        let found = self.of_value(&all.accu_init)?;
         let outside = self.0.len();
         self.0.push((all.iter_var.clone(), CelType::Unknown));
         self.0.extend(all.iter_var2.clone().map(|name| (name, CelType::Unknown)));
         self.0.push((all.accu_var.clone(), found));
-        let inner = self.type_of(&all.loop_step).and_then(|_| self.type_of(&all.result));
+        let inner = self.of_value(&all.loop_step).and_then(|_| self.of_value(&all.result));
         self.0.truncate(outside);
         inner
     }
-}
-
-fn member_of_optional() -> String {
-    "a member of what first() or last() returns: write `.value()` before it, or an index such as `x[0]`".to_owned()
 }
 
 fn of_literal(literal: &LiteralValue) -> CelType {
@@ -248,13 +269,14 @@ fn of_function(name: &str, target: Option<CelType>, arguments: &[CelType]) -> Ce
             (CelType::Unknown, known) | (known, _) => known,
         },
         op::CONDITIONAL => match (argument(1), argument(2)) {
+            (OPTIONAL, _) | (_, OPTIONAL) => OPTIONAL,
             (one, other) if one != other && (one.may_be_boolean() || other.may_be_boolean()) => CelType::Unknown,
             (one, _) => one,
         },
         op::INDEX if first == CelType::Labels => CelType::Text,
         "size" | "int" | "uint" | "double" | "indexOf" | "lastIndexOf" => CelType::Number,
         "string" | "lowerAscii" | "upperAscii" | "trim" | "replace" | "substring" | "join" | "charAt" => CelType::Text,
-        "first" | "last" => OPTIONAL,
+        "first" | "last" | "or" => OPTIONAL,
         "timestamp" => CelType::Other("a moment"),
         "duration" => CelType::Other("a duration"),
         _ => CelType::Unknown,
