@@ -158,7 +158,7 @@ fn refused_in(session: &Session, headers: &HeaderMap, post: &Post) -> Option<Res
     let bad = |message: &str| Some(invalid(StatusCode::BAD_REQUEST, message));
     let version = headers.get(&VERSION_HEADER).map(|version| version.to_str().unwrap_or_default());
     if version.is_some_and(|version| version != session.version && !LEGACY_VERSIONS.contains(&version)) {
-        return bad("MCP-Protocol-Version names another version than that of the session");
+        return bad("MCP-Protocol-Version names another version than `initialize` agreed on for the session");
     }
     if post.is_batch && session.version != BATCH_VERSION {
         return bad("only version 2025-03-26 has batches: send one message in each request");

@@ -96,29 +96,37 @@ impl Mask {
     /// Masks the strings, the member names and the numbers of a JSON text. Returns `None` if a value occurs in the
     /// text, but the text nests too deep to be parsed.
     pub fn masked_json(&self, json: Box<RawValue>) -> Option<Box<RawValue>> {
-        if !self.0.iter().any(|word| json.get().contains(&word.0)) {
+        if !self.may_be_in(json.get()) {
             return Some(json);
         }
-        let mut value = serde_json::from_str(json.get()).ok()?;
-        self.mask_in(&mut value);
-        RawValue::from_string(value.to_string()).ok()
+        let value: Value = serde_json::from_str(json.get()).ok()?;
+        let mut masked = value.clone();
+        self.mask_in(&mut masked);
+        if masked == value { Some(json) } else { RawValue::from_string(masked.to_string()).ok() }
+    }
+
+    /// Whether a value can be in a JSON text, in which any character can be written as an escape.
+    fn may_be_in(&self, json: &str) -> bool {
+        !self.0.is_empty() && (json.contains('\\') || self.0.iter().any(|word| json.contains(&word.0)))
     }
 
     /// Masks a JSON-RPC error, whose code stays. What cannot be masked is left out.
     pub fn masked_error(&self, error: Box<RawValue>) -> Box<RawValue> {
-        if !self.0.iter().any(|word| error.get().contains(&word.0)) {
+        if !self.may_be_in(error.get()) {
             return error;
         }
         let Ok(members) = RawObject::parse(error.get()) else {
             return to_raw(&json!({"code": INTERNAL_ERROR, "message": HIDDEN}));
         };
-        let mut masked = RawObject::default();
+        let (mut masked, mut is_same) = (RawObject::default(), true);
         for (name, said) in members.iter() {
             let is_code = name == "code" && said.get().parse::<i64>().is_ok();
-            let said = if is_code { Some(said.to_owned()) } else { self.masked_json(said.to_owned()) };
-            masked.set(&self.masked(name), said.unwrap_or_else(|| to_raw(&HIDDEN)));
+            let shown = if is_code { Some(said.to_owned()) } else { self.masked_json(said.to_owned()) };
+            let (shown, shown_name) = (shown.unwrap_or_else(|| to_raw(&HIDDEN)), self.masked(name));
+            is_same &= shown.get() == said.get() && shown_name == name;
+            masked.set(&shown_name, shown);
         }
-        masked.to_raw()
+        if is_same { error } else { masked.to_raw() }
     }
 
     fn mask_in(&self, value: &mut Value) {
@@ -289,8 +297,12 @@ mod tests {
             r#"{"code":"[secret]","detail":"a [secret]","[secret]":1}"#
         );
         assert_eq!(masked(r#"["swordfish"]"#), r#"{"code":-32603,"message":"[secret]"}"#);
-        let other = r#"{"code": 1, "message":"no fish"}"#;
-        assert_eq!(masked(other), other);
+        for other in [r#"{"code": 1, "message":"no fish"}"#, r#"{"code": 1.0, "message":"a \u0066ish\/"}"#] {
+            assert_eq!(masked(other), other);
+        }
+        // Any character can be written as an escape, as many serializers do.
+        let escaped = r#"{"code":1,"message":"a swor\u0064fish","data":{"\u0073wordfish":["x\/swordfis\u0068"]}}"#;
+        assert_eq!(masked(escaped), r#"{"code":1,"message":"a [secret]","data":{"[secret]":["x/[secret]"]}}"#);
     }
 
     #[test]

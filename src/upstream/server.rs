@@ -125,12 +125,7 @@ impl Server {
         if !lease.facts().has(kind) {
             return Ok(Listed::default());
         }
-        match self.read_list(kind, lease.facts().era, limit).await {
-            Err(UpstreamError::Refused { code: Some(METHOD_NOT_FOUND), .. }) if kind != ItemKind::Tool => {
-                Ok(Listed::default())
-            }
-            read => read,
-        }
+        self.read_list(kind, lease.facts().era, limit).await
     }
 
     /// Reads all pages of one list.
@@ -138,7 +133,15 @@ impl Server {
         let (mut list, mut cursor) = (ListReader::new(kind, era), None);
         loop {
             let request = McpRequest::List(kind, cursor.as_deref());
-            let (answer, lease) = self.ask(request, Purpose::Care, None, limit).await?;
+            let (answer, lease) = match self.ask(request, Purpose::Care, None, limit).await {
+                // The method is unknown if the first page is.
+                Err(UpstreamError::Refused { code: Some(METHOD_NOT_FOUND), .. })
+                    if kind != ItemKind::Tool && cursor.is_none() =>
+                {
+                    return Ok(Listed::default());
+                }
+                asked => asked?,
+            };
             cursor = list.add(&answer).map_err(|error| error.masked(&self.connector.target.mask()))?;
             if cursor.is_none() {
                 let mut listed = list.finish();
