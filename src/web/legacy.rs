@@ -55,7 +55,7 @@ pub(super) async fn answer(
     }
     let id = match &incoming {
         ClientMessage::Request { id, method, params } if McpMethod::parse(method) == Some(McpMethod::Initialize) => {
-            return initialize(gate, endpoint, id, params).await;
+            return initialize(gate, endpoint, peer, id, params).await;
         }
         ClientMessage::Request { id, method, .. } if is_unknown_outside(headers, method) => {
             return RpcResponse::error(StatusCode::BAD_REQUEST, id, &unknown_method(method));
@@ -142,7 +142,7 @@ pub(super) fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a
 }
 
 /// `initialize`: begins a session. Its version is the requested one if that is supported, otherwise the newest.
-async fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Params<'_>) -> RpcResponse {
+async fn initialize(gate: &Gate, endpoint: &PathEndpoint, peer: IpAddr, id: &str, params: &Params<'_>) -> RpcResponse {
     let Some(asked) = params.protocol_version.and_then(text) else {
         let error = RpcError::new(INVALID_PARAMS, "`protocolVersion` must be a string");
         return RpcResponse::reply(id, &Reply::Error(error), Era::Legacy);
@@ -168,6 +168,7 @@ async fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Par
         let error = gate.engine.busy(Reason::Sessions, "there are as many sessions as this gateway takes");
         return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
     };
+    session.note_address(peer);
     gate.engine.metrics().sessions(gate.engine.sessions().count());
     let mut result = RawObject::default();
     result.set("protocolVersion", to_raw(&version));
@@ -217,6 +218,7 @@ pub(super) async fn find_session(
             if is_forwarded(headers) && sessions.was_deleted(id) { StatusCode::GONE } else { StatusCode::NOT_FOUND };
         return Err((status, NO_SESSION.to_owned()));
     };
+    session.note_address(client);
     let told = UsedSession::new(gate, endpoint, headers, &session, client).tell_home().await;
     told.map_err(|Deleted| (StatusCode::NOT_FOUND, NO_SESSION.to_owned()))?;
     Ok(session)

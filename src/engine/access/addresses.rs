@@ -41,7 +41,7 @@ impl<T: Default> Addresses<T> {
 
 /// Truncates an IPv6 address to its /64 network, because a client can usually choose any address in it. Returns an IPv4
 /// address unchanged.
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

@@ -1,14 +1,15 @@
 //! A session of the legacy era.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dashmap::DashMap;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use super::addresses::network;
 use super::other_replicas::OtherReplicas;
 use super::session_id::{SessionFacts, SessionScope};
 use crate::domain::capabilities::ClientCapabilities;
@@ -35,6 +36,8 @@ pub struct Session {
     /// The questions that wait for the client's answers.
     pub questions: Arc<ClientQuestions>,
     principal: String,
+    /// The network of the client that first used the session in this process.
+    network: OnceLock<IpAddr>,
     /// The upstream whose endpoint the session was opened on; `None` for the endpoint of all upstreams.
     upstream: Option<String>,
     /// When the session was opened, in Unix milliseconds. Another replica may have opened it.
@@ -101,6 +104,7 @@ impl Session {
             capabilities,
             questions: Arc::default(),
             principal: scope.principal.to_owned(),
+            network: OnceLock::new(),
             upstream: scope.upstream.map(ToOwned::to_owned),
             created_at,
             replica,
@@ -133,6 +137,15 @@ impl Session {
     /// Returns the replicas that use the session, as far as they are known: the one that began it first.
     pub fn replicas(&self) -> Vec<SocketAddr> {
         self.replica.into_iter().chain(self.others.known()).collect()
+    }
+
+    /// Records the address of a client that uses the session.
+    pub fn note_address(&self, client: IpAddr) {
+        self.network.get_or_init(|| network(client));
+    }
+
+    pub(super) fn network(&self) -> Option<IpAddr> {
+        self.network.get().copied()
     }
 
     /// Restarts the idle time of the session.

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dashmap::DashMap;
@@ -120,10 +120,18 @@ impl SessionTable {
     }
 
     /// Returns the sessions that have been idle longest, at most [`IDLE_BATCH`], among those without calls in flight and
-    /// without open streams. Compares all sessions.
+    /// without open streams. Clients that have less than half as many as the one that has most keep theirs. Compares all
+    /// sessions.
     fn idle_longest(&self) -> VecDeque<(u64, String)> {
-        let unused = self.by_id.iter().filter(|session| !session.is_in_use());
-        let mut unused: Vec<_> = unused.map(|session| (session.last_used(), Arc::clone(&session))).collect();
+        let all = self.all();
+        let mut counts: HashMap<_, usize> = HashMap::new();
+        all.iter().for_each(|session| *counts.entry(session.network()).or_default() += 1);
+        let most = counts.values().max().copied().unwrap_or_default();
+        let has_many = |session: &Session| counts.get(&session.network()).is_some_and(|count| 2 * count >= most);
+        let unused = || all.iter().filter(|session| !session.is_in_use());
+        let of_many: Vec<_> = unused().filter(|session| has_many(session)).collect();
+        let chosen = if of_many.is_empty() { unused().collect() } else { of_many };
+        let mut unused: Vec<_> = chosen.into_iter().map(|session| (session.last_used(), session)).collect();
         if unused.len() > IDLE_BATCH {
             unused.select_nth_unstable_by_key(IDLE_BATCH, |(last_used, _)| *last_used);
             unused.truncate(IDLE_BATCH);

@@ -124,6 +124,23 @@ fn a_flood_of_ready_sessions_shuts_no_client_out() {
 }
 
 #[test]
+fn who_opens_many_sessions_loses_its_own() {
+    let sessions = SessionTable::default();
+    let open_from = |address: &str, now| {
+        let session = open(&sessions, now).unwrap();
+        session.note_address(address.parse().unwrap());
+        session.set_ready();
+        session
+    };
+    let idle: Vec<_> = (0..10).map(|n| open_from(&format!("10.0.0.{n}"), 0)).collect();
+    for n in 0..2 * MAX_SESSIONS {
+        open_from(&format!("2001:db8::{n:x}"), 1 + n as u64);
+    }
+    assert!(idle.iter().all(|session| !session.ended.is_cancelled()));
+    assert_eq!(sessions.count(), MAX_SESSIONS);
+}
+
+#[test]
 fn a_full_table_compares_its_sessions_once_for_many_that_it_takes_over() {
     let (sessions, home) = (replica(KEY), replica(KEY));
     let all: Vec<_> = (0..MAX_SESSIONS).map(|n| open(&sessions, n as u64).unwrap()).collect();
