@@ -70,7 +70,8 @@ impl Engine {
             Endpoint::All => true,
             Endpoint::One(name) => *name == plan.key.name,
         };
-        let untried = || self.untried(&self.snapshot(), kind, serves).next().is_some();
+        let is_named = matches!(endpoint, Endpoint::One(_));
+        let untried = || self.untried(&self.snapshot(), kind, serves, is_named).next().is_some();
         let _ = tokio::time::timeout(deadline, self.wait_while(untried)).await;
     }
 
@@ -80,16 +81,13 @@ impl Engine {
     /// known; only another one could list it.
     pub(super) async fn wait_for_item(&self, snapshot: &Snapshot, item: ItemName<'_>) {
         let ItemName { endpoint, kind, name } = item;
-        let prefix = snapshot.plan().gateway.prefix;
+        let is_named = matches!(endpoint, Endpoint::One(_))
+            || snapshot.plan().gateway.prefix == PrefixMode::Always && kind.has_name();
         let may_have = |plan: &UpstreamPlan| match endpoint {
             Endpoint::One(upstream) => upstream == plan.key.name,
-            Endpoint::All => {
-                prefix != PrefixMode::Always
-                    || !kind.has_name()
-                    || name.strip_prefix(&*plan.key.name).is_some_and(|rest| rest.starts_with("__"))
-            }
+            Endpoint::All => !is_named || name.strip_prefix(&*plan.key.name).is_some_and(|rest| rest.starts_with("__")),
         };
-        let Some(longest) = self.untried(snapshot, kind, may_have).map(first_try).max() else { return };
+        let Some(longest) = self.untried(snapshot, kind, may_have, is_named).map(first_try).max() else { return };
         let limit = match item.find(snapshot) {
             Lookup::Unknown | Lookup::Undecided(_) => longest + list_timeout(snapshot),
             Lookup::Found(_) | Lookup::Ambiguous(..) => list_timeout(snapshot),
@@ -98,21 +96,28 @@ impl Engine {
         let untried = || {
             let newest = self.snapshot();
             !matches!(item.find(&newest), Lookup::Found(found) if found.is_listed)
-                && self.untried(&newest, kind, may_have).next().is_some()
+                && self.untried(&newest, kind, may_have, is_named).next().is_some()
         };
         let _ = tokio::time::timeout(limit, self.wait_while(untried)).await;
     }
 
+    /// Returns the `wanted` upstreams whose first try has not ended, or which have definitions that chains have never seen.
+    /// `is_named` tells whether the request names the one that it is about: else nobody waits for chains that take longer
+    /// than the list timeout, since they would hold up what is about others each time.
     fn untried<'s>(
         &self,
         snapshot: &'s Snapshot,
         kind: ItemKind,
         wanted: impl Fn(&UpstreamPlan) -> bool,
+        is_named: bool,
     ) -> impl Iterator<Item = &'s UpstreamPlan> {
         let upstreams = snapshot.linked.upstreams.iter().filter(|upstream| upstream.refusing.is_none());
         let plans = upstreams.map(|upstream| &upstream.target.plan);
+        let (now, limit) = (self.clock.monotonic(), list_timeout(snapshot));
+        let is_late = move |plan: &UpstreamPlan| !is_named && self.state.filtered.are_late(&plan.key, now, limit);
         let tried = move |plan: &UpstreamPlan| {
-            self.state.was_tried(&plan.key, kind) && !snapshot.filters.are_running(&plan.key, kind)
+            let key = &plan.key;
+            self.state.was_tried(key, kind) && (!snapshot.filters.are_running(key, kind) || is_late(plan))
         };
         plans.filter(move |plan| plan.enabled && wanted(plan) && !tried(plan))
     }

@@ -10,7 +10,6 @@ use crate::domain::item::ItemKind;
 use crate::domain::plan::Plan;
 use crate::domain::ports::Secrets;
 use crate::domain::problem::Problem;
-use crate::domain::upstream::UpstreamTarget;
 use crate::engine::Engine;
 
 impl Engine {
@@ -30,7 +29,7 @@ impl Engine {
         let problems = newest.problems_with(&choice);
         self.hold(&linked);
         self.upstreams.prepare(&linked.targets());
-        self.end_old_probes(&linked);
+        self.end_old_probes(&linked).await;
         self.forget_missing(&linked);
         self.let_calls_run(&linked);
         self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems.clone(), &self.state, previous));
@@ -191,10 +190,14 @@ impl Engine {
                 // An upstream that has left routing comes back if its spec, or the value of the annotation that enables
                 // it, has changed. Its server can be another one, whose lists are unread.
                 Some(new) if new.target != old.target => self.state.update(key, |state| {
-                    if !is_same_server(&new.target, &old.target) {
-                        // What the old server lists says nothing of what has the same URI at this one.
+                    // What the old server lists says nothing of what has the same name or URI at another one. A value that
+                    // has changed can lead to another one, but most are credentials, for which no tool is to vanish.
+                    if new.target.plan.transport != old.target.plan.transport {
+                        state.catalogue = None;
+                    } else if new.target.values != old.target.values {
                         state.catalogue = state.catalogue.take().map(|known| Arc::new(known.without_others()));
                     }
+                    (state.stale, state.fresh_until) = (state.catalogue.is_some(), None);
                     state.health = Default::default();
                     state.short = Default::default();
                     state.auto_disabled_at = None;
@@ -206,9 +209,4 @@ impl Engine {
         }
         linked.upstreams.iter().for_each(|upstream| self.state.track(&upstream.target.plan.key));
     }
-}
-
-/// Whether two targets of one upstream lead to the same server, as far as that can be told.
-fn is_same_server(new: &UpstreamTarget, old: &UpstreamTarget) -> bool {
-    new.plan.transport == old.plan.transport && new.values == old.values
 }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::domain::ids::ObjectKey;
 use crate::domain::item::Item;
 
 /// The maximum number of definitions on which chains run, and of which it is kept what they made of them.
@@ -24,6 +25,13 @@ pub(crate) enum FilterOutcome {
     Changed(Item),
     /// The item is not offered, for this reason.
     Dropped(String),
+}
+
+impl FilterOutcome {
+    /// The outcome where there is no room for the changed definition.
+    pub(crate) fn without_room() -> Self {
+        Self::Dropped("there is no room for what its chains made of its definition".to_owned())
+    }
 }
 
 /// An outcome, and whether the chains run again.
@@ -81,9 +89,25 @@ struct Kept {
     by_key: HashMap<String, KeptOutcome>,
     /// The bytes of the definitions that were changed.
     bytes: usize,
+    /// Since when each upstream has had definitions that chains have never seen, by the monotonic clock.
+    new_since: HashMap<ObjectKey, Duration>,
 }
 
 impl FilteredDefinitions {
+    /// Records which upstreams have definitions that chains have never seen.
+    pub(crate) fn note_new(&self, upstreams: HashSet<&ObjectKey>, now: Duration) {
+        let mut kept = self.lock();
+        kept.new_since.retain(|known, _| upstreams.contains(known));
+        for upstream in upstreams {
+            kept.new_since.entry(upstream.clone()).or_insert(now);
+        }
+    }
+
+    /// Whether an upstream has had definitions for this time that chains have never seen, and at each moment of it.
+    pub(crate) fn are_late(&self, upstream: &ObjectKey, now: Duration, after: Duration) -> bool {
+        self.lock().new_since.get(upstream).is_some_and(|since| now.saturating_sub(*since) >= after)
+    }
+
     pub(super) fn get(&self, key: &str) -> Option<KeptOutcome> {
         self.lock().by_key.get(key).cloned()
     }
@@ -96,10 +120,7 @@ impl FilteredDefinitions {
         kept.bytes -= before.as_ref().map_or(0, |before| bytes(&before.outcome));
         let is_full = kept.bytes + bytes(&outcome) > MAX_BYTES;
         let (outcome, has_failed) = match outcome {
-            FilterOutcome::Changed(_) if is_full => {
-                let why = "there is no room for what its chains made of its definition";
-                (FilterOutcome::Dropped(why.to_owned()), true)
-            }
+            FilterOutcome::Changed(_) if is_full => (FilterOutcome::without_room(), true),
             outcome => (outcome, has_failed),
         };
         let failures = if has_failed { before.map_or(0, |before| before.failures) + 1 } else { 0 };

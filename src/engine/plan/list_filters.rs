@@ -69,6 +69,11 @@ impl ListFilters {
         self.unread.get(&upstream).into_iter().flatten().map(|kind| kind.listed_by()).collect()
     }
 
+    /// The upstreams with definitions that chains have never seen.
+    pub(crate) fn with_new(&self) -> HashSet<&ObjectKey> {
+        self.jobs.iter().filter(|job| job.is_new).map(|job| &job.target.plan.key).collect()
+    }
+
     /// Whether chains have not seen a definition yet that decides over items of this kind and upstream. Resources can have
     /// templates.
     pub(crate) fn are_running(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {

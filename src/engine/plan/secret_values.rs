@@ -13,7 +13,8 @@ use crate::domain::secret::{NoSecret, SecretText, header_value, secret_uses};
 pub(super) type Fit = fn(SecretText) -> Result<SecretText, NoSecret>;
 
 /// Resolves values. Returns those that were found, by name, and why the first missing value could not be resolved.
-/// Optional values that are missing are left out, but not those that no header can have. Those that stand in a manifest fit, because it was checked.
+/// Optional values that do not exist are left out; those that exist and cannot be used are not. Values that stand in a
+/// manifest fit, because it was checked.
 pub(super) fn put_in(
     values: &[NamedValue],
     secrets: &impl Secrets,
@@ -31,7 +32,7 @@ pub(super) fn put_in(
         };
         match found {
             Ok(value) => known.push((name.clone(), value)),
-            Err(why) if optional && why != NoSecret::NotHeader => {}
+            Err(NoSecret::NotFound) if optional => {}
             Err(why) => {
                 let message = format!("{name}: {}", why.message(&place(value)));
                 missing.get_or_insert(Refusal { reason: why.reason(), message });

@@ -263,6 +263,23 @@ async fn a_guard_that_names_no_methods_is_a_warning_where_prompts_are_listed() {
 }
 
 #[tokio::test]
+async fn a_list_of_all_upstreams_waits_for_filters_once() {
+    let mut inputs = listing(Method::ListTools, Role::Guard, "wait");
+    inputs.gateway.as_mut().unwrap().plan.limits.list_timeout_ms = 60_000;
+    let engine = engine(Server::with(TOOLS));
+    apply(&engine, &inputs).await;
+    until(|| engine.plugins.ran.lock().unwrap().iter().any(|ran| ran.starts_with("f0"))).await;
+    let list = async |endpoint| {
+        let list = engine.list(endpoint, ItemKind::Tool, None);
+        tokio::time::timeout(Duration::from_millis(200), list).await.ok().map(|page| page.unwrap().items.get().len())
+    };
+    assert_eq!(list(Endpoint::All).await, None, "its definitions are new");
+    engine.clock.pass(Duration::from_secs(60));
+    assert_eq!(list(Endpoint::All).await, Some("[]".len()), "they have been new for as long as a list may take");
+    assert_eq!(list(Endpoint::One("up")).await, None, "nobody else waits for them");
+}
+
+#[tokio::test]
 async fn an_upstream_whose_filters_hang_does_not_delay_another() {
     let mut inputs = listing(Method::ListTools, Role::Guard, "wait");
     let of = |name: &str| Some(UpstreamsInput { names: vec![name.into()], selector: None });

@@ -147,7 +147,7 @@ impl RunPlugin for Scripts {
     }
 
     fn load(&self) -> PluginLoad {
-        PluginLoad::default()
+        PluginLoad { permits: 8, ..PluginLoad::default() }
     }
 
     async fn shutdown(&self) {}

@@ -72,13 +72,18 @@ async fn what_another_server_listed_counts_no_more() {
     *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(r#"{"contents":[]}"#)));
     settled(&engine).await;
     assert_eq!(read(&engine, "file:///a").await, json!({"contents": []}));
-    let failure = Some(UpstreamError::Connect("it is busy".into()));
-    engine.server.unlisted.lock().unwrap().insert(ItemKind::Resource, failure);
-    inputs.upstreams[0].plan.transport =
-        TransportPlan::External { url: "http://other/mcp".into(), headers: Vec::new() };
-    apply(&engine, &inputs).await;
-    assert_eq!(read(&engine, "file:///a").await["data"]["reason"], "ListUnread");
-    assert_eq!(engine.snapshot().routes.tools().count(), 1, "tools stay until they are read anew");
+    assert_eq!(engine.snapshot().routes.tools().count(), 1);
+    let mut fail = async |kind, url: &str| {
+        let failure = Some(UpstreamError::Connect("it is busy".into()));
+        engine.server.unlisted.lock().unwrap().insert(kind, failure);
+        inputs.upstreams[0].plan.transport = TransportPlan::External { url: url.into(), headers: Vec::new() };
+        apply(&engine, &inputs).await;
+        read(&engine, "file:///a").await
+    };
+    assert_eq!(fail(ItemKind::Resource, "http://other/mcp").await["data"]["reason"], "ListUnread");
+    assert_eq!(engine.snapshot().routes.tools().count(), 1);
+    assert_eq!(fail(ItemKind::Tool, "http://third/mcp").await["data"]["reason"], "UpstreamDown");
+    assert_eq!(engine.snapshot().routes.tools().count(), 0, "another server can have others of these names");
 }
 
 #[tokio::test]

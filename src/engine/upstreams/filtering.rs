@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
-use crate::domain::budget::Category;
+use crate::domain::budget::{Category, NoRoom};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind};
 use crate::domain::plugin::Mode;
@@ -39,16 +39,18 @@ const PUBLISH: Duration = Duration::from_millis(250);
 const MAX_SAID: usize = 200;
 
 /// Definitions that wait to be filtered.
-#[derive(Default)]
-struct FilterQueue {
+struct FilterQueue<'t> {
     waiting: BTreeMap<ObjectKey, VecDeque<FilterJob>>,
-    /// The number of definitions of each upstream that are being filtered.
-    running: HashMap<ObjectKey, usize>,
+    turns: &'t mut Turns,
     /// The keys of the jobs that wait or run.
     keys: HashSet<String>,
 }
 
-impl FilterQueue {
+impl<'t> FilterQueue<'t> {
+    fn new(turns: &'t mut Turns) -> Self {
+        Self { waiting: BTreeMap::new(), turns, keys: HashSet::new() }
+    }
+
     /// Adds jobs that neither wait nor run.
     fn add(&mut self, jobs: Vec<FilterJob>) {
         for job in jobs {
@@ -58,21 +60,56 @@ impl FilterQueue {
         }
     }
 
-    /// Takes a job of the upstream of which the fewest run; `None` if none may run.
+    /// Takes a job of the upstream whose turn it is; `None` if none may run.
     fn next(&mut self) -> Option<FilterJob> {
-        let count = |upstream: &ObjectKey| self.running.get(upstream).copied().unwrap_or_default();
-        let open = self.waiting.iter().filter(|(upstream, jobs)| !jobs.is_empty() && count(upstream) < MAX_OF_ONE);
-        let upstream = open.map(|(upstream, _)| upstream).min_by_key(|upstream| count(upstream))?.clone();
-        let job = self.waiting.get_mut(&upstream)?.pop_front();
-        *self.running.entry(upstream).or_default() += 1;
-        job
+        let open = self.waiting.iter().filter(|(_, jobs)| !jobs.is_empty()).map(|(upstream, _)| upstream);
+        let upstream = self.turns.next(open)?;
+        self.waiting.get_mut(&upstream)?.pop_front()
     }
 
     /// Records that a job of this upstream has ended.
     fn end(&mut self, upstream: &ObjectKey, key: &str) {
         self.keys.remove(key);
-        if let Some(count) = self.running.get_mut(upstream) {
-            *count -= 1;
+        self.turns.end(upstream);
+    }
+}
+
+/// Whose definition is filtered next.
+#[derive(Default)]
+struct Turns {
+    count: u64,
+    by_upstream: HashMap<ObjectKey, Turn>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Turn {
+    /// The number of definitions that are being filtered.
+    running: usize,
+    /// When a definition was last taken, as a number of turns.
+    last: u64,
+}
+
+impl Turns {
+    /// Begins anew for these upstreams, of which no definition is being filtered. Who has waited since before goes first.
+    fn begin(&mut self, upstreams: HashSet<&ObjectKey>) {
+        self.by_upstream.retain(|upstream, _| upstreams.contains(upstream));
+        self.by_upstream.values_mut().for_each(|turn| turn.running = 0);
+    }
+
+    /// Gives a turn to one of these upstreams: of those of which the fewest definitions are being filtered, to the one that
+    /// has waited longest. `None` if none may have one.
+    fn next<'u>(&mut self, open: impl Iterator<Item = &'u ObjectKey>) -> Option<ObjectKey> {
+        let known = |upstream: &ObjectKey| self.by_upstream.get(upstream).copied().unwrap_or_default();
+        let open = open.map(|upstream| (upstream, known(upstream))).filter(|(_, turn)| turn.running < MAX_OF_ONE);
+        let (upstream, turn) = open.min_by_key(|(_, turn)| (turn.running, turn.last))?;
+        self.count += 1;
+        self.by_upstream.insert(upstream.clone(), Turn { running: turn.running + 1, last: self.count });
+        Some(upstream.clone())
+    }
+
+    fn end(&mut self, upstream: &ObjectKey) {
+        if let Some(turn) = self.by_upstream.get_mut(upstream) {
+            turn.running -= 1;
         }
     }
 }
@@ -80,20 +117,21 @@ impl FilterQueue {
 impl Engine {
     /// Filters definitions, for ever.
     pub(super) async fn filter_lists(self: Arc<Self>) {
+        let mut turns = Turns::default();
         loop {
-            self.filter_due().await;
+            self.filter_due(&mut turns).await;
         }
     }
 
     /// Filters the definitions that are due, or waits until some are.
-    async fn filter_due(self: &Arc<Self>) {
+    async fn filter_due(self: &Arc<Self>, turns: &mut Turns) {
         let published = self.published.notified();
         tokio::pin!(published);
         // Registers before the look, so that no snapshot between the look and the wait is missed.
         published.as_mut().enable();
         let due = self.due_jobs();
         if !due.is_empty() {
-            return self.filter_all(due).await;
+            return self.filter_all(due, turns).await;
         }
         let now = self.clock.monotonic();
         let next = self.snapshot().filters.jobs.iter().map(|job| job.not_before.saturating_sub(now)).min();
@@ -105,14 +143,16 @@ impl Engine {
 
     fn due_jobs(&self) -> Vec<FilterJob> {
         let (snapshot, now) = (self.snapshot(), self.clock.monotonic());
+        self.state.filtered.note_new(snapshot.filters.with_new(), now);
         snapshot.filters.jobs.iter().filter(|job| job.not_before <= now).cloned().collect()
     }
 
     /// Filters these definitions and those that become due meanwhile, some of each upstream at a time, until all are
     /// filtered or another plan is in force.
-    async fn filter_all(self: &Arc<Self>, due: Vec<FilterJob>) {
+    async fn filter_all(self: &Arc<Self>, due: Vec<FilterJob>, turns: &mut Turns) {
         let linked = Arc::clone(&self.snapshot().linked);
-        let (mut queue, mut running) = (FilterQueue::default(), FuturesUnordered::new());
+        turns.begin(due.iter().map(|job| &job.target.plan.key).collect());
+        let (mut queue, mut running) = (FilterQueue::new(turns), FuturesUnordered::new());
         queue.add(due);
         let (mut published, mut has_news) = (Instant::now(), false);
         loop {
@@ -160,7 +200,9 @@ impl Engine {
         let outcome = self.outcome_of(&job, &mut traces).await;
         count_skipped(&self.metrics, &traces.entries);
         let failed = |outcome: EntryOutcome| matches!(outcome, EntryOutcome::Failed(_));
-        let has_failed = traces.entries.iter().any(|entry| entry.mode == Mode::Enforce && failed(entry.outcome));
+        let has_failed =
+            outcome.is_err() || traces.entries.iter().any(|entry| entry.mode == Mode::Enforce && failed(entry.outcome));
+        let outcome = outcome.unwrap_or_else(|NoRoom| FilterOutcome::without_room());
         if let FilterOutcome::Dropped(why) = &outcome {
             let (upstream, kind) = (&job.target.plan.key.name, job.item.kind);
             tracing::warn!(upstream, item = job.item.kind.shown(&job.item.name), "a {kind} is not offered: {why}");
@@ -169,14 +211,20 @@ impl Engine {
         (job.target.plan.key.clone(), job.key)
     }
 
-    async fn outcome_of(self: &Arc<Self>, job: &FilterJob, traces: &mut EntryTraces) -> FilterOutcome {
+    /// Runs the chains on one definition.
+    ///
+    /// # Errors
+    /// If there is no room now for what they make of it.
+    async fn outcome_of(self: &Arc<Self>, job: &FilterJob, traces: &mut EntryTraces) -> Result<FilterOutcome, NoRoom> {
         let FilterJob { item, target, own, chains, .. } = job;
         let method = item.kind.listed_by();
         traces.begin(method, chains.iter());
         let content = Content::Definition(item.kind, (*item.public_definition(own)).to_owned());
         let unique_keys = chains.iter().any(Selected::guards);
         if unique_keys && content.doubled_key().is_some() {
-            return FilterOutcome::Dropped("a key stands twice in its definition, which a plugin guards".to_owned());
+            return Ok(FilterOutcome::Dropped(
+                "a key stands twice in its definition, which a plugin guards".to_owned(),
+            ));
         }
         let facts = Arc::new(CallFacts::of_definition(target, item, self.clock.unix_millis()));
         let category = if item.kind == ItemKind::Tool { Category::List } else { Category::OtherList };
@@ -186,15 +234,16 @@ impl Engine {
         let name = if item.kind.has_name() { format!("{}__{own}", facts.upstream) } else { own.clone() };
         let (name, upstream) = (Cow::Owned(name), &target.plan);
         let when = WhenInput { facts: &facts, item, upstream, method, name, request: "{}" };
-        match self.run_chains(context, chains, &when, &content, traces).await {
+        Ok(match self.run_chains(context, chains, &when, &content, traces).await {
             Ok(None) => FilterOutcome::Same,
             Ok(Some(Content::Definition(kind, changed))) => match named(kind, &changed, &item.name) {
                 Ok(changed) => FilterOutcome::Changed(changed),
                 Err(fault) => FilterOutcome::Dropped(fault),
             },
             Ok(Some(_)) => FilterOutcome::Dropped("its chains gave no definition".to_owned()),
-            Err(end) => FilterOutcome::Dropped(why(end)),
-        }
+            Err(ChainEnd::NoRoom) => return Err(NoRoom),
+            Err(ChainEnd::Denied(denial)) => FilterOutcome::Dropped(why(denial)),
+        })
     }
 
     /// Waits while calls wait for plugins, but not forever.
@@ -218,12 +267,36 @@ fn named(kind: ItemKind, definition: &serde_json::value::RawValue, name: &str) -
 }
 
 /// Returns why a definition did not pass its chains.
-fn why(end: ChainEnd) -> String {
-    let Denial { kind, chain, plugin, .. } = match end {
-        ChainEnd::NoRoom => return "there is no room for what its chains made of its definition".to_owned(),
-        ChainEnd::Denied(denial) => denial,
-    };
+fn why(Denial { kind, chain, plugin, .. }: Denial) -> String {
     let what = if matches!(kind, DenialKind::Denied(_)) { "denied its definition" } else { "failed on its definition" };
     let (chain, plugin) = (chain.unwrap_or_default(), plugin.unwrap_or_default());
     format!("plugin {plugin} of chain {chain} {what}: {kind:.MAX_SAID$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_upstream_has_its_turn_however_many_definitions_others_list() {
+        let upstreams: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(|name| ObjectKey::new("default", name)).into();
+        let mut turns = Turns::default();
+        let mut running: VecDeque<_> = (0..4).filter_map(|_| turns.next(upstreams.iter())).collect();
+        assert!(running.iter().eq(&upstreams[..4]));
+        // Whenever one ends, the next begins.
+        let mut taken = Vec::new();
+        for _ in 0..8 {
+            turns.end(&running.pop_front().unwrap());
+            let next = turns.next(upstreams.iter()).unwrap();
+            taken.push(next.name.clone());
+            running.push_back(next);
+        }
+        assert_eq!(taken, ["e", "f", "a", "b", "c", "d", "e", "f"]);
+        // Another plan, with which all begin anew.
+        turns.begin(upstreams.iter().collect());
+        assert_eq!(turns.next(upstreams.iter()).unwrap().name, "a");
+        let alone = |turns: &mut Turns| turns.next(upstreams[..1].iter()).is_some();
+        let mut turns = Turns::default();
+        assert!(alone(&mut turns) && alone(&mut turns) && !alone(&mut turns), "two of one at most");
+    }
 }

@@ -1,7 +1,6 @@
 //! When the lists of prompts, resources and templates of an upstream are read. Tools do not depend on them: a list that
 //! cannot be read keeps its last items, and is read again after a pause that grows.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::item::ItemKind;
@@ -38,18 +37,6 @@ struct OtherList {
     fresh_until: Option<Duration>,
     /// When the list was read last; `None` if it never was, or failed too often since.
     read_at: Option<Duration>,
-    /// The reading that is under way, or the last one.
-    reading: Option<Reading>,
-}
-
-/// One reading of a list. What it brings does not count once the lists were reset, because the server can be another one.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Reading(Arc<()>);
-
-impl Reading {
-    fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
 }
 
 impl OtherLists {
@@ -85,27 +72,21 @@ impl OtherLists {
     }
 
     /// Records that the list is being read. What the server announces from now on makes it due again.
-    pub(crate) fn begin(&mut self, kind: ItemKind) -> Reading {
-        let (list, reading) = (self.of(kind), Reading::default());
-        (list.is_due, list.fresh_until, list.reading) = (false, None, Some(reading.clone()));
-        reading
+    pub(crate) fn begin(&mut self, kind: ItemKind) {
+        let list = self.of(kind);
+        (list.is_due, list.fresh_until) = (false, None);
     }
 
-    /// Whether the lists were not reset since this reading began.
-    pub(crate) fn is_under_way(&self, reading: &Reading) -> bool {
-        self.0.iter().any(|list| list.reading.as_ref().is_some_and(|own| own.is(reading)))
-    }
-
-    /// Records that this reading read the list in the time `took`, and for how long it is fresh; `None` if the server does not
-    /// say so. Returns whether the list could not be read before.
+    /// Records that the list was read in the time `took`, and for how long it is fresh; `None` if the server does not say so.
+    /// Returns whether the list could not be read before.
     pub(crate) fn succeed(
         &mut self,
-        reading: &Reading,
+        kind: ItemKind,
         now: Duration,
         took: Duration,
         fresh_for: Option<Duration>,
     ) -> bool {
-        let Some(list) = self.under_way(reading) else { return false };
+        let list = self.of(kind);
         list.failures = 0;
         list.read_at = Some(now);
         list.fresh_until = fresh_for.map(|fresh_for| now + fresh_for);
@@ -113,10 +94,9 @@ impl OtherLists {
         list.fault.take().is_some()
     }
 
-    /// Records why this reading did not read the list. Returns whether that is news, or the list counts as never read from now
-    /// on.
-    pub(crate) fn fail(&mut self, reading: &Reading, now: Duration, fault: String) -> bool {
-        let Some(list) = self.under_way(reading) else { return false };
+    /// Records why the list could not be read. Returns whether that is news, or the list counts as never read from now on.
+    pub(crate) fn fail(&mut self, kind: ItemKind, now: Duration, fault: String) -> bool {
+        let list = self.of(kind);
         list.is_due = true;
         let factor = 1_u32.checked_shl(list.failures).unwrap_or(u32::MAX);
         list.not_before = now + FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE);
@@ -161,10 +141,6 @@ impl OtherLists {
         ItemKind::OTHERS.into_iter().zip(&mut self.0)
     }
 
-    fn under_way(&mut self, reading: &Reading) -> Option<&mut OtherList> {
-        self.0.iter_mut().find(|list| list.reading.as_ref().is_some_and(|own| own.is(reading)))
-    }
-
     fn of(&mut self, kind: ItemKind) -> &mut OtherList {
         let place = ItemKind::OTHERS.iter().position(|other| *other == kind).unwrap_or_default();
         &mut self.0[place]
@@ -179,13 +155,13 @@ mod tests {
     const NOW: Duration = Duration::from_secs(100);
 
     fn succeed(lists: &mut OtherLists, kind: ItemKind, took: Duration, fresh_for: Option<Duration>) -> bool {
-        let reading = lists.begin(kind);
-        lists.succeed(&reading, NOW, took, fresh_for)
+        lists.begin(kind);
+        lists.succeed(kind, NOW, took, fresh_for)
     }
 
     fn fail(lists: &mut OtherLists, kind: ItemKind, fault: &str) -> bool {
-        let reading = lists.begin(kind);
-        lists.fail(&reading, NOW, fault.to_owned())
+        lists.begin(kind);
+        lists.fail(kind, NOW, fault.to_owned())
     }
 
     #[test]
@@ -215,18 +191,6 @@ mod tests {
         let failures = (0..4).map(|_| (fail(&mut lists, Resource, "late"), lists.was_read(Resource)));
         assert_eq!(failures.collect::<Vec<_>>(), [(true, true), (false, true), (true, false), (false, false)]);
         succeed(&mut lists, Resource, Duration::ZERO, None);
-        assert!(lists.was_read(Resource));
-    }
-
-    #[test]
-    fn a_reading_that_began_before_the_lists_were_reset_does_not_count() {
-        let mut lists = OtherLists::default();
-        let reading = lists.begin(Resource);
-        lists = OtherLists::default();
-        let another = lists.begin(Resource);
-        assert!(!lists.succeed(&reading, NOW, Duration::ZERO, None) && !lists.was_read(Resource));
-        assert!(!lists.fail(&reading, NOW, "late".into()) && lists.faults().next().is_none());
-        lists.succeed(&another, NOW, Duration::ZERO, None);
         assert!(lists.was_read(Resource));
     }
 

@@ -46,6 +46,17 @@ pub(crate) struct Probe {
     pub(crate) lists: JoinHandle<()>,
 }
 
+impl Probe {
+    /// Ends both tasks, and waits until neither runs: a task that was cancelled goes on to where it next waits.
+    pub(crate) async fn end(mut self) {
+        for task in [&mut self.task, &mut self.lists] {
+            task.abort();
+            // It was cancelled, or had ended before.
+            let _ = task.await;
+        }
+    }
+}
+
 impl Drop for Probe {
     fn drop(&mut self) {
         self.task.abort();
@@ -75,5 +86,41 @@ impl Probes {
     pub(crate) fn stop(&self) {
         self.lock().clear();
         [&self.events, &self.filters, &self.index].into_iter().for_each(SoleTask::stop);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::config::compile::tests::upstream;
+    use crate::domain::upstream::UpstreamTarget;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_ended_probe_records_nothing_any_more() {
+        let recorded = Arc::new(AtomicBool::new(false));
+        let (begins, begun) = oneshot::channel();
+        let task = tokio::spawn({
+            let recorded = Arc::clone(&recorded);
+            async move {
+                begins.send(()).unwrap();
+                // It is cancelled here, where it does not wait for anything.
+                std::thread::sleep(Duration::from_millis(50));
+                recorded.store(true, Ordering::Relaxed);
+                pending().await
+            }
+        });
+        let plan = upstream("up").plan;
+        let target = Arc::new(UpstreamTarget { plan, values: Vec::new(), max_response_size: 0 });
+        let (wake, wake_lists) = (Arc::default(), Arc::default());
+        let probe = Probe { target, wake, task, wake_lists, lists: tokio::spawn(pending()) };
+        begun.await.unwrap();
+        probe.end().await;
+        assert!(recorded.load(Ordering::Relaxed), "it did so before its end was told");
     }
 }

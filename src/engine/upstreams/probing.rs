@@ -20,6 +20,7 @@ use crate::domain::version::Era;
 use crate::engine::Engine;
 use crate::engine::calls::recorder::millis;
 use crate::engine::plan::link::Linked;
+use crate::engine::upstreams::state::UpstreamState;
 
 /// The shortest time between two probes if the second is caused by an event or a failed call, because a server can
 /// report changes endlessly.
@@ -35,10 +36,14 @@ struct DueLists {
 
 impl Engine {
     /// Ends the probes of upstreams that are not in this plan, or whose settings this plan changes. Other probes
-    /// continue.
-    pub(crate) fn end_old_probes(&self, linked: &Linked) {
+    /// continue. What the ended ones found is recorded by the time this returns, so that it can be forgotten.
+    pub(crate) async fn end_old_probes(&self, linked: &Linked) {
         let wanted = probed(linked);
-        self.probes.lock().retain(|key, probe| wanted.get(key).is_some_and(|target| *target == probe.target));
+        let is_old = |key: &ObjectKey, probe: &mut Probe| wanted.get(key).is_none_or(|target| *target != probe.target);
+        let old: Vec<_> = self.probes.lock().extract_if(is_old).map(|(_, probe)| probe).collect();
+        for probe in old {
+            probe.end().await;
+        }
     }
 
     /// Starts to probe the upstreams of this plan, and to run chains on what they list. Call [`Self::end_old_probes`] first.
@@ -173,7 +178,29 @@ impl Engine {
         let rested = matches!(probed, Ok(Probed::Resting)).then(|| self.clock.unix_millis());
         self.state
             .update(&plan.key, |state| state.resting_since = rested.map(|now| state.resting_since.unwrap_or(now)));
-        let wait = match probed {
+        let wait = self.take_probed(target, probed, took, &known).await;
+        let first = self.state.update(&plan.key, |state| !std::mem::replace(&mut state.tried, true));
+        let state = self.state.upstream(&plan.key);
+        self.metrics.upstream_state(&plan.key.name, state.health.state, !state.health.in_routing());
+        if first {
+            self.relist();
+            self.tried.send_replace(());
+        }
+        wait
+    }
+
+    /// Records what a probe that took this long brought, and reads the tool list if it is due. `known` is the state before
+    /// the probe. Returns how long to wait before the next probe.
+    async fn take_probed(
+        &self,
+        target: &Target,
+        probed: Result<Probed, UpstreamError>,
+        took: Duration,
+        known: &UpstreamState,
+    ) -> Option<Duration> {
+        let plan = &target.plan;
+        let connected = known.health.state == ConnectionState::Connected;
+        match probed {
             Ok(Probed::Up(facts)) => {
                 self.metrics.ping(&plan.key.name, took);
                 self.note_success(target, &facts, took);
@@ -187,17 +214,12 @@ impl Engine {
                 self.refresh_tools(target, DueLists::default(), connected).await
             }
             // The server works on a call, so a request for the tool list would have to wait too.
-            Ok(Probed::Busy) => Some(self.note_reachable(target, connected)),
+            Ok(Probed::Busy) => {
+                let wait = self.note_reachable(target, connected);
+                Some(if known.stale { wait.min(SHORTEST) } else { wait })
+            }
             Err(error) => self.note_failure(target, "", &error),
-        };
-        let first = self.state.update(&plan.key, |state| !std::mem::replace(&mut state.tried, true));
-        let state = self.state.upstream(&plan.key);
-        self.metrics.upstream_state(&plan.key.name, state.health.state, !state.health.in_routing());
-        if first {
-            self.relist();
-            self.tried.send_replace(());
         }
-        wait
     }
 
     fn note_success(&self, target: &Target, facts: &ServerFacts, took: Duration) {
@@ -292,7 +314,7 @@ impl Engine {
         let (key, now) = (&target.plan.key, self.clock.monotonic());
         let fresh_for = self.fresh_for(&listed, now.saturating_sub(began));
         self.state.update(key, |state| state.fresh_until = fresh_for.map(|fresh_for| now + fresh_for));
-        let reservation = self.budget.reservation(Category::List);
+        let reservation = self.state.list_reservation(key, Category::List, &self.budget);
         match self.state.set_list(key, ItemKind::Tool, listed.masked(&target.mask()), reservation) {
             Ok(true) => self.relist(),
             Ok(false) => {}

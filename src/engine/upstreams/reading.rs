@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::other_lists::Reading;
 use crate::domain::budget::Category;
 use crate::domain::health::ConnectionState;
 use crate::domain::ids::ObjectKey;
@@ -47,16 +46,12 @@ impl Engine {
 
     async fn read_other_list(&self, target: &Target, kind: ItemKind) {
         let (key, began) = (&target.plan.key, self.clock.monotonic());
-        let reading = self.state.update(key, |state| state.others.begin(kind));
+        self.state.update(key, |state| state.others.begin(kind));
         let is_announced = self.take_announced(key, kind);
         let list_timeout = self.snapshot().plan().gateway.limits.list_timeout_ms;
         let limit = LONGEST.max(Duration::from_millis(u64::from(list_timeout)));
         let read = self.upstreams.list(target, kind, limit).await;
-        // This task ends only where it waits, and the upstream can be another server since.
-        if !self.state.upstream(key).others.is_under_way(&reading) {
-            return;
-        }
-        let is_news = self.keep_other_list(target, kind, &reading, began, read);
+        let is_news = self.keep_other_list(target, kind, began, read);
         self.announcing(kind, is_announced, || {
             if is_news {
                 self.relist();
@@ -72,7 +67,6 @@ impl Engine {
         &self,
         target: &Target,
         kind: ItemKind,
-        reading: &Reading,
         began: Duration,
         read: Result<Listed, UpstreamError>,
     ) -> bool {
@@ -81,7 +75,7 @@ impl Engine {
         let fresh_for = read.as_ref().ok().and_then(|listed| self.fresh_for(listed, took));
         let kept = match read {
             Ok(listed) => {
-                let reservation = self.budget.reservation(Category::OtherList);
+                let reservation = self.state.list_reservation(key, Category::OtherList, &self.budget);
                 let kept = self.state.set_list(key, kind, listed.masked(&target.mask()), reservation);
                 kept.map_err(|no_room| no_room.to_string())
             }
@@ -89,12 +83,12 @@ impl Engine {
         };
         let fault = match kept {
             Ok(has_changed) => {
-                let was_faulty = self.state.update(key, |state| state.others.succeed(reading, now, took, fresh_for));
+                let was_faulty = self.state.update(key, |state| state.others.succeed(kind, now, took, fresh_for));
                 return was_faulty || has_changed || self.awaits_list(key, kind);
             }
             Err(fault) => fault,
         };
-        let is_news = self.state.update(key, |state| state.others.fail(reading, now, fault.clone()));
+        let is_news = self.state.update(key, |state| state.others.fail(kind, now, fault.clone()));
         if is_news {
             let (method, known) = (kind.listed_by().as_str(), self.state.was_read(key, kind));
             let stay =
