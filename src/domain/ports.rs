@@ -10,14 +10,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
-use serde_json::Number;
 use serde_json::value::RawValue;
 
+use super::budget::Account;
 use super::ids::ObjectKey;
 use super::item::{ItemKind, Listed};
 use super::log_level::LogLevel;
 use super::plan::{PluginPlan, Runtime};
 use super::plugin::{Failure, Input, Ran};
+pub use super::plugin_progress::PluginProgress;
 use super::question::Question;
 use super::record::{CallRecord, PluginExecution};
 use super::sandbox::SandboxState;
@@ -108,23 +109,15 @@ pub trait Host: Send + Sync {
     /// Calls a tool by the name that the gateway lists it under. The new call has the principal of the call on which
     /// the plugin runs, and goes through the same steps as any other.
     fn call_tool<'a>(&'a self, tool: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a>;
+
+    /// The account of the client for which the plugin runs, which tells clients apart; `None` if there is no client.
+    fn account(&self) -> Option<Arc<Account>> {
+        None
+    }
 }
 
 /// The future answer to a request.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
-
-/// The progress of a plugin (MCP, `notifications/progress`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PluginProgress {
-    /// The amount of work done so far.
-    pub progress: Number,
-    /// The total amount of work; `None` if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total: Option<Number>,
-    /// A text about the progress, for the user.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-}
 
 /// The limits that the executions of all plugins share, and their use at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

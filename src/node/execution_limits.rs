@@ -121,6 +121,12 @@ impl ExecutionLimits {
         self.queue.take(1).ok_or_else(|| Failure::new(Reason::PoolExhausted, "found the queue for workers full"))
     }
 
+    /// Takes a place in the queue also if it is full, for a call that another one gives way to.
+    pub fn place(&self) -> Share {
+        self.queue.taken.fetch_add(1, Ordering::AcqRel);
+        Share { budget: Arc::clone(&self.queue), amount: 1 }
+    }
+
     /// Waits for a permit to execute.
     ///
     /// # Errors

@@ -27,6 +27,7 @@ pub mod sandbox;
 mod scaling;
 pub mod seat;
 pub mod seat_lease;
+mod seat_queue;
 pub mod spawn;
 pub mod starter;
 pub mod stats;

@@ -4,7 +4,6 @@
 //! call at a time. Idle seats are taken last in, first out. A worker that is close to its limits gets a successor in
 //! advance, so that no call has to wait for a replacement.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -12,11 +11,12 @@ use std::time::Duration;
 use tokio::sync::{OnceCell, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::execution_limits::ExecutionLimits;
+use super::execution_limits::{ExecutionLimits, Share};
 use super::installed_code::InstalledCode;
 use super::metrics::{KillCause, RecycleCause, SpawnCause};
 use super::seat::Seat;
 use super::seat_lease::{SeatLease, SeatOwner};
+use super::seat_queue::{Client, SeatQueue};
 use super::starter::Starter;
 use super::worker::Disposition;
 use crate::domain::plan::PluginPlan;
@@ -50,7 +50,7 @@ pub(super) struct PoolState {
     pub(super) target: usize,
     /// The maximum of `target`. If it is 0, the pool keeps no workers and starts one for each call.
     pub(super) size: usize,
-    pub(super) waiting: VecDeque<oneshot::Sender<Result<SeatLease, Failure>>>,
+    pub(super) waiting: SeatQueue,
     pub(super) loaded: bool,
     /// Whether a call has ever succeeded.
     pub(super) proven: bool,
@@ -130,13 +130,13 @@ impl WorkerPool {
         }
     }
 
-    /// Leases a seat: an idle one if there is one, otherwise the first one that becomes free or is started before
-    /// `until`.
+    /// Leases a seat: an idle one if there is one, otherwise one that becomes free or is started before `until`, when it is
+    /// the turn of the client.
     ///
     /// # Errors
     /// `PoolExhausted` if no seat is free by `until` or too many calls wait; `NotLoaded` if the plugin is still loading
     /// at `until` or no worker can be started.
-    pub async fn lease(self: &Arc<Self>, until: Instant) -> Result<SeatLease, Failure> {
+    pub(super) async fn lease(self: &Arc<Self>, until: Instant, client: Client) -> Result<SeatLease, Failure> {
         let (waiting, _place) = {
             let mut state = self.lock();
             if let Some(seat) = self.take_idle(&mut state) {
@@ -146,10 +146,9 @@ impl WorkerPool {
             if let Some(failure) = state.unavailable() {
                 return Err(failure);
             }
-            let place = self.admission.queue()?;
+            let place = self.place(&mut state, &client)?;
             let (give, waiting) = oneshot::channel();
-            state.waiting.retain(|waiter| !waiter.is_closed());
-            state.waiting.push_back(give);
+            state.waiting.push(give, client);
             if state.starting < state.waiting.len() {
                 state.target = (state.target + self.seats).min(state.size);
             }
@@ -161,6 +160,16 @@ impl WorkerPool {
             Ok(Err(_)) | Err(_) if self.loading() == Loading::Underway => Err(self.admission.not_loaded()),
             Ok(Err(_)) | Err(_) => Err(self.admission.late()),
         }
+    }
+
+    /// Takes a place in the queue. Where it is full, the last call of a client with many gives way.
+    fn place(&self, state: &mut PoolState, client: &Client) -> Result<Share, Failure> {
+        self.admission.queue().or_else(|full| {
+            let displaced = state.waiting.displace(client).ok_or_else(|| full.clone())?;
+            // Its call gives its place back as soon as it runs on. It may have ended just now.
+            let _ = displaced.send(Err(full));
+            Ok(self.admission.place())
+        })
     }
 
     fn owner(self: &Arc<Self>) -> Arc<dyn SeatOwner> {
@@ -206,7 +215,7 @@ impl WorkerPool {
         }
     }
 
-    /// Hands a seat to the call that has waited longest. If no call waits, keeps the seat if there is room, and ends
+    /// Hands a seat to the call whose turn it is. If no call waits, keeps the seat if there is room, and ends
     /// its worker otherwise.
     pub(super) fn offer(self: &Arc<Self>, state: &mut PoolState, mut seat: Seat) {
         if let Some(disposition) = seat.worker.leaving.get().copied() {
@@ -216,7 +225,7 @@ impl WorkerPool {
             return self.discard(state, seat, cause);
         }
         while !seat.worker.is_suspect()
-            && let Some(waiter) = state.waiting.pop_front()
+            && let Some(waiter) = state.waiting.next()
         {
             state.lend(&seat);
             match waiter.send(Ok(SeatLease::new(seat, self.owner()))) {

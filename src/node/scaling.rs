@@ -86,7 +86,7 @@ impl WorkerPool {
         state.cause = Some(cause.clone());
         state.not_before = Some(at);
         if state.idle.len() + state.leased == 0 {
-            for waiter in state.waiting.drain(..) {
+            for waiter in state.waiting.drain() {
                 let _ = waiter.send(Err(cause.clone()));
             }
         }

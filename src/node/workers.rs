@@ -17,6 +17,7 @@ use super::pool::WorkerPool;
 use super::pools::Pools;
 use super::protocol::PluginCall;
 use super::seat_lease::SeatLease;
+use super::seat_queue::Client;
 use super::starter::{Lifetimes, StartError, Starter};
 use super::yielding::Yielding;
 use crate::domain::plan::Runtime;
@@ -123,6 +124,7 @@ impl Workers {
         plugin: &Arc<LinkedPlugin>,
         input: &Input<'_>,
         run: Duration,
+        client: Client,
     ) -> Result<AdmittedExecution, Failure> {
         let bytes = input.raw_content.map_or(0, str::len);
         let max_input = plugin.plan.limits.max_input;
@@ -138,16 +140,16 @@ impl Workers {
         let pool = self.pool(plugin);
         if pool.is_cold() {
             let permit = self.admission.permit(until).await?;
-            let lease = pool.lease(end).await?;
+            let lease = pool.lease(end, client).await?;
             return Ok(AdmittedExecution { lease, until: end, permit, _content: content });
         }
         // A call waits as long for a plugin that is still loading as for a worker that is started for the call.
         let until = if pool.loading() == Loading::Underway { end } else { until };
-        let mut lease = pool.lease(until).await?;
+        let mut lease = pool.lease(until, client.clone()).await?;
         let permit = self.admission.permit(until).await?;
         while lease.is_useless() {
             drop(lease);
-            lease = pool.lease(until).await?;
+            lease = pool.lease(until, client.clone()).await?;
         }
         Ok(AdmittedExecution { lease, until: end, permit, _content: content })
     }
@@ -199,13 +201,14 @@ impl RunPlugin for Workers {
 
     async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, timeout: Duration, host: &dyn Host) -> Ran {
         let asked = Instant::now();
-        let AdmittedExecution { lease, until, permit, _content } = match self.admit(plugin, input, timeout).await {
-            Ok(admitted) => admitted,
-            Err(failure) => {
-                let queued = asked.elapsed();
-                return Ran { output: Err(failure), queued, ran: Duration::ZERO, worker_pid: None };
-            }
-        };
+        let AdmittedExecution { lease, until, permit, _content } =
+            match self.admit(plugin, input, timeout, Client(host.account())).await {
+                Ok(admitted) => admitted,
+                Err(failure) => {
+                    let queued = asked.elapsed();
+                    return Ran { output: Err(failure), queued, ran: Duration::ZERO, worker_pid: None };
+                }
+            };
         let began = Instant::now();
         let worker_pid = lease.pid();
         let deadline = until.min(began + timeout);

@@ -9,14 +9,28 @@ use std::time::{Duration, Instant};
 const NEXT_REQUEST: Duration = Duration::from_secs(1);
 
 /// The activity of one connection, over which one request is answered at a time.
-#[derive(Default)]
 pub(super) struct Activity {
+    began: Instant,
     asked: AtomicBool,
     /// When the last answer was given; `None` before the first, and while a request is answered.
     answered_at: Mutex<Option<Instant>>,
 }
 
+impl Default for Activity {
+    fn default() -> Self {
+        Self { began: Instant::now(), asked: AtomicBool::new(false), answered_at: Mutex::default() }
+    }
+}
+
 impl Activity {
+    /// Returns for how long the connection has had no request to answer; `None` while it has one.
+    pub(super) fn idle_for(&self) -> Option<Duration> {
+        if !self.had_request() {
+            return Some(self.began.elapsed());
+        }
+        self.answered_at.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
+    }
+
     /// Drives the answering of a request.
     pub(super) async fn during<T>(&self, answered: impl Future<Output = T>) -> T {
         self.asked.store(true, Ordering::Relaxed);

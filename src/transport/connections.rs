@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::http::Extensions;
@@ -18,12 +19,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::activity::Activity;
+use super::open_connections::{OpenConnection, OpenConnections};
 
 /// The maximum number of connections of a listener that has no setting for it.
 pub const MAX_CONNECTIONS: usize = 8192;
 /// How long to wait before the maximum is looked at again while there are as many connections as may be.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How long a connection has to give way before another one is told to. One whose answer is still being sent takes longer.
+const GIVE_WAY: Duration = Duration::from_millis(50);
 /// How long a connection may be open before the headers of its first request have arrived.
 const FIRST_HEADERS: Duration = Duration::from_secs(30);
 /// How long a client may take to send the headers of a request, and how long a connection may be idle between requests.
@@ -127,7 +130,7 @@ impl FullTold {
 /// Serves `service` on `listener` until `shutdown` is cancelled. After that, accepts no further connections, lets
 /// answers in progress finish, and returns when the last connection is closed. A connection without a request still has
 /// a second to send its first one, and one that got an answer a moment ago has as long for its next one. Dropping the future
-/// closes all connections immediately. Connections beyond `bounds` wait to be accepted.
+/// closes all connections immediately. Connections beyond `bounds` wait to be accepted, for which idle ones give way.
 pub async fn serve(
     listener: TcpListener,
     service: impl HttpService,
@@ -145,24 +148,29 @@ async fn serve_within(
     bounds: impl ConnectionBounds,
     shutdown: CancellationToken,
 ) {
-    let (mut connections, mut told) = (JoinSet::new(), FullTold::default());
+    let (mut connections, mut open, mut told) = (JoinSet::new(), OpenConnections::default(), FullTold::default());
     loop {
-        let is_full = connections.len() >= bounds.most();
+        let is_full = open.len() >= bounds.most();
         if is_full {
-            told.tell(&bounds, &listener, connections.len());
+            told.tell(&bounds, &listener, open.len());
         }
+        let look_again = if is_full && open.make_room() { GIVE_WAY } else { LOOK_AGAIN };
         tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
-            Some(_) = connections.join_next() => {}
-            () = tokio::time::sleep(LOOK_AGAIN), if is_full => {}
+            Some(ended) = connections.join_next_with_id() => {
+                open.remove(ended.map_or_else(|panicked| panicked.id(), |(task, ())| task));
+            }
+            () = tokio::time::sleep(look_again), if is_full => {}
             accepted = listener.accept(), if !is_full => match accepted {
                 Ok((stream, remote)) => {
                     // If the system does not report the local address, the connection counts as not on loopback.
                     let local = stream.local_addr().unwrap_or(NOWHERE);
                     let peer = Peer { remote, local };
                     let (service, shutdown) = (service.clone(), shutdown.clone());
-                    connections.spawn(serve_connection(stream, peer, service, first_headers, shutdown));
+                    let connection = OpenConnection::new(remote.ip());
+                    let served = serve_connection(stream, peer, service, first_headers, shutdown, Arc::clone(&connection));
+                    open.add(connections.spawn(served).id(), connection);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -197,6 +205,7 @@ async fn serve_connection(
     service: impl HttpService,
     first_headers: Duration,
     shutdown: CancellationToken,
+    open: Arc<OpenConnection>,
 ) {
     // Answers are written in one piece, so waiting for more data before sending a packet would only delay them.
     let _ = stream.set_nodelay(true);
@@ -205,12 +214,18 @@ async fn serve_connection(
     }
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(READ_BUFFER);
-    let activity = Activity::default();
+    let activity = &open.activity;
     let of_peer = service_fn(|mut request: Request<_>| {
         request.extensions_mut().insert(peer);
         let answered = service.call(request);
         activity.during(answered)
     });
+    let must_end = async {
+        tokio::select! {
+            () = open.gives_way.cancelled() => {}
+            () = shutdown.cancelled() => activity.next_request().await,
+        }
+    };
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), of_peer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -218,18 +233,13 @@ async fn serve_connection(
             tracing::debug!("a connection was closed on which no request came");
             return;
         }
-        () = shutdown.cancelled() => {
-            tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = activity.next_request() => {
-                    if !activity.had_request() {
-                        tracing::debug!("a connection was closed whose first request was not complete");
-                        return;
-                    }
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
+        () = must_end => {
+            if !activity.had_request() {
+                tracing::debug!("a connection was closed whose first request was not complete");
+                return;
             }
+            connection.as_mut().graceful_shutdown();
+            connection.await
         }
     };
     if let Err(error) = ended {

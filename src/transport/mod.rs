@@ -11,6 +11,7 @@ mod last_words;
 mod launcher;
 mod line_reader;
 pub mod mcp_headers;
+mod open_connections;
 mod process_group;
 mod process_tree;
 mod request_body;

@@ -1,9 +1,11 @@
 //! Counters for each client address. Clients without credentials can be distinguished only by their address.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use dashmap::DashMap;
+
+use crate::domain::network::network;
 
 /// The maximum number of addresses with their own counter. Once that many are in use, all further addresses share one
 /// counter.
@@ -36,18 +38,6 @@ impl<T: Default> Addresses<T> {
     /// Removes the addresses whose counter is no longer in use.
     pub(crate) fn sweep(&self) {
         self.known.retain(|_, count| Arc::strong_count(count) > 1);
-    }
-}
-
-/// Truncates an IPv6 address to its /64 network, because a client can usually choose any address in it. Returns an IPv4
-/// address unchanged.
-pub(super) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        address => address,
     }
 }
 

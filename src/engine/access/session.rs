@@ -9,12 +9,12 @@ use dashmap::DashMap;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::addresses::network;
 use super::other_replicas::OtherReplicas;
 use super::session_id::{SessionFacts, SessionScope};
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
+use crate::domain::network::network;
 use crate::engine::exchange::ClientQuestions;
 use crate::engine::{Mailbox, Subscription};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::chain::{CallContext, Nobody};
-use crate::domain::budget::Category;
+use crate::domain::budget::{Account, Category, Reservation};
 use crate::domain::item::ItemKind;
 use crate::domain::limits::Tracker;
 use crate::domain::plugin::{MAX_MESSAGE, Mode};
@@ -56,7 +56,7 @@ impl<'a> CallHost<'a> {
             wants_progress: false,
             log_level: None,
             client: &Nobody,
-            reservation: &self.engine.budget().reservation(Category::Answer),
+            reservation: &self.answer_reservation(),
             check_mirrored: None,
             within: Some(Within { request_id: &facts.request_id, depth: facts.depth + 1 }),
             task: TaskUse::None,
@@ -73,6 +73,15 @@ impl<'a> CallHost<'a> {
             return Err(RpcError::refused(Reason::TooLarge, message));
         }
         Ok(answer)
+    }
+
+    /// What the tool's answer holds counts for the client of the call.
+    fn answer_reservation(&self) -> Reservation {
+        let budget = self.engine.budget();
+        match &self.context.facts.account {
+            Some(account) => budget.reservation_for(Category::Answer, account),
+            None => budget.reservation(Category::Answer),
+        }
     }
 
     fn admit(&self) -> Result<Counted, AdmissionError> {
@@ -105,5 +114,9 @@ impl Host for CallHost<'_> {
 
     fn call_tool<'a>(&'a self, tool: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a> {
         Box::pin(async move { self.call(tool, arguments).await.unwrap_or_else(|error| Answer::Error(to_raw(&error))) })
+    }
+
+    fn account(&self) -> Option<Arc<Account>> {
+        self.context.facts.account.clone()
     }
 }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use super::meta::CallMeta;
+use crate::domain::budget::Account;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::item::{Item, ItemKind};
 use crate::domain::method::Method;
@@ -125,6 +126,8 @@ pub(crate) struct CallFacts {
     /// The server's own name for the item as logs and records show it.
     pub(crate) shown: String,
     pub(crate) caller: Caller,
+    /// The account of the client's address; `None` if it is not known.
+    pub(crate) account: Option<Arc<Account>>,
     /// How many calls enclose this one: 0 for a call of a client, 1 for a call that a plugin makes during such a call,
     /// and so on.
     pub(crate) depth: u32,
@@ -156,6 +159,7 @@ impl CallFacts {
             tool: tool.to_owned(),
             shown,
             caller: request.caller.clone(),
+            account: request.reservation.account().cloned(),
             depth: request.depth(),
             user_query: meta.user_query.clone(),
             max_tokens: meta.max_tokens,
@@ -186,6 +190,7 @@ impl CallFacts {
             tool: item.name.clone(),
             shown: target.mask().masked(item.kind.shown(&item.name)).into_owned(),
             caller,
+            account: None,
             depth: 0,
             user_query: None,
             max_tokens: None,

@@ -1,7 +1,7 @@
 //! Runs chains on the definitions that upstreams list, beside calls: clients get what the chains have seen.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind};
 use crate::domain::plugin::Mode;
 use crate::domain::record::EntryOutcome;
+use crate::domain::turns::Turns;
 use crate::engine::Engine;
 use crate::engine::calls::chain::{CallContext, ChainEnd, Nobody};
 use crate::engine::calls::content::Content;
@@ -41,13 +42,13 @@ const MAX_SAID: usize = 200;
 /// Definitions that wait to be filtered.
 struct FilterQueue<'t> {
     waiting: BTreeMap<ObjectKey, VecDeque<FilterJob>>,
-    turns: &'t mut Turns,
+    turns: &'t mut Turns<ObjectKey>,
     /// The keys of the jobs that wait or run.
     keys: HashSet<String>,
 }
 
 impl<'t> FilterQueue<'t> {
-    fn new(turns: &'t mut Turns) -> Self {
+    fn new(turns: &'t mut Turns<ObjectKey>) -> Self {
         Self { waiting: BTreeMap::new(), turns, keys: HashSet::new() }
     }
 
@@ -63,7 +64,7 @@ impl<'t> FilterQueue<'t> {
     /// Takes a job of the upstream whose turn it is; `None` if none may run.
     fn next(&mut self) -> Option<FilterJob> {
         let open = self.waiting.iter().filter(|(_, jobs)| !jobs.is_empty()).map(|(upstream, _)| upstream);
-        let upstream = self.turns.next(open)?;
+        let upstream = self.turns.next(open, MAX_OF_ONE)?;
         self.waiting.get_mut(&upstream)?.pop_front()
     }
 
@@ -71,46 +72,6 @@ impl<'t> FilterQueue<'t> {
     fn end(&mut self, upstream: &ObjectKey, key: &str) {
         self.keys.remove(key);
         self.turns.end(upstream);
-    }
-}
-
-/// Whose definition is filtered next.
-#[derive(Default)]
-struct Turns {
-    count: u64,
-    by_upstream: HashMap<ObjectKey, Turn>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Turn {
-    /// The number of definitions that are being filtered.
-    running: usize,
-    /// When a definition was last taken, as a number of turns.
-    last: u64,
-}
-
-impl Turns {
-    /// Begins anew for these upstreams, of which no definition is being filtered. Who has waited since before goes first.
-    fn begin(&mut self, upstreams: HashSet<&ObjectKey>) {
-        self.by_upstream.retain(|upstream, _| upstreams.contains(upstream));
-        self.by_upstream.values_mut().for_each(|turn| turn.running = 0);
-    }
-
-    /// Gives a turn to one of these upstreams: of those of which the fewest definitions are being filtered, to the one that
-    /// has waited longest. `None` if none may have one.
-    fn next<'u>(&mut self, open: impl Iterator<Item = &'u ObjectKey>) -> Option<ObjectKey> {
-        let known = |upstream: &ObjectKey| self.by_upstream.get(upstream).copied().unwrap_or_default();
-        let open = open.map(|upstream| (upstream, known(upstream))).filter(|(_, turn)| turn.running < MAX_OF_ONE);
-        let (upstream, turn) = open.min_by_key(|(_, turn)| (turn.running, turn.last))?;
-        self.count += 1;
-        self.by_upstream.insert(upstream.clone(), Turn { running: turn.running + 1, last: self.count });
-        Some(upstream.clone())
-    }
-
-    fn end(&mut self, upstream: &ObjectKey) {
-        if let Some(turn) = self.by_upstream.get_mut(upstream) {
-            turn.running -= 1;
-        }
     }
 }
 
@@ -124,7 +85,7 @@ impl Engine {
     }
 
     /// Filters the definitions that are due, or waits until some are.
-    async fn filter_due(self: &Arc<Self>, turns: &mut Turns) {
+    async fn filter_due(self: &Arc<Self>, turns: &mut Turns<ObjectKey>) {
         let published = self.published.notified();
         tokio::pin!(published);
         // Registers before the look, so that no snapshot between the look and the wait is missed.
@@ -149,9 +110,11 @@ impl Engine {
 
     /// Filters these definitions and those that become due meanwhile, some of each upstream at a time, until all are
     /// filtered or another plan is in force.
-    async fn filter_all(self: &Arc<Self>, due: Vec<FilterJob>, turns: &mut Turns) {
+    async fn filter_all(self: &Arc<Self>, due: Vec<FilterJob>, turns: &mut Turns<ObjectKey>) {
         let linked = Arc::clone(&self.snapshot().linked);
-        turns.begin(due.iter().map(|job| &job.target.plan.key).collect());
+        // Who has waited since another plan was in force goes first.
+        let keys: HashSet<_> = due.iter().map(|job| &job.target.plan.key).collect();
+        turns.begin_anew(|upstream| keys.contains(upstream));
         let (mut queue, mut running) = (FilterQueue::new(turns), FuturesUnordered::new());
         queue.add(due);
         let (mut published, mut has_news) = (Instant::now(), false);
@@ -271,32 +234,4 @@ fn why(Denial { kind, chain, plugin, .. }: Denial) -> String {
     let what = if matches!(kind, DenialKind::Denied(_)) { "denied its definition" } else { "failed on its definition" };
     let (chain, plugin) = (chain.unwrap_or_default(), plugin.unwrap_or_default());
     format!("plugin {plugin} of chain {chain} {what}: {kind:.MAX_SAID$}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_upstream_has_its_turn_however_many_definitions_others_list() {
-        let upstreams: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(|name| ObjectKey::new("default", name)).into();
-        let mut turns = Turns::default();
-        let mut running: VecDeque<_> = (0..4).filter_map(|_| turns.next(upstreams.iter())).collect();
-        assert!(running.iter().eq(&upstreams[..4]));
-        // Whenever one ends, the next begins.
-        let mut taken = Vec::new();
-        for _ in 0..8 {
-            turns.end(&running.pop_front().unwrap());
-            let next = turns.next(upstreams.iter()).unwrap();
-            taken.push(next.name.clone());
-            running.push_back(next);
-        }
-        assert_eq!(taken, ["e", "f", "a", "b", "c", "d", "e", "f"]);
-        // Another plan, with which all begin anew.
-        turns.begin(upstreams.iter().collect());
-        assert_eq!(turns.next(upstreams.iter()).unwrap().name, "a");
-        let alone = |turns: &mut Turns| turns.next(upstreams[..1].iter()).is_some();
-        let mut turns = Turns::default();
-        assert!(alone(&mut turns) && alone(&mut turns) && !alone(&mut turns), "two of one at most");
-    }
 }

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hawsepipe::domain::budget::Account;
 use hawsepipe::domain::plan::Runtime;
-use hawsepipe::domain::ports::RunPlugin;
+use hawsepipe::domain::ports::{Answering, Host, PluginProgress, RunPlugin};
 use hawsepipe::domain::reason::Reason;
+
+use serde_json::value::RawValue;
 
 use super::{Alone, Code, Rig, input, is_running, module, once, runtime};
 
@@ -126,4 +129,53 @@ fn run(
 ) -> impl Future<Output = Result<(), hawsepipe::domain::plugin::Failure>> + use<> {
     let (workers, plugin, content) = (Arc::clone(&rig.workers), Arc::clone(plugin), content.to_owned());
     async move { workers.run(&plugin, &input(&content), Duration::from_secs(5), &Alone).await.output.map(|_| ()) }
+}
+
+/// A client, by the account of its address.
+struct Address(Arc<Account>);
+
+impl Host for Address {
+    fn progress(&self, _: PluginProgress) {}
+
+    fn call_tool<'a>(&'a self, tool: &'a str, _: Option<&'a RawValue>) -> Answering<'a> {
+        panic!("nobody asks for {tool} here")
+    }
+
+    fn account(&self) -> Option<Arc<Account>> {
+        Some(Arc::clone(&self.0))
+    }
+}
+
+#[tokio::test]
+async fn clients_take_turns_and_the_one_with_most_calls_gives_way() {
+    let plugin = module(
+        "let count = 0;
+        export default async () => {
+            await new Promise((resolve) => setTimeout(resolve, 50));
+            return { text: `${count++}`, continue: true };
+        }",
+    )
+    .link();
+    let rig = Arc::new(Rig::with(&[&plugin]).await);
+    rig.prepare(&[&plugin], &Runtime { max_queued_executions: 10, queue_timeout_ms: 30_000, ..runtime() }).await;
+    let run = |client: &Arc<Address>| {
+        let (rig, plugin, client) = (Arc::clone(&rig), Arc::clone(&plugin), Arc::clone(client));
+        tokio::spawn(
+            async move { rig.workers.run(&plugin, &input("x"), Duration::from_secs(5), &*client).await.output },
+        )
+    };
+    let [many, few] = [(); 2].map(|()| Arc::new(Address(Arc::default())));
+    // One of them runs, ten wait.
+    let of_many: Vec<_> = (0..11).map(|_| run(&many)).collect();
+    rig.until("all wait", |rig| rig.workers.load().queued == 10).await;
+    let place = run(&few).await.unwrap().unwrap().text;
+    assert!(place.parse::<u32>().unwrap() <= 3, "as the next or nearly, not as the eleventh: {place}");
+    let mut refused = 0;
+    for call in of_many {
+        if let Err(failure) = call.await.unwrap() {
+            assert_eq!(failure.message, "found the queue for workers full");
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, 1, "the last one gave way");
 }
