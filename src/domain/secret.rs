@@ -58,8 +58,7 @@ impl Mask {
         let mut words = BTreeSet::new();
         for value in values.into_iter().map(SecretText::expose) {
             for word in std::iter::once(value).chain(value.lines()).chain(credentials(value)).map(str::trim) {
-                let json = Value::from(word).to_string();
-                words.insert(json[1..json.len() - 1].to_owned());
+                words.extend(spellings(word));
                 words.insert(word.to_owned());
             }
         }
@@ -148,6 +147,26 @@ impl Mask {
             Value::Null | Value::Bool(_) => {}
         }
     }
+}
+
+/// Returns how common serializers write a text in JSON: as few escapes as may be, slashes escaped (PHP), all beyond ASCII
+/// escaped (Python), what HTML gives a meaning escaped (Go).
+fn spellings(word: &str) -> [String; 4] {
+    let quoted = Value::from(word).to_string();
+    let json = &quoted[1..quoted.len() - 1];
+    let escaped = |is_escaped: fn(char) -> bool| {
+        let mut units = [0; 2];
+        json.chars().fold(String::new(), |text, c| match is_escaped(c) {
+            true => c.encode_utf16(&mut units).iter().fold(text, |text, unit| format!("{text}\\u{unit:04x}")),
+            false => text + c.encode_utf8(&mut [0; 4]),
+        })
+    };
+    [
+        json.to_owned(),
+        json.replace('/', "\\/"),
+        escaped(|c| !c.is_ascii()),
+        escaped(|c| matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}')),
+    ]
 }
 
 /// Returns the credentials of a value that begins with an authentication scheme.
@@ -318,6 +337,19 @@ mod tests {
         for said in [key.to_owned(), Value::from(key).to_string(), "at MIIEow\"IBA".into(), format!("{key:?}")] {
             let masked = mask.masked(&*said);
             assert!(!masked.contains("MIIE") && masked.contains(HIDDEN), "{masked}");
+        }
+    }
+
+    #[test]
+    fn no_serializer_s_escapes_give_them_away() {
+        let mask = mask(&["Mü\"ller\\geheim/<x>", "p/\u{1f41f}"]);
+        for said in [
+            r#"{"a": "M\u00fc\"ller\\geheim/<x>"}"#,
+            r#"{"a": "Mü\"ller\\geheim\/<x>"}"#,
+            r#"{"a": "Mü\"ller\\geheim/\u003cx\u003e"}"#,
+            r#"{"a": "p/\ud83d\udc1f"}"#,
+        ] {
+            assert_eq!(mask.masked(said), r#"{"a": "[secret]"}"#, "{said}");
         }
     }
 

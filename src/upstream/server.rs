@@ -133,15 +133,12 @@ impl Server {
         let (mut list, mut cursor) = (ListReader::new(kind, era), None);
         loop {
             let request = McpRequest::List(kind, cursor.as_deref());
-            let (answer, lease) = match self.ask(request, Purpose::Care, None, limit).await {
-                // The method is unknown if the first page is.
-                Err(UpstreamError::Refused { code: Some(METHOD_NOT_FOUND), .. })
-                    if kind != ItemKind::Tool && cursor.is_none() =>
-                {
-                    return Ok(Listed::default());
-                }
-                asked => asked?,
-            };
+            let asked = self.ask(request, Purpose::Care, None, limit).await;
+            let is_unknown = matches!(&asked, Err(UpstreamError::Refused { code: Some(METHOD_NOT_FOUND), .. }));
+            if is_unknown && kind != ItemKind::Tool && cursor.is_none() {
+                return Ok(Listed::default());
+            }
+            let (answer, lease) = asked?;
             cursor = list.add(&answer).map_err(|error| error.masked(&self.connector.target.mask()))?;
             if cursor.is_none() {
                 let mut listed = list.finish();

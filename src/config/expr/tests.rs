@@ -1,7 +1,6 @@
 //! CEL expressions: what they read, which are refused, and that hostile ones do no harm.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use super::*;
 use crate::config::variables::{AnnotationsVariable, CallVariable, ContentVariable, ToolVariable, UpstreamVariable};
@@ -253,16 +252,6 @@ fn a_part_that_fails_does_not_count_where_the_other_decides() {
     ] {
         assert!(evaluate(text).is_err(), "{text}");
     }
-}
-
-#[test]
-fn a_large_value_in_a_long_list_costs_what_is_estimated() {
-    let list = vec![r#"{"a":1}"#; 40_000].join(",");
-    let arguments = format!(r#"{{"x":{{"{}":1}},"list":[{list}]}}"#, "k".repeat(2 << 20));
-    let start = Instant::now();
-    assert_eq!(evaluate_on("call.arguments.x in call.arguments.list", &arguments), Ok(false));
-    // 40,000 keys are hashed. Were the key of 2 MiB hashed for each element, it would be 80 GB, which takes minutes.
-    assert!(start.elapsed() < Duration::from_secs(20));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,11 +11,13 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper::ext::on_informational;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::sync::Notify;
 
 use crate::domain::causes::causes;
 use crate::domain::instance::{INSTANCE_HEADER, Instance};
@@ -26,6 +29,9 @@ const IDLE: usize = 256;
 /// How long an idle connection is kept. Node.js and uvicorn close idle connections after five seconds, so a shorter
 /// time keeps calls from using a connection that the server is just closing.
 const IDLE_TIME: Duration = Duration::from_secs(4);
+
+/// The maximum number of interim responses to one request.
+const MAX_INTERIM: u32 = 64;
 
 /// After how long without data TCP asks whether the other side is still there, how long it waits between two attempts, and
 /// how many it makes. Event streams can be silent for long, and devices on the way forget connections without a word.
@@ -87,11 +93,38 @@ impl Client {
         *request.method_mut() = method;
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = headers;
-        self.pool.request(request).await.map_err(|error| {
+        let interim = InterimResponses::of(&mut request);
+        let response = tokio::select! {
+            response = self.pool.request(request) => response,
+            () = interim.too_many.notified() => {
+                return Err(UpstreamError::Lost(format!("it sent more than {MAX_INTERIM} interim responses (1xx)")));
+            }
+        };
+        response.map_err(|error| {
             let words = chain(&error);
             let words = if is_late(&error) { format!("{words} ({})", self.connect_time) } else { words };
             if error.is_connect() { UpstreamError::Connect(words) } else { UpstreamError::Lost(words) }
         })
+    }
+}
+
+/// Counts the interim responses to a request (RFC 9110, 15.2). hyper skips them, however many there are.
+#[derive(Default)]
+struct InterimResponses {
+    count: AtomicU32,
+    too_many: Notify,
+}
+
+impl InterimResponses {
+    fn of<B>(request: &mut Request<B>) -> Arc<Self> {
+        let counted = Arc::new(Self::default());
+        let counter = Arc::clone(&counted);
+        on_informational(request, move |_| {
+            if counter.count.fetch_add(1, Ordering::Relaxed) == MAX_INTERIM {
+                counter.too_many.notify_one();
+            }
+        });
+        counted
     }
 }
 
@@ -177,7 +210,12 @@ pub(super) fn same_origin_redirect(from: &Uri, status: StatusCode, headers: &Hea
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::config::compile::tests::upstream;
+    use crate::domain::upstream::UpstreamTarget;
 
     #[test]
     fn endpoints_lose_their_credentials() {
@@ -186,6 +224,24 @@ mod tests {
         for bad in ["ftp://h/", "/mcp", "h:8", "http://", ""] {
             assert!(endpoint(bad).is_err(), "{bad}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_answers_with_interim_responses_without_end_is_let_go() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.read_u8().await.unwrap();
+            while stream.write_all(&b"HTTP/1.1 103 x\r\na: b\r\n\r\n".repeat(100)).await.is_ok() {}
+        });
+        let plan = upstream("up").plan;
+        let target = Arc::new(UpstreamTarget { plan, values: Vec::new(), max_response_size: 0 });
+        let client = Client::new(&target, &url, &Instance::new("of the test")).unwrap();
+        let error = client.send(Method::GET, &client.uri, HeaderMap::new(), Vec::new()).await.unwrap_err();
+        assert_eq!(error, UpstreamError::Lost("it sent more than 64 interim responses (1xx)".into()));
+        // The connection ends.
+        server.await.unwrap();
     }
 
     #[test]
