@@ -72,6 +72,7 @@ impl Expression {
     /// macro, a variable or one of its members does not exist, or the result cannot be a boolean.
     pub fn compile(text: &str) -> Result<Self, String> {
         check_bounds(text)?;
+        check_escapes(text)?;
         // The parser panics on some texts that are not CEL.
         let program = catch_unwind(|| Program::compile(text)).map_err(|_| "it is not a CEL expression".to_owned())?;
         let program = program.map_err(|e| describe(&e))?;
@@ -176,7 +177,8 @@ fn check_bounds(text: &str) -> Result<(), String> {
             Some(b'\n') if byte != b'\n' => {}
             Some(_) if escaped => escaped = false,
             Some(_) if byte == b'\\' => escaped = true,
-            Some(q) if byte == q => quote = None,
+            // A text ends with its line at the latest: CEL does not accept it then.
+            Some(q) if byte == q || byte == b'\n' => quote = None,
             Some(_) => {}
             None => match byte {
                 b'"' | b'\'' if is_plain => quote = Some(byte),
@@ -209,20 +211,35 @@ fn check_bounds(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Refuses a backslash before what CEL has no escape for: to its parser, no text would begin there.
+fn check_escapes(text: &str) -> Result<(), String> {
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        let escaped = if c == '\\' { characters.next() } else { continue };
+        if !escaped.is_some_and(|escaped| "abfnrtv\\'\"`?xXuU0123".contains(escaped)) && is_plainly_quoted(text) {
+            return Err("a backslash stands before what it cannot escape: write \\\\ for one, or r\"...\"".to_owned());
+        }
+    }
+    Ok(())
+}
+
 /// Whether an index can follow this byte.
 fn is_end_of_value(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b')' | b']' | b'}' | b'"' | b'\'')
 }
 
-/// Whether each text in an expression begins and ends at single quotes, and a backslash escapes them. It is otherwise in a raw
-/// string and between three quotes. Where one of these might be, all that is in the expression counts, quoted or not.
+/// Whether each text in an expression begins and ends at single quotes, and a backslash escapes one character. It is otherwise
+/// in a raw string, between three quotes, in a quoted name and where digits follow a backslash. Where one of these might be, all that is in the expression counts, quoted or not.
 fn is_plainly_quoted(text: &str) -> bool {
     let is_raw = text.match_indices(['r', 'R']).any(|(at, _)| {
         let before = text[..at].strip_suffix(['b', 'B']).unwrap_or(&text[..at]);
-        let is_word = before.ends_with(|c: char| c.is_alphabetic() || c == '_');
+        let is_word = before.ends_with(|c: char| c.is_ascii_alphabetic() || c == '_');
         !is_word && text[at + 1..].starts_with(['"', '\''])
     });
-    !is_raw && !["\"\"\"", "'''"].iter().any(|special| text.contains(special))
+    !is_raw
+        && !["\"\"\"", "'''", "`", "\\x", "\\X", "\\u", "\\U", "\\0", "\\1", "\\2", "\\3"]
+            .iter()
+            .any(|special| text.contains(special))
 }
 
 /// Returns the size of the largest list or map in `value`.

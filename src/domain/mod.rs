@@ -23,6 +23,7 @@ pub mod instance;
 pub mod invalid_message;
 pub mod item;
 pub mod json;
+pub mod json_spellings;
 pub mod kept_form;
 pub mod limits;
 pub mod log_level;

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::ids::ObjectKey;
+use super::json_spellings::spellings;
 use super::plan::{Plan, TransportPlan, ValueSource};
 use super::raw::{RawObject, to_raw};
 use super::reason::Reason;
@@ -57,12 +58,12 @@ impl Mask {
     pub fn of<'a>(values: impl IntoIterator<Item = &'a SecretText>) -> Self {
         let mut words = BTreeSet::new();
         for value in values.into_iter().map(SecretText::expose) {
-            for word in std::iter::once(value).chain(value.lines()).chain(credentials(value)).map(str::trim) {
+            let parts = std::iter::once(value).chain(value.lines()).chain(credentials(value)).map(str::trim);
+            for word in parts.filter(|word| word.len() >= SHORTEST) {
                 words.extend(spellings(word));
                 words.insert(word.to_owned());
             }
         }
-        words.retain(|word| word.len() >= SHORTEST);
         let mut words: Vec<_> = words.into_iter().map(SecretText).collect();
         // The longest first: a value can contain another, and masking the shorter one first would reveal the rest of
         // the longer one.
@@ -101,7 +102,9 @@ impl Mask {
         let value: Value = serde_json::from_str(json.get()).ok()?;
         let mut masked = value.clone();
         self.mask_in(&mut masked);
-        if masked == value { Some(json) } else { RawValue::from_string(masked.to_string()).ok() }
+        // A word that stands in the text is in no value where a key stands twice, and in none of numbers that were rounded.
+        let is_same = masked == value && !self.0.iter().any(|word| json.get().contains(&word.0));
+        if is_same { Some(json) } else { RawValue::from_string(masked.to_string()).ok() }
     }
 
     /// Whether a value can be in a JSON text, in which any character can be written as an escape.
@@ -147,26 +150,6 @@ impl Mask {
             Value::Null | Value::Bool(_) => {}
         }
     }
-}
-
-/// Returns how common serializers write a text in JSON: as few escapes as may be, slashes escaped (PHP), all beyond ASCII
-/// escaped (Python), what HTML gives a meaning escaped (Go).
-fn spellings(word: &str) -> [String; 4] {
-    let quoted = Value::from(word).to_string();
-    let json = &quoted[1..quoted.len() - 1];
-    let escaped = |is_escaped: fn(char) -> bool| {
-        let mut units = [0; 2];
-        json.chars().fold(String::new(), |text, c| match is_escaped(c) {
-            true => c.encode_utf16(&mut units).iter().fold(text, |text, unit| format!("{text}\\u{unit:04x}")),
-            false => text + c.encode_utf8(&mut [0; 4]),
-        })
-    };
-    [
-        json.to_owned(),
-        json.replace('/', "\\/"),
-        escaped(|c| !c.is_ascii()),
-        escaped(|c| matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}')),
-    ]
 }
 
 /// Returns the credentials of a value that begins with an authentication scheme.
@@ -348,6 +331,7 @@ mod tests {
             r#"{"a": "Mü\"ller\\geheim\/<x>"}"#,
             r#"{"a": "Mü\"ller\\geheim/\u003cx\u003e"}"#,
             r#"{"a": "p/\ud83d\udc1f"}"#,
+            r#"{"a": "p\/\uD83D\uDC1F"}"#,
         ] {
             assert_eq!(mask.masked(said), r#"{"a": "[secret]"}"#, "{said}");
         }
@@ -373,5 +357,6 @@ mod tests {
         let hidden = masked(r#"{"swordfish": [12345, 1, true, null, {"b": "a swordfish"}]}"#).unwrap();
         assert_eq!(hidden, r#"{"[secret]":["[secret]",1,true,null,{"b":"a [secret]"}]}"#);
         assert_eq!(masked(&format!("{}\"swordfish\"{}", "[".repeat(200), "]".repeat(200))), None);
+        assert_eq!(masked(r#"{"a":"swordfish","a":"x"}"#).unwrap(), r#"{"a":"x"}"#);
     }
 }

@@ -140,6 +140,8 @@ impl Engine {
                 told = lists.changed() => told,
                 told = tried.changed() => told,
                 told = plans.changed() => told,
+                // Nobody tells that chains have become late.
+                () = tokio::time::sleep(LOOK_AGAIN) => Ok(()),
             };
             if told.is_err() {
                 return;
@@ -147,6 +149,9 @@ impl Engine {
         }
     }
 }
+
+/// How often who waits for a list looks whether chains over it take too long.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 fn list_timeout(snapshot: &Snapshot) -> Duration {
     Duration::from_millis(u64::from(snapshot.plan().gateway.limits.list_timeout_ms))

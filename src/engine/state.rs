@@ -1,9 +1,8 @@
 //! The state that outlives a snapshot: tool lists, health, sessions, calls in flight.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -14,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::endpoints::Endpoints;
 use super::notices::Subscribers;
 use super::readings::Readings;
-use crate::domain::budget::{Account, ByteBudget, Category, NoRoom, Reservation};
+use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::caching::Caching;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind, Listed};
@@ -34,8 +33,6 @@ use crate::engine::upstreams::state::{Catalogue, ItemList, UpstreamState};
 #[derive(Default)]
 pub struct EngineState {
     upstreams: DashMap<ObjectKey, UpstreamState>,
-    /// What the lists of the upstreams of each namespace hold, while there are any.
-    list_accounts: Mutex<HashMap<String, Weak<Account>>>,
     /// Names of all tools that upstreams have ever listed.
     pub(super) seen: watch::Sender<Arc<SeenNames>>,
     /// The names in `seen` that every process of the gateway receives at its start; `None` if no names are stored for
@@ -132,24 +129,6 @@ impl EngineState {
             Some(mut known) => change(&mut known),
             None => change(&mut UpstreamState::default()),
         }
-    }
-
-    /// Returns a reservation for a list of an upstream. Where upstreams are of several namespaces, each has its share, so that
-    /// the lists of one leave room for those of others.
-    pub(super) fn list_reservation(
-        &self,
-        upstream: &ObjectKey,
-        category: Category,
-        budget: &Arc<ByteBudget>,
-    ) -> Reservation {
-        if self.upstreams.iter().all(|other| other.key().namespace == upstream.namespace) {
-            return budget.reservation(category);
-        }
-        let mut accounts = self.list_accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        accounts.retain(|_, account| account.strong_count() > 0);
-        let account = accounts.get(&upstream.namespace).and_then(Weak::upgrade).unwrap_or_default();
-        accounts.insert(upstream.namespace.clone(), Arc::downgrade(&account));
-        budget.reservation_for(category, &account)
     }
 
     pub(super) fn in_routing(&self, upstream: &ObjectKey) -> bool {

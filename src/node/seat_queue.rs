@@ -1,7 +1,7 @@
 //! Calls that wait for a seat at a worker of one plugin. Clients take turns, so that one with many calls makes the others
 //! wait for one call of its own and not for all.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -10,6 +10,9 @@ use super::seat_lease::SeatLease;
 use crate::domain::budget::Account;
 use crate::domain::plugin::Failure;
 use crate::domain::turns::Turns;
+
+/// How many clients are remembered at least that do not wait any more.
+const MANY: usize = 64;
 
 /// Gives a waiting call its seat, or says why it gets none.
 pub(super) type GiveSeat = oneshot::Sender<Result<SeatLease, Failure>>;
@@ -50,6 +53,7 @@ impl SeatQueue {
     /// Adds a call, behind the others of its client.
     pub(super) fn push(&mut self, give: GiveSeat, client: Client) {
         self.forget_ended();
+        self.turns.want(client.key());
         self.waiting.push_back(Waiter { give, client });
     }
 
@@ -58,7 +62,12 @@ impl SeatQueue {
         self.forget_ended();
         let keys: Vec<_> = self.waiting.iter().map(|waiter| waiter.client.key()).collect();
         let key = self.turns.next(keys.iter(), usize::MAX)?;
-        self.turns.begin_anew(|known| keys.contains(known));
+        self.turns.end(&key);
+        // Each that waits is known, so this happens once for many turns.
+        if self.turns.count_known() > 2 * keys.len() + MANY {
+            let waiting: HashSet<_> = keys.iter().collect();
+            self.turns.begin_anew(|known| waiting.contains(known));
+        }
         let at = keys.iter().position(|known| *known == key)?;
         self.waiting.remove(at).map(|waiter| waiter.give)
     }

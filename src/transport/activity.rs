@@ -1,6 +1,5 @@
 //! What a connection of an HTTP server does: whether it had a request, and since when it has none to answer.
 
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,13 +30,15 @@ impl Activity {
         self.answered_at.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
     }
 
-    /// Drives the answering of a request.
-    pub(super) async fn during<T>(&self, answered: impl Future<Output = T>) -> T {
+    /// Records that a request has arrived.
+    pub(super) fn begin(&self) {
         self.asked.store(true, Ordering::Relaxed);
         self.set(None);
-        let answer = answered.await;
+    }
+
+    /// Records that a request is answered.
+    pub(super) fn end(&self) {
         self.set(Some(Instant::now()));
-        answer
     }
 
     fn set(&self, answered_at: Option<Instant>) {

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::body::{Body, HttpBody};
 use axum::http::Extensions;
 use axum::response::Response;
 use hyper::Request;
@@ -19,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::open_connections::{OpenConnection, OpenConnections};
+use super::open_connections::{OpenConnection, OpenConnections, StreamBody};
 
 /// The maximum number of connections of a listener that has no setting for it.
 pub const MAX_CONNECTIONS: usize = 8192;
@@ -199,6 +200,19 @@ fn end_where_dead(stream: &TcpStream, stalled: Duration) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the answer that is given on a connection, which is idle after its last byte.
+async fn answered_on(
+    answered: impl Future<Output = Result<Response, Infallible>>,
+    connection: Arc<OpenConnection>,
+) -> Result<Response, Infallible> {
+    let answer = answered.await?;
+    if answer.body().size_hint().exact().is_none() {
+        return Ok(answer.map(|body| Body::new(StreamBody { body, connection })));
+    }
+    connection.activity.end();
+    Ok(answer)
+}
+
 async fn serve_connection(
     stream: TcpStream,
     peer: Peer,
@@ -217,8 +231,8 @@ async fn serve_connection(
     let activity = &open.activity;
     let of_peer = service_fn(|mut request: Request<_>| {
         request.extensions_mut().insert(peer);
-        let answered = service.call(request);
-        activity.during(answered)
+        open.activity.begin();
+        answered_on(service.call(request), Arc::clone(&open))
     });
     let must_end = async {
         tokio::select! {

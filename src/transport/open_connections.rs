@@ -1,18 +1,27 @@
 //! The open connections of a listener, and which of them gives way where there are as many as may be.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::{Body, HttpBody};
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
 use tokio::task::Id;
 use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
-use crate::domain::network::network;
+use crate::domain::network::{have_many, network};
 
 /// How long a connection must have been idle to give way: a next request may be on its way.
 const IDLE: Duration = Duration::from_secs(1);
+
+/// One of how many connections gives way at once, beside the first.
+const BATCH: usize = 128;
 
 /// An open connection.
 pub(super) struct OpenConnection {
@@ -28,6 +37,38 @@ impl OpenConnection {
     pub(super) fn new(client: IpAddr) -> Arc<Self> {
         let gives_way = CancellationToken::new();
         Arc::new(Self { client: network(client), activity: Activity::default(), gives_way })
+    }
+}
+
+/// The body of an answer that is a stream. Its connection is not idle until its end.
+pub(super) struct StreamBody {
+    pub(super) body: Body,
+    pub(super) connection: Arc<OpenConnection>,
+}
+
+impl HttpBody for StreamBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for StreamBody {
+    fn drop(&mut self) {
+        self.connection.activity.end();
     }
 }
 
@@ -51,22 +92,19 @@ impl OpenConnections {
         self.0.len()
     }
 
-    /// Tells the connection that has been idle longest to give way, among those of clients that have at least half as many as
-    /// the one that has most. Returns whether there is one.
+    /// Tells connections that have been idle longest to give way: some of those of clients that have at least half as many as
+    /// the one that has most, unless these are few among all. Returns whether any was told.
     pub(super) fn make_room(&self) -> bool {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         self.0.values().for_each(|connection| *counts.entry(connection.client).or_default() += 1);
-        let most = counts.values().max().copied().unwrap_or_default();
-        let idle = self.0.values().filter(|connection| {
-            !connection.gives_way.is_cancelled()
-                && counts.get(&connection.client).is_some_and(|count| 2 * count >= most)
-        });
-        let idle = idle.filter_map(|connection| Some((connection.activity.idle_for()?, connection)));
-        let longest = idle.filter(|(time, _)| *time >= IDLE).max_by_key(|(time, _)| *time);
-        if let Some((_, connection)) = longest {
-            connection.gives_way.cancel();
-        }
-        longest.is_some()
+        let has_many = have_many(&counts);
+        let of_many = self.0.values().filter(|known| !known.gives_way.is_cancelled() && has_many(&known.client));
+        let idle = of_many.filter_map(|connection| Some((connection.activity.idle_for()?, connection)));
+        let mut idle: Vec<_> = idle.filter(|(time, _)| *time >= IDLE).collect();
+        idle.sort_unstable_by_key(|(time, _)| Reverse(*time));
+        idle.truncate(1 + self.len() / BATCH);
+        idle.iter().for_each(|(_, connection)| connection.gives_way.cancel());
+        !idle.is_empty()
     }
 }
 

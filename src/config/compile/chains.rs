@@ -80,22 +80,18 @@ impl World<'_> {
             Ok(plan) => return plan,
             Err(fault) => fault,
         };
-        // Another version may have accepted conditions that this one does not.
-        let is_valid = |form: &&ChainPlan| {
-            let mut conditions = form.entries.iter().filter_map(|entry| entry.when.as_deref());
-            conditions.all(|when| Expression::compile(when).is_ok())
-        };
-        let accepted = self.accepted(&chain.key);
-        let form = match accepted.filter(is_valid) {
+        let form = match self.accepted(&chain.key) {
             Some(accepted) => {
-                message.push_str(". The last accepted form runs on");
+                // Another version may have accepted conditions that this one does not; linking refuses them.
+                let mut conditions = accepted.entries.iter().filter_map(|entry| entry.when.as_deref());
+                message.push_str(match conditions.all(|when| Expression::compile(when).is_ok()) {
+                    true => ". The last accepted form runs on",
+                    false => ". The last accepted form has a condition that this version does not accept, so it refuses each call that it selects",
+                });
                 accepted.clone()
             }
             None => {
-                message.push_str(match accepted {
-                    None => ". No form of it was ever accepted, so it refuses each call that it selects",
-                    Some(_) => ". This version does not accept its last form, so it refuses each call that it selects",
-                });
+                message.push_str(". No form of it was ever accepted, so it refuses each call that it selects");
                 self.refusing(chain, Refusal { reason, message: message.clone() })
             }
         };

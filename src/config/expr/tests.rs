@@ -79,6 +79,7 @@ fn says_what_is_wrong() {
         ("content.size", "not a boolean"),
         ("[\"deploy\"].contains(tool.name)", "`contains` takes a text, not a list"),
         ("upstream.labels.contains(\"tier\")", "write `value in it`"),
+        (r#"content.text.matches("\d+")"#, "a backslash stands before what it cannot escape"),
         ("call.arguments.list.first().y.orValue(1) == 1", "what first() or last() returns is an optional value"),
         ("call.arguments.list.last()[\"y\"].orValue(1) == 1", "what first() or last() returns"),
         ("call.arguments.a.first().or(call.arguments.b.first()).y.orValue(1) == 1", "what first() or last() returns"),
@@ -311,6 +312,10 @@ fn what_might_be_a_comment_or_a_raw_string_hides_nothing() {
         "br'\\' + ",
         "1r'\\' + ",
         "\"\"\" \" \"\"\" + ",
+        "call.`//` + ",
+        "\"\n + ",
+        "är'\\' + ",
+        "\"\\x\" + ",
         "''' ' ''' + ",
     ] {
         for hidden in [&brackets, &operators] {

@@ -16,6 +16,7 @@ use super::session::{Session, SessionView};
 use super::session_id::{self, SessionFacts, SessionScope};
 use crate::domain::budget::Account;
 use crate::domain::limits::Tracker;
+use crate::domain::network::have_many;
 use crate::engine::exchange::KeptExchanges;
 
 /// The maximum number of open sessions.
@@ -120,16 +121,15 @@ impl SessionTable {
     }
 
     /// Returns the sessions that have been idle longest, at most [`IDLE_BATCH`], among those without calls in flight and
-    /// without open streams. Clients that have less than half as many as the one that has most keep theirs. Compares all
+    /// without open streams. As far as there are others, they are of clients that have many ([`have_many`]). Compares all
     /// sessions.
     fn idle_longest(&self) -> VecDeque<(u64, String)> {
         let all = self.all();
         let mut counts: HashMap<_, usize> = HashMap::new();
         all.iter().for_each(|session| *counts.entry(session.network()).or_default() += 1);
-        let most = counts.values().max().copied().unwrap_or_default();
-        let has_many = |session: &Session| counts.get(&session.network()).is_some_and(|count| 2 * count >= most);
+        let has_many = have_many(&counts);
         let unused = || all.iter().filter(|session| !session.is_in_use());
-        let of_many: Vec<_> = unused().filter(|session| has_many(session)).collect();
+        let of_many: Vec<_> = unused().filter(|session| has_many(&session.network())).collect();
         let chosen = if of_many.is_empty() { unused().collect() } else { of_many };
         let mut unused: Vec<_> = chosen.into_iter().map(|session| (session.last_used(), session)).collect();
         if unused.len() > IDLE_BATCH {

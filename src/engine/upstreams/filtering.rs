@@ -56,6 +56,7 @@ impl<'t> FilterQueue<'t> {
     fn add(&mut self, jobs: Vec<FilterJob>) {
         for job in jobs {
             if self.keys.insert(job.key.clone()) {
+                self.turns.want(job.target.plan.key.clone());
                 self.waiting.entry(job.target.plan.key.clone()).or_default().push_back(job);
             }
         }

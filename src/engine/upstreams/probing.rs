@@ -214,10 +214,7 @@ impl Engine {
                 self.refresh_tools(target, DueLists::default(), connected).await
             }
             // The server works on a call, so a request for the tool list would have to wait too.
-            Ok(Probed::Busy) => {
-                let wait = self.note_reachable(target, connected);
-                Some(if known.stale { wait.min(SHORTEST) } else { wait })
-            }
+            Ok(Probed::Busy) => Some(self.note_reachable(target, connected)),
             Err(error) => self.note_failure(target, "", &error),
         }
     }
@@ -314,7 +311,7 @@ impl Engine {
         let (key, now) = (&target.plan.key, self.clock.monotonic());
         let fresh_for = self.fresh_for(&listed, now.saturating_sub(began));
         self.state.update(key, |state| state.fresh_until = fresh_for.map(|fresh_for| now + fresh_for));
-        let reservation = self.state.list_reservation(key, Category::List, &self.budget);
+        let reservation = self.budget.reservation(Category::List);
         match self.state.set_list(key, ItemKind::Tool, listed.masked(&target.mask()), reservation) {
             Ok(true) => self.relist(),
             Ok(false) => {}

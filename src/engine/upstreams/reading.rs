@@ -75,7 +75,7 @@ impl Engine {
         let fresh_for = read.as_ref().ok().and_then(|listed| self.fresh_for(listed, took));
         let kept = match read {
             Ok(listed) => {
-                let reservation = self.state.list_reservation(key, Category::OtherList, &self.budget);
+                let reservation = self.budget.reservation(Category::OtherList);
                 let kept = self.state.set_list(key, kind, listed.masked(&target.mask()), reservation);
                 kept.map_err(|no_room| no_room.to_string())
             }

@@ -95,6 +95,7 @@ impl Client {
         *request.headers_mut() = headers;
         let interim = InterimResponses::of(&mut request);
         let response = tokio::select! {
+            biased;
             response = self.pool.request(request) => response,
             () = interim.too_many.notified() => {
                 return Err(UpstreamError::Lost(format!("it sent more than {MAX_INTERIM} interim responses (1xx)")));
