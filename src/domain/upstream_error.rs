@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::plugin::cut;
 use super::reason::Reason;
+use super::rpc::METHOD_NOT_FOUND;
 use super::secret::Mask;
 
 /// Why a call has no answer.
@@ -85,6 +86,11 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
+    /// Whether the server says that it does not know the method.
+    pub fn is_unknown_method(&self) -> bool {
+        matches!(self, Self::Refused { code: Some(METHOD_NOT_FOUND), .. })
+    }
+
     /// Returns the reason in the `Connected` condition, in metric labels and in `data.reason`.
     pub fn reason(&self) -> Reason {
         match self {

@@ -12,7 +12,6 @@ use crate::domain::boxed::boxed;
 use crate::domain::item::{ItemKind, Listed};
 use crate::domain::plan::{TransportPlan, ValueSource};
 use crate::domain::ports::ToClient;
-use crate::domain::rpc::METHOD_NOT_FOUND;
 use crate::domain::secret::Mask;
 use crate::domain::upstream::{
     Answer, ClientKey, LogWish, OutCall, OutCompletion, Probed, ServerAnswer, Target, UpstreamError, UpstreamTarget,
@@ -134,12 +133,13 @@ impl Server {
         loop {
             let request = McpRequest::List(kind, cursor.as_deref());
             let asked = self.ask(request, Purpose::Care, None, limit).await;
-            let is_unknown = matches!(&asked, Err(UpstreamError::Refused { code: Some(METHOD_NOT_FOUND), .. }));
+            let added = asked.and_then(|(answer, lease)| Ok((list.add(&answer)?, lease)));
+            let is_unknown = added.as_ref().is_err_and(UpstreamError::is_unknown_method);
             if is_unknown && kind != ItemKind::Tool && cursor.is_none() {
                 return Ok(Listed::default());
             }
-            let (answer, lease) = asked?;
-            cursor = list.add(&answer).map_err(|error| error.masked(&self.connector.target.mask()))?;
+            let (next, lease) = added.map_err(|error| self.masked(error))?;
+            cursor = next;
             if cursor.is_none() {
                 let mut listed = list.finish();
                 if kind == ItemKind::Tool {

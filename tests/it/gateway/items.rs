@@ -81,6 +81,35 @@ for await (const line of createInterface({ input: process.stdin })) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_not_empty_because_its_second_page_is_an_unknown_method() {
+    let folder = Folder::new();
+    let code = r"import { createInterface } from 'node:readline';
+const say = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+const capabilities = { tools: {}, resources: {} }, serverInfo = { name: 'own', version: '1' };
+const results = {
+  initialize: { protocolVersion: '2025-11-25', capabilities, serverInfo },
+  ping: {},
+  'tools/list': { tools: [{ name: 'echo', inputSchema: { type: 'object' } }] },
+  'resources/list': { resources: [{ uri: 'text:a', name: 'a' }], nextCursor: 'b' },
+};
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, method, params } = JSON.parse(line);
+  if (id === undefined) continue;
+  if (results[method] && !params?.cursor) say({ id, result: results[method] });
+  else say({ id, error: { code: -32601, message: 'Method not found' } });
+}";
+    folder.write("server.mjs", code);
+    let script = folder.path().join("server.mjs");
+    folder.write("manifests.yaml", &process("up", Path::new("node"), &[script.to_str().unwrap()]));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["up"]).await;
+    let [client, ..] = &clients(&gateway.url()).await[..] else { panic!("there are clients") };
+    assert!(client.names("resources/list", "resources", "uri").await.is_empty());
+    let problems = Http::new().get(&format!("http://{}/api/v1/plan", gateway.admin())).await.body;
+    assert!(problems.contains("resources/list is not read anew") && !problems.contains("templates"), "{problems}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_guard_covers_the_methods_that_its_chain_names() {
     let deny = "export const onRequest = ({ rawContent }) => JSON.parse(rawContent).uri === 'text://rows/salaries'
         ? { text: 'not this table', continue: false, error: 'Forbidden' } : { text: rawContent, continue: true };
