@@ -178,7 +178,7 @@ fn check_bounds(text: &str) -> Result<(), String> {
             Some(_) if escaped => escaped = false,
             Some(_) if byte == b'\\' => escaped = true,
             // A text ends with its line at the latest: CEL does not accept it then.
-            Some(q) if byte == q || byte == b'\n' => quote = None,
+            Some(q) if byte == q || matches!(byte, b'\n' | b'\r') => quote = None,
             Some(_) => {}
             None => match byte {
                 b'"' | b'\'' if is_plain => quote = Some(byte),
@@ -229,7 +229,8 @@ fn is_end_of_value(byte: u8) -> bool {
 }
 
 /// Whether each text in an expression begins and ends at single quotes, and a backslash escapes one character. It is otherwise
-/// in a raw string, between three quotes, in a quoted name and where digits follow a backslash. Where one of these might be, all that is in the expression counts, quoted or not.
+/// in a raw string, between three quotes, in a quoted name and where digits follow a backslash. Where one of these might be,
+/// all that is in the expression counts, quoted or not.
 fn is_plainly_quoted(text: &str) -> bool {
     let is_raw = text.match_indices(['r', 'R']).any(|(at, _)| {
         let before = text[..at].strip_suffix(['b', 'B']).unwrap_or(&text[..at]);

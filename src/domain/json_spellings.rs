@@ -3,23 +3,23 @@
 use serde_json::Value;
 
 /// Returns how common serializers write a text in JSON: with slashes escaped or not (PHP), and what is beyond ASCII (Python),
-/// or what HTML gives a meaning (Go, Gson, .NET), as `\\uXXXX` in digits of either case.
+/// or what HTML gives a meaning (Go, Gson, .NET), as `\uXXXX` in digits of either case. Some can be the same.
 pub fn spellings(word: &str) -> Vec<String> {
     let quoted = Value::from(word).to_string();
     let json = &quoted[1..quoted.len() - 1];
-    let escaped: [fn(char) -> bool; 5] = [
-        |_| false,
+    let escaped: [fn(char) -> bool; 4] = [
         |c| !c.is_ascii(),
         |c| matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}'),
         |c| matches!(c, '<' | '>' | '&' | '=' | '\'' | '\u{2028}' | '\u{2029}'),
         |c| !c.is_ascii() || matches!(c, '<' | '>' | '&' | '+' | '\'' | '`'),
     ];
+    let slashes = if json.contains('/') { &["/", "\\/"][..] } else { &["/"] };
     let mut all = Vec::new();
-    for is_escaped in escaped {
-        for slash in ["/", "\\/"] {
-            for digits in [LOWER, UPPER] {
-                all.push(spelled(json, is_escaped, slash, digits));
-            }
+    for slash in slashes {
+        all.push(json.replace('/', slash));
+        // Most values have nothing to escape, and some are large.
+        for is_escaped in escaped.into_iter().filter(|is_escaped| json.contains(*is_escaped)) {
+            all.extend([LOWER, UPPER].map(|digits| spelled(json, is_escaped, slash, digits)));
         }
     }
     all

@@ -86,7 +86,10 @@ impl World<'_> {
                 let mut conditions = accepted.entries.iter().filter_map(|entry| entry.when.as_deref());
                 message.push_str(match conditions.all(|when| Expression::compile(when).is_ok()) {
                     true => ". The last accepted form runs on",
-                    false => ". The last accepted form has a condition that this version does not accept, so it refuses each call that it selects",
+                    false => {
+                        ". The last accepted form has a condition that this version does not accept, so it refuses each \
+                         call that it selects"
+                    }
                 });
                 accepted.clone()
             }

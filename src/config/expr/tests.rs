@@ -314,6 +314,7 @@ fn what_might_be_a_comment_or_a_raw_string_hides_nothing() {
         "\"\"\" \" \"\"\" + ",
         "call.`//` + ",
         "\"\n + ",
+        "\"\r + ",
         "är'\\' + ",
         "\"\\x\" + ",
         "''' ' ''' + ",

@@ -46,8 +46,9 @@ async fn prompts_and_resources_of_both_eras_reach_clients_of_both() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn lists_that_cannot_be_read_take_nothing_else_away() {
+/// A gateway before a server that answers `resources/list` with this, and fails to list prompts. It knows no second pages and
+/// no templates.
+async fn listing(resources: &str) -> (Folder, Gateway) {
     let folder = Folder::new();
     let code = r"import { createInterface } from 'node:readline';
 const say = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
@@ -56,20 +57,26 @@ const results = {
   initialize: { protocolVersion: '2025-11-25', capabilities, serverInfo },
   ping: {},
   'tools/list': { tools: [{ name: 'echo', inputSchema: { type: 'object' } }] },
-  'resources/list': { resources: [{ uri: 'text:a', name: 'a' }] },
+  'resources/list': RESOURCES,
 };
 for await (const line of createInterface({ input: process.stdin })) {
-  const { id, method } = JSON.parse(line);
+  const { id, method, params } = JSON.parse(line);
   if (id === undefined) continue;
-  if (results[method]) say({ id, result: results[method] });
+  if (results[method] && !params?.cursor) say({ id, result: results[method] });
   else if (method === 'prompts/list') say({ id, error: { code: -32000, message: 'the prompts are broken' } });
   else say({ id, error: { code: -32601, message: 'Method not found' } });
 }";
-    folder.write("server.mjs", code);
+    folder.write("server.mjs", &code.replace("RESOURCES", resources));
     let script = folder.path().join("server.mjs");
     folder.write("manifests.yaml", &process("up", Path::new("node"), &[script.to_str().unwrap()]));
     let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["up"]).await;
+    (folder, gateway)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_that_cannot_be_read_take_nothing_else_away() {
+    let (_folder, gateway) = listing("{ resources: [{ uri: 'text:a', name: 'a' }] }").await;
     for client in clients(&gateway.url()).await {
         assert_eq!(client.names("tools/list", "tools", "name").await, ["up__echo"]);
         assert_eq!(client.names("resources/list", "resources", "uri").await, ["text:a"]);
@@ -82,27 +89,7 @@ for await (const line of createInterface({ input: process.stdin })) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_is_not_empty_because_its_second_page_is_an_unknown_method() {
-    let folder = Folder::new();
-    let code = r"import { createInterface } from 'node:readline';
-const say = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
-const capabilities = { tools: {}, resources: {} }, serverInfo = { name: 'own', version: '1' };
-const results = {
-  initialize: { protocolVersion: '2025-11-25', capabilities, serverInfo },
-  ping: {},
-  'tools/list': { tools: [{ name: 'echo', inputSchema: { type: 'object' } }] },
-  'resources/list': { resources: [{ uri: 'text:a', name: 'a' }], nextCursor: 'b' },
-};
-for await (const line of createInterface({ input: process.stdin })) {
-  const { id, method, params } = JSON.parse(line);
-  if (id === undefined) continue;
-  if (results[method] && !params?.cursor) say({ id, result: results[method] });
-  else say({ id, error: { code: -32601, message: 'Method not found' } });
-}";
-    folder.write("server.mjs", code);
-    let script = folder.path().join("server.mjs");
-    folder.write("manifests.yaml", &process("up", Path::new("node"), &[script.to_str().unwrap()]));
-    let gateway = Gateway::start(&folder);
-    tools_of(&gateway, &["up"]).await;
+    let (_folder, gateway) = listing("{ resources: [{ uri: 'text:a', name: 'a' }], nextCursor: 'b' }").await;
     let [client, ..] = &clients(&gateway.url()).await[..] else { panic!("there are clients") };
     assert!(client.names("resources/list", "resources", "uri").await.is_empty());
     let problems = Http::new().get(&format!("http://{}/api/v1/plan", gateway.admin())).await.body;
