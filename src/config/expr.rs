@@ -6,6 +6,7 @@
 
 mod cost;
 mod exact;
+mod lexer;
 mod types;
 mod walk;
 
@@ -18,12 +19,13 @@ use serde::Serialize;
 
 pub use self::cost::Reads;
 use self::cost::{Cost, MAX_ELEMENTS};
+use self::lexer::{Lexer, Token};
 use self::walk::ExpressionWalk;
 use super::variables::Variables;
 
 /// Maximum length of an expression in bytes.
 pub const MAX_TEXT: usize = 1024;
-/// Maximum nesting of brackets, or their number where it is not known which of them are text.
+/// Maximum nesting of brackets.
 const MAX_NESTING: usize = 24;
 /// Maximum number of operators, each of which can deepen the parser's recursion by one level.
 const MAX_OPERATORS: usize = 128;
@@ -72,7 +74,6 @@ impl Expression {
     /// macro, a variable or one of its members does not exist, or the result cannot be a boolean.
     pub fn compile(text: &str) -> Result<Self, String> {
         check_bounds(text)?;
-        check_escapes(text)?;
         // The parser panics on some texts that are not CEL.
         let program = catch_unwind(|| Program::compile(text)).map_err(|_| "it is not a CEL expression".to_owned())?;
         let program = program.map_err(|e| describe(&e))?;
@@ -165,82 +166,70 @@ fn describe(errors: &kube_cel::cel::ParseErrors) -> String {
     }
 }
 
-/// Rejects a text that could overflow the parser's stack.
+/// Refuses a text that could overflow the parser's stack, or that the engine reads otherwise than CEL.
 fn check_bounds(text: &str) -> Result<(), String> {
     if text.len() > MAX_TEXT {
         return Err(format!("it has {} bytes, {MAX_TEXT} are allowed", text.len()));
     }
-    let is_plain = is_plainly_quoted(text);
-    let (mut depth, mut operators, mut quote, mut escaped, mut before) = (0usize, 0usize, None, false, b' ');
-    for (at, byte) in text.bytes().enumerate() {
-        match quote {
-            Some(b'\n') if byte != b'\n' => {}
-            Some(_) if escaped => escaped = false,
-            Some(_) if byte == b'\\' => escaped = true,
-            // A text ends with its line at the latest: CEL does not accept it then.
-            Some(q) if byte == q || matches!(byte, b'\n' | b'\r') => quote = None,
-            Some(_) => {}
-            None => match byte {
-                b'"' | b'\'' if is_plain => quote = Some(byte),
-                // A comment is over at the end of its line.
-                b'/' if is_plain && text.as_bytes()[at..].starts_with(b"//") => quote = Some(b'\n'),
-                b'(' | b'[' | b'{' => {
-                    depth += 1;
-                    operators += usize::from(byte == b'[' && is_end_of_value(before));
-                }
-                b')' | b']' | b'}' if is_plain => depth = depth.saturating_sub(1),
-                b'+' | b'-' | b'*' | b'/' | b'%' | b'!' | b'<' | b'>' | b'=' | b'&' | b'|' | b'?' | b'.' => {
-                    operators += 1;
-                }
-                _ => {}
-            },
+    let (mut open, mut operators, mut before) = (Vec::new(), 0, None);
+    let mut lexer = Lexer::new(text);
+    while let Some(token) = lexer.next() {
+        let token = token?;
+        check_after(before, token).map_err(|what| lexer.wrong(&what))?;
+        let is_after_value = matches!(before, Some(Token::Word | Token::Literal | Token::Close(_)));
+        match token {
+            Token::Open(bracket) => {
+                // An index deepens the recursion as an operator does.
+                operators += usize::from(bracket == '[' && is_after_value);
+                open.push(bracket);
+            }
+            Token::Close(bracket) if open.pop().is_none_or(|open| closing(open) != bracket) => {
+                return Err(lexer.wrong(&format!("`{bracket}` closes nothing")));
+            }
+            Token::Operator(_) => operators += 1,
+            _ => {}
         }
-        before = if byte.is_ascii_whitespace() { before } else { byte };
-        if depth > MAX_NESTING {
-            return Err(match is_plain {
-                true => format!("its brackets nest deeper than {MAX_NESTING}"),
-                false => {
-                    format!("it has a raw string or three quotes, and more than {MAX_NESTING} brackets")
-                }
-            });
+        if open.len() > MAX_NESTING {
+            return Err(format!("its brackets nest deeper than {MAX_NESTING}"));
         }
         if operators > MAX_OPERATORS {
             return Err(format!("it has more than {MAX_OPERATORS} operators"));
         }
+        before = Some(token);
     }
     Ok(())
 }
 
-/// Refuses a backslash before what CEL has no escape for: to its parser, no text would begin there.
-fn check_escapes(text: &str) -> Result<(), String> {
-    let mut characters = text.chars();
-    while let Some(c) = characters.next() {
-        let escaped = if c == '\\' { characters.next() } else { continue };
-        if !escaped.is_some_and(|escaped| "abfnrtv\\'\"`?xXuU0123".contains(escaped)) && is_plainly_quoted(text) {
-            return Err("a backslash stands before what it cannot escape: write \\\\ for one, or r\"...\"".to_owned());
+fn closing(open: char) -> char {
+    match open {
+        '(' => ')',
+        '[' => ']',
+        _ => '}',
+    }
+}
+
+/// Refuses a token that cannot stand after the one before.
+///
+/// Of an even number of `!` or `-` the engine evaluates one (`visit_LogicalNot` and `visit_Negate` of cel 0.13), and visits
+/// what follows twice, so that nested ones never end. To get at such a number its parser also drops tokens that it does not
+/// expect: `!,!x`, and `()--x`, where the first `-` looks like a subtraction. So a value must follow each of them at once.
+fn check_after(before: Option<Token>, token: Token) -> Result<(), String> {
+    let is_value = matches!(token, Token::Word | Token::Literal | Token::Open(_) | Token::Operator("."));
+    match (before, token) {
+        (Some(Token::Operator("!")), Token::Operator("!")) => {
+            Err("`!` stands twice in a row: leave both out, or write `!(!x)`".into())
         }
+        (Some(Token::Operator("-")), Token::Operator("-")) => {
+            Err("`-` stands twice in a row: write brackets, as in `1 - (-1)`".into())
+        }
+        (Some(Token::Operator(operator @ ("!" | "-"))), _) if !is_value => {
+            Err(format!("a value must stand after `{operator}`"))
+        }
+        (Some(Token::Operator(operator)), Token::Close(bracket)) => {
+            Err(format!("a value must stand between `{operator}` and `{bracket}`"))
+        }
+        _ => Ok(()),
     }
-    Ok(())
-}
-
-/// Whether an index can follow this byte.
-fn is_end_of_value(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b')' | b']' | b'}' | b'"' | b'\'')
-}
-
-/// Whether each text in an expression begins and ends at single quotes, and a backslash escapes one character. It is otherwise
-/// in a raw string, between three quotes, in a quoted name and where digits follow a backslash. Where one of these might be,
-/// all that is in the expression counts, quoted or not.
-fn is_plainly_quoted(text: &str) -> bool {
-    let is_raw = text.match_indices(['r', 'R']).any(|(at, _)| {
-        let before = text[..at].strip_suffix(['b', 'B']).unwrap_or(&text[..at]);
-        let is_word = before.ends_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        !is_word && text[at + 1..].starts_with(['"', '\''])
-    });
-    !is_raw
-        && !["\"\"\"", "'''", "`", "\\x", "\\X", "\\u", "\\U", "\\0", "\\1", "\\2", "\\3"]
-            .iter()
-            .any(|special| text.contains(special))
 }
 
 /// Returns the size of the largest list or map in `value`.

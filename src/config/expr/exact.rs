@@ -4,7 +4,7 @@
 //! To the engine, numbers of different types are never equal, and a member of what is no map is false. Then a call could
 //! make a condition false, and so pass by a Guard, by the spelling of a number (`1.0` for `1`) or by a value of another
 //! type. The engine evaluates operators itself, and no function can replace them. So an expression is rewritten: it calls
-//! functions instead, whose names no text can spell.
+//! functions instead, whose names no text can spell. What its parser has lost already is refused before (`lexer`, `check_after`).
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -31,7 +31,8 @@ const MORE_STACK: usize = 16 << 20;
 
 type Tested = Result<bool, ExecutionError>;
 
-/// Adds the functions that rewritten expressions call, and a `contains` that is one of texts alone.
+/// Adds the functions that rewritten expressions call, a `contains` that is one of texts alone, and a `size` that counts the
+/// characters of a text.
 pub(super) fn add_functions(context: &mut Context<'_>) {
     context.add_function(&replaced(op::EQUALS), |given: &FunctionContext<'_, '_>| equals(given));
     context
@@ -46,6 +47,7 @@ pub(super) fn add_functions(context: &mut Context<'_>) {
     });
     context.add_function(HAS, has);
     context.add_function("contains", contains);
+    context.add_function("size", size);
 }
 
 /// Rewrites an expression. The recursion is limited by `check_bounds`.
@@ -159,6 +161,18 @@ fn contains(This(text): This<Value>, part: Value) -> Tested {
         (Value::String(text), Value::String(part)) => Ok(text.contains(part.as_str())),
         _ => Err(ExecutionError::NoSuchOverload),
     }
+}
+
+/// The engine's own one counts the bytes of a text, CEL its characters.
+fn size(This(value): This<Value>) -> Result<i64, ExecutionError> {
+    let size = match value {
+        Value::String(text) => text.chars().count(),
+        Value::Bytes(bytes) => bytes.len(),
+        Value::List(list) => list.len(),
+        Value::Map(map) => map.map.len(),
+        _ => return Err(ExecutionError::NoSuchOverload),
+    };
+    i64::try_from(size).map_err(|_| ExecutionError::NoSuchOverload)
 }
 
 /// Whether two values are equal. Values of different types are not, but for numbers.
