@@ -10,7 +10,6 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper::ext::on_informational;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Pool;
@@ -19,6 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::Notify;
 
+use super::paced_body::PacedBody;
 use crate::domain::causes::causes;
 use crate::domain::instance::{INSTANCE_HEADER, Instance};
 use crate::domain::quoted::Quoted;
@@ -88,7 +88,7 @@ impl Client {
         uri: &Uri,
         headers: HeaderMap,
         body: impl Into<Bytes>,
-    ) -> Result<Response<Incoming>, UpstreamError> {
+    ) -> Result<Response<PacedBody>, UpstreamError> {
         let mut request = Request::new(Full::new(body.into()));
         *request.method_mut() = method;
         *request.uri_mut() = uri.clone();
@@ -101,7 +101,7 @@ impl Client {
                 return Err(UpstreamError::Lost(format!("it sent more than {MAX_INTERIM} interim responses (1xx)")));
             }
         };
-        response.map_err(|error| {
+        response.map(|response| response.map(PacedBody::new)).map_err(|error| {
             let words = chain(&error);
             let words = if is_late(&error) { format!("{words} ({})", self.connect_time) } else { words };
             if error.is_connect() { UpstreamError::Connect(words) } else { UpstreamError::Lost(words) }

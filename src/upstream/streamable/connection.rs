@@ -12,7 +12,6 @@ use crate::transport::flow::UNASKED;
 use crate::transport::shared_flow::FlowReader;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
-use hyper::body::Incoming;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -20,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use super::client::Client;
+use super::paced_body::PacedBody;
 use super::params::ParamHeaders;
 use super::response_body::{self, Messages};
 use crate::upstream::call_questions::{Replies, Replying};
@@ -76,12 +76,12 @@ impl HttpEndpoint {
     }
 
     /// Reads the body of a response to a request as events.
-    pub(super) fn events(&self, body: Incoming, flow: FlowReader) -> Messages {
+    pub(super) fn events(&self, body: PacedBody, flow: FlowReader) -> Messages {
         Messages::new(body, self.target.max_response_size, self.reservation(), flow)
     }
 
     /// Reads the body of a response as events that no call waits for, whose size is limited further.
-    pub(super) fn unasked_events(&self, body: Incoming) -> Messages {
+    pub(super) fn unasked_events(&self, body: PacedBody) -> Messages {
         let limit = self.target.max_response_size.min(UNASKED);
         Messages::new(body, limit, self.reservation(), self.flow(None))
     }
@@ -132,7 +132,7 @@ impl Connection {
         Ok(headers)
     }
 
-    pub(super) async fn post(&self, request: &McpRequest<'_>, id: u64) -> Result<Response<Incoming>, UpstreamError> {
+    pub(super) async fn post(&self, request: &McpRequest<'_>, id: u64) -> Result<Response<PacedBody>, UpstreamError> {
         let (mut headers, text) = (self.request_headers(request)?, request.render(self.era, id));
         // Servers and proxies that know nothing of MCP read the context of a trace here. While traces are off there is none.
         for (name, value) in members_of(&Span::current()) {
@@ -168,7 +168,7 @@ impl Connection {
     }
 
     /// Asks for a stream of events: that of the session, or the stream whose last event has the id `last`.
-    pub(super) async fn get(&self, last: Option<HeaderValue>) -> Result<Response<Incoming>, UpstreamError> {
+    pub(super) async fn get(&self, last: Option<HeaderValue>) -> Result<Response<PacedBody>, UpstreamError> {
         let mut headers = self.headers.clone();
         headers.remove(CONTENT_TYPE);
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));

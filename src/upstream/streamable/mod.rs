@@ -8,6 +8,7 @@ mod continued;
 mod http_reply;
 mod listen;
 mod media;
+mod paced_body;
 mod params;
 mod response;
 pub mod response_body;

@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
-use hyper::body::Incoming as Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -12,6 +11,7 @@ use super::connection::{Connection, SESSION_ID};
 use super::continued::read_events;
 use super::http_reply::{HttpReply, take};
 use super::media::{Media, encoding, is_event_stream, media};
+use super::paced_body::PacedBody;
 use super::response_body::whole;
 use crate::domain::ports::ToClient;
 use crate::domain::requester::Requester;
@@ -25,7 +25,7 @@ use crate::upstream::server_message::{self, ServerMessage};
 /// questions of the server to `asked`.
 pub(super) async fn read<'a>(
     connection: &'a Arc<Connection>,
-    response: Response<Body>,
+    response: Response<PacedBody>,
     id: u64,
     client: Option<&Requester>,
     to: Option<&'a dyn ToClient>,
@@ -54,7 +54,7 @@ fn is_of_server(status: StatusCode, error: &UpstreamError) -> bool {
 /// Reads a response that is no stream of events.
 async fn read_whole<'a>(
     connection: &'a Arc<Connection>,
-    response: Response<Body>,
+    response: Response<PacedBody>,
     id: u64,
     to: Option<&'a dyn ToClient>,
     asked: &mut CallQuestions<'a>,
@@ -91,7 +91,7 @@ async fn refusal(
     connection: &Arc<Connection>,
     status: StatusCode,
     media: Media,
-    body: Body,
+    body: PacedBody,
     id: u64,
 ) -> Result<HttpReply, UpstreamError> {
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {

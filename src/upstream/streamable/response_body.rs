@@ -11,20 +11,17 @@ use bytes::Bytes;
 use futures_util::{FutureExt, Stream, StreamExt};
 use http_body::Body;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use sse_stream::SseByteStream;
 use tokio::time::Instant;
 
 use super::client::chain;
+use super::paced_body::PacedBody;
 use crate::domain::budget::Reservation;
 use crate::domain::ids::ObjectKey;
 use crate::domain::upstream::UpstreamError;
 use crate::transport::shared_flow::FlowReader;
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::wire::ENVELOPE;
-
-/// How much of a body is read before other tasks have their turn, in bytes.
-const AT_ONCE: usize = 1 << 20;
 
 /// Why a body ended early. This is the only error type of the streams in this module.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -34,7 +31,7 @@ struct BrokenBody(UpstreamError);
 /// Reads the whole body. `reservation` accounts for its memory. A body that arrives in one piece is not copied. If the
 /// body is larger than `limit` plus [`ENVELOPE`] bytes, or exceeds the budget, reading stops and the connection is
 /// closed.
-pub(super) async fn whole(mut body: Incoming, limit: u64, reservation: &Reservation) -> Result<Bytes, UpstreamError> {
+pub(super) async fn whole(mut body: PacedBody, limit: u64, reservation: &Reservation) -> Result<Bytes, UpstreamError> {
     let most = limit.saturating_add(ENVELOPE);
     if body.size_hint().lower() > most {
         return Err(UpstreamError::TooLarge(limit));
@@ -46,12 +43,7 @@ pub(super) async fn whole(mut body: Incoming, limit: u64, reservation: &Reservat
     }
     let expected = body.size_hint().upper().unwrap_or(most).min(most);
     let mut bytes: Vec<u8> = first.into();
-    let mut yielded = 0;
     while bytes.len() as u64 <= most {
-        if bytes.len() - yielded >= AT_ONCE {
-            yielded = bytes.len();
-            tokio::task::yield_now().await;
-        }
         let Some(data) = next_data(&mut body).await? else { return Ok(bytes.into()) };
         let needed = bytes.len() + data.len();
         if needed > bytes.capacity() {
@@ -65,7 +57,7 @@ pub(super) async fn whole(mut body: Incoming, limit: u64, reservation: &Reservat
     Err(UpstreamError::TooLarge(limit))
 }
 
-async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, UpstreamError> {
+async fn next_data(body: &mut PacedBody) -> Result<Option<Bytes>, UpstreamError> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|e| UpstreamError::Lost(chain(&e)))?;
         if let Ok(data) = frame.into_data() {
@@ -82,7 +74,7 @@ impl<B: Body<Data = Bytes, Error: Error> + Unpin> Chunks for B {}
 
 /// The messages of an event stream. The size of each message is limited, and the rate at which those of all streams of an
 /// upstream are read, up to the one after which nothing more is asked for; the size of the stream is not.
-pub struct Messages<B: Chunks = Incoming> {
+pub struct Messages<B: Chunks = PacedBody> {
     events: SseByteStream<CountedBody<B>>,
     since_last: Arc<SinceLast>,
     flow: FlowReader,

@@ -323,27 +323,36 @@ async fn hostile_old_servers_harm_nobody_else() {
         ("refusing", hostile(named, "", 500), "HTTP 500"),
         ("leading", hostile(named, "", 302), "HTTP 302"),
     ];
+    // What is said is of the last attempt, so they are frequent: the text of one that was late on a busy machine is another.
     let upstream = |(name, url, _): &(&str, String, &str)| {
-        let spec = format!("external: {{url: {url:?}, transport: SSE}}, timeouts: {{connectMs: 700}}");
+        let spec = format!(
+            "external: {{url: {url:?}, transport: SSE}}, timeouts: {{connectMs: 700}}, \
+             health: {{retryBackoffMs: [1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000]}}"
+        );
         object("MCPUpstream", name, &spec)
     };
     let manifests: String = cases.iter().map(upstream).collect();
     let gateway = Gateway::start(&Folder::with(&(manifests + &everything("every"))));
-    tools_of(&gateway, &["every"]).await;
-    let session = Http::new().initialize(&gateway.url()).await;
-    for _ in 0..20 {
-        let answer = session.call_raw(1, "every__echo", r#"{"message":"hi"}"#).await.json();
-        assert!(text(&answer).contains("hi"));
-    }
     let upstreams = format!("http://{}/api/v1/upstreams", gateway.admin());
-    for (name, _, why) in &cases {
-        until(&format!("{name} says {why}"), async || {
-            let listed = Http::new().get(&upstreams).await.body;
-            let listed: Value = serde_json::from_str(&listed).unwrap();
-            let items = listed["items"].as_array().unwrap();
-            let item = items.iter().find(|item| item.to_string().contains(&format!("\"{name}\""))).unwrap();
-            why.split('|').any(|why| item.to_string().contains(why))
-        })
-        .await;
-    }
+    let calls = async {
+        tools_of(&gateway, &["every"]).await;
+        let session = Http::new().initialize(&gateway.url()).await;
+        for _ in 0..20 {
+            let answer = session.call_raw(1, "every__echo", r#"{"message":"hi"}"#).await.json();
+            assert!(text(&answer).contains("hi"));
+        }
+    };
+    let mut left: BTreeSet<_> = cases.iter().map(|(name, ..)| *name).collect();
+    let all_say_why = until("each says why", async || {
+        let listed = Http::new().get(&upstreams).await.json();
+        let items = listed["items"].as_array().unwrap();
+        for (name, _, why) in &cases {
+            let item = items.iter().map(Value::to_string).find(|item| item.contains(&format!("\"{name}\"")));
+            if why.split('|').any(|why| item.as_ref().unwrap().contains(why)) {
+                left.remove(name);
+            }
+        }
+        left.is_empty()
+    });
+    tokio::join!(calls, all_say_why);
 }

@@ -9,13 +9,14 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use http_body::Body;
-use hyper::body::Incoming;
 use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::upstream::streamable::paced_body::PacedBody;
 
 /// Reads the data of a body, with a newline in the place of each end of a line: CR, LF, or CR LF (HTML Standard, server-sent
 /// events, parsing an event stream). JSON has no CR within a string.
 #[derive(Debug)]
-pub(super) struct BodyReader<B = Incoming> {
+pub(super) struct BodyReader<B = PacedBody> {
     body: B,
     /// What was received and not read yet.
     rest: Bytes,

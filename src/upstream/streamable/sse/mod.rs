@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Method, Response, StatusCode, Uri};
-use hyper::body::Incoming;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +20,7 @@ use self::poster::Poster;
 use super::client::same_origin_redirect;
 use super::connection::HttpEndpoint;
 use super::media::{encoding, is_event_stream};
+use super::paced_body::PacedBody;
 use crate::domain::plan::EraSetting;
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, ClientKey, ServerFacts, UpstreamError, UpstreamEvent};
@@ -154,7 +154,7 @@ fn ended(when: &str) -> UpstreamError {
 }
 
 /// Opens the stream, following at most one redirect. Returns the URI that it is at, too.
-async fn open(endpoint: &HttpEndpoint) -> Result<(Uri, Response<Incoming>), UpstreamError> {
+async fn open(endpoint: &HttpEndpoint) -> Result<(Uri, Response<PacedBody>), UpstreamError> {
     let mut uri = endpoint.client.uri().clone();
     let mut response = get(endpoint, &uri).await?;
     if let Some(to) = same_origin_redirect(&uri, response.status(), response.headers()) {
@@ -180,7 +180,7 @@ async fn open(endpoint: &HttpEndpoint) -> Result<(Uri, Response<Incoming>), Upst
     }
 }
 
-async fn get(endpoint: &HttpEndpoint, uri: &Uri) -> Result<Response<Incoming>, UpstreamError> {
+async fn get(endpoint: &HttpEndpoint, uri: &Uri) -> Result<Response<PacedBody>, UpstreamError> {
     let mut headers = endpoint.client.headers().clone();
     headers.remove(CONTENT_TYPE);
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use tracing::Span;
 
 use crate::domain::upstream::UpstreamError;
@@ -16,6 +16,7 @@ use crate::upstream::duplex::Outgoing;
 use crate::upstream::request_failure::RequestFailure;
 use crate::upstream::streamable::client::same_origin_redirect;
 use crate::upstream::streamable::connection::{HttpEndpoint, PROTOCOL_VERSION, SMALL};
+use crate::upstream::streamable::paced_body::PacedBody;
 use crate::upstream::streamable::response_body::whole;
 
 /// The maximum number of bytes of a response that are read. What it says is ignored.
@@ -62,7 +63,7 @@ impl Poster {
     }
 
     /// Posts a message, following at most one redirect.
-    async fn post(&self, message: Bytes) -> Result<Response<Incoming>, UpstreamError> {
+    async fn post(&self, message: Bytes) -> Result<Response<PacedBody>, UpstreamError> {
         let uri = self.uri.get().ok_or_else(|| UpstreamError::Lost("it named no URI to post to".into()))?;
         let response = self.endpoint.client.send(Method::POST, uri, self.headers(), message.clone()).await?;
         match same_origin_redirect(uri, response.status(), response.headers()) {
@@ -75,7 +76,7 @@ impl Poster {
 impl Poster {
     /// Reads a response to its end, so that the connection can be used again. If it does not end immediately, a background
     /// task waits for its end.
-    fn finish(&self, body: Incoming) {
+    fn finish(&self, body: PacedBody) {
         let reservation = self.endpoint.reservation();
         let mut reading = Box::pin(async move {
             let _ = tokio::time::timeout(SMALL, whole(body, MAX_RESPONSE, &reservation)).await;

@@ -1,0 +1,89 @@
+//! The body of a response, which is read at a bounded rate.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::Sleep;
+
+/// How much is read before reading rests for the first time, in bytes. Few answers have more.
+const FIRST: usize = 1 << 20;
+/// How much is read between two rests.
+const AT_ONCE: usize = 256 << 10;
+/// How long reading rests.
+const REST: Duration = Duration::from_millis(2);
+
+/// A body of which at most 128 MiB are read in a second after the first MiB. A server that writes as fast as it is read would
+/// otherwise keep the processors busy, its own and those of the gateway, while other calls wait.
+#[derive(Debug)]
+pub struct PacedBody<B = Incoming> {
+    body: B,
+    /// How many bytes are read until reading rests.
+    left: usize,
+    rest: Option<Pin<Box<Sleep>>>,
+}
+
+impl<B> PacedBody<B> {
+    /// Reads `body` at a bounded rate.
+    pub(super) fn new(body: B) -> Self {
+        Self { body, left: FIRST, rest: None }
+    }
+
+    fn count(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+        if self.left == 0 {
+            self.left = AT_ONCE;
+            self.rest = Some(Box::pin(tokio::time::sleep(REST)));
+        }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for PacedBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        if let Some(rest) = &mut self.rest {
+            ready!(rest.as_mut().poll(context));
+            self.rest = None;
+        }
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if let Some(data) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
+            self.count(data.len());
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use http_body_util::{BodyExt, StreamBody};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_large_body_is_read_at_a_bounded_rate() {
+        let pieces = std::iter::repeat_n(Bytes::from(vec![0; 64 << 10]), 9 << 4);
+        let frames = futures_util::stream::iter(pieces.map(|data| Ok::<_, io::Error>(Frame::data(data))));
+        let began = Instant::now();
+        let read = PacedBody::new(StreamBody::new(frames)).collect().await.unwrap().to_bytes();
+        assert_eq!(read.len(), 9 << 20);
+        assert!(began.elapsed() >= Duration::from_secs(8) / 128, "8 MiB took {:?}", began.elapsed());
+    }
+}
