@@ -104,8 +104,10 @@ impl Extensions {
     /// Returns the extensions whose settings contain no secret value.
     pub fn without_secrets(&self, mask: &Mask) -> Self {
         let declared = RawObject::parse(self.as_json()).unwrap_or_default();
-        let is_clean = |text: &str| mask.masked(text) == text;
-        Self::of(&declared.iter().filter(|(name, settings)| is_clean(name) && is_clean(settings.get())).collect())
+        let is_clean = |(name, settings): &(&str, &RawValue)| {
+            mask.masked_whole(*name) == *name && mask.masked_json((*settings).to_owned()).get() == settings.get()
+        };
+        Self::of(&declared.iter().filter(is_clean).collect())
     }
 }
 
@@ -205,8 +207,8 @@ mod tests {
     #[test]
     fn settings_with_a_secret_are_told_to_nobody() {
         let mask = Mask::of([&SecretText::new("hunter22")]);
-        let declared = read(r#"{"x/a":{"key":"hunter22"},"x/b":{}}"#);
-        assert_eq!(declared.without_secrets(&mask).as_json(), r#"{"x/b":{}}"#);
+        let declared = read(r#"{"x/a":{"key":"hunter22"},"x/e":{"key":"hunte\u007222"},"x/b":{},"x/hunt":{}}"#);
+        assert_eq!(declared.without_secrets(&mask).as_json(), r#"{"x/b":{},"x/hunt":{}}"#);
     }
 
     #[test]

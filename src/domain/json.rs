@@ -31,7 +31,7 @@ pub enum JsonStep {
 
 /// A token of a JSON text. Colons and commas are left out.
 #[derive(Clone, Copy)]
-enum JsonToken<'a> {
+pub(super) enum JsonToken<'a> {
     Object,
     Array,
     Close,
@@ -41,8 +41,8 @@ enum JsonToken<'a> {
     Other(&'a str),
 }
 
-/// Iterates over the tokens of a valid JSON text.
-struct JsonTokens<'a>(&'a str);
+/// Iterates over the tokens of a valid JSON text. Holds what comes after the last one.
+pub(super) struct JsonTokens<'a>(pub(super) &'a str);
 
 impl<'a> Iterator for JsonTokens<'a> {
     type Item = JsonToken<'a>;
@@ -235,7 +235,7 @@ fn grow<'a>(tokens: &mut JsonTokens<'a>, first: JsonToken<'a>, depth: usize) -> 
 }
 
 /// Returns the string without its escapes. `raw` includes its quotes.
-fn unescaped(raw: &str) -> Bytes<'_> {
+pub(super) fn unescaped(raw: &str) -> Bytes<'_> {
     let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         return Cow::Borrowed(inner.as_bytes());

@@ -27,6 +27,7 @@ pub mod json_spellings;
 pub mod kept_form;
 pub mod limits;
 pub mod log_level;
+mod masked_json;
 pub mod members;
 pub mod method;
 pub mod mirror;

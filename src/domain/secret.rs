@@ -4,16 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use memchr::memmem;
 
 use super::ids::ObjectKey;
 use super::json_spellings::spellings;
 use super::plan::{Plan, TransportPlan, ValueSource};
-use super::raw::{RawObject, to_raw};
 use super::reason::Reason;
 use super::report::SecretState;
-use super::rpc::INTERNAL_ERROR;
 
 /// Maximum size of a secret value in bytes, which is the size limit of a Kubernetes Secret.
 pub const MAX_VALUE: usize = 1 << 20;
@@ -41,7 +38,7 @@ impl fmt::Debug for SecretText {
 }
 
 /// The text that replaces a value in masked text.
-const HIDDEN: &str = "[secret]";
+pub(super) const HIDDEN: &str = "[secret]";
 /// Minimum length of a value that is masked, in bytes. Shorter values (`1`, `yes`) occur in too many ordinary texts.
 const SHORTEST: usize = 4;
 /// What stands before credentials in an `Authorization` header (RFC 9110, 11.4): registered schemes, and those that services
@@ -49,8 +46,22 @@ const SHORTEST: usize = 4;
 const SCHEMES: [&str; 9] = ["basic", "bearer", "dpop", "negotiate", "oauth", "token", "apikey", "api-key", "key"];
 
 /// Hides secret values in text that plugins and servers write.
-#[derive(Clone, Debug, Default)]
-pub struct Mask(Vec<SecretText>);
+#[derive(Clone, Default)]
+pub struct Mask {
+    /// The longest first: a value can contain another, and masking the shorter one first would reveal the rest of the
+    /// longer one.
+    words: Vec<SecretText>,
+    /// How each word begins, and its place in `words`; sorted. One value has up to 18 spellings, and a Secret can have
+    /// thousands of lines, so what is read is looked through once for these, and not once for each word. An automaton of
+    /// the whole words would take many times their memory, and a mask is made for each call.
+    starts: Vec<(u32, usize)>,
+}
+
+impl fmt::Debug for Mask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Mask").field(&self.words).finish()
+    }
+}
 
 impl Mask {
     /// Creates a mask of these values. The single lines of a value are masked too, because logs are split into lines.
@@ -65,24 +76,53 @@ impl Mask {
             }
         }
         let mut words: Vec<_> = words.into_iter().map(SecretText).collect();
-        // The longest first: a value can contain another, and masking the shorter one first would reveal the rest of
-        // the longer one.
         words.sort_by_key(|word| std::cmp::Reverse(word.0.len()));
-        Self(words)
+        let starts = words.iter().enumerate().filter_map(|(at, word)| Some((windows(&word.0).next()?, at)));
+        let mut starts: Vec<_> = starts.collect();
+        starts.sort_unstable();
+        Self { words, starts }
+    }
+
+    /// Whether there is nothing to hide.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
     }
 
     /// Replaces each value in `text` with `[secret]`. A long text may have been cut within a value, so the beginning of
     /// a value at the end of `text` is replaced too.
     pub fn masked<'a>(&self, text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
-        let text: Cow<'a, str> = self.0.iter().fold(text.into(), |text, SecretText(word)| match text.contains(word) {
-            true => text.replace(word, HIDDEN).into(),
-            false => text,
-        });
+        let text = text.into();
+        let words = self.candidates(&text);
+        let text = without(text, &words);
         let end = text.strip_suffix("...").unwrap_or(&text).len();
-        match self.0.iter().filter_map(|word| begins_at(&text[..end], &word.0)).min() {
+        match words.iter().filter_map(|word| begins_at(&text[..end], word)).min() {
             Some(at) => format!("{}{HIDDEN}{}", &text[..at], &text[end..]).into(),
             None => text,
         }
+    }
+
+    /// Replaces each value in `text` with `[secret]`, for text that nobody cuts: names, for example, can end as a value
+    /// begins.
+    pub fn masked_whole<'a>(&self, text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
+        let text = text.into();
+        let words = self.candidates(&text);
+        without(text, &words)
+    }
+
+    /// Returns the words whose first bytes stand in `text`, the longest first. No other word is in it, and no other word
+    /// begins at its end.
+    fn candidates(&self, text: &str) -> Vec<&str> {
+        if self.starts.is_empty() {
+            return Vec::new();
+        }
+        let of = |start| {
+            let from = self.starts.partition_point(|(known, _)| *known < start);
+            self.starts[from..].iter().take_while(move |(known, _)| *known == start)
+        };
+        let found: BTreeSet<u32> = windows(text).filter(|start| of(*start).next().is_some()).collect();
+        let mut places: Vec<_> = found.into_iter().flat_map(of).map(|(_, at)| *at).collect();
+        places.sort_unstable();
+        places.into_iter().map(|at| self.words[at].expose()).collect()
     }
 
     /// Returns text that a server wrote, for a log or a message: masked, without white space at the end, and with spaces
@@ -92,64 +132,19 @@ impl Mask {
         let text = self.masked(&*text);
         text.trim_end().chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect()
     }
+}
 
-    /// Masks the strings, the member names and the numbers of a JSON text. Returns `None` if a value occurs in the
-    /// text, but the text nests too deep to be parsed.
-    pub fn masked_json(&self, json: Box<RawValue>) -> Option<Box<RawValue>> {
-        if !self.may_be_in(json.get()) {
-            return Some(json);
-        }
-        let value: Value = serde_json::from_str(json.get()).ok()?;
-        let mut masked = value.clone();
-        self.mask_in(&mut masked);
-        // A word that stands in the text is in no value where a key stands twice, and in none of numbers that were rounded.
-        let is_same = masked == value && !self.0.iter().any(|word| json.get().contains(&word.0));
-        if is_same { Some(json) } else { RawValue::from_string(masked.to_string()).ok() }
-    }
+/// Returns each [`SHORTEST`] bytes of `text` that follow each other.
+fn windows(text: &str) -> impl Iterator<Item = u32> {
+    text.as_bytes().array_windows().map(|bytes: &[u8; SHORTEST]| u32::from_be_bytes(*bytes))
+}
 
-    /// Whether a value can be in a JSON text, in which any character can be written as an escape.
-    fn may_be_in(&self, json: &str) -> bool {
-        !self.0.is_empty() && (json.contains('\\') || self.0.iter().any(|word| json.contains(&word.0)))
-    }
-
-    /// Masks a JSON-RPC error, whose code stays. What cannot be masked is left out.
-    pub fn masked_error(&self, error: Box<RawValue>) -> Box<RawValue> {
-        if !self.may_be_in(error.get()) {
-            return error;
-        }
-        let Ok(members) = RawObject::parse(error.get()) else {
-            return to_raw(&json!({"code": INTERNAL_ERROR, "message": HIDDEN}));
-        };
-        let (mut masked, mut is_same) = (RawObject::default(), true);
-        for (name, said) in members.iter() {
-            let is_code = name == "code" && said.get().parse::<i64>().is_ok();
-            let shown = if is_code { Some(said.to_owned()) } else { self.masked_json(said.to_owned()) };
-            let (shown, shown_name) = (shown.unwrap_or_else(|| to_raw(&HIDDEN)), self.masked(name));
-            is_same &= shown.get() == said.get() && shown_name == name;
-            masked.set(&shown_name, shown);
-        }
-        if is_same { error } else { masked.to_raw() }
-    }
-
-    fn mask_in(&self, value: &mut Value) {
-        match value {
-            Value::String(text) => *text = self.masked(std::mem::take(text)).into_owned(),
-            Value::Number(number) => {
-                if let Cow::Owned(hidden) = self.masked(&*number.to_string()) {
-                    *value = hidden.into();
-                }
-            }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.mask_in(item)),
-            Value::Object(members) => {
-                let masked = std::mem::take(members).into_iter().map(|(name, mut member)| {
-                    self.mask_in(&mut member);
-                    (self.masked(name).into_owned(), member)
-                });
-                *members = masked.collect();
-            }
-            Value::Null | Value::Bool(_) => {}
-        }
-    }
+/// Replaces each of `words` in `text`.
+fn without<'a>(text: Cow<'a, str>, words: &[&str]) -> Cow<'a, str> {
+    words.iter().fold(text, |text, word| match memmem::find(text.as_bytes(), word.as_bytes()) {
+        Some(_) => text.replace(word, HIDDEN).into(),
+        None => text,
+    })
 }
 
 /// Returns the credentials of a value that begins with an authentication scheme.
@@ -287,27 +282,6 @@ mod tests {
     }
 
     #[test]
-    fn an_error_keeps_its_code() {
-        let mask = mask(&["swordfish", "32001"]);
-        let masked = |json: &str| mask.masked_error(RawValue::from_string(json.to_owned()).unwrap()).get().to_owned();
-        assert_eq!(
-            masked(r#"{"code":-32001,"message":"no swordfish","data":{"key":"swordfish"}}"#),
-            r#"{"code":-32001,"message":"no [secret]","data":{"key":"[secret]"}}"#
-        );
-        assert_eq!(
-            masked(r#"{"code":"swordfish","detail":"a swordfish","swordfish":1}"#),
-            r#"{"code":"[secret]","detail":"a [secret]","[secret]":1}"#
-        );
-        assert_eq!(masked(r#"["swordfish"]"#), r#"{"code":-32603,"message":"[secret]"}"#);
-        for other in [r#"{"code": 1, "message":"no fish"}"#, r#"{"code": 1.0, "message":"a \u0066ish\/"}"#] {
-            assert_eq!(masked(other), other);
-        }
-        // Any character can be written as an escape, as many serializers do.
-        let escaped = r#"{"code":1,"message":"a swor\u0064fish","data":{"\u0073wordfish":["x\/swordfis\u0068"]}}"#;
-        assert_eq!(masked(escaped), r#"{"code":1,"message":"a [secret]","data":{"[secret]":["x/[secret]"]}}"#);
-    }
-
-    #[test]
     fn credentials_are_hidden_without_their_scheme() {
         let mask = mask(&["Bearer swordfish", "a plain sentence"]);
         assert_eq!(mask.masked("bad token swordfish, plain"), "bad token [secret], plain");
@@ -317,7 +291,9 @@ mod tests {
     fn lines_and_escapes_do_not_give_them_away() {
         let key = "-----BEGIN KEY-----\nMIIEow\"IBA\n-----END KEY-----\n";
         let mask = mask(&[key]);
-        for said in [key.to_owned(), Value::from(key).to_string(), "at MIIEow\"IBA".into(), format!("{key:?}")] {
+        for said in
+            [key.to_owned(), serde_json::Value::from(key).to_string(), "at MIIEow\"IBA".into(), format!("{key:?}")]
+        {
             let masked = mask.masked(&*said);
             assert!(!masked.contains("MIIE") && masked.contains(HIDDEN), "{masked}");
         }
@@ -332,6 +308,7 @@ mod tests {
             r#"{"a": "Mü\"ller\\geheim/\u003cx\u003e"}"#,
             r#"{"a": "p/\ud83d\udc1f"}"#,
             r#"{"a": "p\/\uD83D\uDC1F"}"#,
+            r#"{"a": "M\u00FC\u0022ller\\geheim/\u003Cx\u003E"}"#,
         ] {
             assert_eq!(mask.masked(said), r#"{"a": "[secret]"}"#, "{said}");
         }
@@ -348,15 +325,15 @@ mod tests {
     }
 
     #[test]
-    fn json_stays_json() {
-        let mask = mask(&["swordfish", "12345", "true"]);
-        let masked = |json: &str| {
-            mask.masked_json(RawValue::from_string(json.into()).unwrap()).map(|json| json.get().to_owned())
-        };
-        assert_eq!(masked(r#"{"a": 1.0, "b": "x"}"#).unwrap(), r#"{"a": 1.0, "b": "x"}"#);
-        let hidden = masked(r#"{"swordfish": [12345, 1, true, null, {"b": "a swordfish"}]}"#).unwrap();
-        assert_eq!(hidden, r#"{"[secret]":["[secret]",1,true,null,{"b":"a [secret]"}]}"#);
-        assert_eq!(masked(&format!("{}\"swordfish\"{}", "[".repeat(200), "]".repeat(200))), None);
-        assert_eq!(masked(r#"{"a":"swordfish","a":"x"}"#).unwrap(), r#"{"a":"x"}"#);
+    fn a_name_that_ends_as_a_value_begins_stays() {
+        let mask = mask(&["sagebrush42"]);
+        assert_eq!(mask.masked("a message"), "a mes[secret]");
+        assert_eq!(mask.masked_whole("a message"), "a message");
+        assert_eq!(mask.masked_whole("a sagebrush42, mes-sagebrush42"), "a [secret], mes-[secret]");
+    }
+
+    #[test]
+    fn it_shows_no_value_when_it_is_printed() {
+        assert_eq!(format!("{:?}", mask(&["swordfish"])), "Mask([[secret]])");
     }
 }

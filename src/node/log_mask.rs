@@ -49,8 +49,8 @@ impl LogMask {
         held.into_iter().fold(masked, |text, folder| Cow::Owned(text.replace(folder.as_str(), "")))
     }
 
-    /// Removes the values of the environment from a JSON text. Returns `None` if the text cannot be read.
-    pub fn masked_json(&self, json: Box<RawValue>) -> Option<Box<RawValue>> {
+    /// Removes the values of the environment from a JSON text.
+    pub fn masked_json(&self, json: Box<RawValue>) -> Box<RawValue> {
         self.mask.masked_json(json)
     }
 }

@@ -101,7 +101,7 @@ impl Seat {
         let log_mask = &self.worker.log_mask;
         let said = match &mut exchange.output {
             Ok(output) => {
-                output.metadata = output.metadata.take().and_then(|metadata| log_mask.masked_json(metadata));
+                output.metadata = output.metadata.take().map(|metadata| log_mask.masked_json(metadata));
                 output.error.as_mut()
             }
             Err(failure) => Some(&mut failure.message),

@@ -265,9 +265,12 @@ async function answer(call, input) {
   }
   call.end();
   try {
-    const text = member(output, 'text'), error = member(output, 'error');
-    // JSON leaves some values out, such as a function, or writes them as null: such an `error` would deny nothing.
-    if (error != null && typeof error !== 'string') throw new TypeError('its `error` is not a string');
+    const text = member(output, 'text'), denial = member(output, 'error');
+    // What JSON makes of it counts. JSON leaves some values out, such as a function, or writes them as null: such an
+    // `error` would deny nothing.
+    const isSaid = denial == null || typeof denial === 'string';
+    const error = isSaid ? denial : JSON.parse(JSON.stringify({ error: denial })).error;
+    if (denial != null && typeof error !== 'string') throw new TypeError('its `error` is not a string');
     const header = { id, continue: member(output, 'continue'), metadata: member(output, 'metadata'), error };
     if (typeof text === 'string') send(RESULT, header, text);
     else send(RESULT, { ...header, text });

@@ -136,6 +136,11 @@ export default async ({ rawContent }) => {
         case 'symbol': return { ...answer, error: Symbol('no') };
         case 'nan': return { ...answer, error: NaN };
         case 'zero': return { ...answer, error: 0 };
+        case 'boxed': return { ...answer, error: new String('no') };
+        case 'said': return { ...answer, error: { toJSON: () => 'no' } };
+        case 'named': return { ...answer, error: Object.assign(() => 'yes', { toJSON: (of) => (of === 'error' ? 'no' : 'yes') }) };
+        case 'object': return { ...answer, error: { message: 'no' } };
+        case 'big': return { ...answer, error: 1n };
         case 'vanishes': return { ...answer, error: { toJSON: () => undefined } };
         case 'throws': return { ...answer, get error() { throw new Error('no'); } };
         case 'both': return Object.assign(new Denial(), { continue: true });
@@ -149,7 +154,7 @@ export default async ({ rawContent }) => {
 async fn a_denial_counts_wherever_the_answer_has_it() {
     let plugin = module(DENIALS).link();
     let rig = Rig::with(&[&plugin]).await;
-    for content in ["getters", "class", "prototype", "created", "hidden", "proxy"] {
+    for content in ["getters", "class", "prototype", "created", "hidden", "proxy", "boxed", "said", "named"] {
         let output = rig.answer(&plugin, content).await;
         assert_eq!((output.proceed, output.error.as_deref()), (false, Some("no")), "{content}");
         assert_eq!(output.metadata.is_some(), content == "getters", "{content}");
@@ -160,6 +165,8 @@ async fn a_denial_counts_wherever_the_answer_has_it() {
         ("symbol", "its answer cannot be used: TypeError: its `error` is not a string"),
         ("zero", "its answer cannot be used: TypeError: its `error` is not a string"),
         ("nan", "its answer cannot be used: TypeError: its `error` is not a string"),
+        ("object", "its answer cannot be used: TypeError: its `error` is not a string"),
+        ("big", "its answer cannot be used: TypeError: Do not know how to serialize a BigInt"),
         ("vanishes", "its answer cannot be used: TypeError: its `error` is not a string"),
         ("throws", "its answer cannot be used: Error: no"),
         ("both", "its answer has an `error` with `continue: true`"),
