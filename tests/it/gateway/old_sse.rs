@@ -308,6 +308,13 @@ fn answer(mut connection: TcpStream, events: &str, more: &str, status: u16) -> s
     }
 }
 
+/// An upstream that is tried often: what is said is of the last attempt, and one that was late on a busy machine says less.
+fn often_tried(name: &str, url: &str) -> String {
+    let often = "health: {retryBackoffMs: [1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000]}";
+    let spec = format!("external: {{url: {url:?}, transport: SSE}}, timeouts: {{connectMs: 700}}, {often}");
+    object("MCPUpstream", name, &spec)
+}
+
 #[tokio::test]
 async fn hostile_old_servers_harm_nobody_else() {
     let elsewhere = "event: endpoint\ndata: http://127.0.0.1:1/messages\n\n";
@@ -323,15 +330,7 @@ async fn hostile_old_servers_harm_nobody_else() {
         ("refusing", hostile(named, "", 500), "HTTP 500"),
         ("leading", hostile(named, "", 302), "HTTP 302"),
     ];
-    // What is said is of the last attempt, so they are frequent: the text of one that was late on a busy machine is another.
-    let upstream = |(name, url, _): &(&str, String, &str)| {
-        let spec = format!(
-            "external: {{url: {url:?}, transport: SSE}}, timeouts: {{connectMs: 700}}, \
-             health: {{retryBackoffMs: [1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000]}}"
-        );
-        object("MCPUpstream", name, &spec)
-    };
-    let manifests: String = cases.iter().map(upstream).collect();
+    let manifests: String = cases.iter().map(|(name, url, _)| often_tried(name, url)).collect();
     let gateway = Gateway::start(&Folder::with(&(manifests + &everything("every"))));
     let upstreams = format!("http://{}/api/v1/upstreams", gateway.admin());
     let calls = async {
