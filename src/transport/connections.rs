@@ -20,14 +20,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::open_connections::{OpenConnection, OpenConnections, StreamBody};
+use super::open_connections::{LOOK_AGAIN, OpenConnection, OpenConnections, StreamBody};
 
 /// The maximum number of connections of a listener that has no setting for it.
 pub const MAX_CONNECTIONS: usize = 8192;
-/// How long to wait before the maximum is looked at again while there are as many connections as may be.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How long a connection has to give way before another one is told to. One whose answer is still being sent takes longer.
-const GIVE_WAY: Duration = Duration::from_millis(50);
 /// How long a connection may be open before the headers of its first request have arrived.
 const FIRST_HEADERS: Duration = Duration::from_secs(30);
 /// How long a client may take to send the headers of a request, and how long a connection may be idle between requests.
@@ -151,11 +147,12 @@ async fn serve_within(
 ) {
     let (mut connections, mut open, mut told) = (JoinSet::new(), OpenConnections::default(), FullTold::default());
     loop {
-        let is_full = open.len() >= bounds.most();
+        let most = bounds.most();
+        let is_full = open.len() >= most;
         if is_full {
             told.tell(&bounds, &listener, open.len());
         }
-        let look_again = if is_full && open.make_room() { GIVE_WAY } else { LOOK_AGAIN };
+        let look_again = if is_full { open.make_room(most, Instant::now()) } else { LOOK_AGAIN };
         tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
@@ -200,7 +197,9 @@ fn end_where_dead(stream: &TcpStream, stalled: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the answer that is given on a connection, which is idle after its last byte.
+/// Returns the answer that is given on a connection. Where it is a stream, the connection is idle after its last byte. One of a
+/// known size is at hand as a whole, and the connection counts as idle from here on: it may be told to give way while the
+/// client still reads, which cuts nothing off, but frees its place only when all is written.
 async fn answered_on(
     answered: impl Future<Output = Result<Response, Infallible>>,
     connection: Arc<OpenConnection>,

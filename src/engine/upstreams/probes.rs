@@ -47,20 +47,25 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Ends both tasks, and waits until neither runs: a task that was cancelled goes on to where it next waits.
-    pub(crate) async fn end(mut self) {
-        for task in [&mut self.task, &mut self.lists] {
-            task.abort();
+    /// Ends the tasks of these probes, and waits until none runs: a task that was cancelled goes on to where it next waits. All
+    /// are cancelled before any is waited for, so that they do so at the same time.
+    pub(crate) async fn end_all(mut probes: Vec<Self>) {
+        probes.iter().for_each(Self::abort);
+        for task in probes.iter_mut().flat_map(|probe| [&mut probe.task, &mut probe.lists]) {
             // It was cancelled, or had ended before.
             let _ = task.await;
         }
+    }
+
+    fn abort(&self) {
+        self.task.abort();
+        self.lists.abort();
     }
 }
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        self.task.abort();
-        self.lists.abort();
+        self.abort();
     }
 }
 
@@ -120,7 +125,7 @@ mod tests {
         let (wake, wake_lists) = (Arc::default(), Arc::default());
         let probe = Probe { target, wake, task, wake_lists, lists: tokio::spawn(pending()) };
         begun.await.unwrap();
-        probe.end().await;
+        Probe::end_all(vec![probe]).await;
         assert!(recorded.load(Ordering::Relaxed), "it did so before its end was told");
     }
 }

@@ -40,10 +40,8 @@ impl Engine {
     pub(crate) async fn end_old_probes(&self, linked: &Linked) {
         let wanted = probed(linked);
         let is_old = |key: &ObjectKey, probe: &mut Probe| wanted.get(key).is_none_or(|target| *target != probe.target);
-        let old: Vec<_> = self.probes.lock().extract_if(is_old).map(|(_, probe)| probe).collect();
-        for probe in old {
-            probe.end().await;
-        }
+        let old = self.probes.lock().extract_if(is_old).map(|(_, probe)| probe).collect();
+        Probe::end_all(old).await;
     }
 
     /// Starts to probe the upstreams of this plan, and to run chains on what they list. Call [`Self::end_old_probes`] first.

@@ -150,25 +150,27 @@ impl Host for Address {
 async fn clients_take_turns_and_the_one_with_most_calls_gives_way() {
     let plugin = module(
         "let count = 0;
-        export default async () => {
-            await new Promise((resolve) => setTimeout(resolve, 50));
+        export default async ({ rawContent }) => {
+            await new Promise((resolve) => setTimeout(resolve, Number(rawContent)));
             return { text: `${count++}`, continue: true };
         }",
     )
     .link();
     let rig = Arc::new(Rig::with(&[&plugin]).await);
     rig.prepare(&[&plugin], &Runtime { max_queued_executions: 10, queue_timeout_ms: 30_000, ..runtime() }).await;
-    let run = |client: &Arc<Address>| {
+    let run = |client: &Arc<Address>, millis: &'static str| {
         let (rig, plugin, client) = (Arc::clone(&rig), Arc::clone(&plugin), Arc::clone(client));
         tokio::spawn(
-            async move { rig.workers.run(&plugin, &input("x"), Duration::from_secs(5), &*client).await.output },
+            async move { rig.workers.run(&plugin, &input(millis), Duration::from_secs(5), &*client).await.output },
         )
     };
     let [many, few] = [(); 2].map(|()| Arc::new(Address(Arc::default())));
-    // One of them runs, ten wait.
-    let of_many: Vec<_> = (0..11).map(|_| run(&many)).collect();
-    rig.until("all wait", |rig| rig.workers.load().queued == 10).await;
-    let place = run(&few).await.unwrap().unwrap().text;
+    // The first one runs until the others wait.
+    let mut of_many = vec![run(&many, "2000")];
+    rig.until("one runs", |rig| rig.asked() == 1).await;
+    of_many.extend((0..10).map(|_| run(&many, "10")));
+    rig.until("the others wait", |rig| rig.workers.load().queued == 10).await;
+    let place = run(&few, "10").await.unwrap().unwrap().text;
     assert!(place.parse::<u32>().unwrap() <= 3, "as the next or nearly, not as the eleventh: {place}");
     let mut refused = 0;
     for call in of_many {
