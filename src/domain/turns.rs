@@ -1,4 +1,4 @@
-//! Whose turn it is where several want the same: clients, upstreams.
+//! Whose turn it is where several want the same.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -43,11 +43,6 @@ impl<K: Hash + Eq + Clone> Turns<K> {
     pub fn want(&mut self, key: K) {
         let last = self.count;
         self.known.entry(key).or_insert(Turn { running: 0, last });
-    }
-
-    /// How many are known.
-    pub fn count_known(&self) -> usize {
-        self.known.len()
     }
 
     /// Records that a turn has ended.

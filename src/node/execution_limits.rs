@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use super::execution_queue::{Client, ExecutionQueue, Place};
 use super::process::Tasks;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::Failure;
@@ -18,7 +19,7 @@ use crate::domain::reason::Reason;
 pub struct ExecutionLimits {
     permits: Arc<Semaphore>,
     granted: Mutex<usize>,
-    queue: Arc<Budget>,
+    queue: Arc<ExecutionQueue>,
     bytes: Arc<Budget>,
     queue_timeout_ms: AtomicU64,
     tasks: Tasks,
@@ -68,7 +69,7 @@ impl ExecutionLimits {
 
     /// Applies the limits of `runtime`. A lower number of permits takes effect as running executions end.
     pub fn apply(&self, runtime: &Runtime) {
-        self.queue.limit.store(u64::from(runtime.max_queued_executions), Ordering::Release);
+        self.queue.set_most(usize::try_from(runtime.max_queued_executions).unwrap_or(usize::MAX));
         self.bytes.limit.store(runtime.max_bytes_in_flight, Ordering::Release);
         self.queue_timeout_ms.store(u64::from(runtime.queue_timeout_ms), Ordering::Release);
         let wanted = usize::try_from(runtime.max_concurrent_executions).unwrap_or(1);
@@ -95,7 +96,7 @@ impl ExecutionLimits {
         PluginLoad {
             permits: number(granted),
             permits_in_use: number(granted.saturating_sub(self.permits.available_permits())),
-            queued: u32::try_from(self.queue.taken.load(Ordering::Acquire)).unwrap_or(u32::MAX),
+            queued: number(self.queue.count()),
         }
     }
 
@@ -113,31 +114,21 @@ impl ExecutionLimits {
         taken.ok_or_else(|| Failure::new(Reason::PoolExhausted, "found too many bytes in flight"))
     }
 
-    /// Takes a place in the queue, until the returned share is dropped.
-    ///
-    /// # Errors
-    /// `PoolExhausted` if the queue is full.
-    pub fn queue(&self) -> Result<Share, Failure> {
-        self.queue.take(1).ok_or_else(|| Failure::new(Reason::PoolExhausted, "found the queue for workers full"))
+    /// Returns a place in the queue for an execution of `client`, which it takes only if it has to wait.
+    pub fn place(&self, client: Client) -> Place {
+        Place::new(&self.queue, client)
     }
 
-    /// Takes a place in the queue also if it is full, for a call that another one gives way to.
-    pub fn place(&self) -> Share {
-        self.queue.taken.fetch_add(1, Ordering::AcqRel);
-        Share { budget: Arc::clone(&self.queue), amount: 1 }
-    }
-
-    /// Waits for a permit to execute.
+    /// Waits for a permit to execute, at this place.
     ///
     /// # Errors
-    /// `PoolExhausted` if no permit is free by `until`, or the queue is full.
-    pub async fn permit(&self, until: Instant) -> Result<OwnedSemaphorePermit, Failure> {
+    /// `PoolExhausted` if no permit is free by `until`, the queue is full, or the execution gave way to another one.
+    pub async fn permit(&self, until: Instant, place: &mut Place) -> Result<OwnedSemaphorePermit, Failure> {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Ok(permit);
         }
-        let _place = self.queue()?;
-        let acquired = tokio::time::timeout_at(until, Arc::clone(&self.permits).acquire_owned()).await;
-        acquired.ok().and_then(Result::ok).ok_or_else(|| self.late())
+        let acquired = place.wait(until, Arc::clone(&self.permits).acquire_owned()).await?;
+        acquired.and_then(Result::ok).ok_or_else(|| self.late())
     }
 
     /// Takes a permit for an execution that released its own while it waited for an answer. The execution has already
@@ -164,6 +155,8 @@ impl ExecutionLimits {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use futures_util::FutureExt;
+
     use super::super::fixture::runtime;
     use super::*;
 
@@ -171,20 +164,24 @@ mod tests {
         Instant::now() + Duration::from_millis(20)
     }
 
+    async fn permit(admission: &ExecutionLimits) -> Result<OwnedSemaphorePermit, Failure> {
+        admission.permit(soon(), &mut admission.place(Client(None))).await
+    }
+
     #[tokio::test]
     async fn permits_can_grow_and_shrink() {
         let admission = ExecutionLimits::new(Tasks::here());
         admission.apply(&runtime(1, 10, 0));
-        let first = admission.permit(soon()).await.unwrap();
-        assert_eq!(admission.permit(soon()).await.unwrap_err().reason, Reason::PoolExhausted);
+        let first = permit(&admission).await.unwrap();
+        assert_eq!(permit(&admission).await.unwrap_err().reason, Reason::PoolExhausted);
         admission.apply(&runtime(2, 10, 0));
-        let second = admission.permit(soon()).await.unwrap();
+        let second = permit(&admission).await.unwrap();
         admission.apply(&runtime(1, 10, 0));
         drop(first);
         tokio::task::yield_now().await;
-        assert!(admission.permit(soon()).await.is_err());
+        assert!(permit(&admission).await.is_err());
         drop(second);
-        assert!(admission.permit(soon()).await.is_ok());
+        assert!(permit(&admission).await.is_ok());
     }
 
     #[tokio::test]
@@ -196,10 +193,24 @@ mod tests {
         assert!(admission.content(20).is_ok());
         drop(most);
         assert!(admission.content(100).is_ok());
-        let place = admission.queue().unwrap();
-        assert!(admission.queue().is_err());
+    }
+
+    #[tokio::test]
+    async fn executions_wait_for_a_permit_at_a_place_in_the_queue() {
+        let admission = ExecutionLimits::new(Tasks::here());
+        admission.apply(&runtime(1, 1, 0));
+        let mut place = admission.place(Client(None));
+        let granted = admission.permit(soon(), &mut place).await.unwrap();
+        assert_eq!(admission.load().queued, 0, "it did not wait");
+        let mut waits = Box::pin(admission.permit(Instant::now() + Duration::from_secs(60), &mut place));
+        assert!((&mut waits).now_or_never().is_none());
+        let full = permit(&admission).await.unwrap_err();
+        assert_eq!((full.reason, full.message.as_str()), (Reason::PoolExhausted, "found the queue for workers full"));
+        drop(granted);
+        let _granted = waits.await.unwrap();
+        assert_eq!(admission.load().queued, 1, "it may have to wait for a worker again");
         drop(place);
-        assert!(admission.queue().is_ok());
+        assert_eq!(admission.load().queued, 0);
     }
 
     #[tokio::test]

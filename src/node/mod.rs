@@ -3,11 +3,12 @@
 //! A call takes a [lease](seat_lease) of a [`seat`] at a [`worker`] from its plugin's [`pool`] and exchanges messages
 //! with the worker by its [`protocol`]. The [`starter`] starts workers: it [writes the code to disk](installed_code)
 //! and starts a process with the [`launcher`]. [`maintenance`] replaces or ends idle workers. [`execution_limits`]
-//! bounds all plugins together.
+//! bounds all plugins together, and [`execution_queue`] those that wait.
 
 pub mod discovery;
 pub mod egress;
 pub mod execution_limits;
+pub mod execution_queue;
 #[cfg(test)]
 mod fixture;
 pub mod inspect;

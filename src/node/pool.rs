@@ -11,12 +11,13 @@ use std::time::Duration;
 use tokio::sync::{OnceCell, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::execution_limits::{ExecutionLimits, Share};
+use super::execution_limits::ExecutionLimits;
+use super::execution_queue::{Place, Ticket};
 use super::installed_code::InstalledCode;
 use super::metrics::{KillCause, RecycleCause, SpawnCause};
 use super::seat::Seat;
 use super::seat_lease::{SeatLease, SeatOwner};
-use super::seat_queue::{Client, SeatQueue};
+use super::seat_queue::SeatQueue;
 use super::starter::Starter;
 use super::worker::Disposition;
 use crate::domain::plan::PluginPlan;
@@ -134,10 +135,10 @@ impl WorkerPool {
     /// the turn of the client.
     ///
     /// # Errors
-    /// `PoolExhausted` if no seat is free by `until` or too many calls wait; `NotLoaded` if the plugin is still loading
-    /// at `until` or no worker can be started.
-    pub(super) async fn lease(self: &Arc<Self>, until: Instant, client: Client) -> Result<SeatLease, Failure> {
-        let (waiting, _place) = {
+    /// `PoolExhausted` if no seat is free by `until`, too many calls wait, or the call gave way to another one; `NotLoaded`
+    /// if the plugin is still loading at `until` or no worker can be started.
+    pub(super) async fn lease(self: &Arc<Self>, until: Instant, place: &mut Place) -> Result<SeatLease, Failure> {
+        let (ticket, waiting) = {
             let mut state = self.lock();
             if let Some(seat) = self.take_idle(&mut state) {
                 state.lend(&seat);
@@ -146,30 +147,20 @@ impl WorkerPool {
             if let Some(failure) = state.unavailable() {
                 return Err(failure);
             }
-            let place = self.place(&mut state, &client)?;
-            let (give, waiting) = oneshot::channel();
-            state.waiting.push(give, client);
+            let (ticket, (give, waiting)) = (place.take()?, oneshot::channel());
+            state.waiting.push(ticket, give);
             if state.starting < state.waiting.len() {
                 state.target = (state.target + self.seats).min(state.size);
             }
             self.fill(&mut state, SpawnCause::Demand);
-            (waiting, place)
+            (ticket, waiting)
         };
-        match timeout_at(until, waiting).await {
-            Ok(Ok(given)) => given,
-            Ok(Err(_)) | Err(_) if self.loading() == Loading::Underway => Err(self.admission.not_loaded()),
-            Ok(Err(_)) | Err(_) => Err(self.admission.late()),
+        let _in_line = InLine { pool: self, ticket };
+        match place.wait(until, waiting).await? {
+            Some(Ok(given)) => given,
+            Some(Err(_)) | None if self.loading() == Loading::Underway => Err(self.admission.not_loaded()),
+            Some(Err(_)) | None => Err(self.admission.late()),
         }
-    }
-
-    /// Takes a place in the queue. Where it is full, the last call of a client with many gives way.
-    fn place(&self, state: &mut PoolState, client: &Client) -> Result<Share, Failure> {
-        self.admission.queue().or_else(|full| {
-            let displaced = state.waiting.displace(client).ok_or_else(|| full.clone())?;
-            // Its call gives its place back as soon as it runs on. It may have ended just now.
-            let _ = displaced.send(Err(full));
-            Ok(self.admission.place())
-        })
     }
 
     fn owner(self: &Arc<Self>) -> Arc<dyn SeatOwner> {
@@ -276,6 +267,18 @@ impl WorkerPool {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that waits for a seat. However the wait ends, the pool then no longer counts it.
+struct InLine<'p> {
+    pool: &'p WorkerPool,
+    ticket: Ticket,
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        self.pool.lock().waiting.remove(self.ticket);
     }
 }
 

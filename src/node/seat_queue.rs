@@ -1,95 +1,74 @@
 //! Calls that wait for a seat at a worker of one plugin. Clients take turns, so that one with many calls makes the others
 //! wait for one call of its own and not for all.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use tokio::sync::oneshot;
 
+use super::execution_queue::Ticket;
 use super::seat_lease::SeatLease;
-use crate::domain::budget::Account;
 use crate::domain::plugin::Failure;
-use crate::domain::turns::Turns;
-
-/// How many clients are remembered at least that do not wait any more.
-const MANY: usize = 64;
 
 /// Gives a waiting call its seat, or says why it gets none.
 pub(super) type GiveSeat = oneshot::Sender<Result<SeatLease, Failure>>;
 
-/// The calls that wait, in the order in which they came.
+/// The calls that wait.
 #[derive(Debug, Default)]
 pub(super) struct SeatQueue {
-    waiting: VecDeque<Waiter>,
-    turns: Turns<usize>,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    give: GiveSeat,
-    client: Client,
-}
-
-/// The client of a call, as far as it can be told apart from others: by the account of its address.
-#[derive(Clone, Debug)]
-pub(super) struct Client(pub(super) Option<Arc<Account>>);
-
-impl Client {
-    /// Accounts are told apart by where they are, which nothing else is while a waiting call has them.
-    fn key(&self) -> usize {
-        self.0.as_ref().map_or(0, |account| Arc::as_ptr(account).addr())
-    }
+    count: usize,
+    /// Those of each client, by their numbers in the queue of all plugins. Clients of which none waits are not in it.
+    clients: HashMap<usize, BTreeMap<u64, GiveSeat>>,
+    /// These clients, in the order of their next turns. One whose calls have all got a seat begins anew as the last.
+    turns: VecDeque<usize>,
 }
 
 impl SeatQueue {
     pub(super) fn len(&self) -> usize {
-        self.waiting.len()
+        self.count
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.count == 0
     }
 
-    /// Adds a call, behind the others of its client.
-    pub(super) fn push(&mut self, give: GiveSeat, client: Client) {
-        self.forget_ended();
-        self.turns.want(client.key());
-        self.waiting.push_back(Waiter { give, client });
+    /// Adds a call, which must be [removed](Self::remove) when it does not wait any more.
+    pub(super) fn push(&mut self, Ticket { client, number }: Ticket, give: GiveSeat) {
+        let of_client = self.clients.entry(client).or_insert_with(|| {
+            self.turns.push_back(client);
+            BTreeMap::new()
+        });
+        of_client.insert(number, give);
+        self.count += 1;
     }
 
     /// Takes the call whose turn it is.
     pub(super) fn next(&mut self) -> Option<GiveSeat> {
-        self.forget_ended();
-        let keys: Vec<_> = self.waiting.iter().map(|waiter| waiter.client.key()).collect();
-        let key = self.turns.next(keys.iter(), usize::MAX)?;
-        self.turns.end(&key);
-        // Each that waits is known, so this happens once for many turns.
-        if self.turns.count_known() > 2 * keys.len() + MANY {
-            let waiting: HashSet<_> = keys.iter().collect();
-            self.turns.begin_anew(|known| waiting.contains(known));
+        let client = self.turns.pop_front()?;
+        let of_client = self.clients.get_mut(&client)?;
+        let (_, give) = of_client.pop_first()?;
+        self.count -= 1;
+        if of_client.is_empty() {
+            self.clients.remove(&client);
+        } else {
+            self.turns.push_back(client);
         }
-        let at = keys.iter().position(|known| *known == key)?;
-        self.waiting.remove(at).map(|waiter| waiter.give)
+        Some(give)
     }
 
-    /// Takes the last call of the client with the most, if it has at least two more here than `client`.
-    pub(super) fn displace(&mut self, client: &Client) -> Option<GiveSeat> {
-        self.forget_ended();
-        let mut counts: HashMap<usize, usize> = HashMap::new();
-        self.waiting.iter().for_each(|waiter| *counts.entry(waiter.client.key()).or_default() += 1);
-        let own = counts.get(&client.key()).copied().unwrap_or_default();
-        let (most, _) = counts.into_iter().filter(|(_, count)| *count >= own + 2).max_by_key(|(_, count)| *count)?;
-        let at = self.waiting.iter().rposition(|waiter| waiter.client.key() == most)?;
-        self.waiting.remove(at).map(|waiter| waiter.give)
+    /// Removes a call, if it is still there.
+    pub(super) fn remove(&mut self, Ticket { client, number }: Ticket) {
+        let Entry::Occupied(mut of_client) = self.clients.entry(client) else { return };
+        self.count -= usize::from(of_client.get_mut().remove(&number).is_some());
+        if of_client.get().is_empty() {
+            of_client.remove();
+            self.turns.retain(|waiting| *waiting != client);
+        }
     }
 
     /// Takes all calls.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = GiveSeat> {
-        std::mem::take(&mut self.waiting).into_iter().map(|waiter| waiter.give)
-    }
-
-    fn forget_ended(&mut self) {
-        self.waiting.retain(|waiter| !waiter.give.is_closed());
+        std::mem::take(self).clients.into_values().flat_map(BTreeMap::into_values)
     }
 }
 
@@ -98,18 +77,19 @@ mod tests {
     use super::*;
     use crate::domain::reason::Reason;
 
-    struct Waiting(oneshot::Receiver<Result<SeatLease, Failure>>);
+    struct Waiting(Ticket, oneshot::Receiver<Result<SeatLease, Failure>>);
 
     impl Waiting {
         fn is_told(&mut self) -> bool {
-            self.0.try_recv().is_ok()
+            self.1.try_recv().is_ok()
         }
     }
 
-    fn wait(queue: &mut SeatQueue, client: &Client) -> Waiting {
+    fn wait(queue: &mut SeatQueue, client: usize, number: u64) -> Waiting {
         let (give, waiting) = oneshot::channel();
-        queue.push(give, client.clone());
-        Waiting(waiting)
+        let ticket = Ticket { client, number };
+        queue.push(ticket, give);
+        Waiting(ticket, waiting)
     }
 
     fn tell(give: GiveSeat) {
@@ -118,29 +98,38 @@ mod tests {
 
     #[test]
     fn clients_take_turns_each_in_its_own_order() {
-        let (many, few) = (Client(Some(Arc::default())), Client(Some(Arc::default())));
+        let (many, few, gone) = (1, 2, 3);
         let mut queue = SeatQueue::default();
-        let mut of_many: Vec<_> = (0..5).map(|_| wait(&mut queue, &many)).collect();
+        let mut of_many: Vec<_> = (0..5).map(|number| wait(&mut queue, many, number)).collect();
         tell(queue.next().unwrap());
-        let mut of_few: Vec<_> = (0..2).map(|_| wait(&mut queue, &few)).collect();
-        let gone = wait(&mut queue, &few);
-        drop(gone);
+        let mut of_few: Vec<_> = (5..8).map(|number| wait(&mut queue, few, number)).collect();
+        let of_gone = wait(&mut queue, gone, 8);
+        queue.remove(of_gone.0);
+        queue.remove(of_few[1].0);
+        queue.remove(of_few[1].0);
+        assert_eq!(queue.len(), 6);
         (0..4).for_each(|_| tell(queue.next().unwrap()));
         let told = |all: &mut [Waiting]| all.iter_mut().map(Waiting::is_told).collect::<Vec<_>>();
         assert_eq!(told(&mut of_many), [true, true, true, false, false]);
-        assert_eq!(told(&mut of_few), [true, true]);
+        assert_eq!(told(&mut of_few), [true, false, true]);
+        assert_eq!((queue.len(), queue.turns.len(), queue.clients.len()), (2, 1, 1), "those of one client");
+        assert_eq!(queue.drain().count(), 2);
+        assert!(queue.is_empty() && queue.next().is_none());
     }
 
     #[test]
-    fn where_the_queue_is_full_who_has_most_gives_way() {
-        let (many, few) = (Client(Some(Arc::default())), Client(None));
+    fn a_client_that_comes_again_has_no_second_turn() {
+        let (first, second) = (1, 2);
         let mut queue = SeatQueue::default();
-        let mut of_many: Vec<_> = (0..3).map(|_| wait(&mut queue, &many)).collect();
-        assert!(queue.displace(&many).is_none(), "it has no more than itself");
-        tell(queue.displace(&few).unwrap());
-        assert!(of_many[2].is_told() && !of_many[0].is_told());
-        let _of_few = wait(&mut queue, &few);
-        assert!(queue.displace(&few).is_none(), "two and one");
-        assert_eq!(queue.len(), 3);
+        let left = wait(&mut queue, first, 0);
+        let mut of_second = wait(&mut queue, second, 1);
+        queue.remove(left.0);
+        let mut of_first: Vec<_> = (2..4).map(|number| wait(&mut queue, first, number)).collect();
+        tell(queue.next().unwrap());
+        assert!(of_second.is_told(), "it has waited longer");
+        of_second = wait(&mut queue, second, 4);
+        tell(queue.next().unwrap());
+        tell(queue.next().unwrap());
+        assert!(of_first[0].is_told() && of_second.is_told() && !of_first[1].is_told());
     }
 }

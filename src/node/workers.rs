@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::discovery::{NodeRuntime, find_node};
 use super::execution_limits::{ExecutionLimits, Share};
+use super::execution_queue::Client;
 use super::launcher::Launcher;
 use super::maintenance::maintain;
 use super::metrics::WorkerMetrics;
@@ -17,7 +18,6 @@ use super::pool::WorkerPool;
 use super::pools::Pools;
 use super::protocol::PluginCall;
 use super::seat_lease::SeatLease;
-use super::seat_queue::Client;
 use super::starter::{Lifetimes, StartError, Starter};
 use super::yielding::Yielding;
 use crate::domain::plan::Runtime;
@@ -118,7 +118,7 @@ impl Workers {
 
     /// Leases a seat at a worker and takes a permit. The lease comes first, so that a call that waits for a busy plugin
     /// holds no permit that another plugin could use. If the pool keeps no workers, the permit comes first, so that no
-    /// worker is started in vain.
+    /// worker is started in vain. A call that has to wait keeps its place in the queue until it has both.
     async fn admit(
         &self,
         plugin: &Arc<LinkedPlugin>,
@@ -137,19 +137,19 @@ impl Workers {
         let content = self.admission.content(bytes)?;
         let until = Instant::now() + self.admission.queue_timeout();
         let end = until + run;
-        let pool = self.pool(plugin);
+        let (pool, place) = (self.pool(plugin), &mut self.admission.place(client));
         if pool.is_cold() {
-            let permit = self.admission.permit(until).await?;
-            let lease = pool.lease(end, client).await?;
+            let permit = self.admission.permit(until, place).await?;
+            let lease = pool.lease(end, place).await?;
             return Ok(AdmittedExecution { lease, until: end, permit, _content: content });
         }
         // A call waits as long for a plugin that is still loading as for a worker that is started for the call.
         let until = if pool.loading() == Loading::Underway { end } else { until };
-        let mut lease = pool.lease(until, client.clone()).await?;
-        let permit = self.admission.permit(until).await?;
+        let mut lease = pool.lease(until, place).await?;
+        let permit = self.admission.permit(until, place).await?;
         while lease.is_useless() {
             drop(lease);
-            lease = pool.lease(until, client.clone()).await?;
+            lease = pool.lease(until, place).await?;
         }
         Ok(AdmittedExecution { lease, until: end, permit, _content: content })
     }

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use hawsepipe::domain::budget::Account;
 use hawsepipe::domain::plan::Runtime;
-use hawsepipe::domain::ports::{Answering, Host, PluginProgress, RunPlugin};
+use hawsepipe::domain::plugin::{Failure, Output};
+use hawsepipe::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress, RunPlugin};
 use hawsepipe::domain::reason::Reason;
 
 use serde_json::value::RawValue;
+use tokio::task::JoinHandle;
 
 use super::{Alone, Code, Rig, input, is_running, module, once, runtime};
 
@@ -122,11 +124,7 @@ async fn content_in_flight_is_bounded() {
     rig.until("it is killed", |rig| rig.count("hawsepipe_worker_kills_total", "cancelled") == 1.0).await;
 }
 
-fn run(
-    rig: &Rig,
-    plugin: &Arc<hawsepipe::domain::ports::LinkedPlugin>,
-    content: &str,
-) -> impl Future<Output = Result<(), hawsepipe::domain::plugin::Failure>> + use<> {
+fn run(rig: &Rig, plugin: &Arc<LinkedPlugin>, content: &str) -> impl Future<Output = Result<(), Failure>> + use<> {
     let (workers, plugin, content) = (Arc::clone(&rig.workers), Arc::clone(plugin), content.to_owned());
     async move { workers.run(&plugin, &input(&content), Duration::from_secs(5), &Alone).await.output.map(|_| ()) }
 }
@@ -146,24 +144,29 @@ impl Host for Address {
     }
 }
 
+/// Takes as long as it is told, and answers with how many it answered before.
+const COUNTS: &str = "let count = 0;
+    export default async ({ rawContent }) => {
+        await new Promise((resolve) => setTimeout(resolve, Number(rawContent)));
+        return { text: `${count++}`, continue: true };
+    }";
+
+/// Has a client call a plugin that takes so many milliseconds.
+fn run_for(
+    (rig, plugin): (&Rig, &Arc<LinkedPlugin>),
+    client: &Arc<Address>,
+    millis: &'static str,
+) -> JoinHandle<Result<Output, Failure>> {
+    let (workers, plugin, client) = (Arc::clone(&rig.workers), Arc::clone(plugin), Arc::clone(client));
+    tokio::spawn(async move { workers.run(&plugin, &input(millis), Duration::from_secs(5), &*client).await.output })
+}
+
 #[tokio::test]
 async fn clients_take_turns_and_the_one_with_most_calls_gives_way() {
-    let plugin = module(
-        "let count = 0;
-        export default async ({ rawContent }) => {
-            await new Promise((resolve) => setTimeout(resolve, Number(rawContent)));
-            return { text: `${count++}`, continue: true };
-        }",
-    )
-    .link();
-    let rig = Arc::new(Rig::with(&[&plugin]).await);
+    let plugin = module(COUNTS).link();
+    let rig = Rig::with(&[&plugin]).await;
     rig.prepare(&[&plugin], &Runtime { max_queued_executions: 10, queue_timeout_ms: 30_000, ..runtime() }).await;
-    let run = |client: &Arc<Address>, millis: &'static str| {
-        let (rig, plugin, client) = (Arc::clone(&rig), Arc::clone(&plugin), Arc::clone(client));
-        tokio::spawn(
-            async move { rig.workers.run(&plugin, &input(millis), Duration::from_secs(5), &*client).await.output },
-        )
-    };
+    let run = |client, millis| run_for((&rig, &plugin), client, millis);
     let [many, few] = [(); 2].map(|()| Arc::new(Address(Arc::default())));
     // The first one runs until the others wait.
     let mut of_many = vec![run(&many, "2000")];
@@ -180,4 +183,38 @@ async fn clients_take_turns_and_the_one_with_most_calls_gives_way() {
         }
     }
     assert_eq!(refused, 1, "the last one gave way");
+}
+
+#[tokio::test]
+async fn who_has_most_calls_at_one_plugin_gives_way_to_others_at_another() {
+    let [one, other] = ["", " "].map(|end| module(&format!("{COUNTS}{end}")).link());
+    let rig = Rig::new();
+    let bounds = Runtime { max_queued_executions: 10, queue_timeout_ms: 30_000, ..runtime() };
+    rig.prepare(&[&one, &other], &bounds).await;
+    let [many, few] = [(); 2].map(|()| Arc::new(Address(Arc::default())));
+    // Both plugins are busy until all others wait.
+    let busy = [run_for((&rig, &one), &many, "2000"), run_for((&rig, &other), &few, "2000")];
+    rig.until("both are busy", |rig| rig.asked() == 2).await;
+    let of_many: Vec<_> = (0..10).map(|_| run_for((&rig, &one), &many, "10")).collect();
+    rig.until("the queue is full", |rig| rig.workers.load().queued == 10).await;
+    let of_few: Vec<_> = (0..2).map(|_| run_for((&rig, &other), &few, "10")).collect();
+    rig.until("two have given way", |_| of_many.iter().filter(|call| call.is_finished()).count() == 2).await;
+    assert_eq!(rig.workers.load().queued, 10);
+    let refused = run_for((&rig, &other), &many, "10").await.unwrap().unwrap_err();
+    assert_eq!(refused.message, "found the queue for workers full", "eight do not displace two");
+    for call in busy.into_iter().chain(of_few) {
+        call.await.unwrap().unwrap();
+    }
+    let mut refused = 0;
+    for call in of_many {
+        if let Err(failure) = call.await.unwrap() {
+            assert_eq!(
+                (failure.reason, &*failure.message),
+                (Reason::PoolExhausted, "found the queue for workers full")
+            );
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, 2);
+    assert_eq!(rig.workers.load().queued, 0);
 }
