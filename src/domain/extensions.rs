@@ -207,8 +207,9 @@ mod tests {
     #[test]
     fn settings_with_a_secret_are_told_to_nobody() {
         let mask = Mask::of([&SecretText::new("hunter22")]);
-        let declared = read(r#"{"x/a":{"key":"hunter22"},"x/e":{"key":"hunte\u007222"},"x/b":{},"x/hunt":{}}"#);
-        assert_eq!(declared.without_secrets(&mask).as_json(), r#"{"x/b":{},"x/hunt":{}}"#);
+        let declared =
+            read(r#"{"x/a":{"key":"hunter22"},"x/e":{"key":"hunte\u007222"},"x/b":{},"x/hunt":{"k":"hunt"}}"#);
+        assert_eq!(declared.without_secrets(&mask).as_json(), r#"{"x/b":{},"x/hunt":{"k":"hunt"}}"#);
     }
 
     #[test]

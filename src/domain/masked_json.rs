@@ -16,12 +16,14 @@ use super::secret::{HIDDEN, Mask};
 const OF_ERROR: [&str; 3] = ["code", "message", "data"];
 
 impl Mask {
-    /// Masks the strings, the member names and the numbers of a JSON text.
+    /// Masks the strings, the member names and the numbers of a JSON text, which is whole: a string can end as a value
+    /// begins.
     pub fn masked_json(&self, json: Box<RawValue>) -> Box<RawValue> {
         self.replaced(json, false)
     }
 
-    /// Masks a JSON-RPC error so that clients can still read it: the names of its own members stay, and so does its code.
+    /// Masks a JSON-RPC error so that clients can still read it: the names of its own members stay, and so does its code. Its
+    /// strings may have been cut within a value.
     pub fn masked_error(&self, error: Box<RawValue>) -> Box<RawValue> {
         self.replaced(error, true)
     }
@@ -57,8 +59,9 @@ impl Mask {
                     let stays = of_error && OF_ERROR.contains(&&*name);
                     (quoted, if stays { None } else { changed(self.masked_whole(&*name)) })
                 }
-                JsonToken::String(quoted) => (quoted, changed(self.masked(&*said(quoted)))),
-                JsonToken::Other(_) if of_error && is_code => continue,
+                JsonToken::String(quoted) if is_error => (quoted, changed(self.masked(&*said(quoted)))),
+                JsonToken::String(quoted) => (quoted, changed(self.masked_whole(&*said(quoted)))),
+                JsonToken::Other(code) if of_error && is_code && code.parse::<i64>().is_ok() => continue,
                 JsonToken::Other(other) => (other, self.masked_number(other)),
             };
             if let Some(hidden) = hidden {
@@ -140,8 +143,8 @@ mod tests {
             r#"{"code":"[secret]","detail":"a [secret]","[secret]":1}"#,
         );
         check(
-            r#"{"c\u006fde": 32001.0 ,"data":{"code":32001},"is":32001}"#,
-            r#"{"c\u006fde": 32001.0 ,"data":{"code":"[secret]"},"is":"[secret]"}"#,
+            r#"{"c\u006fde": 32001 ,"data":{"code":32001},"is":32001}"#,
+            r#"{"c\u006fde": 32001 ,"data":{"code":"[secret]"},"is":"[secret]"}"#,
         );
         check(r#"{"code":[32001],"message":"32001"}"#, r#"{"code":["[secret]"],"message":"[secret]"}"#);
         check(r#"["swordfish"]"#, r#"["[secret]"]"#);
@@ -200,7 +203,9 @@ mod tests {
 
     #[test]
     fn what_was_cut_shows_no_part() {
-        check(
+        let cut = r#"{"swordf":"swordf"}"#;
+        check(&["swordfish-ä-7"], cut, cut);
+        check_error(
             &["swordfish-ä-7"],
             r#"{"swordf":["it said \"swordf","swordfish-\u00e4...","swo","swordf it"]}"#,
             r#"{"swordf":["it said \"[secret]","[secret]...","swo","swordf it"]}"#,

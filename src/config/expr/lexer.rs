@@ -179,6 +179,8 @@ impl Quotes {
             at += match rest.chars().next() {
                 None => return Err((0, format!("this text has no {} at its end", self.fence))),
                 Some('\n' | '\r') if !is_three => return Err((0, "this text does not end in its line".into())),
+                // CEL reads it as a line feed, the engine does not.
+                Some('\r') => return Err((at, "a carriage return in a text is not read: write \\r".into())),
                 Some('\\') => self.escape(rest).map_err(|what| (at, what))?,
                 // The engine drops it.
                 Some(c) if c == self.quote => return Err((at, self.lone_quote())),

@@ -32,11 +32,15 @@ impl<B> PacedBody<B> {
     }
 
     fn count(&mut self, bytes: usize) {
-        self.left = self.left.saturating_sub(bytes);
-        if self.left == 0 {
-            self.left = AT_ONCE;
-            self.rest = Some(Box::pin(tokio::time::sleep(REST)));
+        if let Some(left @ 1..) = self.left.checked_sub(bytes) {
+            self.left = left;
+            return;
         }
+        // What was read beyond counts towards the next rests: pieces can be larger than what is read between two.
+        let over = bytes - self.left;
+        let rests = u32::try_from(1 + over / AT_ONCE).unwrap_or(u32::MAX);
+        self.left = AT_ONCE - over % AT_ONCE;
+        self.rest = Some(Box::pin(tokio::time::sleep(REST.saturating_mul(rests))));
     }
 }
 
@@ -79,11 +83,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_body_is_read_at_a_bounded_rate() {
-        let pieces = std::iter::repeat_n(Bytes::from(vec![0; 64 << 10]), 9 << 4);
-        let frames = futures_util::stream::iter(pieces.map(|data| Ok::<_, io::Error>(Frame::data(data))));
-        let began = Instant::now();
-        let read = PacedBody::new(StreamBody::new(frames)).collect().await.unwrap().to_bytes();
-        assert_eq!(read.len(), 9 << 20);
-        assert!(began.elapsed() >= Duration::from_secs(8) / 128, "8 MiB took {:?}", began.elapsed());
+        for piece in [64 << 10, 384 << 10, 3 << 20] {
+            let pieces = std::iter::repeat_n(Bytes::from(vec![0; piece]), (9 << 20) / piece);
+            let frames = futures_util::stream::iter(pieces.map(|data| Ok::<_, io::Error>(Frame::data(data))));
+            let began = Instant::now();
+            let read = PacedBody::new(StreamBody::new(frames)).collect().await.unwrap().to_bytes();
+            assert_eq!(read.len(), 9 << 20);
+            assert!(began.elapsed() >= Duration::from_secs(8) / 128, "8 MiB took {:?}", began.elapsed());
+        }
     }
 }

@@ -192,9 +192,12 @@ async fn who_has_most_calls_at_one_plugin_gives_way_to_others_at_another() {
     let bounds = Runtime { max_queued_executions: 10, queue_timeout_ms: 30_000, ..runtime() };
     rig.prepare(&[&one, &other], &bounds).await;
     let [many, few] = [(); 2].map(|()| Arc::new(Address(Arc::default())));
+    for plugin in [&one, &other] {
+        run_for((&rig, plugin), &many, "0").await.unwrap().unwrap();
+    }
     // Both plugins are busy until all others wait.
     let busy = [run_for((&rig, &one), &many, "2000"), run_for((&rig, &other), &few, "2000")];
-    rig.until("both are busy", |rig| rig.asked() == 2).await;
+    rig.until("both are busy", |rig| rig.asked() == 4).await;
     let of_many: Vec<_> = (0..10).map(|_| run_for((&rig, &one), &many, "10")).collect();
     rig.until("the queue is full", |rig| rig.workers.load().queued == 10).await;
     let of_few: Vec<_> = (0..2).map(|_| run_for((&rig, &other), &few, "10")).collect();

@@ -82,6 +82,7 @@ fn a_text_has_the_value_that_cel_gives_it_or_is_refused() {
         (r#""""a"b""" == """#, "a \" in a text of three \" is not read: write \\\""),
         (r#""""a""b""" == """#, "a \" in a text of three \" is not read"),
         ("r'''a'b''' == ''", "write the text in other quotes"),
+        ("'''a\r\nb''' == ''", "line 1, column 5: a carriage return in a text is not read: write \\r"),
         (r#"br"a" == b"a""#, "bytes that are raw"),
         (r#"b'''a''' == b"a""#, "bytes that are raw"),
         (r#""\X41" == "A""#, "a backslash stands before"),
