@@ -6,7 +6,11 @@
 
 mod cost;
 mod exact;
+mod keys;
 mod lexer;
+mod optional;
+mod re2;
+mod stack;
 mod types;
 mod walk;
 
@@ -33,6 +37,7 @@ const MAX_OPERATORS: usize = 128;
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
     let mut context = Context::default().with_all();
     exact::add_functions(&mut context);
+    optional::add_functions(&mut context);
     context
 });
 
@@ -161,7 +166,15 @@ fn add(context: &mut Context<'_>, name: &str, value: impl Serialize) -> Result<(
 
 fn describe(errors: &kube_cel::cel::ParseErrors) -> String {
     match errors.errors.first() {
-        Some(error) => format!("line {}, column {}: {}", error.pos.0, error.pos.1, error.msg),
+        Some(error) => {
+            // The engine cannot read `-0xA`.
+            let hint = if error.msg.contains("invalid int literal") {
+                ": write it in decimal, in at most 64 bits"
+            } else {
+                ""
+            };
+            format!("line {}, column {}: {}{hint}", error.pos.0, error.pos.1, error.msg)
+        }
         None => "it is not a CEL expression".into(),
     }
 }

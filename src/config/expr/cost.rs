@@ -6,6 +6,7 @@
 
 mod amount;
 mod estimate;
+mod form;
 mod functions;
 mod pattern;
 mod syntax;
@@ -128,9 +129,10 @@ impl Cost {
         if is_operator(name) {
             return Ok(());
         }
-        let Some(function) = function(name) else {
+        let Some((form, function)) = function(name) else {
             return Err(format!("there is no function {name:?}, or none whose cost has a bound"));
         };
+        form.check(call)?;
         let all = arguments(call);
         let text_at = |place: usize| all.get(place).and_then(|argument| text(argument));
         match function.extra {

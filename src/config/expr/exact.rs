@@ -17,17 +17,14 @@ use kube_cel::cel::common::value::Val;
 use kube_cel::cel::extractors::This;
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, Value};
 
+use super::stack::with_stack;
+use super::{optional, re2};
+
 /// The operators that functions replace.
 const REPLACED: [&str; 7] =
     [op::EQUALS, op::NOT_EQUALS, op::IN, op::LESS, op::LESS_EQUALS, op::GREATER, op::GREATER_EQUALS];
 /// The name of the function that replaces the macro `has`.
 const HAS: &str = "@exact has";
-
-/// The stack in bytes that must be left for what one argument evaluates before its next function of this module: all operators
-/// that a text may have. Where the engine's evaluator is not optimised, a frame of it has some 20 KiB.
-const LEAST_STACK: usize = if cfg!(debug_assertions) { 4 << 20 } else { 512 << 10 };
-/// The stack in bytes that is taken beside where less is left.
-const MORE_STACK: usize = 16 << 20;
 
 type Tested = Result<bool, ExecutionError>;
 
@@ -55,8 +52,26 @@ pub(super) fn rewrite(expr: &mut IdedExpr) {
     parts(&mut expr.expr).into_iter().for_each(rewrite);
     match &mut expr.expr {
         Expr::Call(call) if REPLACED.contains(&call.func_name.as_str()) => call.func_name = replaced(&call.func_name),
+        Expr::Call(call) if ["matches", "find", "findAll"].contains(&call.func_name.as_str()) => {
+            translate(call);
+            optional::rewrite(call);
+        }
+        Expr::Call(call) => optional::rewrite(call),
         Expr::Select(select) => expr.expr = member(std::mem::take(select), expr.id),
         _ => {}
+    }
+}
+
+/// Replaces the pattern of a call, which has been read before.
+fn translate(call: &mut CallExpr) {
+    let place = usize::from(call.target.is_none());
+    let Some(Expr::Literal(LiteralValue::String(pattern))) =
+        call.args.get_mut(place).map(|argument| &mut argument.expr)
+    else {
+        return;
+    };
+    if let Ok(translated) = re2::translate(pattern.inner()) {
+        *pattern = translated.as_str().into();
     }
 }
 
@@ -95,11 +110,6 @@ fn parts(expr: &mut Expr) -> Vec<&mut IdedExpr> {
 /// Evaluates a rewritten expression.
 pub(super) fn evaluate(expr: &IdedExpr, context: &Context<'_>) -> Result<Value, ExecutionError> {
     with_stack(|| Value::resolve(expr, context))
-}
-
-/// Runs `act`, on more stack if there is little left.
-fn with_stack<T>(act: impl FnOnce() -> T) -> T {
-    stacker::maybe_grow(LEAST_STACK, MORE_STACK, act)
 }
 
 /// Evaluates the two arguments of a function. A variable, and a part of it, is not copied.

@@ -49,14 +49,22 @@ impl<'t> Lexer<'t> {
         format!("line {}, column {}: {what}", before.matches('\n').count() + 1, line.chars().count() + 1)
     }
 
-    fn skip_blanks(&mut self) {
+    fn skip_blanks(&mut self) -> Result<(), String> {
         loop {
             let rest = self.text[self.at..].trim_start_matches(['\t', ' ', '\r', '\n', '\u{c}']);
-            let comment = if rest.starts_with("//") { rest.find('\n').unwrap_or(rest.len()) } else { 0 };
-            self.at = self.text.len() - rest.len() + comment;
-            if comment == 0 {
-                return;
+            self.at = self.text.len() - rest.len();
+            if !rest.starts_with("//") {
+                return Ok(());
             }
+            let comment = rest.split_once('\n').map_or(rest, |(line, _)| line);
+            let is_last = comment.len() == rest.len();
+            let line = if is_last { comment } else { comment.strip_suffix('\r').unwrap_or(comment) };
+            // It ends the comment in CEL, and not to the engine.
+            if let Some(lone) = line.find('\r') {
+                let what = "a carriage return in a comment is not read without a line feed after it";
+                return Err(self.wrong_at(self.at + lone, what));
+            }
+            self.at += comment.len();
         }
     }
 }
@@ -65,7 +73,9 @@ impl<'t> Iterator for Lexer<'t> {
     type Item = Result<Token, String>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.skip_blanks();
+        if let Err(wrong) = self.skip_blanks() {
+            return Some(Err(wrong));
+        }
         self.last = self.at;
         let rest = &self.text[self.at..];
         if rest.is_empty() {
@@ -223,12 +233,25 @@ impl Quotes {
             }
             b'a' | b'b' | b'f' | b'n' | b'r' | b't' | b'v' | b'\\' | b'?' | b'`' | b'"' | b'\'' => Some(2),
             b'x' => digits(2, u8::is_ascii_hexdigit),
-            b'u' => digits(4, u8::is_ascii_hexdigit),
-            b'U' => digits(8, u8::is_ascii_hexdigit),
+            b'u' => character(text, digits(4, u8::is_ascii_hexdigit))?,
+            b'U' => character(text, digits(8, u8::is_ascii_hexdigit))?,
+            b'X' => return Err("write \\x with a small x".to_owned()),
             b'0'..=b'3' => digits(2, |byte| matches!(byte, b'0'..=b'7')),
             _ => None,
         };
         len.ok_or_else(|| "a backslash stands before what it cannot escape: write \\\\ for one, or r\"...\"".to_owned())
+    }
+}
+
+/// Returns the length of an escape if it stands for a character.
+fn character(text: &str, len: Option<usize>) -> Result<Option<usize>, String> {
+    let code = len.and_then(|len| u32::from_str_radix(&text[2..len], 16).ok());
+    match code {
+        Some(code @ 0xd800..=0xdfff) => Err(format!(
+            "U+{code:X} is half of a character (a surrogate): write \\U and the eight digits of the whole one"
+        )),
+        Some(code) if char::from_u32(code).is_none() => Err(format!("there is no character U+{code:X}")),
+        _ => Ok(len),
     }
 }
 

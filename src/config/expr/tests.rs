@@ -1,6 +1,7 @@
 //! CEL expressions: what they read, what they yield, and which are refused.
 
 mod bounds;
+mod refused;
 
 use std::collections::BTreeMap;
 
@@ -212,11 +213,10 @@ fn what_is_no_map_has_no_members_and_what_is_no_text_contains_nothing() {
     on_each("has(call.arguments.x.y)", &["{}", "{\"w\":1}"], &Ok(false));
     on_each("has(call.arguments.x.y.w)", &["{\"y\":1}"], &failed);
     on_each("call.arguments.x.exists(a, a.y == \"z\")", &["[\"z\"]", "[{\"y\":\"w\"}, 1]"], &failed);
-    for text in ["call.arguments.x.contains(\"SECRET\")", "contains(call.arguments.x, \"SECRET\")"] {
-        on_each(text, &["\"a SECRET\""], &Ok(true));
-        on_each(text, &["\"a\""], &Ok(false));
-        on_each(text, &["[\"SECRET\"]", "[\"a SECRET\"]", "{\"SECRET\":1}", "true", "null", "5"], &failed);
-    }
+    let text = "call.arguments.x.contains(\"SECRET\")";
+    on_each(text, &["\"a SECRET\""], &Ok(true));
+    on_each(text, &["\"a\""], &Ok(false));
+    on_each(text, &["[\"SECRET\"]", "[\"a SECRET\"]", "{\"SECRET\":1}", "true", "null", "5"], &failed);
     on_each("\"a1\".contains(call.arguments.x)", &["1", "null", "[\"1\"]"], &failed);
 }
 

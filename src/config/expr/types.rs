@@ -6,6 +6,8 @@
 use kube_cel::cel::common::ast::operators as op;
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
 
+use super::keys;
+
 /// Type of a part of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CelType {
@@ -138,6 +140,7 @@ impl BoundNames {
                         self.of_value(&entry.value)?;
                     }
                 }
+                keys::check(&map.entries)?;
                 CelType::Other("a map")
             }
             Expr::Struct(_) => CelType::Other("a map"),

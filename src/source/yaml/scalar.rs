@@ -10,7 +10,13 @@ use serde_json::{Number, Value};
 pub(super) fn read(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<(Value, Option<String>), String> {
     match tag {
         Some(tag) if tag.is_yaml_core_schema() && tag.suffix == "str" => return Ok((text.into(), None)),
-        Some(tag) => return Err(format!("the tag !{:.40} is not read; take it out", tag.suffix)),
+        // Who means `when: !has(x)` must not be led to leave out the `!`.
+        Some(tag) => {
+            let tag = &tag.suffix;
+            return Err(format!(
+                "!{tag:.40} is read as a tag, which is not allowed; put the text in quotes if `!` is part of it"
+            ));
+        }
         None if style != ScalarStyle::Plain => return Ok((text.into(), None)),
         None => {}
     }

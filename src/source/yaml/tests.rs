@@ -91,6 +91,9 @@ fn what_is_no_yaml_says_where() {
     assert_eq!(error("a: 1\nb: 2\na: 3\n"), (3, 1, "the key a stands here twice; it is in line 1 too".into()));
     assert_eq!(error("x: .nan\n").0, 1);
     assert!(error("x: !!binary aGk=\n").2.contains("tag"));
+    for text in ["when: !call.arguments.t\n", "when: !!x\n"] {
+        assert!(error(text).2.contains("put the text in quotes"), "{text}");
+    }
     assert!(error("x: !thing {a: 1}\n").2.contains("tags"));
     assert!(error("? [a]\n: 1\n").2.contains("key"));
     assert!(error("x: {<<: {a: 1}}\n").2.contains("merge"));

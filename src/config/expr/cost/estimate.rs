@@ -116,7 +116,7 @@ impl<'a> Estimator<'a> {
             given = given.saturating_add(self.most(first.size));
         }
         // Others are refused when the expression is compiled.
-        let Some(function) = function(&call.func_name) else { return all };
+        let Some((_, function)) = function(&call.func_name) else { return all };
         let (size, time, memory) = self.extra(function, &arguments, &each);
         let size = size.and(all.size.times(function.result)).and(Amount::fixed(OF_VALUE));
         // The arguments are copied to and from the types that functions have, and so is the result.

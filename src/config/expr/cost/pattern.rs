@@ -11,6 +11,7 @@ use regex_automata::hybrid::dfa::DFA;
 use regex_automata::nfa::thompson::{self, NFA};
 use regex_automata::util::start;
 
+use super::super::re2::translate;
 use super::amount::Amount;
 
 /// Maximum size of a pattern that is compiled, in bytes.
@@ -39,19 +40,20 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Reads a pattern, as it is tried.
     ///
     /// # Errors
-    /// If it is not a regular expression that the engine takes, or is too large.
+    /// If it is not a regular expression, or the engine would read it otherwise than CEL, or it is too large.
     pub(super) fn read(pattern: &str) -> Result<Self, String> {
+        let translated = &translate(pattern)?;
         let limits = thompson::Config::new().nfa_size_limit(Some(MAX_SIZE));
-        let built = NFA::compiler().configure(limits.clone()).build(pattern);
+        let built = NFA::compiler().configure(limits.clone()).build(translated);
         let refused = |e: thompson::BuildError| match e.size_limit() {
             Some(limit) => format!("the pattern {pattern:?} has more than {limit} bytes when it is compiled"),
             None => format!("{pattern:?} is not a regular expression"),
         };
         let size = built.map_err(refused)?.memory_usage() as u64;
-        let of = |is_reverse| transitions(pattern, limits.clone().reverse(is_reverse));
+        let of = |is_reverse| transitions(translated, limits.clone().reverse(is_reverse));
         let transitions = || of(false).zip(of(true)).map(|(forward, reverse)| forward + reverse);
         Ok(Self { size, transitions: if size > MAX_TRIED { None } else { transitions() } })
     }

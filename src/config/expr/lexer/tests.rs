@@ -30,6 +30,7 @@ fn a_token_is_the_longest_that_fits() {
         ("''+\"\"+''''''+''", "'' + \"\" + '''''' + ''"),
         ("'\\'' '''a'''r\"\\d\"", "'\\'' '''a''' r\"\\d\""),
         ("a//b\n/c\t/\r\u{c}d // e", "a / c / d"),
+        ("a // b\r\n && //\r\n c", "a && c"),
         ("a[?b.?c,{}]", "a [ ? b . ? c , { } ]"),
     ] {
         assert_eq!(tokens(text).as_deref(), Ok(expected), "{text}");
@@ -85,11 +86,15 @@ fn a_text_has_the_value_that_cel_gives_it_or_is_refused() {
         ("'''a\r\nb''' == ''", "line 1, column 5: a carriage return in a text is not read: write \\r"),
         (r#"br"a" == b"a""#, "bytes that are raw"),
         (r#"b'''a''' == b"a""#, "bytes that are raw"),
-        (r#""\X41" == "A""#, "a backslash stands before"),
+        (r#""\X41" == "A""#, "column 2: write \\x with a small x"),
         (r#""\400" == """#, "a backslash stands before"),
         (r#""\u00g0" == """#, "a backslash stands before"),
         (r#""\x4é" == """#, "a backslash stands before"),
-        (r#""\ud800" == """#, "invalid string literal"),
+        (r"'\ud83d' == ''", "column 2: U+D83D is half of a character"),
+        (r"'\U00110000' == ''", "there is no character U+110000"),
+        ("false // a\r|| true", "line 1, column 11: a carriage return in a comment"),
+        ("true // a\r", "a carriage return in a comment"),
+        ("-0xA < 0", "write it in decimal"),
         (r#"b"\n" == b"""#, "invalid bytes literal"),
     ] {
         let error = evaluate(text).unwrap_err();
