@@ -65,12 +65,13 @@ impl fmt::Debug for Mask {
 
 impl Mask {
     /// Creates a mask of these values. The single lines of a value are masked too, because logs are split into lines.
-    /// So are the credentials of a value that begins with an authentication scheme, and the JSON encodings of all these.
+    /// Of one that begins with an authentication scheme, only the credentials are. So are the JSON encodings of all these.
     pub fn of<'a>(values: impl IntoIterator<Item = &'a SecretText>) -> Self {
         let mut words = BTreeSet::new();
         for value in values.into_iter().map(SecretText::expose) {
-            let parts = std::iter::once(value).chain(value.lines()).chain(credentials(value)).map(str::trim);
-            for word in parts.filter(|word| word.len() >= SHORTEST) {
+            let parts = std::iter::once(value).chain(value.lines());
+            for word in parts.map(|part| credentials(part).unwrap_or(part).trim()).filter(|word| word.len() >= SHORTEST)
+            {
                 words.extend(spellings(word));
                 words.insert(word.to_owned());
             }
@@ -147,10 +148,11 @@ fn without<'a>(text: Cow<'a, str>, words: &[&str]) -> Cow<'a, str> {
     })
 }
 
-/// Returns the credentials of a value that begins with an authentication scheme.
+/// Returns the credentials of a value that begins with an authentication scheme, if they are long enough to be masked.
 fn credentials(value: &str) -> Option<&str> {
     let (scheme, credentials) = value.trim().split_once(' ')?;
-    SCHEMES.contains(&&*scheme.to_ascii_lowercase()).then_some(credentials)
+    let is_long = credentials.trim().len() >= SHORTEST;
+    (is_long && SCHEMES.contains(&&*scheme.to_ascii_lowercase())).then_some(credentials)
 }
 
 /// Returns the first position from which the rest of `text` is the beginning of `word`; `None` if there is no such rest
@@ -283,8 +285,11 @@ mod tests {
 
     #[test]
     fn credentials_are_hidden_without_their_scheme() {
+        let short = mask(&["key abc"]);
         let mask = mask(&["Bearer swordfish", "a plain sentence"]);
         assert_eq!(mask.masked("bad token swordfish, plain"), "bad token [secret], plain");
+        assert_eq!(mask.masked("Bearer swordfish, not Bearer"), "Bearer [secret], not Bearer");
+        assert_eq!(short.masked("is key abc"), "is [secret]");
     }
 
     #[test]

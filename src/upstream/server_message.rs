@@ -148,12 +148,14 @@ pub(super) fn readable(answer: Answer) -> Result<Answer, UpstreamError> {
 /// Whether `error` is a valid JSON-RPC error object. Clients ignore an answer with an invalid one and keep waiting.
 fn is_error(error: &RawValue) -> bool {
     #[derive(Deserialize)]
-    #[expect(dead_code, reason = "that they can be read is all")]
-    struct RpcErrorMembers {
+    struct RpcErrorMembers<'a> {
+        #[expect(dead_code, reason = "that it can be read is all")]
         code: serde_json::Number,
-        message: String,
+        // A text, also one with half a surrogate pair, as servers in JavaScript write that cut texts.
+        #[serde(borrow)]
+        message: &'a RawValue,
     }
-    serde_json::from_str::<RpcErrorMembers>(error.get()).is_ok()
+    serde_json::from_str::<RpcErrorMembers<'_>>(error.get()).is_ok_and(|error| error.message.get().starts_with('"'))
 }
 
 /// Splits the parameters of `notifications/progress` into the token and an object of the other members. Returns `None`
@@ -304,6 +306,21 @@ mod tests {
         assert_eq!(acknowledged(Some(&raw(r#"{"notifications":{}}"#))), Some((None, vec![])));
         assert_eq!(updated(Some(&raw(r#"{"uri":"a:b"}"#))).as_deref(), Some("a:b"));
         assert_eq!(updated(Some(&raw(&format!(r#"{{"uri":"{}"}}"#, "x".repeat(MAX_URI + 1))))), None);
+    }
+
+    #[test]
+    fn an_error_has_a_number_and_a_text() {
+        for (error, is_readable) in [
+            (r#"{"code": -1, "message": ""}"#, true),
+            (r#"{"message": "half a \ud83d", "code": 1.5, "data": null}"#, true),
+            (r#"{"code": -1, "message": null}"#, false),
+            (r#"{"code": "1", "message": ""}"#, false),
+            (r#"{"code": -1}"#, false),
+            ("[]", false),
+        ] {
+            let answer = Answer::Error(RawValue::from_string(error.to_owned()).unwrap());
+            assert_eq!(readable(answer).is_ok(), is_readable, "{error}");
+        }
     }
 
     #[test]
