@@ -10,7 +10,8 @@ use super::parts::{external, interview_http, tools_of};
 #[tokio::test]
 async fn answers_are_taken_for_what_was_asked_and_of_the_same_call_alone() {
     let (_server, up) = interview_http();
-    let gateway = Gateway::start(&Folder::with(&(external("up", &up) + &guarded("up", MASK))));
+    let folder = Folder::with(&(external("up", &up) + &guarded("up", MASK)));
+    let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["up"]).await;
     let (http, url) = (Http::new(), gateway.url());
     let send =
@@ -47,7 +48,8 @@ async fn answers_without_a_state_pass_the_chains_of_what_they_answer() {
         [("Guard", "input-1", ["input-1", "input-2"]), ("Transform", "who", ["folders", "sentence"])]
     {
         let manifests = external("up", &up) + &guarded("up", MASK).replace("role: Guard", &format!("role: {role}"));
-        let gateway = Gateway::start(&Folder::with(&manifests));
+        let folder = Folder::with(&manifests);
+        let gateway = Gateway::start(&folder);
         tools_of(&gateway, &["up"]).await;
         let (http, url) = (Http::new(), gateway.url());
         let send = async |more: &Value| {

@@ -158,7 +158,8 @@ async fn a_question_is_answered_by_its_own_session_alone() {
 /// A gateway on the server that asks in its results, and what the TypeScript SDKs of both eras get of it.
 async fn interviewed(manifests: &str) -> Vec<Value> {
     let (_server, url) = interview_http();
-    let gateway = Gateway::start(&Folder::with(&(external("up", &url) + manifests)));
+    let folder = Folder::with(&(external("up", &url) + manifests));
+    let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["up"]).await;
     let ask = |sdk: usize| {
         let command = ["call", "up__interview", "{}", "--answers", ANSWERS];
@@ -170,7 +171,8 @@ async fn interviewed(manifests: &str) -> Vec<Value> {
 #[tokio::test]
 async fn the_command_says_what_it_cannot_answer() {
     let (_server, url) = interview_http();
-    let gateway = Gateway::start(&Folder::with(&external("up", &url)));
+    let folder = Folder::with(&external("up", &url));
+    let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["up"]).await;
     for (format, is_shown) in [("text", false), ("json", true)] {
         let asked = run(&["call", "up__interview", "{}", "--url", &gateway.url(), "-o", format]);

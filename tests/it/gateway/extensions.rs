@@ -33,7 +33,8 @@ async fn told(url: &str) -> [Value; 2] {
 #[tokio::test]
 async fn what_servers_announce_is_told_to_clients() {
     let ((_one, one), (_two, two)) = (apps_http("one", "blue"), apps_http("two", "green"));
-    let gateway = Gateway::start(&Folder::with(&(external("one", &one) + &external("two", &two))));
+    let folder = Folder::with(&(external("one", &one) + &external("two", &two)));
+    let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["one", "two"]).await;
     let notes = |colours: Value| json!({"colours": colours, "paper": {"width": 210}});
     for result in told(&gateway.url_of("one")).await {
@@ -64,7 +65,8 @@ async fn clock(client: &Client, tool: &str) -> String {
 #[tokio::test]
 async fn what_a_client_declares_reaches_a_server_without_sessions() {
     let (_server, url) = apps_http("apps", "blue");
-    let gateway = Gateway::start(&Folder::with(&external("up", &url)));
+    let folder = Folder::with(&external("up", &url));
+    let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["up"]).await;
     for (url, tool) in [(gateway.url(), "up__clock"), (gateway.url_of("up"), "clock")] {
         for client in clients_with(&url, &shows_views()).await {
@@ -106,7 +108,8 @@ async fn what_a_client_declares_reaches_a_server_with_sessions() {
 #[tokio::test]
 async fn apps_of_several_servers_keep_their_views() {
     let ((_one, one), (_two, two)) = (apps_http("one", "blue"), apps_http("two", "green"));
-    let gateway = Gateway::start(&Folder::with(&(external("one", &one) + &external("two", &two))));
+    let folder = Folder::with(&(external("one", &one) + &external("two", &two)));
+    let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["one", "two"]).await;
     for client in clients_with(&gateway.url(), &shows_views()).await {
         let tools = client.ask("tools/list", json!({})).await["result"]["tools"].clone();

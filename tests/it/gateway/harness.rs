@@ -19,7 +19,7 @@ pub static HEAVY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 /// How long something that has to happen may take on a busy machine.
 pub const SOON: Duration = Duration::from_secs(30);
 
-/// A folder of manifests that goes with its value.
+/// A folder of manifests that goes with its value. It must stay as long as its gateway, which starts processes in it.
 pub struct Folder(PathBuf);
 
 impl Folder {

@@ -194,7 +194,8 @@ async fn a_stream_is_a_session_of_2024_11_05() {
 
 #[tokio::test]
 async fn without_the_setting_there_is_no_stream_for_old_clients() {
-    let gateway = Gateway::start(&Folder::with(&everything("every")));
+    let folder = Folder::with(&everything("every"));
+    let gateway = Gateway::start(&folder);
     let http = Http::new();
     for (path, status) in [("/sse", 404), ("/messages", 404), ("/every/sse", 404), ("/mcp", 400)] {
         let url = format!("http://{}{path}", gateway.address());
@@ -248,7 +249,8 @@ async fn old_servers_of_the_sdks_are_found_by_themselves_and_by_name() {
 #[tokio::test]
 async fn an_old_server_that_comes_back_is_called_again() {
     let (server, url) = modern_sse(0);
-    let gateway = Gateway::start(&Folder::with(&external("modern", &url)));
+    let folder = Folder::with(&external("modern", &url));
+    let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["modern"]).await;
     let session = Http::new().initialize(&gateway.url()).await;
     let works = async || {
@@ -331,7 +333,8 @@ async fn hostile_old_servers_harm_nobody_else() {
         ("leading", hostile(named, "", 302), "HTTP 302"),
     ];
     let manifests: String = cases.iter().map(|(name, url, _)| often_tried(name, url)).collect();
-    let gateway = Gateway::start(&Folder::with(&(manifests + &everything("every"))));
+    let folder = Folder::with(&(manifests + &everything("every")));
+    let gateway = Gateway::start(&folder);
     let upstreams = format!("http://{}/api/v1/upstreams", gateway.admin());
     let calls = async {
         tools_of(&gateway, &["every"]).await;

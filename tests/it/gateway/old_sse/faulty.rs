@@ -148,7 +148,8 @@ async fn gateway(url: &str) -> Gateway {
 
 async fn gateway_with(url: &str, call_ms: u64) -> Gateway {
     let spec = format!("external: {{url: {url:?}, transport: SSE}}, timeouts: {{callMs: {call_ms}}}");
-    let gateway = Gateway::start(&Folder::with(&object("MCPUpstream", "faulty", &spec)));
+    let folder = Folder::with(&object("MCPUpstream", "faulty", &spec));
+    let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["faulty"]).await;
     gateway
 }
