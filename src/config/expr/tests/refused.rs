@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_function_is_called_as_cel_calls_it() {
+fn a_function_that_is_called_otherwise_than_cel_calls_it_is_refused() {
     for (text, part) in [
         ("call.arguments.path.startsWith('/', '~')", "write x.startsWith(a) || x.startsWith(b)"),
         ("call.arguments.path.contains('..', '~')", "`contains` takes one argument, and has 2"),
@@ -33,6 +33,10 @@ fn a_function_is_called_as_cel_calls_it() {
         let error = Expression::compile(text).unwrap_err();
         assert!(error.contains(part), "{text}: {error}");
     }
+}
+
+#[test]
+fn functions_with_each_number_of_their_arguments_are_evaluated() {
     for text in [
         "'abc'.indexOf('b') == 1 && 'abcb'.indexOf('b', 2) == 3 && 'abcb'.lastIndexOf('b') == 3",
         "'aa'.replace('a', 'b') == 'bb' && 'aa'.replace('a', 'b', 1) == 'ba'",
