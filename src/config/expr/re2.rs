@@ -126,17 +126,15 @@ impl<'p> Reader<'p> {
         }
     }
 
-    fn perl(&mut self, class: &ClassPerl, is_in_brackets: bool) {
-        let instead = match (&class.kind, class.negated, is_in_brackets) {
-            (ClassPerlKind::Digit, false, true) => "0-9",
-            (ClassPerlKind::Digit, false, false) => "[0-9]",
-            (ClassPerlKind::Digit, true, _) => "[^0-9]",
-            (ClassPerlKind::Space, false, true) => r"\t\n\f\r ",
-            (ClassPerlKind::Space, false, false) => r"[\t\n\f\r ]",
-            (ClassPerlKind::Space, true, _) => r"[^\t\n\f\r ]",
-            (ClassPerlKind::Word, false, true) => "0-9A-Za-z_",
-            (ClassPerlKind::Word, false, false) => "[0-9A-Za-z_]",
-            (ClassPerlKind::Word, true, _) => "[^0-9A-Za-z_]",
+    /// In brackets too this is a class of its own: without brackets around it, a `-` after it could make a range.
+    fn perl(&mut self, class: &ClassPerl) {
+        let instead = match (&class.kind, class.negated) {
+            (ClassPerlKind::Digit, false) => "[0-9]",
+            (ClassPerlKind::Digit, true) => "[^0-9]",
+            (ClassPerlKind::Space, false) => r"[\t\n\f\r ]",
+            (ClassPerlKind::Space, true) => r"[^\t\n\f\r ]",
+            (ClassPerlKind::Word, false) => "[0-9A-Za-z_]",
+            (ClassPerlKind::Word, true) => "[^0-9A-Za-z_]",
         };
         self.replace(&class.span, instead);
     }
@@ -209,7 +207,7 @@ impl Visitor for Reader<'_> {
             Ast::Assertion(assertion) => self.assertion(assertion),
             Ast::Flags(set) => self.flags(&set.flags),
             Ast::ClassPerl(class) => {
-                self.perl(class, false);
+                self.perl(class);
                 Ok(())
             }
             Ast::ClassUnicode(class) => self.property(class),
@@ -233,7 +231,7 @@ impl Visitor for Reader<'_> {
             ClassSetItem::Range(range) => self.literal(&range.start).and_then(|()| self.literal(&range.end)),
             ClassSetItem::Unicode(class) => self.property(class),
             ClassSetItem::Perl(class) => {
-                self.perl(class, true);
+                self.perl(class);
                 Ok(())
             }
             ClassSetItem::Bracketed(_) => Err("a `[` in brackets would open others: write `\\[`".to_owned()),
