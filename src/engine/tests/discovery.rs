@@ -214,7 +214,8 @@ async fn a_search_does_not_say_that_no_tool_fits_while_tools_are_not_known() {
         let changed = UpstreamEvent::ListChanged(ObjectKey::new("default", name), ItemKind::Tool);
         *engine.server.event.lock().unwrap() = Some(changed);
         engine.server.told.notify_one();
-        until(|| engine.state.catalogue(&ObjectKey::new("default", name)).is_some()).await;
+        let tool = format!("{name}__read");
+        until(|| engine.snapshot().routes.public(ItemKind::Tool, &tool).is_some()).await;
     }
     assert!(!found(&engine, "file").await.is_empty());
     assert!(found(&engine, "nothing of that kind").await.is_empty(), "all are known");

@@ -267,5 +267,5 @@ async fn until(is: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), wait).await.expect("it came to pass");
+    tokio::time::timeout(Duration::from_secs(30), wait).await.expect("it came to pass");
 }
