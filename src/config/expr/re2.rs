@@ -151,14 +151,16 @@ impl<'p> Reader<'p> {
         })
     }
 
-    /// To RE2 `[--/]` is a range, to the engine two characters.
+    /// To RE2 `[--/]` and `[]-a]` are ranges, to the engine each of their characters stands for itself.
     fn class(&self, class: &ClassBracketed) -> Result<(), String> {
         let text = self.text(&class.span).strip_prefix('[').unwrap_or_default();
         let first = text.strip_prefix('^').unwrap_or(text);
-        match first.strip_prefix("--") {
-            Some(rest) if !rest.starts_with(']') => Err("a range from `-` on is not read: write `\\-`".to_owned()),
-            _ => Ok(()),
+        for (range, instead) in [("--", "\\-"), ("]-", "\\]")] {
+            if first.strip_prefix(range).is_some_and(|rest| !rest.starts_with(']')) {
+                return Err(format!("a range from `{}` on is not read: write `{instead}`", &range[..1]));
+            }
         }
+        Ok(())
     }
 
     fn repetition(&mut self, repetition: &Repetition) -> Result<(), String> {
