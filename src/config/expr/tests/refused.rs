@@ -82,6 +82,16 @@ fn an_argument_that_can_be_left_out_has_its_type() {
         "'ab'.findAll('[a-z]', 1u) == ['a', 'b']",
         "['a', 'b'].join(1) == 'ab'",
         "isSemver('v1.2', 'true')",
+        "'/etc'.replace('/', '', -1) == 'etc'",
+        "'/x'.split('') == ['/', 'x']",
+        "'a/b'.indexOf('/', 'a/b'.indexOf('@')) == 1",
+        "['kill', 1].join(' ') == 'kill 1'",
+        "['kill', 1].join() == 'kill1'",
+        "call.arguments.n.max() > 0",
+        "string(timestamp('2026-01-01T00:00:00Z')) == '2026-01-01T00:00:00Z'",
+        "string(1e21) == '1e+21'",
+        "'3'.string() == '3'",
+        "'10.0.0.1'.ip() == ip('10.0.0.1')",
     ] {
         let failed = Err("it cannot be evaluated on this call".to_owned());
         assert_eq!(evaluate(text), failed, "{text}");
