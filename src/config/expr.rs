@@ -4,11 +4,11 @@
 //! the same way, except where the engine departs from CEL (`exact`). A text is scanned before it is parsed, because nothing
 //! else limits the parser's recursion.
 
+mod checked;
 mod cost;
 mod exact;
 mod keys;
 mod lexer;
-mod optional;
 mod re2;
 mod stack;
 mod types;
@@ -37,7 +37,7 @@ const MAX_OPERATORS: usize = 128;
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
     let mut context = Context::default().with_all();
     exact::add_functions(&mut context);
-    optional::add_functions(&mut context);
+    checked::add_functions(&mut context);
     context
 });
 

@@ -18,7 +18,7 @@ use kube_cel::cel::extractors::This;
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, Value};
 
 use super::stack::with_stack;
-use super::{optional, re2};
+use super::{checked, re2};
 
 /// The operators that functions replace.
 const REPLACED: [&str; 7] =
@@ -54,9 +54,9 @@ pub(super) fn rewrite(expr: &mut IdedExpr) {
         Expr::Call(call) if REPLACED.contains(&call.func_name.as_str()) => call.func_name = replaced(&call.func_name),
         Expr::Call(call) if ["matches", "find", "findAll"].contains(&call.func_name.as_str()) => {
             translate(call);
-            optional::rewrite(call);
+            checked::rewrite(call);
         }
-        Expr::Call(call) => optional::rewrite(call),
+        Expr::Call(call) => checked::rewrite(call),
         Expr::Select(select) => expr.expr = member(std::mem::take(select), expr.id),
         _ => {}
     }

@@ -87,7 +87,7 @@ fn an_argument_that_can_be_left_out_has_its_type() {
         "'a/b'.indexOf('/', 'a/b'.indexOf('@')) == 1",
         "['kill', 1].join(' ') == 'kill 1'",
         "['kill', 1].join() == 'kill1'",
-        "call.arguments.n.max() > 0",
+        "size('abc').max() == 3",
         "string(timestamp('2026-01-01T00:00:00Z')) == '2026-01-01T00:00:00Z'",
         "string(1e21) == '1e+21'",
         "'3'.string() == '3'",
