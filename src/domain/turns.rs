@@ -39,6 +39,12 @@ impl<K: Hash + Eq + Clone> Turns<K> {
         Some(key.clone())
     }
 
+    /// Records that one wants a turn. If it is not known, it comes after those that have waited since before.
+    pub fn want(&mut self, key: K) {
+        let last = self.count;
+        self.known.entry(key).or_insert(Turn { running: 0, last });
+    }
+
     /// Records that a turn has ended.
     pub fn end(&mut self, key: &K) {
         if let Some(turn) = self.known.get_mut(key) {
@@ -77,7 +83,8 @@ mod tests {
         turns.begin_anew(|_| true);
         assert_eq!((turns.next(all.iter(), 2), turns.next(all.iter(), 2)), (Some('a'), Some('b')));
         turns.begin_anew(|key| *key == 'c');
-        assert_eq!(turns.next(['a', 'c'].iter(), 2), Some('a'), "those that are not kept are as new");
+        turns.want('x');
+        assert_eq!(turns.next(['x', 'c'].iter(), 2), Some('c'), "who is new does not go first");
         let mut turns = Turns::default();
         let mut alone = || turns.next(all[..1].iter(), 2);
         assert_eq!((alone(), alone(), alone()), (Some('a'), Some('a'), None), "two of one at most");
