@@ -45,7 +45,7 @@ run: cargo-there ## Build, start the quickstart's gateway in the foreground, sho
 	@manifests/quickstart/run.sh $(BINARY)
 
 .PHONY: test
-test: setup ## Set up and run every test
+test: setup ## Set up and run every test but the long ones
 	@echo "==> tests of the plugins, of the guards in examples, and of the bill of materials"
 	@node --test $(PLUGIN_TESTS) .ci/*.test.mjs
 	@echo "==> types of the plugins, and what is bundled"
@@ -60,7 +60,12 @@ test: setup ## Set up and run every test
 	@.cache/prometheus/promtool test rules tests/alerts/*.yaml
 	@echo "==> cargo test"
 	@cargo build --locked --quiet $(CONFORMANCE)
-	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked
+	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) .ci/tests.sh
+
+.PHONY: test-long
+test-long: setup ## Run the long tests: soaks, the conformance suite in all set-ups, each SDK client on each server (over an hour)
+	@cargo build --locked --quiet $(CONFORMANCE)
+	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) .ci/tests.sh long
 
 .PHONY: conformance
 conformance: cargo-there ## Run the official conformance suite through the gateway, also with plugins and two processes, and report what is not scored
@@ -68,7 +73,7 @@ conformance: cargo-there ## Run the official conformance suite through the gatew
 	@.ci/setup.sh node-suite
 	@.ci/setup.sh npm tests/conformance
 	@cargo build --locked $(CONFORMANCE)
-	@HAWSEPIPE_CONFORMANCE=1 cargo test --locked --test it conformance:: -- --nocapture --test-threads 1
+	@cargo test --locked --test it conformance:: -- --include-ignored --nocapture --test-threads 1
 
 .PHONY: e2e
 e2e: e2e-up ## Install the charts on a node that runs on this machine, upgrade and evict under load, uninstall (root, Debian)
@@ -96,8 +101,8 @@ soak: cargo-there ## The long tests: 10,000 faults of plugins, 100,000 calls whi
 	@.ci/setup.sh npm tests/fixtures
 	@.ci/setup.sh venv tests/fixtures/requirements.txt
 	@.ci/setup.sh k8s
-	@HAWSEPIPE_SOAK=1 HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked --test it faults:: -- --nocapture --test-threads 1
-	@HAWSEPIPE_SOAK=1 cargo test --locked --test cluster operator::soak -- --nocapture
+	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked --test it faults:: -- --ignored --nocapture --test-threads 1
+	@cargo test --locked --test cluster operator::soak -- --ignored --nocapture
 
 .PHONY: fuzz
 fuzz: fuzz-there ## Fuzz what comes from outside; FUZZ_TARGETS="frames", FUZZ_SECONDS=300 of each, NIGHTLY=a toolchain
@@ -131,9 +136,8 @@ setup: cargo-there ## Install what the tests need: npm packages, a Python enviro
 .PHONY: lint
 lint: deny-there ## Check formatting, clippy, licences and sources of dependencies
 	cargo fmt --all --check
-	cargo clippy --locked --all-targets -- -D warnings
-	cargo clippy --locked --test e2e -- -D warnings
-	cargo clippy --locked --no-default-features --lib --bins -- -D warnings
+	cargo clippy --locked --lib --bins --tests --benches --test e2e -- -D warnings
+	cargo check --locked --no-default-features --lib --bins
 	cargo deny --locked --log-level error check licenses bans sources
 
 .PHONY: fmt

@@ -11,7 +11,6 @@ use hyper::Method;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::soaking;
 use super::vitals::parent;
 use crate::gateway::harness::{Folder, Gateway, HEAVY};
 use crate::gateway::http::{Answer, Http, Session, call_body, call_headers};
@@ -66,8 +65,17 @@ fn manifests() -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_answer_is_anothers_while_workers_are_killed() {
+    answered_while_workers_are_killed(10_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: make test-long"]
+async fn none_of_a_hundred_thousand_answers_is_anothers() {
+    answered_while_workers_are_killed(100_000).await;
+}
+
+async fn answered_while_workers_are_killed(calls: usize) {
     let _alone = HEAVY.lock().await;
-    let calls = if soaking() { 100_000 } else { 10_000 };
     let folder = Folder::with(&manifests());
     let gateway = Arc::new(Gateway::start(&folder));
     gateway.until_answer(TOOL, &json!({"nonce": "", "by": ""}), "/result/content/0/type", &json!("text")).await;

@@ -9,8 +9,3 @@ mod matrix;
 mod table;
 mod texts;
 mod vitals;
-
-/// Whether this is a long run (`make soak`), not one of CI.
-fn soaking() -> bool {
-    std::env::var_os("HAWSEPIPE_SOAK").is_some()
-}

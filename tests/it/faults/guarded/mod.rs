@@ -14,7 +14,6 @@ use tokio::time::MissedTickBehavior;
 use self::calls::{Call, Clients, End, SECRET, UPSTREAMS};
 use self::guard::{Gaps, Guard, Span};
 use self::servers::Servers;
-use super::soaking;
 use crate::fixtures::DOUBLED;
 use crate::gateway::harness::{Folder, Gateway, HEAVY};
 use crate::gateway::manifests::{gateway, yaml};
@@ -37,8 +36,17 @@ fn manifests(servers: &Servers) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_secret_passes_a_guard_that_comes_and_goes_while_servers_restart() {
+    guarded(Duration::from_secs(20)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: make test-long"]
+async fn no_secret_passes_such_a_guard_in_five_minutes() {
+    guarded(Duration::from_secs(300)).await;
+}
+
+async fn guarded(length: Duration) {
     let _alone = HEAVY.lock().await;
-    let length = Duration::from_secs(if soaking() { 300 } else { 20 });
     let folder = Folder::new();
     let mut servers = Servers::start(&folder);
     guard::create(&folder);

@@ -50,15 +50,18 @@ impl Report {
 
     /// A mark for each client.
     fn marks(&self, upstream: &str, feature: &str) -> String {
-        let cells = self.cells.iter().filter(|cell| cell.upstream == upstream && cell.feature == feature);
-        cells
-            .map(|cell| match cell.outcome {
-                Outcome::Works => '+',
-                Outcome::Differs(_) => 'o',
-                Outcome::Lacks(_) => '-',
-                Outcome::Wrong(_) => 'X',
-            })
-            .collect()
+        let outcome = |client| {
+            let is_it = |cell: &&Cell| (cell.client, cell.upstream, cell.feature) == (client, upstream, feature);
+            self.cells.iter().find(is_it).map(|cell| &cell.outcome)
+        };
+        let marks = CLIENTS.iter().map(|client| match outcome(*client) {
+            Some(Outcome::Works) => '+',
+            Some(Outcome::Differs(_)) => 'o',
+            Some(Outcome::Lacks(_)) => '-',
+            Some(Outcome::Wrong(_)) => 'X',
+            None => ' ',
+        });
+        marks.collect()
     }
 
     /// Why what does not work does not.
