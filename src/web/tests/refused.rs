@@ -101,27 +101,6 @@ async fn streams_of_calls_that_are_continued_too_often() {
 }
 
 #[tokio::test]
-async fn messages_of_a_client_of_http_and_sse() {
-    let gateway = started(|plan| {
-        plan.gateway.listeners = vec![ListenerPlan { legacy_sse: true, ..plan.gateway.listeners[0].clone() }];
-        plan.gateway.limits.session_concurrent_calls = None;
-    })
-    .await;
-    let mut stream = gateway.send(request("GET", "/sse", &[], "")).await;
-    let endpoint = next(&mut stream).await;
-    let uri = endpoint.lines().find_map(|line| line.strip_prefix("data: ")).unwrap().to_owned();
-    let post = async |body: String| gateway.send(post_to(&uri, &[], &body)).await.status();
-    assert_eq!(post(initialize("2024-11-05")).await, StatusCode::ACCEPTED);
-    assert!(next(&mut stream).await.contains("protocolVersion"));
-    for _ in 0..64 {
-        assert_eq!(post(call("up__wait", json!({}))).await, StatusCode::ACCEPTED);
-    }
-    assert_eq!(refused(&gateway, "SessionMessages").await, None);
-    assert_eq!(post(call("up__wait", json!({}))).await, StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(refused(&gateway, "SessionMessages").await, Some(1));
-}
-
-#[tokio::test]
 async fn sessions_while_all_are_in_use() {
     let gateway = Gateway::start().await;
     let snapshot = gateway.engine.snapshot();
