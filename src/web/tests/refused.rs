@@ -17,7 +17,7 @@ use crate::domain::budget::ByteBudget;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
-use crate::domain::plan::{ListenerPlan, Plan};
+use crate::domain::plan::Plan;
 use crate::domain::question::Question;
 use crate::engine::access::session_id::{SessionFacts, SessionScope};
 use crate::web::continued::run_or_park;
