@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hyper::Method;
 use hyper::body::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::harness::{Folder, Gateway};
 use super::http::Http;
