@@ -114,7 +114,7 @@ fn pattern_text(template: &str) -> Option<String> {
 }
 
 /// Whether the text begins with the scheme of a URI, such as `file:`.
-fn begins_with_scheme(text: &str) -> bool {
+pub(super) fn begins_with_scheme(text: &str) -> bool {
     let Some((scheme, _)) = text.split_once(':') else { return false };
     scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))

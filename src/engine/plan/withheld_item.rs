@@ -3,6 +3,7 @@
 use super::link::LinkedUpstream;
 use super::list_filters::withheld_by_chains;
 use super::snapshot::{Lookup, Snapshot};
+use super::templates::begins_with_scheme;
 use super::withheld::Withheld;
 use crate::domain::apps;
 use crate::domain::item::{Item, ItemKind, MAX_URI};
@@ -36,13 +37,17 @@ impl Snapshot {
         }
         let candidates = self.upstreams_of(endpoint, kind, name);
         let listed = candidates.iter().find_map(|(upstream, own)| self.withheld_of(state, *upstream, kind, own));
-        let unlisted = || match candidates.as_slice() {
-            [(upstream, own)] if kind == ItemKind::Resource && self.filters.closed.contains_key(upstream) => {
+        listed.or_else(|| match candidates.as_slice() {
+            // A name with its upstream in front, as `explain` takes it, is no URI.
+            [(upstream, own)]
+                if kind == ItemKind::Resource
+                    && begins_with_scheme(own)
+                    && self.filters.closed.contains_key(upstream) =>
+            {
                 Some(WithheldItem { upstream: *upstream, name: own.clone(), why: Withheld::Unlisted })
             }
             _ => None,
-        };
-        listed.or_else(unlisted)
+        })
     }
 
     /// Returns the item of a disabled upstream that this name means by itself, where the server's list was never read, so that

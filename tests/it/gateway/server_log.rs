@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use hyper::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::harness::{Folder, Gateway};
 use super::http::{Http, Session};

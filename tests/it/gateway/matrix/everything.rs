@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cells::Row;
-use super::checks::{
-    Check, all, answered, at, changes, failed, image, lists, logs_errors_alone, progress, refused, says, text,
-};
+use super::checks::{Check, at, changes, failed, image, lists, logs_errors_alone, progress, refused, says, text};
 use super::clients::Client;
 
 const NAME: &str = "everything";
