@@ -128,7 +128,7 @@ impl CallState {
         }
     }
 
-    /// The client that a message of the server concerns if the message names no call: the only one with a call under
+    /// The client that a request of the server concerns if it names no call: the only one with a call under
     /// way, else the only session. `None` if it can concern another client.
     pub(super) fn addressee(&self) -> Option<(Option<SessionKey>, &Arc<Outbox>)> {
         let mut open = self.open.values();
@@ -154,15 +154,14 @@ impl CallState {
         }
     }
 
-    /// Passes on a notification that names no call. A log message may contain what one client sent, so it goes only to
-    /// the client that it concerns; others, such as of changed lists, go to all sessions.
+    /// Passes on a notification that names no call. A log message can be about any call of the process, so it is dropped unless
+    /// the process has only been used by one session.
     pub(super) fn publish(&self, method: &str, text: &str) {
-        if method != "notifications/message" {
-            for stream in self.sessions.values() {
-                stream.offer(text);
-            }
-        } else if let Some((_, to)) = self.addressee() {
-            to.offer(text);
+        if method == "notifications/message" && self.joined != 1 {
+            return;
+        }
+        for stream in self.sessions.values() {
+            stream.offer(text);
         }
     }
 }

@@ -17,22 +17,20 @@ use super::context::Context;
 use super::message::{self, ClientRequest};
 use super::outbox::{Kind, Outbox, Outgoing};
 use super::process::ServerProcess;
-use super::responses::json_response;
+use super::responses::{invalid, json_response};
 use super::usage::InUse;
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, code_of};
 use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream, written};
 
-/// The calls of one POST, and what the client will be sent. If it is dropped before the answer, the client is gone:
-/// that cancels calls of the modern era, but not those of the legacy era.
+/// The call of one POST, and what the client will be sent. If it is dropped before the answer, the client is gone:
+/// that cancels a call of the modern era, but not one of the legacy era.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) outbox: Arc<Outbox>,
     pub(super) process: Arc<ServerProcess>,
-    /// The ids of the calls at the server.
-    calls: Vec<u64>,
-    /// The number of answers that there will be.
-    answers: usize,
+    /// The id of the call at the server, once it was sent.
+    call: Option<u64>,
     pub(super) is_modern: bool,
     /// Cancelled when an event stream ends even if there are answers to come.
     pub(super) until: CancellationToken,
@@ -43,10 +41,11 @@ pub(super) struct Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        for own in &self.calls {
-            if self.process.calls.abandon(*own) && self.is_modern {
-                self.process.offer(message::cancelled(*own));
-            }
+        if let Some(own) = self.call
+            && self.process.calls.abandon(own)
+            && self.is_modern
+        {
+            self.process.offer(message::cancelled(own));
         }
         self.outbox.close();
     }
@@ -67,13 +66,12 @@ impl Drop for Unsent {
 }
 
 impl Exchange {
-    /// An exchange without calls.
+    /// An exchange without a call.
     pub(super) fn new(context: &Context, process: &Arc<ServerProcess>, in_use: InUse) -> Self {
         Self {
             outbox: Outbox::new(&context.budget),
             process: Arc::clone(process),
-            calls: Vec::new(),
-            answers: 0,
+            call: None,
             is_modern: false,
             until: CancellationToken::new(),
             _in_use: in_use,
@@ -84,24 +82,18 @@ impl Exchange {
     /// Sends a request to the server. Its answer comes into the outbox; it is an error if the process has ended or too
     /// many calls are under way.
     pub(super) async fn send(&mut self, request: &ClientRequest, session: Option<SessionKey>, takes_events: bool) {
-        self.answers += 1;
         let caller = Caller { session, outbox: &self.outbox, takes_events };
         match self.process.calls.open(request, &caller) {
             Ok(own) => {
                 let mut unsent = Unsent { process: Arc::clone(&self.process), own: Some(own) };
                 self.process.send(request.render(own)).await;
                 unsent.own = None;
-                self.calls.push(own);
+                self.call = Some(own);
             }
             Err(error) => {
                 self.outbox.answer(refusal(&request.id, error.code, &error.message), Kind::Error);
             }
         }
-    }
-
-    /// Whether no answers will come.
-    pub(super) fn is_empty(&self) -> bool {
-        self.answers == 0
     }
 
     /// Waits for the only answer, and passes over what is sent before it.
@@ -115,40 +107,22 @@ impl Exchange {
     }
 
     /// Answers the POST.
-    pub(super) async fn respond(self, takes_events: bool, is_batch: bool) -> Response {
+    pub(super) async fn respond(self, takes_events: bool) -> Response {
         if !takes_events {
-            return self.all_as_json(is_batch).await;
+            return match self.answer().await {
+                Some(answer) => self.as_json(answer),
+                None => invalid(StatusCode::INTERNAL_SERVER_ERROR, "the call has no answer"),
+            };
         }
         let mut first = None;
-        if !is_batch {
-            tokio::select! {
-                message = self.outbox.next() => first = message,
-                () = tokio::time::sleep(KEEP_ALIVE_EVERY) => {}
-                () = self.until.cancelled() => {}
-            }
+        tokio::select! {
+            message = self.outbox.next() => first = message,
+            () = tokio::time::sleep(KEEP_ALIVE_EVERY) => {}
+            () = self.until.cancelled() => {}
         }
         match first.take_if(|first| first.kind != Kind::Event) {
             Some(answer) => self.as_json(answer),
-            None => {
-                let left = self.answers;
-                event_stream(events(Events { first, exchange: self, left }))
-            }
-        }
-    }
-
-    async fn all_as_json(&self, is_batch: bool) -> Response {
-        let mut answers = Vec::new();
-        while answers.len() < self.answers
-            && let Some(answer) = self.answer().await
-        {
-            answers.push(answer);
-        }
-        match answers.pop() {
-            Some(answer) if !is_batch => self.as_json(answer),
-            last => {
-                let texts: Vec<&str> = answers.iter().chain(&last).map(|answer| answer.text.as_str()).collect();
-                json_response(StatusCode::OK, format!("[{}]", texts.join(",")).into())
-            }
+            None => event_stream(events(Events { first, exchange: self, is_over: false })),
         }
     }
 
@@ -173,16 +147,17 @@ pub(super) fn is_of_modern_era(code: i64) -> bool {
     matches!(code, HEADER_MISMATCH | CAPABILITY_REQUIRED | UNSUPPORTED_VERSION)
 }
 
-/// An event stream that ends with the last of `left` answers.
+/// An event stream that ends with the answer.
 struct Events {
     first: Option<Outgoing>,
     exchange: Exchange,
-    left: usize,
+    /// Whether the answer was sent.
+    is_over: bool,
 }
 
 fn events(events: Events) -> Body {
     Body::from_stream(stream::unfold(events, |mut events| async move {
-        if events.left == 0 {
+        if events.is_over {
             return None;
         }
         let next = match events.first.take() {
@@ -194,7 +169,7 @@ fn events(events: Events) -> Body {
             },
         };
         let Some(message) = next else { return Some((Ok::<_, Infallible>(KEEP_ALIVE), events)) };
-        events.left -= usize::from(message.kind != Kind::Event);
+        events.is_over = message.kind != Kind::Event;
         Some((Ok(event_of(message)), events))
     }))
 }

@@ -4,11 +4,11 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::domain::batch::{self, BatchFault};
+use crate::domain::batch::{BATCHES_REMOVED, is_batch};
 use crate::domain::members::number;
 use crate::domain::method::ItemParam;
 use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError};
+use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError};
 
 /// The maximum length of an id or of a progress token, in bytes of JSON.
 const MAX_ID: usize = 1024;
@@ -82,17 +82,6 @@ pub(super) enum About {
     Nothing,
 }
 
-/// Splits the body of a POST into messages. A batch is an array of messages; `false` means that it is none.
-///
-/// # Errors
-/// If the body is not JSON, or is an empty batch or one of more than `most` messages.
-pub(super) fn split(body: &str, most: usize) -> Result<(bool, Vec<&RawValue>), RpcError> {
-    if !batch::is_batch(body.as_bytes()) {
-        return Ok((false, vec![serde_json::from_str(body).map_err(BatchFault::NotJson)?]));
-    }
-    Ok((true, batch::split(body.as_bytes(), most)?))
-}
-
 impl ClientMessage {
     /// Reads one message.
     ///
@@ -100,7 +89,10 @@ impl ClientMessage {
     /// If it is not a JSON-RPC message, or has a member twice, of which readers could use either.
     pub(super) fn parse(text: &str) -> Result<Self, RpcError> {
         let invalid = |what: &str| RpcError::new(INVALID_REQUEST, what);
-        let object = RawObject::parse(text).map_err(|_| invalid("a message must be a JSON object"))?;
+        if is_batch(text.as_bytes()) {
+            return Err(invalid(BATCHES_REMOVED));
+        }
+        let object = RawObject::parse(text).map_err(|error| not_an_object(&error))?;
         if has_twice(&object) {
             return Err(invalid("a member of the message stands twice"));
         }
@@ -256,6 +248,15 @@ pub(super) fn cancelled(own: u64) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{own}}}}}"#)
 }
 
+/// The error for a text that is not a JSON object.
+fn not_an_object(error: &serde_json::Error) -> RpcError {
+    if error.is_data() {
+        return RpcError::new(INVALID_REQUEST, "a message must be a JSON object");
+    }
+    let at = format!("(line {}, column {})", error.line(), error.column());
+    RpcError::new(PARSE_ERROR, format!("the request is not valid JSON {at}"))
+}
+
 fn is_id(raw: &str) -> bool {
     raw.len() <= MAX_ID && raw.starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
 }
@@ -287,7 +288,6 @@ fn raw(text: &str) -> Box<RawValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::rpc::PARSE_ERROR;
 
     fn request(text: &str) -> ClientRequest {
         match ClientMessage::parse(text) {
@@ -335,6 +335,7 @@ mod tests {
     fn what_is_not_a_message_is_refused_with_its_fault() {
         for (text, fault) in [
             ("7", "JSON object"),
+            ("[]", "batch"),
             (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}"#, "twice"),
             (r#"{"id":1,"method":"x"}"#, "jsonrpc"),
             (r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#, "`id`"),
@@ -345,10 +346,7 @@ mod tests {
             let error = ClientMessage::parse(text).unwrap_err();
             assert!(error.message.contains(fault), "{text}: {error}");
         }
-        assert_eq!(split("{", 2).unwrap_err().code, PARSE_ERROR);
-        assert_eq!(split("[]", 2).unwrap_err().code, INVALID_REQUEST);
-        assert_eq!(split("[1,2,3]", 2).unwrap_err().code, INVALID_REQUEST);
-        assert_eq!(split("[1,2]", 2).map(|(batch, all)| (batch, all.len())).unwrap(), (true, 2));
+        assert_eq!(ClientMessage::parse("{").unwrap_err().code, PARSE_ERROR);
         for line in ["log", "{}", r#"{"jsonrpc":"2.0","id":"x","result":{}}"#, r#"{"jsonrpc":"2.0","id":1}"#] {
             assert!(ServerMessage::parse(line).is_none(), "{line}");
         }

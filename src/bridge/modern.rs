@@ -61,7 +61,7 @@ pub(super) async fn answer(
     }
     exchange.send(&request, None, accept.events).await;
     drop((request, reservation));
-    exchange.respond(accept.events, false).await
+    exchange.respond(accept.events).await
 }
 
 /// The era of a server.

@@ -14,10 +14,9 @@ use super::responses::{accepted, invalid, missing_session, refuse, unavailable, 
 use super::session::Session;
 use super::state::Bridge;
 use crate::domain::budget::{Category, Reservation};
-use crate::domain::members::MOST;
 use crate::domain::method::ItemParam;
 use crate::domain::rpc::{INVALID_REQUEST, RpcError};
-use crate::domain::version::{BATCH_VERSION, LEGACY_VERSIONS};
+use crate::domain::version::LEGACY_VERSIONS;
 use crate::transport::mcp_headers::{
     Presence, SESSION_HEADER, VERSION_HEADER, check_routing, check_single, check_supported, header as text_of,
     is_of_modern_era, mismatch,
@@ -29,10 +28,9 @@ const COPIES: u64 = 3;
 
 /// What one POST contains.
 struct Post {
-    messages: Vec<ClientMessage>,
-    is_batch: bool,
+    message: ClientMessage,
     accept: Accept,
-    /// The memory of the messages, until they are with the server.
+    /// The memory of the message, until it is with the server.
     reservation: Reservation,
 }
 
@@ -69,7 +67,7 @@ pub(super) async fn answer(bridge: &Arc<Bridge>, request: Request) -> Response {
     let read = read(&body);
     drop(body);
     match read {
-        Ok((is_batch, messages)) => route(bridge, &headers, Post { messages, is_batch, accept, reservation }).await,
+        Ok(message) => route(bridge, &headers, Post { message, accept, reservation }).await,
         Err(error) => refuse(StatusCode::BAD_REQUEST, "null", &error),
     }
 }
@@ -78,25 +76,22 @@ fn session_of(bridge: &Bridge, headers: &HeaderMap) -> Option<Arc<Session>> {
     bridge.sessions.find(text_of(headers, &SESSION_HEADER)?)
 }
 
-/// Reads the messages of a POST, and whether they are a batch.
-fn read(body: &[u8]) -> Result<(bool, Vec<ClientMessage>), RpcError> {
+/// Reads the message of a POST.
+fn read(body: &[u8]) -> Result<ClientMessage, RpcError> {
     let text = std::str::from_utf8(body).map_err(|_| RpcError::new(INVALID_REQUEST, "the request is not UTF-8"))?;
-    let (is_batch, texts) = message::split(text, MOST)?;
-    let messages = texts.into_iter().map(|text| ClientMessage::parse(text.get())).collect::<Result<_, _>>()?;
-    Ok((is_batch, messages))
+    ClientMessage::parse(text)
 }
 
 /// Requests of the modern era belong to no session, even if they name one. All others do, but for `initialize`.
-async fn route(bridge: &Arc<Bridge>, headers: &HeaderMap, mut post: Post) -> Response {
-    let is_modern = is_modern(headers, &post);
+async fn route(bridge: &Arc<Bridge>, headers: &HeaderMap, post: Post) -> Response {
+    let is_modern = is_modern(headers, &post.message);
     if !is_modern && headers.contains_key(&SESSION_HEADER) {
         return match session_of(bridge, headers) {
             Some(session) => in_session(bridge, headers, &session, post).await,
             None => unknown_session(),
         };
     }
-    let Some(message) = post.messages.pop().filter(|_| !post.is_batch) else { return missing_session() };
-    match message {
+    match post.message {
         ClientMessage::Request(request) if is_modern => {
             if let Err(error) = check_modern(headers, &request) {
                 return refuse(StatusCode::BAD_REQUEST, &request.id, &error);
@@ -110,9 +105,9 @@ async fn route(bridge: &Arc<Bridge>, headers: &HeaderMap, mut post: Post) -> Res
     }
 }
 
-fn is_modern(headers: &HeaderMap, post: &Post) -> bool {
-    match post.messages.as_slice() {
-        [ClientMessage::Request(request)] => is_of_modern_era(headers, Some(&request.method), request.is_modern()),
+fn is_modern(headers: &HeaderMap, message: &ClientMessage) -> bool {
+    match message {
+        ClientMessage::Request(request) => is_of_modern_era(headers, Some(&request.method), request.is_modern()),
         _ => is_of_modern_era(headers, None, false),
     }
 }
@@ -131,41 +126,31 @@ fn check_modern(headers: &HeaderMap, request: &ClientRequest) -> Result<(), RpcE
 }
 
 async fn in_session(bridge: &Bridge, headers: &HeaderMap, session: &Arc<Session>, post: Post) -> Response {
-    if let Some(refusal) = refused_in(session, headers, &post) {
+    if let Some(refusal) = refused_in(session, headers, &post.message) {
         return refusal;
     }
-    let is_request = |message: &ClientMessage| matches!(message, ClientMessage::Request(_));
-    if bridge.closing.is_cancelled() && post.messages.iter().any(is_request) {
-        return unavailable("null", "the bridge is ending", 1);
+    let Post { message, accept, reservation } = post;
+    let ClientMessage::Request(request) = message else {
+        pass_on(bridge, session, message).await;
+        return accepted();
+    };
+    if bridge.closing.is_cancelled() {
+        return unavailable(&request.id, "the bridge is ending", 1);
     }
-    let Post { messages, is_batch, accept, reservation } = post;
     let mut exchange = Exchange::new(&bridge.context, &session.process, session.usage.begin());
-    for message in messages {
-        match message {
-            ClientMessage::Request(request) => exchange.send(&request, Some(session.key), accept.events).await,
-            other => pass_on(bridge, session, other).await,
-        }
-    }
-    drop(reservation);
-    match exchange.is_empty() {
-        true => accepted(),
-        false => exchange.respond(accept.events, is_batch).await,
-    }
+    exchange.send(&request, Some(session.key), accept.events).await;
+    drop((request, reservation));
+    exchange.respond(accept.events).await
 }
 
-/// The refusal of a POST in a session, before a part of it is sent to the server.
-fn refused_in(session: &Session, headers: &HeaderMap, post: &Post) -> Option<Response> {
+/// The refusal of a message in a session, before it is sent to the server.
+fn refused_in(session: &Session, headers: &HeaderMap, message: &ClientMessage) -> Option<Response> {
     let bad = |message: &str| Some(invalid(StatusCode::BAD_REQUEST, message));
     let version = headers.get(&VERSION_HEADER).map(|version| version.to_str().unwrap_or_default());
     if version.is_some_and(|version| version != session.version && !LEGACY_VERSIONS.contains(&version)) {
         return bad("MCP-Protocol-Version names another version than `initialize` agreed on for the session");
     }
-    if post.is_batch && session.version != BATCH_VERSION {
-        return bad("only version 2025-03-26 has batches: send one message in each request");
-    }
-    let is_initialize =
-        |message: &ClientMessage| matches!(message, ClientMessage::Request(r) if r.method == "initialize");
-    if post.messages.iter().any(is_initialize) {
+    if matches!(message, ClientMessage::Request(request) if request.method == "initialize") {
         return bad("the session is initialized already");
     }
     None

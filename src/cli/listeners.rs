@@ -61,7 +61,6 @@ impl Bind {
             name: "command-line".into(),
             port: MCP_PORT,
             path: "/mcp".into(),
-            legacy_sse: false,
             hosts: Vec::new(),
             default_hosts: Vec::new(),
             allowed_origins: Vec::new(),

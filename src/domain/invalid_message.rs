@@ -82,7 +82,7 @@ fn misplaced(text: &[u8]) -> InvalidMessage {
 /// Returns the elements of an array if all of them are objects. An array with more than [`MOST`] elements does not
 /// count as a batch.
 fn batch(text: &[u8]) -> Option<Vec<&RawValue>> {
-    let elements = batch::split(text, MOST).ok()?;
+    let elements = batch::split(text, MOST)?;
     elements.iter().all(|element| element.get().starts_with('{')).then_some(elements)
 }
 

@@ -154,8 +154,6 @@ pub struct Listed {
     pub items: Vec<Item>,
     /// Messages that name items which are not offered to clients, and say why; see [`Listed::leave_out`].
     pub left_out: Vec<String>,
-    /// The URIs of resources, and the templates, among what is not offered to clients.
-    pub unseen: Vec<String>,
     /// What the server says about the caching of the list. A legacy server says nothing.
     pub caching: Caching,
 }

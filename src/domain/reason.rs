@@ -211,8 +211,6 @@ reasons! {
     SessionStreams,
     /// As many streams of calls are continued in the session as may be.
     ContinuedStreams,
-    /// As many messages of a client of HTTP+SSE are being handled as may be.
-    SessionMessages,
     /// The client, the gateway or the upstream has as many subscriptions as it may.
     Subscriptions,
     /// As many calls wait for the input of their clients, or of the address, as may.

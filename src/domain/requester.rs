@@ -25,30 +25,3 @@ impl Requester {
         self.account.as_ref().map_or(0, |account| Arc::as_ptr(account).addr())
     }
 }
-
-impl PartialEq for Requester {
-    fn eq(&self, other: &Self) -> bool {
-        self.session == other.session && (self.has_session() || self.address() == other.address())
-    }
-}
-
-impl Eq for Requester {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sessions_tell_clients_apart_and_without_one_addresses_do() {
-        let at = |session: &str, account: &Arc<Account>| Requester {
-            session: session.to_owned(),
-            account: Some(Arc::clone(account)),
-        };
-        let (here, there) = (Arc::default(), Arc::default());
-        assert_eq!(at("a", &here), at("a", &there), "a client may come from several addresses");
-        assert_ne!(at("a", &here), at("b", &here));
-        assert_eq!(at("", &here), at("", &here));
-        assert_ne!(at("", &here), at("", &there));
-        assert_ne!(at("", &here), Requester::default());
-    }
-}

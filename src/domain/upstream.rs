@@ -163,19 +163,9 @@ pub struct OutCall {
     pub task: Option<OutTask>,
     /// `params.task`, with which a client asks for a task: a JSON object. Only servers of the legacy era are sent it.
     pub task_wish: Option<Box<RawValue>>,
-    /// What becomes of log messages that do not come in the response to a call.
-    pub log: LogWish,
-}
-
-/// What a client wants of the log messages of a server with sessions, which sends them as it was told for the whole
-/// connection, and not in the responses to calls.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LogWish {
-    /// Whether the call may be given messages that seem to belong to it. They may belong to another one, so none does at
-    /// an upstream with a Guard on a response.
-    pub hears: bool,
-    /// The lowest level that the client asked for; `None` if it did not ask.
-    pub level: Option<LogLevel>,
+    /// The lowest level of log messages that the client asked for, of which a server with sessions is told before the call;
+    /// `None` if it did not ask.
+    pub asked_log_level: Option<LogLevel>,
 }
 
 /// A request for completions of an argument (MCP, completion), to be sent to an upstream.
@@ -290,9 +280,9 @@ pub enum UpstreamEvent {
     ListStale(ObjectKey, ItemKind),
     /// A resource with this URI changed, which is one that was subscribed to or a part of one.
     Updated(ObjectKey, String),
-    /// The server sent a log message that belongs to no request. For the client of this session, whose connection it came
-    /// over, or for all clients if that is `None`. The text is that of the parameters.
-    Logged(ObjectKey, Option<String>, String),
+    /// The server sent a log message outside of a response, over the connection of the session with this id. The text is that
+    /// of the parameters.
+    Logged(ObjectKey, String, String),
     /// The upstream's connection or process ended.
     Disconnected(ObjectKey),
     /// The server's answer suggests that it uses another MCP era.

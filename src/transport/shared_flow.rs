@@ -115,22 +115,19 @@ impl SharedFlow {
 
 impl FlowReader {
     /// Takes `amount`, and waits until the client is not too far ahead of its part. The caller does not read in the meantime, so
-    /// the server has to wait too. Returns since when this waited; `None` if it did not.
-    pub async fn spend(&self, mut amount: u64) -> Option<Instant> {
-        let mut waited = None;
+    /// the server has to wait too.
+    pub async fn spend(&self, mut amount: u64) {
         while amount > 0 {
             let (turn, mut now) = (amount.min(TURN), Instant::now());
             amount -= turn;
             let (taken, mut wait) = self.debts(|debts| debts.take(&self.payer, turn, now));
             // Others may have come or gone meanwhile, who get a part too.
             while !wait.is_zero() {
-                waited = waited.or(Some(now));
                 tokio::time::sleep(wait.min(LOOK)).await;
                 now = Instant::now();
                 wait = self.debts(|debts| debts.wait(&taken, now));
             }
         }
-        waited
     }
 
     fn debts<T>(&self, act: impl FnOnce(&mut Debts) -> T) -> T {

@@ -150,9 +150,9 @@ mod tests {
     async fn changes_of_resources_and_log_messages_are_bounded_for_each_upstream() {
         let (events, up) = (EventQueue::default(), |name: &str| ObjectKey::new("default", name));
         (0..MAX_SUBSCRIBED + 5).for_each(|n| events.push(UpstreamEvent::Updated(up("a"), n.to_string())));
-        (0..MAX_LOGGED + 5).for_each(|_| events.push(UpstreamEvent::Logged(up("a"), None, "{}".into())));
+        (0..MAX_LOGGED + 5).for_each(|_| events.push(UpstreamEvent::Logged(up("a"), "s".into(), "{}".into())));
         events.push(UpstreamEvent::Updated(up("b"), "0".into()));
-        events.push(UpstreamEvent::Logged(up("b"), None, "{}".into()));
+        events.push(UpstreamEvent::Logged(up("b"), "s".into(), "{}".into()));
         assert_eq!(events.lock().waiting.len(), MAX_SUBSCRIBED + MAX_LOGGED + 2);
     }
 

@@ -121,8 +121,6 @@ impl ListReader {
         let name = name_of(self.kind, definition);
         let said = name.as_ref().map_or_else(|| "without a name".to_owned(), |name| Quoted(name, 64).to_string());
         self.listed.leave_out(self.kind, &said, fault);
-        // What is listed twice is offered once.
-        self.listed.unseen.extend(name.filter(|name| !self.kind.has_name() && !self.names.contains(name)));
     }
 
     fn read(&mut self, definition: &RawValue) -> Result<Item, String> {
@@ -179,21 +177,6 @@ mod tests {
             r#"tool "a" is left out: it is listed twice"#,
         ];
         assert_eq!(listed.left_out, left_out);
-    }
-
-    #[test]
-    fn uris_of_what_is_left_out_are_kept_but_for_those_that_are_offered() {
-        let mut list = ListReader::new(ItemKind::Resource, Era::Legacy);
-        let text = r#"{"resources":[{"uri":"a:1","name":"a"},{"uri":"a:1","name":"b"},{"uri":"a:2","name":7},
-            {"uri":"a:3"},7,{"name":"c"},{"uri":"","name":"d"}]}"#;
-        list.add(&page(text)).unwrap();
-        let listed = list.finish();
-        assert_eq!((listed.items.len(), listed.left_out.len()), (1, 6), "{:?}", listed.left_out);
-        assert_eq!(listed.unseen, ["a:2", "a:3", ""]);
-        let mut list = ListReader::new(ItemKind::Prompt, Era::Legacy);
-        list.add(&page(r#"{"prompts":[{"name":"a","title":7}]}"#)).unwrap();
-        let listed = list.finish();
-        assert_eq!((listed.left_out.len(), listed.unseen.len()), (1, 0));
     }
 
     #[test]

@@ -16,7 +16,8 @@ pub(super) enum Dropped {
     Log,
     /// Progress that is too large, or that arrives faster than its call handles it.
     Progress,
-    /// A log message that is too large, that is one too many, or of which nobody can tell whose it is.
+    /// A log message that is too large, that is one too many, or that is outside of a response on a connection of several
+    /// clients.
     Message,
 }
 
@@ -50,7 +51,7 @@ impl UpstreamMetrics {
     pub fn new() -> prometheus::Result<Self> {
         let help = "Lines of server processes that were dropped: stray ones on stdout, messages that are too large or find \
                     no room, log lines beyond a hundred a second, progress that its call does not take, and log messages \
-                    that are too large, too many, or could be of several clients.";
+                    that are too large, too many, or outside of a response on a connection that several clients use.";
         let dropped = Opts::new("hawsepipe_upstream_lines_dropped_total", help);
         let help = "Messages that a server was not sent because too many waited: cancellations, answers to what it asks, \
                     ends of sessions.";

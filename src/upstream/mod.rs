@@ -25,9 +25,6 @@ mod slot;
 mod stdio;
 pub mod streamable;
 mod told_level;
-mod under_way;
-mod unread;
-mod waiting_messages;
 mod watched;
 mod wire;
 

@@ -1,5 +1,5 @@
-//! What a server says or asks outside of the responses to requests, whatever the transport. Which client it is for, if it can be
-//! for one, follows from who uses the connection.
+//! What a server says or asks outside of the responses to requests, whatever the transport. It is for one client only if the
+//! connection is for one session.
 
 use serde_json::value::RawValue;
 
@@ -8,53 +8,31 @@ use super::context::UpstreamContext;
 use super::metrics::Dropped;
 use super::questions::{AskableCalls, SHARED, ServerQuestion};
 use super::server_message::{self, Notice, ServerMessage};
-use super::under_way::{UnderWay, Whose};
 use super::watched::Covered;
 use crate::domain::ids::ObjectKey;
 use crate::domain::upstream::{ClientKey, UpstreamEvent};
-use crate::domain::version::Era;
 
 /// The maximum number of bytes of the parameters of a log message outside of a response. A larger one is dropped.
 const MAX_MESSAGE: usize = 64 << 10;
 
-/// Who hears log messages that belong to no request.
-#[derive(Debug, Default)]
-enum Audience {
-    /// All clients.
-    #[default]
-    All,
-    /// The client of this session.
-    Session(String),
-    /// Nobody: clients without a session use the connection.
-    Nobody,
-}
-
 /// The clients that use one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Users {
-    /// Their requests that are under way.
-    pub(super) under_way: UnderWay,
-    /// Their calls that can be asked. `None` if several clients use the connection, because questions outside of responses do
-    /// not say to which call they belong: these are refused then.
+    /// The session that the connection is for; `None` if it is for several clients.
+    session: Option<String>,
+    /// The calls of that session that can be asked. `None` if several clients use the connection, because questions outside of
+    /// responses do not say to which call they belong: these are refused then.
     pub(super) askable: Option<AskableCalls>,
-    audience: Audience,
+    /// Whether the connection is for all clients.
+    pub(super) are_all: bool,
 }
 
 impl Users {
     /// The users of a connection for the client `of`; `None` if it is for all.
     pub(super) fn of(of: Option<&ClientKey>) -> Self {
-        let audience = match of {
-            None => Audience::All,
-            Some(client) if client.session.is_empty() => Audience::Nobody,
-            Some(client) => Audience::Session(client.session.clone()),
-        };
-        let askable = matches!(audience, Audience::Session(_)).then(AskableCalls::default);
-        Self { under_way: UnderWay::default(), askable, audience }
-    }
-
-    /// Whether the connection is for all clients.
-    pub(super) fn are_all(&self) -> bool {
-        matches!(self.audience, Audience::All)
+        let session = of.map(|client| client.session.clone()).filter(|session| !session.is_empty());
+        let askable = session.as_ref().map(|_| AskableCalls::default());
+        Self { session, askable, are_all: of.is_none() }
     }
 }
 
@@ -63,7 +41,6 @@ pub(super) struct Notices<'a> {
     pub(super) upstream: &'a ObjectKey,
     pub(super) shared: &'a UpstreamContext,
     pub(super) users: &'a Users,
-    pub(super) era: Era,
     pub(super) server: &'a dyn Replies,
 }
 
@@ -118,35 +95,17 @@ impl Notices<'_> {
         }
     }
 
-    /// Takes a log message. One that belongs to no request is for the audience of the connection.
+    /// Takes a log message. It is passed on if the connection is for one session; else no client can be named that it is for.
     fn logged(&self, params: &RawValue) {
-        let session = match &self.users.audience {
-            Audience::Session(session) => Some(session),
-            Audience::All | Audience::Nobody => None,
-        };
-        let whose = match params.get().len() {
-            ..=MAX_MESSAGE => self.users.under_way.say(params, session.is_some()),
-            _ => Whose::Unknown,
-        };
-        match whose {
-            Whose::OneClients => {}
-            Whose::Nobodys if self.has_audience() && self.shared.watched(self.upstream).may_log() => {
-                let text = params.get().to_owned();
-                if !self.shared.events.try_push(UpstreamEvent::Logged(self.upstream.clone(), session.cloned(), text)) {
-                    self.shared.metrics.dropped(&self.upstream.name, Dropped::Message);
-                }
-            }
-            Whose::Nobodys | Whose::Unknown => self.shared.metrics.dropped(&self.upstream.name, Dropped::Message),
-        }
-    }
-
-    /// Whether somebody may hear a log message that belongs to no request. Those of a modern server belong to the request that
-    /// asked for them (MCP 2026-07-28, logging), so that such a message can be of any client that uses the connection.
-    fn has_audience(&self) -> bool {
-        match self.users.audience {
-            Audience::All => self.era == Era::Legacy,
-            Audience::Session(_) => true,
-            Audience::Nobody => false,
+        let text = params.get();
+        let is_passed = self.users.session.as_ref().is_some_and(|session| {
+            let event = || UpstreamEvent::Logged(self.upstream.clone(), session.clone(), text.to_owned());
+            text.len() <= MAX_MESSAGE
+                && self.shared.watched(self.upstream).may_log()
+                && self.shared.events.try_push(event())
+        });
+        if !is_passed {
+            self.shared.metrics.dropped(&self.upstream.name, Dropped::Message);
         }
     }
 }

@@ -14,8 +14,6 @@ pub(super) enum RequestFailure {
     Stale(UpstreamError),
     /// The server rejected the protocol version, the headers or the capabilities of the gateway.
     Refused(HopRefusal),
-    /// The server answered, but with what is no answer, or none that can be used. Only over Streamable HTTP is this told apart.
-    Unusable(UpstreamError),
     /// Any other reason.
     Final(UpstreamError),
 }
@@ -29,7 +27,7 @@ impl From<UpstreamError> for RequestFailure {
 impl From<RequestFailure> for UpstreamError {
     fn from(failure: RequestFailure) -> Self {
         match failure {
-            RequestFailure::Stale(error) | RequestFailure::Unusable(error) | RequestFailure::Final(error) => error,
+            RequestFailure::Stale(error) | RequestFailure::Final(error) => error,
             RequestFailure::Refused(refusal) => refusal.into(),
         }
     }

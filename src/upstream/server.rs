@@ -14,7 +14,7 @@ use crate::domain::plan::{TransportPlan, ValueSource};
 use crate::domain::ports::ToClient;
 use crate::domain::secret::Mask;
 use crate::domain::upstream::{
-    Answer, ClientKey, LogWish, OutCall, OutCompletion, Probed, ServerAnswer, Target, UpstreamError, UpstreamTarget,
+    Answer, ClientKey, OutCall, OutCompletion, Probed, ServerAnswer, Target, UpstreamError, UpstreamTarget,
 };
 use crate::domain::version::Era;
 
@@ -81,14 +81,11 @@ impl Server {
                 lease.was_heard();
                 return Ok(Probed::Up(lease.facts().clone()));
             }
-            Ok(_)
-            | Err(
-                RequestFailure::Refused(_)
-                | RequestFailure::Unusable(UpstreamError::Protocol(_))
-                | RequestFailure::Final(UpstreamError::Protocol(_)),
-            ) => self.renounce(&self.slot, &lease),
+            Ok(_) | Err(RequestFailure::Refused(_) | RequestFailure::Final(UpstreamError::Protocol(_))) => {
+                self.renounce(&self.slot, &lease)
+            }
             Err(RequestFailure::Stale(_)) => self.slot.discard(&lease),
-            Err(RequestFailure::Unusable(error) | RequestFailure::Final(error)) => {
+            Err(RequestFailure::Final(error)) => {
                 let is_late = matches!(error, UpstreamError::Timeout(_)) && lease.is_duplex();
                 if is_late && lease.was_heard() && !lease.is_sole() {
                     return Ok(Probed::Busy);
@@ -239,7 +236,7 @@ impl Server {
                 None => boxed(|| self.connection_in_time(&request, purpose, deadline, limit)).await?,
             };
             check_asked(&request, &lease)?;
-            if let McpRequest::Use(OutCall { log: LogWish { level: Some(level), .. }, .. }) = request {
+            if let McpRequest::Use(OutCall { asked_log_level: Some(level), .. }) = request {
                 let began = Instant::now();
                 self.tell_level(&lease, *level, Arc::ptr_eq(&slot, &self.slot)).await;
                 // The time is not the call's.

@@ -1,6 +1,5 @@
 //! One connection to a server, over any transport.
 
-use std::pin::{Pin, pin};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,16 +10,13 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::item::Listed;
 use crate::domain::ports::{Answering, ToClient};
 use crate::domain::question::Question;
-use crate::domain::task::ends_task;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
-use crate::domain::version::Era;
 
 use super::duplex::{ProcessListenStream, ProcessListener};
 use super::request_failure::RequestFailure;
 use super::server_message::within_depth;
 use super::stdio::ServerProcess;
 use super::streamable::{HttpListenStream, HttpListener, HttpSession, SseSession};
-use super::under_way::{Expected, Hearing};
 use super::wire::McpRequest;
 
 /// A connection after its handshake.
@@ -120,7 +116,7 @@ impl ServerConnection {
     ) -> Result<Answer, RequestFailure> {
         let patience = to.map(|client| Patience::new(client, limit));
         let to = patience.as_ref().map(|patience| patience as &dyn ToClient);
-        let answered = self.ask_and_hear(request, to);
+        let answered = self.ask_once(request, to);
         tokio::pin!(answered);
         let mut until = Instant::now() + limit;
         loop {
@@ -137,74 +133,16 @@ impl ServerConnection {
 }
 
 impl ServerConnection {
-    /// Sends a request and waits for its answer. Log messages that seem to belong to the request are passed on meanwhile.
-    async fn ask_and_hear(&self, request: McpRequest<'_>, to: Option<&dyn ToClient>) -> Result<Answer, RequestFailure> {
-        let under_way = match self {
-            Self::Process(process) => process.under_way(),
-            Self::Http(session) => session.under_way(),
-            Self::Sse(session) => session.under_way(),
-        };
-        let expected = Expected {
-            hears: to.is_some() && request.hears(),
-            may_begin_task: request.may_begin_task(),
-            are_read_later: !self.is_duplex(),
-        };
-        // Over HTTP, a modern server says what belongs to a request in its response.
-        let is_told_apart = !self.is_duplex() && self.facts().era == Era::Modern;
-        let client = request.requester().filter(|_| !is_told_apart);
-        let hearing = client.map(|client| under_way.begin(client, expected));
-        let number = hearing.as_ref().map(Hearing::number);
-        let asked = pin!(async {
-            let answer = match self {
-                Self::Process(process) => process.ask(request, to, number).await,
-                Self::Http(session) => session.ask(request, to).await,
-                Self::Sse(session) => session.ask(request, to, number).await,
-            }?;
-            // A reader of lists looks at each item.
-            let is_list = matches!(request, McpRequest::List(..));
-            if is_list { Ok(answer) } else { within_depth(answer).map_err(RequestFailure::Unusable) }
-        });
-        let Some(hearing) = &hearing else { return asked.await };
-        let answer = Self::hear(hearing, asked, to).await;
-        if !self.may_work_on(&answer) {
-            hearing.answered(answer.as_ref().ok());
-        }
-        if let (Some(task), Ok(Answer::Result(result))) = (request.task(), &answer)
-            && ends_task(task.method, result)
-        {
-            under_way.task_ended(&task.id);
-        }
-        answer
-    }
-
-    /// Whether the server may still work on a request that had this outcome. On one stream, a server whose answer was not
-    /// usable has answered. How an exchange over Streamable HTTP fails without an answer says nothing of the server, once the
-    /// request was sent.
-    fn may_work_on(&self, outcome: &Result<Answer, RequestFailure>) -> bool {
-        let Err(RequestFailure::Final(error)) = outcome else { return false };
-        !self.is_duplex()
-            && !matches!(error, UpstreamError::Connect(_) | UpstreamError::Late { .. } | UpstreamError::Unauthorized(_))
-    }
-
-    /// Waits for an answer, and passes the log messages on that come meanwhile. `asked` is borrowed, because an async function
-    /// has room for each of its arguments twice.
-    async fn hear(
-        hearing: &Hearing<'_>,
-        mut asked: Pin<&mut impl Future<Output = Result<Answer, RequestFailure>>>,
-        to: Option<&dyn ToClient>,
-    ) -> Result<Answer, RequestFailure> {
-        let Some(client) = to else { return asked.await };
-        let answer = loop {
-            tokio::select! {
-                biased;
-                params = hearing.next() => client.message(params),
-                answer = &mut asked => break answer,
-            }
-        };
-        while let Some(params) = hearing.waiting() {
-            client.message(params);
-        }
-        answer
+    /// Sends a request and waits for its answer, however long that takes.
+    async fn ask_once(&self, request: McpRequest<'_>, to: Option<&dyn ToClient>) -> Result<Answer, RequestFailure> {
+        let answer = match self {
+            Self::Process(process) => process.ask(request, to).await,
+            Self::Http(session) => session.ask(request, to).await,
+            Self::Sse(session) => session.ask(request, to).await,
+        }?;
+        // A reader of lists looks at each item.
+        let is_list = matches!(request, McpRequest::List(..));
+        if is_list { Ok(answer) } else { within_depth(answer).map_err(RequestFailure::Final) }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::domain::log_level::LogLevel;
 use crate::domain::upstream::MAX_SUBSCRIBED;
 use crate::transport::flow::Flow;
 
-/// The maximum number of log messages of one upstream in a second that are for all clients.
+/// The maximum number of log messages of one upstream in a second that belong to no request.
 const LOGGED: u64 = 100;
 
 #[derive(Debug)]

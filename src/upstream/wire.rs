@@ -12,7 +12,7 @@ use crate::domain::method::Method;
 use crate::domain::question::{INPUT_RESPONSES, REQUEST_STATE};
 use crate::domain::requester::Requester;
 use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure, success};
-use crate::domain::upstream::{Answer, InputRound, OutCall, OutCompletion, OutMembers, OutTask};
+use crate::domain::upstream::{Answer, InputRound, OutCall, OutCompletion, OutMembers};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 
 /// How many bytes a message may have in addition to its result: JSON-RPC members, ids, white space.
@@ -85,26 +85,10 @@ impl McpRequest<'_> {
         }
     }
 
-    /// Whether the request is given log messages that seem to belong to it.
-    pub(super) fn hears(&self) -> bool {
-        matches!(self, Self::Use(call) if call.log.hears)
-    }
-
-    /// Whether the answer can begin a task: legacy clients ask for one, and modern servers decide for clients that know tasks.
-    pub(super) fn may_begin_task(&self) -> bool {
-        let Self::Use(call) = self else { return false };
-        call.task.is_none() && (call.task_wish.is_some() || call.client.capabilities.has_extension(TASKS))
-    }
-
     /// Whether the request brings back the state of a result that asked for input, which only modern servers do. Answers
     /// without a state are to nothing that was asked: the call is a new one.
     pub(super) fn answers_a_result(&self) -> bool {
         matches!(self, Self::Use(call) if call.round.state.is_some())
-    }
-
-    /// The task that the request is about.
-    pub(super) fn task(&self) -> Option<&OutTask> {
-        if let Self::Use(call) = self { call.task.as_ref() } else { None }
     }
 
     /// Whether the request may be cancelled. The requests of a handshake may not be.

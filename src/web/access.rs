@@ -177,7 +177,6 @@ mod tests {
             name: "web".into(),
             port: 8080,
             path: "/mcp".into(),
-            legacy_sse: false,
             hosts: owned(&["mcp.example", "*.wild.example"]),
             default_hosts: Vec::new(),
             allowed_origins: Vec::new(),

@@ -15,7 +15,6 @@ use super::envelope::{Params, object, text};
 use super::gate::{Gate, PathEndpoint};
 use super::offer;
 use super::parked::Binding;
-use crate::domain::budget::Reservation;
 use crate::domain::caching::{CacheHints, Caching};
 use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
@@ -44,8 +43,6 @@ pub(super) struct ClientRequest<'a> {
     pub(super) method: &'a str,
     pub(super) params: &'a Params<'a>,
     pub(super) exchange: &'a Exchange,
-    /// The memory of the answer.
-    pub(super) reservation: &'a Arc<Reservation>,
 }
 
 /// The result of a list. In the modern era, it also says for how long and by whom it may be cached.
@@ -231,7 +228,7 @@ impl ClientRequest<'_> {
             wants_progress: sender.wanted.progress.is_some(),
             log_level: sender.wanted.log_level,
             client: sender,
-            reservation: self.reservation,
+            reservation: self.exchange.reservation(),
             check_mirrored: None,
             within: None,
             task: TaskUse::None,
@@ -264,7 +261,7 @@ impl ClientRequest<'_> {
             caller: &caller,
             params: params.raw,
             meta: params.meta,
-            reservation: self.reservation,
+            reservation: self.exchange.reservation(),
         };
         gate.engine.complete(request).await
     }

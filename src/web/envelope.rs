@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::domain::batch::{BATCHES_REMOVED, is_batch};
 use crate::domain::json::{Pointer, doubled_key};
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::ItemParam;
@@ -150,8 +151,8 @@ impl<'a> ClientMessage<'a> {
         if too_deep(body) {
             return Err(invalid("null", "the request nests deeper than 128 levels"));
         }
-        if body.trim_ascii_start().first() == Some(&b'[') {
-            return Err(invalid("null", "a message must be an object, not an array"));
+        if is_batch(body) {
+            return Err(invalid("null", BATCHES_REMOVED));
         }
         let envelope: Envelope<'_> = serde_json::from_slice(body).map_err(|error| {
             let is_json = error.classify() == serde_json::error::Category::Data;

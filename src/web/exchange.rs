@@ -17,8 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::gate::Gate;
 use super::response::RpcResponse;
-use crate::domain::batch::MAX_IN_A_ROW;
-use crate::domain::version::{BATCH_VERSION, Era, has_primed_streams};
+use crate::domain::version::{Era, has_primed_streams};
 use crate::engine::Engine;
 use crate::engine::access::sealed_id::IdPurpose;
 use crate::engine::access::session::Session;
@@ -125,7 +124,7 @@ pub(super) async fn respond(
             Some(answer) => answer,
             None => running.await,
         };
-        finisher.exchange.finish(answer.into_events());
+        finisher.exchange.finish(answer.into_event());
         drop(finisher);
     });
     let task = (era == Era::Modern).then(|| AbortOnDropHandle::new(task));
@@ -196,8 +195,7 @@ impl Kept {
 
     /// Returns what the ids of the events begin with.
     fn id(&self, session: &Session) -> Option<String> {
-        let rounds = if session.version == BATCH_VERSION { MAX_IN_A_ROW } else { 1 };
-        let lives = self.gate.longest_call() * rounds + KEPT_AFTER_END;
+        let lives = self.gate.longest_call() + KEPT_AFTER_END;
         self.gate.seal_id(IdPurpose::Stream, &session.id, self.handle, lives, Vec::new())
     }
 }

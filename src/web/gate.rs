@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::parked::ParkedCalls;
 use super::replicas::Replicas;
-use super::sse_connections::SseConnections;
 use super::ticks::Ticks;
 use crate::domain::instance::Instance;
 use crate::domain::limits::Tracker;
@@ -66,8 +65,8 @@ pub(super) struct Gate {
     pub(super) listener: ServedListener,
     /// Cancelled at the shutdown, to close the streams that clients hold open.
     pub(super) shutdown: CancellationToken,
-    /// Counts the open streams that have a [`StreamPlace`](super::stream_place::StreamPlace): GET streams of sessions,
-    /// `subscriptions/listen` and HTTP+SSE.
+    /// Counts the open streams that have a [`StreamPlace`](super::stream_place::StreamPlace): GET streams of sessions and
+    /// `subscriptions/listen`.
     pub(super) streams: Tracker,
     /// Counts the same streams, by address.
     pub(super) streams_by_address: Addresses<Tracker>,
@@ -75,8 +74,6 @@ pub(super) struct Gate {
     pub(super) parked: Arc<ParkedCalls>,
     /// The other replicas of the gateway.
     pub(super) replicas: Replicas,
-    /// The streams of clients that speak HTTP+SSE.
-    pub(super) sse: SseConnections,
     /// The clock of what is to become a stream.
     pub(super) ticks: Arc<Ticks>,
 }
@@ -86,15 +83,6 @@ impl Gate {
     pub(super) fn max_streams(&self) -> u32 {
         self.engine.snapshot().plan().gateway.limits.max_streams
     }
-}
-
-/// What is done at a path of HTTP+SSE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SsePath {
-    /// A stream is opened.
-    Stream,
-    /// Messages are posted.
-    Messages,
 }
 
 /// The endpoint that a request's path names.
@@ -109,7 +97,7 @@ pub(super) enum PathEndpoint {
 impl PathEndpoint {
     /// Returns the endpoint at `path`, if there is one. `all` is the listener's path for all upstreams; a single
     /// upstream is at `{all without /mcp}/{upstream}/mcp`.
-    fn of(path: &str, all: &str) -> Option<Self> {
+    pub(super) fn of(path: &str, all: &str) -> Option<Self> {
         if path == all {
             return Some(Self::All);
         }
@@ -122,40 +110,6 @@ impl PathEndpoint {
         match self {
             Self::All => all.to_owned(),
             Self::One(name) => format!("{}/{name}/mcp", base(all)),
-        }
-    }
-
-    /// Returns the endpoint of HTTP+SSE at `path`, if there is one, and what is done there. They are beside those of
-    /// [`PathEndpoint::of`].
-    fn of_sse(path: &str, all: &str) -> Option<(Self, SsePath)> {
-        let (folder, last) = path.strip_prefix(base(all))?.rsplit_once('/')?;
-        let does = match last {
-            "sse" => SsePath::Stream,
-            "messages" => SsePath::Messages,
-            _ => return None,
-        };
-        match folder.strip_prefix('/') {
-            None if folder.is_empty() => Some((Self::All, does)),
-            Some(name) if !name.is_empty() && !name.contains('/') => Some((Self::One(name.to_owned()), does)),
-            _ => None,
-        }
-    }
-
-    /// Returns the endpoint at `path` of a listener, and what of HTTP+SSE is done there; `None` for Streamable HTTP.
-    pub(super) fn at(path: &str, listener: &ListenerPlan) -> Option<(Self, Option<SsePath>)> {
-        if let Some(endpoint) = Self::of(path, &listener.path) {
-            return Some((endpoint, None));
-        }
-        let (endpoint, does) = Self::of_sse(path, &listener.path).filter(|_| listener.legacy_sse)?;
-        Some((endpoint, Some(does)))
-    }
-
-    /// Returns the path to which clients of HTTP+SSE post messages.
-    pub(super) fn messages_path(&self, all: &str) -> String {
-        let base = base(all);
-        match self {
-            Self::All => format!("{base}/messages"),
-            Self::One(upstream) => format!("{base}/{upstream}/messages"),
         }
     }
 

@@ -19,7 +19,6 @@ use super::message_sender::MessageSender;
 use super::offer;
 use super::response::{RpcResponse, empty, refuse};
 use super::session_replicas::{Deleted, UsedSession};
-use crate::domain::budget::Reservation;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::extensions::TASKS;
 use crate::domain::method::Method as McpMethod;
@@ -35,9 +34,8 @@ use crate::transport::mcp_headers::{Presence, SESSION_HEADER, VERSION_HEADER, ch
 
 /// The maximum number of characters that are kept of a client's name and version together.
 const MAX_CLIENT: usize = 128;
-/// The error for a message outside of a session. Over HTTP+SSE, the stream is the session.
-const NOT_BEGUN: &str =
-    "no session has begun: begin with initialize, and over Streamable HTTP send the Mcp-Session-Id of its response";
+/// The error for a message outside of a session.
+const NOT_BEGUN: &str = "no session has begun: begin with initialize, and send the Mcp-Session-Id of its response";
 /// The error for a session that is not known.
 const NO_SESSION: &str = "Session not found: it ended, or was begun elsewhere; initialize again";
 
@@ -70,47 +68,28 @@ pub(super) async fn answer(
     if matches!(incoming, ClientMessage::Request { .. }) {
         of_post.get_or_init(|| Arc::clone(&session));
     }
-    let reservation = exchange.reservation();
-    InSession { gate, endpoint, headers, peer, session: &session, exchange, reservation }.handle(incoming).await
+    in_session(UsedSession::new(gate, endpoint, headers, &session, peer), exchange, incoming).await
 }
 
-/// What messages of a session are handled with.
-#[derive(Clone, Copy)]
-pub(super) struct InSession<'a> {
-    pub(super) gate: &'a Arc<Gate>,
-    pub(super) endpoint: &'a PathEndpoint,
-    /// The headers of the request that the messages came in.
-    pub(super) headers: &'a HeaderMap,
-    /// The address of the client.
-    pub(super) peer: IpAddr,
-    pub(super) session: &'a Arc<Session>,
-    pub(super) exchange: &'a Exchange,
-    /// The memory of the answer.
-    pub(super) reservation: &'a Arc<Reservation>,
-}
-
-impl InSession<'_> {
-    /// Handles a message that is not `initialize`.
-    pub(super) async fn handle(&self, incoming: ClientMessage<'_>) -> RpcResponse {
-        let Self { gate, endpoint, headers, peer, session, exchange, reservation } = *self;
-        let used = UsedSession::new(gate, endpoint, headers, session, peer);
-        match incoming {
-            ClientMessage::Answer { id, answer } => {
-                MessageSender { used }.answered(id, answer).await;
-                RpcResponse::accepted()
-            }
-            ClientMessage::Notification { method, params } => {
-                taken(MessageSender { used }.notified(&method, &params).await)
-            }
-            ClientMessage::Request { id, method, params } => {
-                let (client, method, params) = (Client::Legacy(session), &*method, &*params);
-                let request = ClientRequest { gate, endpoint, client, id, method, params, exchange, reservation };
-                let reply = tokio::select! {
-                    reply = request.reply() => reply,
-                    never = used.keep_home_told() => match never {},
-                };
-                RpcResponse::reply(id, &reply, Era::Legacy)
-            }
+/// Handles a message of a session that is not `initialize`.
+async fn in_session(used: UsedSession<'_>, exchange: &Exchange, incoming: ClientMessage<'_>) -> RpcResponse {
+    match incoming {
+        ClientMessage::Answer { id, answer } => {
+            MessageSender { used }.answered(id, answer).await;
+            RpcResponse::accepted()
+        }
+        ClientMessage::Notification { method, params } => {
+            taken(MessageSender { used }.notified(&method, &params).await)
+        }
+        ClientMessage::Request { id, method, params } => {
+            let UsedSession { gate, endpoint, session, .. } = used;
+            let (client, method, params) = (Client::Legacy(session), &*method, &*params);
+            let request = ClientRequest { gate, endpoint, client, id, method, params, exchange };
+            let reply = tokio::select! {
+                reply = request.reply() => reply,
+                never = used.keep_home_told() => match never {},
+            };
+            RpcResponse::reply(id, &reply, Era::Legacy)
         }
     }
 }
@@ -132,7 +111,7 @@ fn is_unknown_outside(headers: &HeaderMap, method: &str) -> bool {
 
 /// In this era, headers that repeat the body are optional. Those that are present must match it, because intermediaries
 /// may route by them.
-pub(super) fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a>) -> Result<(), (&'a str, RpcError)> {
+fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a>) -> Result<(), (&'a str, RpcError)> {
     let (id, method, params) = match incoming {
         ClientMessage::Request { id, method, params } => (*id, method, params),
         ClientMessage::Notification { method, params } => ("null", method, params),
@@ -225,7 +204,7 @@ pub(super) async fn find_session(
 }
 
 /// Returns the scope of a request's session: the gateway, the principal and the endpoint.
-pub(super) fn scope<'a>(snapshot: &'a Snapshot, endpoint: &'a PathEndpoint) -> SessionScope<'a> {
+fn scope<'a>(snapshot: &'a Snapshot, endpoint: &'a PathEndpoint) -> SessionScope<'a> {
     SessionScope { gateway: &snapshot.plan().gateway.key, principal: ANONYMOUS, upstream: endpoint.upstream() }
 }
 

@@ -16,13 +16,12 @@ use tokio_util::sync::CancellationToken;
 use super::exchange::PRIMED_AFTER;
 use super::forward_token::{FORWARD_PATH, is_forwarded};
 use super::forwarded::{Forwarded, NOT_FORWARDED};
-use super::gate::{Gate, PathEndpoint, ServedListener, SsePath};
+use super::gate::{Gate, PathEndpoint, ServedListener};
 use super::post::post;
 use super::replicas::Replicas;
 use super::response::{empty, method_not_allowed, refuse};
-use super::sse_connections::SseConnections;
 use super::ticks::Ticks;
-use super::{access, legacy, session_stream, sse};
+use super::{access, legacy, session_stream};
 use crate::domain::boxed::boxed;
 use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
@@ -77,7 +76,6 @@ pub(super) fn new_gate(engine: Arc<Engine>, listener: ServedListener, shutdown: 
         streams_by_address: Addresses::default(),
         parked: Arc::default(),
         replicas,
-        sse: SseConnections::default(),
         ticks: Ticks::new(PRIMED_AFTER),
     })
 }
@@ -155,53 +153,22 @@ async fn serve(gate: &Arc<Gate>, mut request: Request) -> Response {
         let why = "this gateway sent the request itself: the URL of one of its upstreams leads back to it";
         return refuse(StatusCode::LOOP_DETECTED, why);
     }
-    match (&listener.refusing, PathEndpoint::at(request.uri().path(), listener)) {
+    match (&listener.refusing, PathEndpoint::of(request.uri().path(), &listener.path)) {
         (Some(refusal), _) => refuse(StatusCode::SERVICE_UNAVAILABLE, refusal.message.clone()),
         (None, None) => refuse(StatusCode::NOT_FOUND, format!("MCP is spoken at {}", listener.path)),
-        (None, Some((PathEndpoint::One(name), _))) if plan.upstream(&name).is_none() => {
+        (None, Some(PathEndpoint::One(name))) if plan.upstream(&name).is_none() => {
             refuse(StatusCode::NOT_FOUND, format!("there is no upstream {} here", Quoted(&name, 253)))
         }
-        (None, Some((endpoint, does))) => {
+        (None, Some(endpoint)) => {
             let limit = plan.gateway.limits.max_request_size;
-            let sse = listener.legacy_sse.then(|| listener.path.clone());
             drop(snapshot);
-            match does {
-                None => dispatch(gate, endpoint, request, limit, sse.as_deref()).await,
-                Some(does) => dispatch_sse(gate, endpoint, does, request, limit, &sse.unwrap_or_default()).await,
-            }
+            dispatch(gate, endpoint, request, limit).await
         }
     }
 }
 
-/// Answers a request over HTTP+SSE. `all` is the listener's path for all upstreams.
-async fn dispatch_sse(
-    gate: &Arc<Gate>,
-    endpoint: PathEndpoint,
-    does: SsePath,
-    request: Request,
-    limit: u64,
-    all: &str,
-) -> Response {
-    match (does, request.method()) {
-        (_, &Method::OPTIONS) if access::is_preflight(request.method(), request.headers()) => {
-            access::preflight(request.headers())
-        }
-        (SsePath::Stream, &Method::GET) => sse::open(gate, &endpoint, all, &request),
-        (SsePath::Stream, _) => method_not_allowed("GET"),
-        (SsePath::Messages, &Method::POST) => sse::take(gate, endpoint, request, limit).await,
-        (SsePath::Messages, _) => method_not_allowed("POST"),
-    }
-}
-
-/// Answers a request over Streamable HTTP. `sse` is the listener's path for all upstreams if clients can use HTTP+SSE
-/// too.
-async fn dispatch(
-    gate: &Arc<Gate>,
-    endpoint: PathEndpoint,
-    request: Request,
-    limit: u64,
-    sse: Option<&str>,
-) -> Response {
+/// Answers a request to an endpoint. `limit` is the maximum size of its body.
+async fn dispatch(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Request, limit: u64) -> Response {
     let is_modern = mean_modern_era(request.headers());
     let client = peer_address(request.extensions());
     match *request.method() {
@@ -210,9 +177,6 @@ async fn dispatch(
             access::preflight(request.headers())
         }
         _ if is_modern => method_not_allowed("POST"),
-        Method::GET if sse.is_some() && sse::is_opening(request.headers()) => {
-            sse::open(gate, &endpoint, sse.unwrap_or_default(), &request)
-        }
         Method::GET => session_stream::open_stream(gate, &endpoint, request.headers(), client).await,
         Method::DELETE => legacy::end_session(gate, &endpoint, request.headers(), client).await,
         _ => method_not_allowed("GET, POST, DELETE"),

@@ -5,7 +5,6 @@
 mod access;
 mod admin;
 mod admin_query;
-mod batch;
 mod client;
 mod client_sender;
 mod continued;
@@ -36,8 +35,6 @@ mod sealed;
 mod session_replicas;
 mod session_stream;
 mod silent_replicas;
-mod sse;
-mod sse_connections;
 mod status;
 mod stream_place;
 mod subscribe;

@@ -57,8 +57,8 @@ pub(super) async fn answer(
             Err(error) => RpcResponse::modern_error(id, &error),
             Ok(meta) => {
                 let client = Client::Modern { headers, peer, meta: &meta, parking };
-                let (method, params, reservation) = (&*method, &*params, exchange.reservation());
-                let request = ClientRequest { gate, endpoint, client, id, method, params, exchange, reservation };
+                let (method, params) = (&*method, &*params);
+                let request = ClientRequest { gate, endpoint, client, id, method, params, exchange };
                 let reply = request.reply().await;
                 RpcResponse::reply(id, &reply, Era::Modern)
             }

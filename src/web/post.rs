@@ -10,7 +10,6 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::FutureExt;
 
-use super::batch::is_initialize;
 use super::continued::{forward_to_parked, run_or_park};
 use super::envelope::ClientMessage;
 use super::exchange::{RunningMessage, SessionOfPost, respond};
@@ -18,33 +17,22 @@ use super::forward_token::SentRequest;
 use super::gate::{Gate, PathEndpoint};
 use super::parked::Parking;
 use super::response::{RpcResponse, refuse};
-use super::{batch, legacy, modern};
-use crate::domain::batch::is_batch;
+use super::{legacy, modern};
 use crate::domain::boxed::boxed;
 use crate::domain::budget::{Category, Reservation};
-use crate::domain::rpc::{INVALID_REQUEST, RpcError};
 use crate::domain::version::Era;
 use crate::engine::exchange::Exchange;
 use crate::telemetry::trace_context::Cause;
-use crate::transport::mcp_headers::{SESSION_HEADER, mean_modern_era};
+use crate::transport::mcp_headers::mean_modern_era;
 use crate::transport::{Accept, BodyError, is_encoded, is_json, peer_address, read_body};
 
 /// How many copies of a message are held until it is answered: the received one, and the one for the upstream.
 const COPIES: u64 = 2;
 
-/// The transport that a POST came over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
-    /// Streamable HTTP: the response to the POST has the answer.
-    Streamable,
-    /// HTTP+SSE: the answer goes to the client's stream, and all messages are of the legacy era.
-    Sse,
-}
-
 /// Reads a message of at most `limit` bytes and answers it.
 pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Request, limit: u64) -> Response {
     let cause = Cause::of_headers(request.headers());
-    let (post, exchange) = match receive(gate, endpoint, request, limit, Door::Streamable).await {
+    let (post, exchange) = match receive(gate, endpoint, request, limit).await {
         Ok(received) => received,
         Err(refusal) => return *refusal,
     };
@@ -54,16 +42,14 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
 
 /// Reads a message of at most `limit` bytes. Returns it with the exchange in which it is answered, or the response that
 /// refuses it.
-pub(super) async fn receive(
+async fn receive(
     gate: &Arc<Gate>,
     endpoint: PathEndpoint,
     request: Request,
     limit: u64,
-    door: Door,
 ) -> Result<(Post, Arc<Exchange>), Box<Response>> {
     let (head, body) = request.into_parts();
-    let is_sse = door == Door::Sse;
-    let accept = check_media(&head.headers, is_sse)?;
+    let accept = check_media(&head.headers)?;
     let declared = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let budget = gate.engine.budget();
     let peer = peer_address(&head.extensions);
@@ -71,15 +57,15 @@ pub(super) async fn receive(
     let reservation = budget.reservation_for(Category::Request, &account);
     let body = match read_body(body, declared, limit, &reservation, &gate.shutdown).await {
         Ok(body) if reservation.resize(COPIES * body.len() as u64).is_ok() => body,
-        Ok(body) => return Err(Box::new(batch::no_room(&body).into_response())),
-        // The ids are in the part that was not read.
+        Ok(body) => return Err(Box::new(RpcResponse::no_room(request_id(&body)).into_response())),
+        // The id is in the part that was not read.
         Err(BodyError::NoRoom(_)) => return Err(Box::new(RpcResponse::no_room("null").into_response())),
         Err(error) => return refused(error.status(), refusal(error)),
     };
     if head.extensions.get().is_some_and(|sent: &SentRequest| !sent.has_body(&body)) {
         return refused(StatusCode::FORBIDDEN, "this is not the body that a replica of this gateway forwarded");
     }
-    let is_modern = !is_sse && mean_modern_era(&head.headers);
+    let is_modern = mean_modern_era(&head.headers);
     if is_modern && let Some(response) = forward_to_parked(gate, &endpoint, &head.headers, peer, &body).await {
         return Err(Box::new(response));
     }
@@ -95,14 +81,18 @@ pub(super) async fn receive(
         session: Arc::default(),
         parking: is_modern.then(|| Arc::new(Parking::new(budget, &account))),
         era,
-        door,
         _reservation: reservation,
     };
     Ok((post, exchange))
 }
 
-/// Checks the encoding and the media types that a request names, and returns those that its client accepts: over HTTP+SSE all.
-fn check_media(headers: &HeaderMap, is_sse: bool) -> Result<Accept, Box<Response>> {
+/// Returns the raw id of a request; `null` for other messages.
+fn request_id(message: &[u8]) -> &str {
+    if let Ok(ClientMessage::Request { id, .. }) = ClientMessage::parse(message) { id } else { "null" }
+}
+
+/// Checks the encoding and the media types that a request names, and returns those that its client accepts.
+fn check_media(headers: &HeaderMap) -> Result<Accept, Box<Response>> {
     const TYPES: &str = "Accept must name application/json, and text/event-stream for progress";
     if is_encoded(headers) {
         return Err(Box::new(encoded()));
@@ -110,7 +100,7 @@ fn check_media(headers: &HeaderMap, is_sse: bool) -> Result<Accept, Box<Response
     if !is_json(headers) {
         return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
     }
-    let accept = if is_sse { Accept { json: true, events: true } } else { Accept::read(headers) };
+    let accept = Accept::read(headers);
     if accept.json { Ok(accept) } else { refused(StatusCode::NOT_ACCEPTABLE, TYPES) }
 }
 
@@ -127,7 +117,7 @@ fn refused<T>(status: StatusCode, message: impl Into<String>) -> Result<T, Box<R
 }
 
 /// One POST whose body was read completely.
-pub(super) struct Post {
+struct Post {
     gate: Arc<Gate>,
     endpoint: PathEndpoint,
     headers: HeaderMap,
@@ -139,20 +129,17 @@ pub(super) struct Post {
     parking: Option<Arc<Parking>>,
     /// The era that the headers indicate.
     era: Era,
-    door: Door,
     /// The memory reserved for the body.
     _reservation: Reservation,
 }
 
 impl Post {
-    /// Returns the future that handles the message. The end of a stream of HTTP+SSE cancels it; in Streamable HTTP, only
-    /// clients of the modern era cancel by disconnecting.
-    pub(super) fn running(self, cause: Cause) -> RunningMessage {
+    /// Returns the future that handles the message. Only clients of the modern era cancel it by disconnecting.
+    fn running(self, cause: Cause) -> RunningMessage {
         let (gate, parking, era) = (Arc::clone(&self.gate), self.parking.clone(), self.era);
-        let outlives = era == Era::Legacy && self.door == Door::Streamable;
         // In a box at once, because the future is large, and each move would copy it.
         let answering = boxed(|| self.answer());
-        let running = RunningMessage::new(cause.around(answering), outlives);
+        let running = RunningMessage::new(cause.around(answering), era == Era::Legacy);
         match parking {
             Some(parking) => RunningMessage::new(run_or_park(gate, running, parking), false),
             None => running,
@@ -171,10 +158,6 @@ impl Post {
     /// Answers the message. If it is a request, sets `id` to its id as soon as that is known.
     async fn answer_in_era<'a>(&'a self, id: &OnceLock<&'a str>) -> RpcResponse {
         let Self { gate, endpoint, headers, peer, body, exchange, session, parking, .. } = self;
-        if is_batch(body) {
-            // In a box, so that other messages have no room for it.
-            return Box::pin(batch::answer(gate, endpoint, headers, *peer, body, exchange, session)).await;
-        }
         let incoming = match ClientMessage::parse(body) {
             Ok(incoming) => incoming,
             Err(unreadable) => return RpcResponse::error(StatusCode::BAD_REQUEST, unreadable.id, &unreadable.error),
@@ -182,12 +165,7 @@ impl Post {
         if let ClientMessage::Request { id: read, .. } = &incoming {
             id.get_or_init(|| read);
         }
-        if self.door == Door::Sse && headers.contains_key(&SESSION_HEADER) && is_initialize(&incoming) {
-            let error =
-                RpcError::new(INVALID_REQUEST, "this stream has a session: open another one for another session");
-            return RpcResponse::error(StatusCode::BAD_REQUEST, id.get().copied().unwrap_or("null"), &error);
-        }
-        if self.door == Door::Streamable && modern::is_of(headers, &incoming) {
+        if modern::is_of(headers, &incoming) {
             modern::answer(gate, endpoint, headers, *peer, incoming, exchange, parking.as_deref()).await
         } else {
             legacy::answer(gate, endpoint, headers, *peer, incoming, exchange, session).await

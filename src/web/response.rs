@@ -24,42 +24,18 @@ use crate::transport::sse::{event, written};
 #[derive(Debug)]
 pub(super) struct RpcResponse {
     status: StatusCode,
-    body: AnswerBody,
+    /// A message as JSON; empty if there is nothing to send.
+    body: String,
     /// The id of the session that the request began, if it began one.
     session: Option<String>,
     /// Reserves the memory of the body until the body is written.
     reservation: Option<Arc<Reservation>>,
 }
 
-/// What is sent as the answer.
-#[derive(Debug)]
-enum AnswerBody {
-    /// A message as JSON; empty if there is nothing to send.
-    One(String),
-    /// The messages that answer a batch, at least one, and the raw ids of its requests.
-    Batch(Vec<String>, Vec<String>),
-}
-
-impl AnswerBody {
-    fn len(&self) -> usize {
-        match self {
-            Self::One(body) => body.len(),
-            Self::Batch(bodies, _) => bodies.iter().map(|body| body.len() + 1).sum::<usize>() + 1,
-        }
-    }
-
-    fn into_json(self) -> String {
-        match self {
-            Self::One(body) => body,
-            Self::Batch(bodies, _) => format!("[{}]", bodies.join(",")),
-        }
-    }
-}
-
 impl RpcResponse {
     /// Creates the response 202, for a notification or an answer.
     pub(super) fn accepted() -> Self {
-        Self { status: StatusCode::ACCEPTED, body: AnswerBody::One(String::new()), session: None, reservation: None }
+        Self { status: StatusCode::ACCEPTED, body: String::new(), session: None, reservation: None }
     }
 
     /// Creates the reply to the request with the raw `id`. In the legacy era every JSON-RPC response has status 200.
@@ -77,21 +53,13 @@ impl RpcResponse {
             (Some(code), Era::Modern) => status_of(code),
             _ => StatusCode::OK,
         };
-        Self { status, body: AnswerBody::One(body), session: None, reservation: None }
-    }
-
-    /// Creates the answer to a batch from those to its messages, of which there is at least one. `ids` are the raw ids of its
-    /// requests.
-    pub(super) fn batch(answers: Vec<Self>, ids: Vec<String>) -> Self {
-        let bodies = answers.into_iter().map(|answer| answer.body.into_json()).filter(|body| !body.is_empty());
-        let body = AnswerBody::Batch(bodies.collect(), ids);
-        Self { status: StatusCode::OK, body, session: None, reservation: None }
+        Self { status, body, session: None, reservation: None }
     }
 
     /// Creates an error response with this HTTP status. `id` is the raw id of the message; `null` if none could be
     /// read.
     pub(super) fn error(status: StatusCode, id: &str, error: &RpcError) -> Self {
-        Self { status, body: AnswerBody::One(failure(id, &to_raw(error))), session: None, reservation: None }
+        Self { status, body: failure(id, &to_raw(error)), session: None, reservation: None }
     }
 
     /// Creates the error for a panic while a message was handled. `id` is the message's raw id, or `None` if there is
@@ -104,32 +72,17 @@ impl RpcResponse {
         }
     }
 
-    /// Creates the errors for a batch that does not fit into the memory budget: one for each request, by their raw ids.
-    pub(super) fn no_room_for_batch(ids: Vec<String>) -> Self {
-        let errors = ids.iter().map(|id| Self::no_room(id)).collect();
-        Self { status: StatusCode::SERVICE_UNAVAILABLE, ..Self::batch(errors, ids) }
-    }
-
     /// Creates the error for a message that does not fit into the memory budget.
     pub(super) fn no_room(id: &str) -> Self {
         Self::error(StatusCode::SERVICE_UNAVAILABLE, id, &RpcError::busy(Reason::NoRoom, NoRoom.to_string()))
     }
 
     /// Returns the response with memory reserved for its body until the body is written, because the client may read
-    /// slowly. If the budget has no room for the body, returns an error response instead, with an error for each request of a
-    /// batch.
+    /// slowly. If the budget has no room for the body, returns an error response instead.
     pub(super) fn held_in(self, reservation: &Arc<Reservation>, id: Option<&str>, era: Era) -> Self {
         match reservation.resize(self.body.len() as u64) {
             Ok(()) => Self { reservation: Some(Arc::clone(reservation)), ..self },
-            Err(NoRoom) => {
-                let error = |id: &str| Self::reply(id, &Reply::Error(dropped()), era);
-                match self.body {
-                    AnswerBody::Batch(_, ids) if !ids.is_empty() => {
-                        Self::batch(ids.iter().map(|id| error(id)).collect(), ids)
-                    }
-                    _ => error(id.unwrap_or("null")),
-                }
-            }
+            Err(NoRoom) => Self::reply(id.unwrap_or("null"), &Reply::Error(dropped()), era),
         }
     }
 
@@ -143,29 +96,19 @@ impl RpcResponse {
         Self { session: Some(id), ..self }
     }
 
-    /// The id of the session that the request began.
-    pub(super) fn session(&self) -> Option<&str> {
-        self.session.as_deref()
-    }
-
     /// Returns the message as JSON, with the memory that is reserved for it.
     pub(super) fn into_answer(self) -> HeldAnswer {
-        HeldAnswer { message: self.body.into_json(), reservation: self.reservation }
+        HeldAnswer { message: self.body, reservation: self.reservation }
     }
 
-    /// Returns the answer as the last events of a stream: one for each message.
-    pub(super) fn into_events(self) -> Bytes {
-        match self.body {
-            AnswerBody::One(body) if body.is_empty() => Bytes::new(),
-            AnswerBody::One(body) => event(&body),
-            AnswerBody::Batch(bodies, _) => bodies.iter().map(|body| event(body)).collect::<Vec<_>>().concat().into(),
-        }
+    /// Returns the answer as the last event of a stream.
+    pub(super) fn into_event(self) -> Bytes {
+        if self.body.is_empty() { Bytes::new() } else { event(&self.body) }
     }
 
     pub(super) fn into_response(self) -> Response {
-        let body = self.body.into_json();
-        let empty = body.is_empty();
-        let mut response = Response::new(Body::from(written(body.into(), self.reservation)));
+        let empty = self.body.is_empty();
+        let mut response = Response::new(Body::from(written(self.body.into(), self.reservation)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         if !empty {
@@ -241,12 +184,5 @@ mod tests {
             assert_eq!((&body["id"], &body["error"]["data"]), (&json!(7), &json!({"reason": Reason::NoRoom})));
             assert!(body["error"]["message"].as_str().unwrap().ends_with("what was asked may be done"));
         }
-        let answers =
-            ["1", "2"].map(|id| RpcResponse::reply(id, &Reply::Result(to_raw(&"x".repeat(16 << 10))), Era::Legacy));
-        let batch = RpcResponse::batch(answers.into(), vec!["1".into(), "2".into()]);
-        let body = batch.held_in(&reservation, None, Era::Legacy).into_answer().message;
-        let errors: Vec<serde_json::Value> = serde_json::from_str(&body).unwrap();
-        assert_eq!(errors.iter().map(|error| &error["id"]).collect::<Vec<_>>(), [&json!(1), &json!(2)]);
-        assert!(errors.iter().all(|error| error["error"]["data"] == json!({"reason": Reason::NoRoom})), "{body}");
     }
 }

@@ -47,7 +47,7 @@ struct TakenOver {
 #[derive(Clone, Copy)]
 pub(super) struct UsedSession<'a> {
     pub(super) gate: &'a Arc<Gate>,
-    endpoint: &'a PathEndpoint,
+    pub(super) endpoint: &'a PathEndpoint,
     pub(super) session: &'a Arc<Session>,
     /// The address of the client.
     client: IpAddr,

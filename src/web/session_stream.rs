@@ -1,4 +1,4 @@
-//! The stream of a session for notifications that belong to no call: a GET opens it, and HTTP+SSE has it in its own stream.
+//! The GET stream of a session, for notifications that belong to no call.
 
 use std::convert::Infallible;
 use std::net::IpAddr;

@@ -55,8 +55,8 @@ pub struct Listener {
     /// servers are refused (protection from DNS rebinding).
     #[schemars(length(max = 64), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub allowed_origins: Option<Vec<String>>,
-    /// Whether clients can use the HTTP+SSE transport of MCP 2024-11-05 too: a GET at `path`, or at `/sse` in the place of
-    /// its `/mcp`, opens the stream, and messages are posted to `/messages` beside it. Default: false.
+    /// Has no effect, and the next version of the API does not have it: the gateway no longer serves the HTTP+SSE transport
+    /// of MCP 2024-11-05 to clients. Clients use Streamable HTTP at `path`. Default: false.
     #[serde(rename = "legacySSE")]
     pub legacy_sse: Option<bool>,
     /// Serves HTTPS with these certificates. Default: plain HTTP.

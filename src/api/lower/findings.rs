@@ -57,7 +57,7 @@ impl Findings {
         }
     }
 
-    /// Warns that `field` has less effect than it seems to have, because of other settings.
+    /// Warns that `field` has less effect than it seems to have.
     pub(super) fn ineffective(&mut self, field: &str, message: String) {
         self.problems.push(Problem::warning(Reason::InvalidConfig, self.object.clone(), field, message));
     }

@@ -26,8 +26,9 @@ use crate::domain::sandbox::SandboxMode;
 /// The effect of a protective setting of the whole gateway that is not implemented.
 const EVERY_CALL: &str = "every call is refused";
 
-/// The effect of a limit of no streams on HTTP+SSE.
-const NO_STREAMS: &str = "clients of HTTP+SSE get no stream, because spec.limits.maxStreams is 0: set another limit";
+/// The warning of a listener that asks for a transport that was removed.
+const NO_LEGACY_SSE: &str =
+    "HTTP+SSE was removed for clients: take the field out, and have clients use Streamable HTTP at";
 
 /// Default percentage of calls that are traced.
 const DEFAULT_SAMPLE_PERCENT: u32 = 10;
@@ -103,16 +104,15 @@ fn listeners(spec: &MCPGatewaySpec, key: &ObjectKey, place: Place<'_>, findings:
     for (i, listener) in listeners.iter().enumerate() {
         let field = format!("spec.listeners[{i}]");
         let tls = findings.refuse(listener.tls.is_some(), format!("{field}.tls"), "the listener stays closed");
-        let legacy_sse = listener.legacy_sse.unwrap_or(false);
-        if legacy_sse && spec.limits.as_ref().is_some_and(|limits| limits.max_streams == Some(0)) {
-            findings.ineffective(&format!("{field}.legacySSE"), NO_STREAMS.to_owned());
+        let path = listener.path.clone().unwrap_or_else(|| "/mcp".to_owned());
+        if listener.legacy_sse == Some(true) {
+            findings.ineffective(&format!("{field}.legacySSE"), format!("{NO_LEGACY_SSE} {path}"));
         }
         let hosts: Vec<_> = listener.hosts.iter().flatten().map(|host| without_port(host)).collect();
         plans.push(ListenerPlan {
             name: listener.name.clone(),
             port: listener.port,
-            path: listener.path.clone().unwrap_or_else(|| "/mcp".to_owned()),
-            legacy_sse,
+            path,
             default_hosts: if hosts.is_empty() { default_hosts.clone() } else { Vec::new() },
             hosts,
             allowed_origins: listener.allowed_origins.clone().unwrap_or_default(),

@@ -21,8 +21,8 @@ pub struct Process {
     /// file.
     #[schemars(length(min = 1, max = 4096), regex(pattern = NO_NUL))]
     pub cwd: Option<String>,
-    /// Whether each client session has its own process (`PerSession`), or all sessions share one process (`Shared`).
-    /// Default: Shared.
+    /// Whether each client session has its own process (`PerSession`), or all sessions share one process (`Shared`). Log
+    /// messages of a shared process are dropped. Default: Shared.
     pub session: Option<ProcessSession>,
     /// Environment variables of the program, in addition to PATH, HOME, USER, LANG and TMPDIR, which have the gateway's
     /// own values. Default: none.

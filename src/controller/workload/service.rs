@@ -25,14 +25,9 @@ pub(super) fn service(input: &WorkloadInput<'_>) -> Manifest<Service> {
             "type": type_name(written.r#type),
             "selector": {GATEWAY_LABEL: input.owner.key.name},
             "ports": ports,
-            "sessionAffinity": affinity(&input.listeners),
+            "sessionAffinity": "None",
         },
     }))
-}
-
-/// What a client of HTTP+SSE posts must reach the pod that has its stream.
-fn affinity(listeners: &[ListenerPlan]) -> &'static str {
-    if listeners.iter().any(|listener| listener.legacy_sse) { "ClientIP" } else { "None" }
 }
 
 fn port(listener: &ListenerPlan) -> Value {

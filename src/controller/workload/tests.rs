@@ -377,13 +377,3 @@ fn pods_are_restricted_spread_and_have_one_token_by_default() {
     let resources = json!({"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}});
     assert_eq!(container["resources"], resources);
 }
-
-#[test]
-fn clients_of_http_sse_stay_with_one_pod() {
-    let affinity = |listener: Value| {
-        let service = workload(&planned(json!({"listeners": [listener]}), &[])).service.unwrap();
-        service.body()["spec"]["sessionAffinity"].clone()
-    };
-    assert_eq!(affinity(json!({"name": "http", "port": 80})), "None");
-    assert_eq!(affinity(json!({"name": "http", "port": 80, "legacySSE": true})), "ClientIP");
-}

@@ -60,9 +60,6 @@ pub struct ListenerPlan {
     pub port: u16,
     /// Path of the endpoint for all upstreams.
     pub path: String,
-    /// Whether old clients can use HTTP+SSE of 2024-11-05.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub legacy_sse: bool,
     /// Accepted Host headers besides loopback; lower case, without port. `*.` stands for one or more labels.
     pub hosts: Vec<String>,
     /// Host headers accepted if `hosts` is empty, in the same form: the names of the gateway in its cluster.

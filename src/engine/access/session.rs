@@ -188,11 +188,6 @@ impl Session {
         *self.log_level.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the session can use this upstream.
-    pub(crate) fn sees(&self, upstream: &str) -> bool {
-        self.upstream.as_deref().is_none_or(|own| own == upstream)
-    }
-
     /// Sets the lowest severity of log messages that the client wants.
     pub fn set_log_level(&self, level: LogLevel) {
         *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);

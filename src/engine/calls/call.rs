@@ -324,7 +324,7 @@ impl Engine {
             watch: call.item.question_watch(),
             account: call.request.reservation.account().cloned(),
             round,
-            log: self.log_wish(call),
+            asked_log_level: self.asked_log_level(call.request),
             task: task.map(|task| task.out()),
             task_wish: task_wish(call),
         };

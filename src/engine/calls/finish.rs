@@ -13,7 +13,6 @@ use crate::domain::budget::Reservation;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::json::{JsonStep, Pointer};
-use crate::domain::method::Method;
 use crate::domain::plan::{PrefixMode, UpstreamPlan};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
@@ -169,11 +168,10 @@ impl Engine {
 
     /// Returns the end of the use of a resource of which it is not known whether chains over lists withhold it.
     fn undecided(&self, snapshot: &Snapshot, item: ItemName<'_>, upstream: usize) -> CallEnd {
-        let (kind, unread) = (item.kind, snapshot.filters.unread_methods(upstream));
         let upstream = &snapshot.linked.upstreams[upstream];
-        self.refused_by(snapshot, kind, upstream, item.name).unwrap_or_else(|| {
+        self.refused_by(snapshot, item.kind, upstream, item.name).unwrap_or_else(|| {
             self.metrics.refused(Reason::ListUnread);
-            list_unread(kind, &upstream.target.plan.key.name, &unread)
+            list_unread(&upstream.target.plan.key.name)
         })
     }
 
@@ -348,15 +346,12 @@ fn add_trace(result: &mut Box<RawValue>, entries: &[EntryTrace], reservation: &R
     }
 }
 
-/// The end of the use of a resource that no list names, while these lists of its upstream, which chains have to see, are
-/// unread.
-fn list_unread(kind: ItemKind, upstream: &str, unread: &[Method]) -> CallEnd {
+/// The end of the use of a resource while the list of resources of its upstream is unread, which chains have to see.
+fn list_unread(upstream: &str) -> CallEnd {
     let reason = Reason::ListUnread;
-    let methods: Vec<_> = unread.iter().map(|method| method.as_str()).collect();
     let message = format!(
-        "the gateway could not read {} of upstream {upstream}, so that it is not known which {kind}s its plugins \
-         withhold. Nothing was sent. Until it can, only what a list names can be used",
-        methods.join(" and ")
+        "the gateway could not read resources/list of upstream {upstream}, so that it is not known which resources its plugins \
+         withhold. Nothing was sent. Until it can, only what a list names can be used"
     );
     let data = json!({"reason": reason, "upstream": upstream});
     CallEnd::new(Reply::Error(RpcError::new(INTERNAL_ERROR, message).with_data(data)), CallOutcome::Refused, reason)

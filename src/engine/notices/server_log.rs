@@ -1,8 +1,6 @@
-//! What servers say outside of the responses to calls. Whom a log message of a server with sessions belongs to is not always
-//! known, so that none passes while a Guard is on a response of the upstream, unless its chain lets notifications pass, nor
-//! while calls are refused. Then also the URIs that a server chooses are withheld.
-
-use std::sync::Arc;
+//! What servers say outside of the responses to calls. Such a log message belongs to no call whose chains could be asked. So
+//! none passes while a Guard is on a response of the upstream, unless its chain lets notifications pass, nor while calls are
+//! refused. Then also the URIs that a server chooses are withheld.
 
 use crate::domain::ids::ObjectKey;
 use crate::domain::log_level::LogLevel;
@@ -10,15 +8,13 @@ use crate::domain::plan::UpstreamPlan;
 use crate::domain::plugin::{Phase, Role};
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::RpcError;
-use crate::domain::upstream::LogWish;
 use crate::domain::version::Era;
 use crate::engine::Engine;
 use crate::engine::access::admission::gate;
 use crate::engine::access::session::Session;
-use crate::engine::calls::routed_call::Routed;
 use crate::engine::plan::link::{Linked, LinkedUpstream};
 use crate::engine::plan::snapshot::Snapshot;
-use crate::engine::request::{Caller, Endpoint};
+use crate::engine::request::{CallRequest, Caller, Endpoint};
 
 impl Engine {
     /// `logging/setLevel`: sets the lowest level of log messages for a session, and tells the servers that it can reach.
@@ -49,36 +45,26 @@ impl Engine {
         Ok(())
     }
 
-    /// What the client of a call wants of the messages that do not come in the response to the call.
-    pub(crate) fn log_wish(&self, call: &Routed<'_>) -> LogWish {
-        let request = call.request;
-        if request.within.is_some() {
-            return LogWish::default();
-        }
+    /// Returns the lowest level of log messages that the client of a call asked for.
+    pub(crate) fn asked_log_level(&self, request: &CallRequest<'_>) -> Option<LogLevel> {
         let Caller { era, session, .. } = request.caller;
-        let level = match era {
+        match era {
+            _ if request.within.is_some() => None,
             Era::Modern => request.log_level,
             Era::Legacy => self.state.sessions.known(session).and_then(|session| session.asked_log_level()),
-        };
-        let hears = request.log_level.is_some() && !self.snapshot().withholds(&call.plan().key);
-        LogWish { hears, level }
+        }
     }
 
-    /// Takes a message that belongs to no request, for the client of one session or for all of them.
-    pub(crate) fn take_log(&self, upstream: &ObjectKey, session: Option<&str>, params: String) {
-        if self.snapshot().withholds(upstream) {
+    /// Takes a log message of the connection that is for this session alone.
+    pub(crate) fn take_log(&self, upstream: &ObjectKey, session: &str, params: String) {
+        let level = RawObject::parse(&params).ok();
+        let level = level.and_then(|params| LogLevel::parse(params.get("level")?.get()));
+        let (Some(level), Some(session)) = (level, self.state.sessions.known(session)) else { return };
+        if self.snapshot().withholds(upstream) || session.log_level() > level {
             return;
         }
-        let level = RawObject::parse(&params).ok();
-        let Some(level) = level.and_then(|params| LogLevel::parse(params.get("level")?.get())) else { return };
-        let message: Arc<str> = params.into();
-        let sessions = match session {
-            Some(id) => self.state.sessions.known(id).into_iter().collect(),
-            None => self.state.sessions.all(),
-        };
-        let hears = |session: &&Arc<Session>| session.sees(&upstream.name) && session.log_level() <= level;
-        let listening = sessions.iter().filter(hears).filter(|session| session.streams.in_flight() > 0);
-        let dropped: usize = listening.map(|session| session.mailbox.log(&message)).sum();
+        let is_read = session.streams.in_flight() > 0;
+        let dropped = if is_read { session.mailbox.log(&params.into()) } else { 1 };
         if dropped > 0 {
             self.upstreams.log_dropped(upstream, dropped);
         }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::filtered::{FilterOutcome, FilterRoom, FilteredDefinitions, MAX_KEPT};
-use super::hidden_uris::HiddenUris;
 use super::link::{Linked, LinkedChain};
 use super::linked_item::{Selected, selected};
 use super::withheld::Withheld;
@@ -14,12 +13,10 @@ use crate::domain::changed_tool::changed;
 use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind};
-use crate::domain::method::Method;
 use crate::domain::plan::{Refusal, UpstreamPlan};
 use crate::domain::plugin::Phase;
 use crate::domain::raw::to_raw;
 use crate::domain::upstream::Target;
-use crate::engine::upstreams::state::Catalogue;
 
 /// The maximum number of items of one upstream that are named as dropped.
 const MAX_NAMED: usize = 20;
@@ -56,29 +53,21 @@ pub(crate) struct ListFilters {
     pub(crate) jobs: Vec<FilterJob>,
     /// What is dropped, by the index of the upstream in the plan.
     pub(crate) dropped: BTreeMap<usize, Dropped>,
-    /// The URIs of resources and templates that are not offered.
-    pub(crate) hidden: HiddenUris,
-    /// The lists of resources and templates that chains which must run cover and that are unread, by the index of the
-    /// upstream in the plan. What the chains would withhold is not known.
-    pub(crate) unread: BTreeMap<usize, Vec<ItemKind>>,
+    /// The upstreams of which only URIs that passed the chains over lists are read, as they are written, because a server can
+    /// take several URIs for one resource: a chain that must run covers their list of resources or of templates, or one has
+    /// dropped an item of these. By their indexes in the plan, with whether their list of resources was read.
+    pub(crate) closed: BTreeMap<usize, bool>,
 }
 
 impl ListFilters {
-    /// The methods of the lists of this upstream that are unread and that chains have to see.
-    pub(crate) fn unread_methods(&self, upstream: usize) -> Vec<Method> {
-        self.unread.get(&upstream).into_iter().flatten().map(|kind| kind.listed_by()).collect()
-    }
-
     /// The upstreams with definitions that chains have never seen.
     pub(crate) fn with_new(&self) -> HashSet<&ObjectKey> {
         self.jobs.iter().filter(|job| job.is_new).map(|job| &job.target.plan.key).collect()
     }
 
-    /// Whether chains have not seen a definition yet that decides over items of this kind and upstream. Resources can have
-    /// templates.
+    /// Whether chains have not seen a definition of this kind and upstream yet.
     pub(crate) fn are_running(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
-        let decides = |other: ItemKind| other == kind || (kind, other) == (ItemKind::Resource, ItemKind::Template);
-        self.jobs.iter().any(|job| job.is_new && job.target.plan.key == *upstream && decides(job.item.kind))
+        self.jobs.iter().any(|job| job.is_new && job.target.plan.key == *upstream && job.item.kind == kind)
     }
 }
 
@@ -86,8 +75,6 @@ impl ListFilters {
 pub(super) struct ListFiltering<'a> {
     linked: &'a Linked,
     known: &'a FilteredDefinitions,
-    /// What was hidden before, whose templates are compiled.
-    previous: &'a HiddenUris,
     /// The chains over lists, each with a digest of all that decides what it makes of a definition.
     chains: Vec<(&'a Arc<LinkedChain>, String)>,
     used: HashSet<String>,
@@ -110,18 +97,12 @@ pub(super) type PassedItems<'i> = (Vec<&'i Item>, HashMap<(ItemKind, &'i str), I
 
 impl<'a> ListFiltering<'a> {
     /// `listed` is how many items each upstream lists.
-    pub(super) fn new(
-        linked: &'a Linked,
-        known: &'a FilteredDefinitions,
-        previous: &'a HiddenUris,
-        listed: Vec<usize>,
-    ) -> Self {
+    pub(super) fn new(linked: &'a Linked, known: &'a FilteredDefinitions, listed: Vec<usize>) -> Self {
         let filtering = linked.chains.iter().filter(|chain| filters_lists(chain));
         let chains = filtering.map(|chain| (chain, stamp(chain))).collect();
         Self {
             linked,
             known,
-            previous,
             chains,
             used: HashSet::new(),
             room: FilterRoom::new(listed),
@@ -146,23 +127,10 @@ impl<'a> ListFiltering<'a> {
         (items, changed)
     }
 
-    /// Notes what the chains that must run over the lists of this upstream did not see and would decide over: lists that were
-    /// unread, and resources and templates of its `list` whose definitions are not valid. The latter are hidden.
-    pub(super) fn note_unseen(
-        &mut self,
-        upstream: usize,
-        list: Option<&Catalogue>,
-        was_read: impl Fn(ItemKind) -> bool,
-    ) {
-        for kind in [ItemKind::Resource, ItemKind::Template] {
-            if !self.must_pass(upstream, kind) {
-                continue;
-            }
-            if !was_read(kind) {
-                self.filters.unread.entry(upstream).or_default().push(kind);
-            }
-            let unseen = list.and_then(|list| list.list(kind)).into_iter().flat_map(|list| &list.unseen);
-            unseen.for_each(|name| self.filters.hidden.hide(upstream, kind, name, self.previous));
+    /// Closes this upstream if chains that must run cover its lists. `was_read` tells whether its list of resources was read.
+    pub(super) fn close(&mut self, upstream: usize, was_read: bool) {
+        if [ItemKind::Resource, ItemKind::Template].iter().any(|kind| self.must_pass(upstream, *kind)) {
+            self.filters.closed.insert(upstream, was_read);
         }
     }
 
@@ -230,7 +198,9 @@ impl<'a> ListFiltering<'a> {
 
     /// Keeps an item from clients; `why` is absent if its chains are about to run.
     fn withhold(&mut self, upstream: usize, item: &Item, why: Option<String>) -> Passage {
-        self.filters.hidden.hide(upstream, item.kind, &item.name, self.previous);
+        if !item.kind.has_name() {
+            self.filters.closed.insert(upstream, true);
+        }
         if let Some(why) = &why {
             let dropped = self.filters.dropped.entry(upstream).or_default();
             dropped.count += 1;
@@ -264,7 +234,7 @@ pub(super) fn withheld_by_chains(
     upstream: usize,
     item: &Item,
 ) -> Option<Withheld> {
-    match ListFiltering::new(linked, known, &HiddenUris::default(), vec![1]).pass(upstream, item) {
+    match ListFiltering::new(linked, known, vec![1]).pass(upstream, item) {
         Passage::Withheld(why) => Some(Withheld::ByChains(why)),
         Passage::AsListed | Passage::Changed(_) => None,
     }

@@ -98,7 +98,7 @@ fn left_out(
         let known = state.upstream(key);
         problems.extend(known.short.fault().map(|fault| warning(Reason::ConnectionEnds, &fault)));
         problems.extend(known.others.faults().map(|(kind, fault)| {
-            let is_awaited = filters.unread.get(&index).is_some_and(|unread| unread.contains(&kind));
+            let is_awaited = kind == ItemKind::Resource && filters.closed.get(&index) == Some(&false);
             let refused = "; until it is read, resources that no list names are refused, because it is not known what \
                            the chains over it withhold";
             let refused = if is_awaited { refused } else { "" };

@@ -55,8 +55,7 @@ pub(crate) enum Lookup {
     Found(Found),
     /// The templates of these two upstreams, at least, fit the URI.
     Ambiguous(usize, usize),
-    /// No list names the resource, and a list of this upstream is unread over which a chain that must run may withhold
-    /// it; see [`ListFilters::unread`].
+    /// The list of resources of this upstream is unread, which a chain that must run covers; see [`ListFilters::closed`].
     Undecided(usize),
     /// No upstream has the item.
     Unknown,
@@ -113,7 +112,7 @@ impl Snapshot {
         let lists: Vec<_> = linked.upstreams.iter().map(|u| state.catalogue(&u.target.plan.key)).collect();
         let seen = Arc::clone(&state.seen.borrow());
         let listed = lists.iter().map(|list| list.iter().flat_map(|list| list.items()).count()).collect();
-        let mut filtering = ListFiltering::new(&linked, &state.filtered, &previous.filters.hidden, listed);
+        let mut filtering = ListFiltering::new(&linked, &state.filtered, listed);
         let offers = offers(&linked, &lists, state, &mut filtering, &seen);
         let routes = Routes::build(linked.plan.gateway.prefix, reserved_names(&linked), &offers);
         drop(offers);
@@ -121,7 +120,8 @@ impl Snapshot {
         let items = link_items(&linked, &routes, previous);
         let sent = |route: &Route| items[route.index].sent.as_deref();
         let unsendable = unsendable(&linked, &routes, sent);
-        let templates = Templates::of(routes.all(), &previous.templates);
+        let templates =
+            Templates::of(routes.all(), |upstream| !filters.closed.contains_key(&upstream), &previous.templates);
         let mut problems = plan_problems.clone();
         problems.extend(list_problems(&linked, &lists, &seen, &filters, &routes, &templates, state));
         problems.extend(linked.finds_tools().then(|| state.tool_index.problems(&linked)).into_iter().flatten());
@@ -175,14 +175,15 @@ impl Snapshot {
     }
 
     /// Returns a resource of the upstream with this index that its list does not name. It is unknown if the upstream is
-    /// disabled, if the URI is not valid, or if it may lead to what chains over lists keep from clients, and undecided while
-    /// these have not seen the lists.
+    /// disabled, if the URI is not valid, or if only URIs that passed chains are read, and undecided while these have not seen
+    /// the list of resources.
     pub(crate) fn unlisted(&self, upstream: usize, uri: &str) -> Lookup {
-        let is_enabled = self.linked.upstreams.get(upstream).is_some_and(|upstream| upstream.target.plan.enabled)
-            && self.filters.hidden.find(upstream, uri).is_none();
+        let is_enabled = self.linked.upstreams.get(upstream).is_some_and(|upstream| upstream.target.plan.enabled);
         let Some(route) = Route::unlisted(upstream, uri).filter(|_| is_enabled) else { return Lookup::Unknown };
-        if self.filters.unread.contains_key(&upstream) {
-            return Lookup::Undecided(upstream);
+        match self.filters.closed.get(&upstream) {
+            Some(false) => return Lookup::Undecided(upstream),
+            Some(true) => return Lookup::Unknown,
+            None => {}
         }
         let item = Arc::new(LinkedItem::new(&self.linked, &route, None, &mut Room::default()));
         Lookup::Found(Found { route: Arc::new(route), item, is_listed: false })
@@ -202,10 +203,10 @@ impl Snapshot {
         Some(Found { route, item, is_listed: true })
     }
 
-    /// Whether chains wait for the first reading of this list of an upstream; see [`ListFilters::unread`].
+    /// Whether chains wait for the first reading of this list of an upstream; see [`ListFilters::closed`].
     pub(crate) fn is_unread(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
         let is_of = |index: &usize| self.linked.upstreams[*index].target.plan.key == *upstream;
-        self.filters.unread.iter().any(|(index, kinds)| is_of(index) && kinds.contains(&kind))
+        kind == ItemKind::Resource && self.filters.closed.iter().any(|(index, was_read)| is_of(index) && !was_read)
     }
 
     /// Returns the index of the upstream with this name.
@@ -246,7 +247,7 @@ fn offers<'a>(
         let plan = &upstream.target.plan;
         let listed = offered(upstream, list.as_deref(), state);
         let (items, filtered) = filtering.pass_all(index, listed);
-        filtering.note_unseen(index, list.as_deref(), |kind| state.was_read(&plan.key, kind));
+        filtering.close(index, state.was_read(&plan.key, ItemKind::Resource));
         let ever_seen = seen.of(&plan.key).unwrap_or(&NONE);
         Offer { upstream: &plan.key.name, items, overrides: &plan.overrides, filtered, ever_seen }
     };

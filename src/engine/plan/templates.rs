@@ -18,8 +18,6 @@ pub(super) const MAX_OF_ONE_UPSTREAM: usize = 64;
 pub(super) const MAX_TEMPLATES: usize = 1000;
 /// The maximum size of a compiled template, in bytes.
 const MAX_COMPILED: usize = 32 << 10;
-/// The same where several forms are matched, in upper and lower case.
-const MAX_BROADLY_COMPILED: usize = 2 * MAX_COMPILED;
 
 /// A template and the upstream that lists it.
 struct Template {
@@ -48,14 +46,15 @@ pub(crate) struct Templates {
 }
 
 impl Templates {
-    /// Collects the templates of these routes. Those of `previous` are not compiled again. A template fits no URI if it
-    /// is none, is too large, or does not begin with a scheme: it would fit the URIs of any upstream. Of two upstreams
-    /// with the same template, only the first has a public name for it.
-    pub(crate) fn of(routes: &[Arc<Route>], previous: &Self) -> Self {
+    /// Collects the templates of these routes, of the upstreams that are open. Those of `previous` are not compiled again. A template
+    /// fits no URI if it is none, is too large, or does not begin with a scheme: it would fit the URIs of any upstream. Of two
+    /// upstreams with the same template, only the first has a public name for it.
+    pub(crate) fn of(routes: &[Arc<Route>], is_open: impl Fn(usize) -> bool, previous: &Self) -> Self {
         let known: HashMap<_, _> = previous.matched.iter().map(|known| (&*known.text, &known.pattern)).collect();
         let mut templates = Self::default();
         let mut counts: HashMap<usize, usize> = HashMap::new();
-        for route in routes.iter().filter(|route| route.item.kind == ItemKind::Template && route.public.is_some()) {
+        let is_template = |route: &&Arc<Route>| route.item.kind == ItemKind::Template && route.public.is_some();
+        for route in routes.iter().filter(is_template).filter(|route| is_open(route.upstream)) {
             let (text, upstream) = (&route.item.name, route.upstream);
             let count = counts.entry(upstream).or_default();
             let has_room = *count < MAX_OF_ONE_UPSTREAM && templates.matched.len() < MAX_TEMPLATES;
@@ -90,34 +89,15 @@ impl Templates {
 
 /// Returns a pattern of the URIs that a template can expand to.
 fn pattern_of(template: &str) -> Option<Regex> {
-    RegexBuilder::new(&format!("^{}$", pattern_text(template, escape, expanded)?))
+    RegexBuilder::new(&format!("^{}$", pattern_text(template)?))
         .size_limit(MAX_COMPILED)
         .dfa_size_limit(MAX_COMPILED)
         .build()
         .ok()
 }
 
-/// Returns a pattern of all URIs that a server may take for one to which these forms of a template can expand: in upper and
-/// lower case, with any number of slashes for one, and with whatever the SDKs admit in an expression.
-pub(super) fn broad_pattern_of(forms: &[&str]) -> Option<Regex> {
-    let texts = forms.iter().map(|form| pattern_text(form, broad_literal, broadly_expanded));
-    let texts: Vec<_> = texts.collect::<Option<_>>()?;
-    RegexBuilder::new(&format!("^(?:{})$", texts.join("|")))
-        .case_insensitive(true)
-        .dot_matches_new_line(true)
-        .size_limit(MAX_BROADLY_COMPILED)
-        .dfa_size_limit(MAX_BROADLY_COMPILED)
-        .build()
-        .ok()
-}
-
-/// Returns the text of a pattern in which `literal` and `expanded` say what fits the parts of a template; `None` if the
-/// template is not matched.
-fn pattern_text(
-    template: &str,
-    literal: impl Fn(&str) -> String,
-    expanded: impl Fn(&str) -> Option<&'static str>,
-) -> Option<String> {
+/// Returns the text of the pattern of a template; `None` if the template is not matched.
+fn pattern_text(template: &str) -> Option<String> {
     let is_small = template.len() <= MAX_LENGTH && template.matches('{').count() <= MAX_EXPRESSIONS;
     if !is_small || !begins_with_scheme(template) {
         return None;
@@ -125,16 +105,16 @@ fn pattern_text(
     let (mut pattern, mut rest) = (String::new(), template);
     while let Some((part, after)) = rest.split_once('{') {
         let (expression, after) = after.split_once('}')?;
-        pattern.push_str(&literal(part));
+        pattern.push_str(&escape(part));
         pattern.push_str(expanded(expression)?);
         rest = after;
     }
-    pattern.push_str(&literal(rest));
+    pattern.push_str(&escape(rest));
     Some(pattern)
 }
 
 /// Whether the text begins with the scheme of a URI, such as `file:`.
-fn begins_with_scheme(text: &str) -> bool {
+pub(super) fn begins_with_scheme(text: &str) -> bool {
     let Some((scheme, _)) = text.split_once(':') else { return false };
     scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
@@ -151,33 +131,6 @@ fn expanded(expression: &str) -> Option<&'static str> {
         '?' => r"(?:\?[^#]*)?",
         '&' => "(?:&[^#]*)?",
         _ => "[^/?#]+",
-    })
-}
-
-/// Returns a broad pattern of what stands between expressions. Some servers make a pattern of it in which a dot stands for
-/// any character.
-fn broad_literal(literal: &str) -> String {
-    let mut parts = literal.split('/');
-    let mut pattern = escape(parts.next().unwrap_or_default());
-    let mut rest = parts.peekable();
-    while let Some(part) = rest.next() {
-        if !part.is_empty() || rest.peek().is_none() {
-            pattern.push_str("/+");
-            pattern.push_str(&escape(part));
-        }
-    }
-    pattern.replace(r"\.", ".")
-}
-
-/// Like [`expanded`], with all that servers are known to take for an expression: nothing, question marks, number signs, and
-/// slashes where the expression can repeat. The TypeScript SDK knows no `;`, and takes it for a part of the variable's name.
-fn broadly_expanded(expression: &str) -> Option<&'static str> {
-    Some(match expression.chars().next()? {
-        '+' | '#' => ".*",
-        _ if expression.ends_with('*') => ".*",
-        '/' => "(?:/.*)?",
-        '.' => "(?:[.][^/]*)?",
-        _ => "[^/]*",
     })
 }
 
@@ -231,7 +184,7 @@ mod tests {
                 ever_seen: &none,
             })
             .collect();
-        Templates::of(Routes::build(PrefixMode::Always, &[], &offers).all(), previous)
+        Templates::of(Routes::build(PrefixMode::Always, &[], &offers).all(), |_| true, previous)
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::fmt;
 use super::link::LinkedUpstream;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
-use crate::domain::method::Method;
 
 /// Why an item is withheld from clients. Its text is for operators: clients are not told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,13 +22,10 @@ pub(crate) enum Withheld {
     NotApproved(String),
     /// The chains over the list withhold the item, for this reason; `None` if they have not seen it yet.
     ByChains(Option<String>),
-    /// No list names the URI, and the lists that these methods ask for are unread, over which chains may withhold it.
-    Undecided(Vec<Method>),
-    /// No list names the URI, and its server lists this resource or template with a definition that is not valid, which
-    /// chains that must run did not see.
-    Unseen(String),
-    /// No list names the URI, and it may lead to this item, which is withheld for this reason.
-    LeadsTo(String, Box<Self>),
+    /// The list of resources is unread, over which chains may withhold the URI.
+    Undecided,
+    /// No list names the URI, and only those that passed the chains over the lists of its upstream are read.
+    Unlisted,
 }
 
 impl fmt::Display for Withheld {
@@ -46,23 +42,13 @@ impl fmt::Display for Withheld {
             }
             Self::ByChains(Some(why)) => f.write_str(why),
             Self::ByChains(None) => f.write_str("the chains over its list have not run on its definition yet"),
-            Self::Undecided(unread) => {
-                let methods: Vec<_> = unread.iter().map(|method| method.as_str()).collect();
-                write!(
-                    f,
-                    "no list names it, and the gateway could not read {} of its upstream, so that it is not known whether \
-                     chains withhold it",
-                    methods.join(" and ")
-                )
-            }
-            Self::Unseen(item) => write!(
-                f,
-                "no list names it, and it may lead to the {item}, whose definition is not valid, so that the chains over its \
-                 list have not seen it"
+            Self::Undecided => f.write_str(
+                "the gateway could not read resources/list of its upstream, so that it is not known whether chains withhold it",
             ),
-            Self::LeadsTo(item, why) => {
-                write!(f, "no list names it, and it may lead to the {item}, which clients do not get: {why}")
-            }
+            Self::Unlisted => f.write_str(
+                "no list names it as it is written, and chains check the lists of its upstream, so that only URIs that passed \
+                 them can be used",
+            ),
         }
     }
 }

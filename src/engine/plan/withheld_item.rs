@@ -3,6 +3,7 @@
 use super::link::LinkedUpstream;
 use super::list_filters::withheld_by_chains;
 use super::snapshot::{Lookup, Snapshot};
+use super::templates::begins_with_scheme;
 use super::withheld::Withheld;
 use crate::domain::apps;
 use crate::domain::item::{Item, ItemKind, MAX_URI};
@@ -22,8 +23,8 @@ pub(crate) struct WithheldItem {
 
 impl Snapshot {
     /// Returns the item that would have this name on the endpoint if it was not withheld, and why it is. An item that an
-    /// override renames is found by both names. A resource that no list names counts as withheld while the chains over lists
-    /// have not seen these.
+    /// override renames is found by both names. A resource that no list names counts as withheld if the name means an upstream
+    /// whose lists chains must see.
     pub(crate) fn withheld(
         &self,
         state: &EngineState,
@@ -32,11 +33,21 @@ impl Snapshot {
         name: &str,
     ) -> Option<WithheldItem> {
         if let Lookup::Undecided(upstream) = endpoint.find(self, kind, name) {
-            let why = Withheld::Undecided(self.filters.unread_methods(upstream));
-            return Some(WithheldItem { upstream, name: name.to_owned(), why });
+            return Some(WithheldItem { upstream, name: name.to_owned(), why: Withheld::Undecided });
         }
-        let mut candidates = self.upstreams_of(endpoint, kind, name).into_iter();
-        candidates.find_map(|(upstream, own)| self.withheld_of(state, upstream, kind, &own))
+        let candidates = self.upstreams_of(endpoint, kind, name);
+        let listed = candidates.iter().find_map(|(upstream, own)| self.withheld_of(state, *upstream, kind, own));
+        listed.or_else(|| match candidates.as_slice() {
+            // A name with its upstream in front, as `explain` takes it, is no URI.
+            [(upstream, own)]
+                if kind == ItemKind::Resource
+                    && begins_with_scheme(own)
+                    && self.filters.closed.contains_key(upstream) =>
+            {
+                Some(WithheldItem { upstream: *upstream, name: own.clone(), why: Withheld::Unlisted })
+            }
+            _ => None,
+        })
     }
 
     /// Returns the item of a disabled upstream that this name means by itself, where the server's list was never read, so that
@@ -85,28 +96,11 @@ impl Snapshot {
         let renamed = plan.overrides.iter().find(|change| change.rename.as_deref() == Some(own));
         let renamed = renamed.filter(|_| kind == ItemKind::Tool).map(|change| &*change.name);
         let is_named = |item: &&Item| item.kind == kind && (item.name == own || Some(&*item.name) == renamed);
-        let Some(item) = list.items().find(is_named) else {
-            return (kind == ItemKind::Resource).then(|| self.led_to(state, upstream, own))?;
-        };
+        let item = list.items().find(is_named)?;
         let first_seen = state.upstream(&plan.key).first_seen;
         let unapproved = withheld(plan, Some(&list), &first_seen);
         let by_manifest = Withheld::by_manifest(linked, kind, &item.name, &unapproved);
         let why = by_manifest.or_else(|| withheld_by_chains(&self.linked, &state.filtered, upstream, item))?;
         Some(WithheldItem { upstream, name: item.name.clone(), why })
-    }
-
-    /// Returns a resource that no list names, and that may be another one that is withheld.
-    fn led_to(&self, state: &EngineState, upstream: usize, uri: &str) -> Option<WithheldItem> {
-        let (kind, name) = self.filters.hidden.find(upstream, uri)?;
-        let list = state.catalogue(&self.linked.upstreams.get(upstream)?.target.plan.key)?;
-        let shown = format!("{kind} {}", kind.shown(name));
-        let why = match list.items().find(|item| item.kind == kind && item.name == name) {
-            Some(item) => {
-                let why = withheld_by_chains(&self.linked, &state.filtered, upstream, item)?;
-                Withheld::LeadsTo(shown, Box::new(why))
-            }
-            None => Withheld::Unseen(shown),
-        };
-        Some(WithheldItem { upstream, name: uri.to_owned(), why })
     }
 }

@@ -33,8 +33,6 @@ pub(super) struct Server {
     pub(super) era: Mutex<Era>,
     /// Kinds whose lists cannot be read, with the error; `None` if they take forever.
     pub(super) unlisted: Mutex<HashMap<ItemKind, Option<UpstreamError>>>,
-    /// URIs of resources that it lists with definitions that are not valid.
-    pub(super) unseen: Mutex<Vec<String>>,
     /// The kinds of the lists that were asked for.
     pub(super) listed: Mutex<Vec<ItemKind>>,
     pub(super) answers: Mutex<Result<Answer, UpstreamError>>,
@@ -82,7 +80,6 @@ impl Default for Server {
             caching: Mutex::default(),
             era: Mutex::new(Era::Legacy),
             unlisted: Mutex::default(),
-            unseen: Mutex::default(),
             listed: Mutex::default(),
             answers: Mutex::new(Ok(Answer::Result(raw(r#"{"content":[{"type":"text","text":"hello"}]}"#)))),
             failures: Mutex::default(),
@@ -174,8 +171,7 @@ impl CallUpstream for Server {
         let caching = said.get(&format!("{name} {wanted}")).or_else(|| said.get(name)).copied().unwrap_or_default();
         drop(said);
         let items = of_kind.map(|item| Item::parse(wanted, item).unwrap()).collect();
-        let unseen = if wanted == ItemKind::Resource { self.unseen.lock().unwrap().clone() } else { Vec::new() };
-        Ok(Listed { items, caching, unseen, ..Listed::default() })
+        Ok(Listed { items, caching, ..Listed::default() })
     }
 
     fn call<'a>(

@@ -67,7 +67,7 @@ impl Engine {
             match self.upstreams.next_event().await {
                 UpstreamEvent::ListChanged(key, kind) => self.read_anew(&key, kind, true),
                 UpstreamEvent::ListStale(key, kind) => self.read_anew(&key, kind, false),
-                UpstreamEvent::Logged(key, session, params) => self.take_log(&key, session.as_deref(), params),
+                UpstreamEvent::Logged(key, session, params) => self.take_log(&key, &session, params),
                 UpstreamEvent::Updated(key, uri) => self.take_update(&key, &uri),
                 UpstreamEvent::Disconnected(key) => self.take_disconnected(&key),
                 UpstreamEvent::Doubtful(key) => self.probes.kick(&key),

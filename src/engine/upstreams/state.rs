@@ -105,8 +105,6 @@ pub struct ItemList {
     pub(crate) pins: BTreeMap<String, String>,
     /// Messages about items whose definitions were rejected; see [`Listed::leave_out`].
     left_out: Vec<String>,
-    /// See [`Listed::unseen`].
-    pub(crate) unseen: Vec<String>,
     /// Digest of the names and definitions, independent of their order.
     revision: String,
     /// Reserves the bytes of the definitions.
@@ -114,13 +112,13 @@ pub struct ItemList {
 }
 
 impl ItemList {
-    pub(crate) fn new(Listed { items, left_out, unseen, .. }: Listed, reservation: Reservation) -> Self {
+    pub(crate) fn new(Listed { items, left_out, .. }: Listed, reservation: Reservation) -> Self {
         let digests: Vec<_> = items.iter().map(|item| sha256_hex(item.definition.get().as_bytes())).collect();
         let named: BTreeSet<_> = items.iter().zip(&digests).map(|(item, digest)| (&item.name, digest)).collect();
         let revision = revision(&named);
         let tools = items.iter().filter(|item| item.kind == ItemKind::Tool);
         let pins = tools.map(|tool| (tool.name.clone(), pin::digest(tool))).collect();
-        Self { items, digests, pins, left_out, unseen, revision, reservation }
+        Self { items, digests, pins, left_out, revision, reservation }
     }
 
     /// Whether the server listed nothing at all.
@@ -130,7 +128,7 @@ impl ItemList {
 
     /// Whether the other list has the same items, and the same are rejected for the same reasons.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        self.revision == other.revision && self.left_out == other.left_out && self.unseen == other.unseen
+        self.revision == other.revision && self.left_out == other.left_out
     }
 
     /// Reserves the bytes of the definitions in the budget.
@@ -140,8 +138,7 @@ impl ItemList {
     pub(crate) fn hold(&self, kind: ItemKind) -> Result<(), NoRoom> {
         let (copies, overhead) = if kind == ItemKind::Tool { (COPIES_OF_TOOL, 0) } else { (COPIES, OVERHEAD) };
         let bytes = |item: &Item| copies * item.definition.get().len() as u64 + overhead;
-        let unseen = self.unseen.iter().map(|name| name.len() as u64 + overhead);
-        self.reservation.resize(self.items.iter().map(bytes).chain(unseen).sum())
+        self.reservation.resize(self.items.iter().map(bytes).sum())
     }
 }
 

@@ -115,7 +115,7 @@ async fn one_reader_of_a_client_does_not_wait_for_all_that_another_takes() {
     let mut much = std::pin::pin!(much.spend(1 << 40));
     assert!(futures_util::poll!(&mut much).is_pending());
     // The other would take days.
-    assert!(little.spend(1).await.is_some());
+    little.spend(1).await;
     assert!(futures_util::poll!(&mut much).is_pending());
 }
 

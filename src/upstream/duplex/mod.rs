@@ -8,8 +8,8 @@ mod reader;
 
 use std::fmt::Debug;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -54,14 +54,6 @@ pub(super) trait Outgoing: Debug + Send + Sync {
     fn offer(&self, message: String);
 }
 
-/// What the reader needs to know of the handshake.
-#[derive(Clone, Copy, Debug)]
-struct Agreed {
-    era: Era,
-    /// Whether the version of the protocol has batches.
-    has_batches: bool,
-}
-
 /// The state that the two directions of a connection share.
 #[derive(Clone, Debug)]
 pub(super) struct Duplex {
@@ -73,7 +65,8 @@ pub(super) struct Duplex {
     strays: Arc<AtomicU64>,
     /// The clients that use the connection.
     pub(super) users: Arc<Users>,
-    agreed: Arc<OnceLock<Agreed>>,
+    /// Whether the version of the protocol has batches, once the handshake is done.
+    has_batches: Arc<AtomicBool>,
     /// Cancelled to end the connection.
     pub(super) stop: CancellationToken,
     /// Cancelled when the server no longer reads or writes properly, or the connection is told to end.
@@ -91,7 +84,7 @@ impl Duplex {
             key,
             strays: Arc::default(),
             users: Arc::new(Users::of(of)),
-            agreed: Arc::default(),
+            has_batches: Arc::default(),
             stop,
             ended,
         }
@@ -99,19 +92,17 @@ impl Duplex {
 
     /// Records what the handshake found out.
     pub(super) fn agree(&self, facts: &ServerFacts) {
-        let _ = self.agreed.set(Agreed { era: facts.era, has_batches: facts.version == BATCH_VERSION });
+        self.has_batches.store(facts.version == BATCH_VERSION, Ordering::Relaxed);
     }
 
-    /// Takes what the server says, as a server of the legacy era until the handshake is done: it was sent nothing of clients
-    /// before.
+    /// Takes what the server says outside of answers.
     fn notices<'a>(&'a self, shared: &'a UpstreamContext) -> Notices<'a> {
-        let era = self.agreed.get().map_or(Era::Legacy, |agreed| agreed.era);
-        Notices { upstream: &self.key, shared, users: &self.users, era, server: self }
+        Notices { upstream: &self.key, shared, users: &self.users, server: self }
     }
 
     /// Whether the server may send batches.
     fn has_batches(&self) -> bool {
-        self.agreed.get().is_some_and(|agreed| agreed.has_batches)
+        self.has_batches.load(Ordering::Relaxed)
     }
 
     /// Whether requests can still be sent.
@@ -132,19 +123,14 @@ impl Duplex {
         }
     }
 
-    /// Sends a request and waits for its answer, which may arrive before the request counts as sent. `number` is that of the
-    /// request among those that are under way.
+    /// Sends a request and waits for its answer, which may arrive before the request counts as sent.
     pub(super) async fn ask(
         &self,
         request: McpRequest<'_>,
         era: Era,
         to: Option<&dyn ToClient>,
-        number: Option<u64>,
     ) -> Result<Answer, RequestFailure> {
         let OpenRequest { id, mut answer, doubt, mut progress } = self.calls.open().map_err(RequestFailure::Stale)?;
-        if let Some(number) = number {
-            self.users.under_way.sent_as(number, id);
-        }
         let strays = self.strays.load(Ordering::Relaxed);
         let mut pending = RequestGuard { duplex: self, id, cancels: false, strays };
         let mut asked = CallQuestions::new(self, self.users.askable.as_ref(), &request, era, to);

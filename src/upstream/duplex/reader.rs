@@ -249,9 +249,6 @@ impl DuplexReader {
     fn handle_answer(&mut self, id: Option<&RawValue>, answer: Answer) -> bool {
         let calls = &self.duplex.calls;
         let id_number = id.and_then(|id| id.get().parse().ok());
-        if let Some(id) = id_number {
-            self.duplex.users.under_way.answered(id, &answer);
-        }
         // A line has room for more than its result.
         let limit = self.target.max_response_size;
         if let (Some(id), Answer::Result(result)) = (id_number, &answer)

@@ -19,7 +19,6 @@ use super::duplex::{Duplex, ProcessListener};
 use super::handshake::{Handshake, HandshakeStep};
 use super::late::late;
 use super::request_failure::RequestFailure;
-use super::under_way::UnderWay;
 use super::wire::{self, McpRequest};
 
 /// The longest wait for an answer to `server/discover`. Old servers may never send one.
@@ -88,11 +87,11 @@ impl ServerProcess {
         loop {
             let outcome = match &step {
                 HandshakeStep::Discover => {
-                    let asked = duplex.ask(McpRequest::Discover, Era::Modern, None, None);
+                    let asked = duplex.ask(McpRequest::Discover, Era::Modern, None);
                     let limit = handshake.patience(DISCOVERY, limit);
                     tokio::time::timeout(limit, asked).await.unwrap_or(Err(UpstreamError::Timeout(limit).into()))
                 }
-                _ => duplex.ask(McpRequest::Initialize(&capabilities), Era::Legacy, None, None).await,
+                _ => duplex.ask(McpRequest::Initialize(&capabilities), Era::Legacy, None).await,
             };
             match handshake.next(outcome.map_err(UpstreamError::from)) {
                 HandshakeStep::Done(facts) => {
@@ -120,11 +119,6 @@ impl ServerProcess {
         self.duplex.is_open()
     }
 
-    /// The requests of clients that are under way.
-    pub(super) fn under_way(&self) -> &UnderWay {
-        &self.duplex.users.under_way
-    }
-
     /// Opens streams of notifications of the process.
     pub(super) fn listener(&self) -> ProcessListener {
         ProcessListener::new(&self.duplex)
@@ -140,14 +134,13 @@ impl ServerProcess {
         self.duplex.ended.clone()
     }
 
-    /// Sends a request and waits for its answer. `number` is that of the request among those that are under way.
+    /// Sends a request and waits for its answer.
     pub(super) async fn ask(
         &self,
         request: McpRequest<'_>,
         to: Option<&dyn ToClient>,
-        number: Option<u64>,
     ) -> Result<Answer, RequestFailure> {
-        self.duplex.ask(request, self.facts.era, to, number).await
+        self.duplex.ask(request, self.facts.era, to).await
     }
 }
 

@@ -104,7 +104,7 @@ impl Connection {
     /// Takes what the server says that is not for the caller of one request.
     pub(super) fn take_notice(self: &Arc<Self>, message: ServerMessage<'_>) {
         let HttpEndpoint { target, shared, .. } = &*self.endpoint;
-        Notices { upstream: &target.plan.key, shared, users: &self.users, era: self.era, server: self }.take(message);
+        Notices { upstream: &target.plan.key, shared, users: &self.users, server: self }.take(message);
     }
 
     /// Whether the negotiated version allows batches.

@@ -17,8 +17,6 @@ pub(super) enum HttpReply {
     Answer(Answer),
     /// A JSON-RPC error with a client error status (4xx), which shows that nothing was executed (MCP, Streamable HTTP).
     Refused(Box<RawValue>),
-    /// The response was that of the server, and holds no answer, or none that can be used.
-    Unusable(UpstreamError),
     /// The server no longer knows the session. Nothing was executed.
     SessionEnded,
 }

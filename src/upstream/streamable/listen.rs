@@ -45,7 +45,6 @@ impl HttpListener {
         }
         match response::read(&connection, response, id, None, None, &mut CallQuestions::none()).await? {
             HttpReply::Answer(Answer::Error(error)) | HttpReply::Refused(error) => Err(refused(Method::Listen, &error)),
-            HttpReply::Unusable(error) => Err(error),
             HttpReply::Answer(Answer::Result(_)) | HttpReply::SessionEnded => {
                 Err(UpstreamError::Protocol("it answered subscriptions/listen without a stream".to_owned()))
             }

@@ -40,7 +40,6 @@ use super::handshake::{Handshake, HandshakeStep};
 use super::late::late;
 use super::notices::Users;
 use super::request_failure::{HopRefusal, RequestFailure, is_of_version};
-use super::under_way::UnderWay;
 use super::wire::{self, McpRequest};
 
 /// The longest wait for an answer to `server/discover`.
@@ -124,11 +123,6 @@ impl HttpSession {
         self.open.load(Ordering::Acquire)
     }
 
-    /// The requests of clients that are under way.
-    pub(super) fn under_way(&self) -> &UnderWay {
-        &self.connection.users.under_way
-    }
-
     /// Opens streams of notifications of the server.
     pub(super) fn listener(&self) -> HttpListener {
         HttpListener(Arc::clone(&self.connection))
@@ -166,7 +160,6 @@ impl HttpSession {
             HttpReply::Answer(Answer::Result(result)) => Ok(Answer::Result(result)),
             HttpReply::Answer(Answer::Error(error)) => self.classify_error(error, false),
             HttpReply::Refused(error) => self.classify_error(error, true),
-            HttpReply::Unusable(error) => Err(RequestFailure::Unusable(error)),
             HttpReply::SessionEnded => {
                 // The server has ended the session, so there is nothing to delete.
                 self.open.store(false, Ordering::Release);
@@ -230,7 +223,7 @@ impl First {
         }
         let connection = |uri, headers| {
             let (endpoint, stop) = (Arc::clone(endpoint), CancellationToken::new());
-            Arc::new(Connection { endpoint, era, uri, headers, stop, users: Users::default() })
+            Arc::new(Connection { endpoint, era, uri, headers, stop, users: Users::of(None) })
         };
         let id = endpoint.next_id.fetch_add(1, Ordering::Relaxed);
         let mut used = connection(endpoint.client.uri().clone(), headers.clone());
@@ -245,7 +238,6 @@ impl First {
         match reply {
             HttpReply::Answer(answer) => Ok((answer, Self { connection: used, session_id })),
             HttpReply::Refused(error) => Ok((Answer::Error(error), Self { connection: used, session_id })),
-            HttpReply::Unusable(error) => Err(error),
             HttpReply::SessionEnded => Err(UpstreamError::Protocol("it wants a session before there is one".into())),
         }
     }

@@ -37,18 +37,7 @@ pub(super) async fn read<'a>(
         let messages = endpoint.events(response.into_body(), endpoint.flow(client));
         return read_events(connection, messages, id, to, asked).await;
     }
-    match read_whole(connection, response, id, to, asked).await {
-        Err(error) if is_of_server(status, &error) => Ok(HttpReply::Unusable(error)),
-        read => read,
-    }
-}
-
-/// Whether a response that failed with this error shows that the server has answered. A proxy may have given up a request
-/// that the server still works on, and what is merely accepted has not been done.
-fn is_of_server(status: StatusCode, error: &UpstreamError) -> bool {
-    let goes_on = matches!(status, StatusCode::ACCEPTED | StatusCode::REQUEST_TIMEOUT)
-        || status.as_u16() > StatusCode::NOT_IMPLEMENTED.as_u16();
-    !goes_on && !matches!(error, UpstreamError::Lost(_) | UpstreamError::Unauthorized(_))
+    read_whole(connection, response, id, to, asked).await
 }
 
 /// Reads a response that is no stream of events.

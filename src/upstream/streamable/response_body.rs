@@ -12,7 +12,6 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use http_body::Body;
 use http_body_util::BodyExt;
 use sse_stream::SseByteStream;
-use tokio::time::Instant;
 
 use super::client::chain;
 use super::paced_body::PacedBody;
@@ -80,8 +79,6 @@ pub struct Messages<B: Chunks = PacedBody> {
     flow: FlowReader,
     /// What the last event counts towards the rate.
     unpaid: u64,
-    /// Since when, and until when, nothing was read because of the rate, since this was last asked for.
-    held_back: Option<(Instant, Instant)>,
     /// The id of the last event that has one; `None` if none has.
     last_id: Option<String>,
     /// How long the server wants clients to wait before they come back, in milliseconds.
@@ -106,7 +103,7 @@ impl<B: Chunks> Messages<B> {
         let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), reservation });
         let counted = CountedBody { body, since_last: Arc::clone(&since_last), limit };
         let events = SseByteStream::new(counted);
-        Self { events, since_last, flow, unpaid: 0, held_back: None, last_id: None, retry_ms: None }
+        Self { events, since_last, flow, unpaid: 0, last_id: None, retry_ms: None }
     }
 
     /// The id of the last event that has one, and how long the server wants clients to wait before they come back.
@@ -126,11 +123,6 @@ impl<B: Chunks> Messages<B> {
         &self.flow
     }
 
-    /// Since when, and until when, nothing was read because of the rate, since this was last asked for.
-    pub(super) fn take_held_back(&mut self) -> Option<(Instant, Instant)> {
-        self.held_back.take()
-    }
-
     /// Returns the data of the next event that is a message, or `None` at the end.
     ///
     /// # Errors
@@ -139,10 +131,7 @@ impl<B: Chunks> Messages<B> {
         loop {
             // The previous message has been handled, so it no longer counts. Shrinking a reservation never fails.
             let _ = self.since_last.reservation.resize(self.since_last.bytes.load(Ordering::Relaxed));
-            if let Some(since) = self.flow.spend(std::mem::take(&mut self.unpaid)).await {
-                let since = self.held_back.map_or(since, |(earlier, _)| earlier);
-                self.held_back = Some((since, Instant::now()));
-            }
+            self.flow.spend(std::mem::take(&mut self.unpaid)).await;
             // Many events may have arrived at once, and other tasks must not wait for all of them.
             tokio::task::coop::consume_budget().await;
             let Some(event) = self.events.next().await else { return Ok(None) };

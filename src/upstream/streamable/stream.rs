@@ -38,7 +38,7 @@ pub(super) fn listen(connection: &Arc<Connection>) -> CancellationToken {
 
 async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
     let mut first = Some(first);
-    let (mut wait, mut told, mut closed) = (FIRST_WAIT, false, Instant::now());
+    let (mut wait, mut told) = (FIRST_WAIT, false);
     let key = &connection.endpoint.target.plan.key;
     loop {
         let opened = open(connection).await;
@@ -59,17 +59,14 @@ async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
                 }
                 told = true;
                 let opened = Instant::now();
-                // Servers may keep what they have to say until there is a stream.
-                connection.users.under_way.held_back(closed, opened);
                 read_all(connection, &mut messages).await;
-                closed = Instant::now();
                 if opened.elapsed() >= LONGEST_WAIT {
                     wait = FIRST_WAIT;
                 }
             }
             Err(UpstreamError::Connect(_)) if told => {
                 // The connections of single clients end with the server too, which is one end of it.
-                if connection.users.are_all() {
+                if connection.users.are_all {
                     connection.endpoint.shared.events.push(UpstreamEvent::Disconnected(key.clone()));
                 }
                 told = false;
@@ -83,12 +80,7 @@ async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
 
 /// Handles all messages of a stream, to its end.
 async fn read_all(connection: &Arc<Connection>, messages: &mut Messages) {
-    loop {
-        let next = messages.next().await;
-        if let Some((from, to)) = messages.take_held_back() {
-            connection.users.under_way.held_back(from, to);
-        }
-        let Ok(Some(text)) = next else { return };
+    while let Ok(Some(text)) = messages.next().await {
         let messages = invalid_message::messages(text.as_bytes(), connection.has_batches());
         let read = messages.into_iter().filter_map(|text| server_message::read(text).ok());
         read.for_each(|one| connection.take_notice(one));

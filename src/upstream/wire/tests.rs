@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::domain::upstream::{ClientKey, LogWish, QuestionWatch};
+use crate::domain::upstream::{ClientKey, OutTask, QuestionWatch};
 
 fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.into()).unwrap()
@@ -23,7 +23,7 @@ fn call() -> OutCall {
         watch: QuestionWatch::None,
         account: None,
         round: InputRound::default(),
-        log: LogWish::default(),
+        asked_log_level: None,
         task: None,
         task_wish: None,
     }

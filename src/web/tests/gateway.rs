@@ -161,7 +161,6 @@ pub(super) fn listener() -> ListenerPlan {
         name: "web".into(),
         port: 8080,
         path: "/mcp".into(),
-        legacy_sse: false,
         hosts: vec!["mcp.example".into()],
         default_hosts: Vec::new(),
         allowed_origins: vec!["https://page.example".into()],

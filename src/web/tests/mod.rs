@@ -1,7 +1,6 @@
 //! The MCP endpoints and the admin API, against an engine with fake adapters.
 
 mod admin;
-mod batches;
 pub(super) mod gateway;
 mod legacy;
 mod modern;

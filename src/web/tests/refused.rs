@@ -17,7 +17,7 @@ use crate::domain::budget::ByteBudget;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
-use crate::domain::plan::{ListenerPlan, Plan};
+use crate::domain::plan::Plan;
 use crate::domain::question::Question;
 use crate::engine::access::session_id::{SessionFacts, SessionScope};
 use crate::web::continued::run_or_park;
@@ -98,27 +98,6 @@ async fn streams_of_calls_that_are_continued_too_often() {
     assert_eq!(refused(&gateway, "ContinuedStreams").await, None);
     assert_eq!(again().await.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refused(&gateway, "ContinuedStreams").await, Some(1));
-}
-
-#[tokio::test]
-async fn messages_of_a_client_of_http_and_sse() {
-    let gateway = started(|plan| {
-        plan.gateway.listeners = vec![ListenerPlan { legacy_sse: true, ..plan.gateway.listeners[0].clone() }];
-        plan.gateway.limits.session_concurrent_calls = None;
-    })
-    .await;
-    let mut stream = gateway.send(request("GET", "/sse", &[], "")).await;
-    let endpoint = next(&mut stream).await;
-    let uri = endpoint.lines().find_map(|line| line.strip_prefix("data: ")).unwrap().to_owned();
-    let post = async |body: String| gateway.send(post_to(&uri, &[], &body)).await.status();
-    assert_eq!(post(initialize("2024-11-05")).await, StatusCode::ACCEPTED);
-    assert!(next(&mut stream).await.contains("protocolVersion"));
-    for _ in 0..64 {
-        assert_eq!(post(call("up__wait", json!({}))).await, StatusCode::ACCEPTED);
-    }
-    assert_eq!(refused(&gateway, "SessionMessages").await, None);
-    assert_eq!(post(call("up__wait", json!({}))).await, StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(refused(&gateway, "SessionMessages").await, Some(1));
 }
 
 #[tokio::test]

@@ -15,8 +15,7 @@ async fn what_is_not_a_request_of_a_session_is_refused() {
         (vec![JSON[0], JSON[1], unknown], ping, 404, "Session not found"),
         (vec![JSON[0], JSON[1], known], "{", 400, "not valid JSON"),
         (vec![JSON[0], JSON[1], known], "7", 400, "JSON object"),
-        (vec![JSON[0], JSON[1], known], "[{},{}]", 400, "jsonrpc"),
-        (vec![JSON[0], JSON[1], known], &format!("[{ping}]"), 400, "2025-03-26"),
+        (vec![JSON[0], JSON[1], known], &format!("[{ping}]"), 400, "batches"),
         (vec![JSON[0], JSON[1], known, ("origin", "http://localhost")], ping, 403, "Origin"),
         (vec![JSON[0], JSON[1], known, ("mcp-protocol-version", "1999-01-01")], ping, 400, "MCP-Protocol-Version"),
         (vec![JSON[1], known, ("content-type", "text/plain")], ping, 415, "Content-Type"),
@@ -32,59 +31,6 @@ async fn what_is_not_a_request_of_a_session_is_refused() {
     assert_eq!(http.get(&url).await.status, 400);
     assert_eq!(http.get(&format!("http://{}/other", bridge.address)).await.status, 404);
     assert_eq!(session.send(ping).await.json()["result"], json!({}), "the session goes on");
-}
-
-#[tokio::test]
-async fn only_the_version_with_batches_has_them() {
-    let (python, script) = (python(), fixture("servers/asking.py"));
-    let command = [python.to_str().unwrap(), script.to_str().unwrap(), "--version", "2025-03-26"];
-    let bridge = Bridge::start(&[], &command);
-    let (http, url) = (Http::new(), bridge.url());
-    let begun = begin(&http, &url, "2025-03-26").await;
-    let id = begun.headers["mcp-session-id"].to_str().unwrap();
-    let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},
-        {"jsonrpc":"2.0","id":1,"method":"nothing"}]"#;
-    let headers = [JSON[0], ("accept", "application/json"), ("mcp-session-id", id)];
-    let answers: Value = serde_json::from_str(&http.send(Method::POST, &url, &headers, batch).await.body).unwrap();
-    assert_eq!(answers.as_array().unwrap().len(), 2, "{answers}");
-    assert_eq!((&answers[0]["result"], &answers[1]["error"]["code"]), (&json!({}), &json!(-32601)), "{answers}");
-    let headers = [JSON[0], JSON[1], ("mcp-session-id", id)];
-    let mut events = Events::new(http.open(Method::POST, &url, &headers, batch).await);
-    assert_eq!(events.next().await.unwrap()["result"], json!({}));
-    assert_eq!(events.next().await.unwrap()["error"]["code"], -32601);
-    assert!(events.next().await.is_none());
-}
-
-#[tokio::test]
-async fn a_batch_is_refused_as_a_whole_or_each_of_its_requests_is_answered() {
-    let folder = crate::gateway::harness::Folder::new();
-    let log = folder.path().join("log");
-    let bridge = Bridge::raw(&[], &["--version", "2025-03-26", "--log", log.to_str().unwrap()]);
-    let (http, url) = (Http::new(), bridge.url());
-    let begun = begin(&http, &url, "2025-03-26").await;
-    let id = begun.headers["mcp-session-id"].to_str().unwrap();
-    let headers = [JSON[0], ("accept", "application/json"), ("mcp-session-id", id)];
-    let call = |id: usize, tool: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {}}});
-    let late = json!([call(1, "args"), {"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": {}}]);
-    let answer = http.send(Method::POST, &url, &headers, late.to_string()).await;
-    assert!(answer.status == 400 && answer.body.contains("initialized already"), "{}", answer.body);
-    let silent = json!((0..256).map(|id| call(id, "silent")).collect::<Vec<_>>()).to_string();
-    let mut waiting = tokio::task::JoinSet::new();
-    for _ in 0..4 {
-        let (http, url, id, batch) = (http.clone(), url.clone(), id.to_owned(), silent.clone());
-        waiting.spawn(async move {
-            let headers = [JSON[0], ("accept", "application/json"), ("mcp-session-id", &*id)];
-            http.send(Method::POST, &url, &headers, batch).await
-        });
-    }
-    until("they are at the server", async || crate::gateway::parts::logged(&log, r#""silent""#) == 1024).await;
-    let batch = json!([call(1, "args"), {"jsonrpc": "2.0", "method": "notifications/x"}, call(2, "args")]);
-    let answers = http.send(Method::POST, &url, &headers, batch.to_string()).await.json();
-    let ids: Vec<_> = answers.as_array().unwrap_or_else(|| panic!("{answers}")).iter().map(|a| &a["id"]).collect();
-    assert_eq!(ids, [1, 2], "{answers}");
-    assert!(answers[1]["error"]["message"].as_str().unwrap().contains("too many calls"), "{answers}");
-    until("the notification is passed on", async || crate::gateway::parts::logged(&log, "notifications/x") == 1).await;
-    assert_eq!(crate::gateway::parts::logged(&log, r#""args""#), 0, "what was refused is not passed on");
 }
 
 #[tokio::test]

@@ -72,9 +72,9 @@ async fn a_server_asks_its_client_on_the_stream_of_the_call() {
     assert!(call.next().await.is_none());
 
     let mut stream = Events::of(&session).await;
-    let mut call = open_call(&session, 8, "log", json!({"arguments": {"text": "hello"}})).await;
-    assert_eq!(call.next().await.unwrap()["params"]["data"], "hello");
-    assert_eq!(call.next().await.unwrap()["id"], 8);
+    let body = r#"{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"log","arguments":{"text":"hello"}}}"#;
+    assert_eq!(session.send(body).await.json()["id"], 8);
+    assert_eq!(stream.next().await.unwrap()["params"]["data"], "hello", "the process is of this session");
     assert_eq!(stream.next().await.unwrap()["method"], "notifications/tools/list_changed");
 }
 

@@ -227,7 +227,7 @@ fn bad_messages() -> Vec<Bad> {
             -32700,
             "not valid JSON",
         ),
-        Bad::post("a batch", format!("[{ping}]"), 400, -32600, "begin with initialize"),
+        Bad::post("a batch", format!("[{ping}]"), 400, -32600, "MCP has removed batches: send each message"),
         Bad::post("10,000 brackets", brackets, 400, -32600, "nests deeper than 128 levels"),
         Bad::post("10,000 brackets in arguments", deep, 400, -32600, "nests deeper than 128 levels"),
         Bad::post("an id that is none", ping.replace('1', "{}"), 400, -32600, "`id` must be"),

@@ -28,7 +28,6 @@ mod hostile;
 pub mod http;
 mod items;
 mod killed;
-mod late_log;
 mod limits;
 mod listeners;
 mod loads;

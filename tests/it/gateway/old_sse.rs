@@ -1,6 +1,5 @@
-//! HTTP+SSE of 2024-11-05: old clients, and old servers.
+//! HTTP+SSE of 2024-11-05: old servers, and clients, which it was removed for.
 
-mod ends;
 mod faulty;
 
 use std::collections::BTreeSet;
@@ -8,30 +7,19 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use http_body_util::BodyExt;
-use hyper::body::{Bytes, Incoming};
-use hyper::{Method, Response};
-use serde_json::{Value, json};
+use hyper::Method;
+use hyper::body::Bytes;
+use serde_json::Value;
 
-use super::harness::{Folder, Gateway, SOON};
-use super::http::{Http, JSON};
-use super::outcomes::seen::metrics;
-use super::parts::{
-    SDKS, SSE_SDKS, Sdk, asking_http, asking_sse, everything, external, modern_sse, object, tools_of, until,
-};
+use super::harness::{Folder, Gateway};
+use super::http::Http;
+use super::parts::{SDKS, Sdk, asking_sse, everything, external, modern_sse, object, tools_of, until};
 
 const ANSWERS: &str = r#"{
     "sampling": {"role": "assistant", "content": {"type": "text", "text": "forty-two"}, "model": "m"},
     "elicitation": {"action": "accept", "content": {"name": "Ada"}},
     "roots": {"roots": [{"uri": "file:///work", "name": "work"}]}
 }"#;
-
-/// A gateway with HTTP+SSE on its listener.
-fn main(more: &str) -> String {
-    let listeners =
-        format!("listeners: [{{name: web, port: 8080, legacySSE: true}}], authentication: {{anonymous: {{}}}}{more}");
-    object("MCPGateway", "main", &listeners)
-}
 
 fn text(line: &Value) -> &str {
     line["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{line}"))
@@ -45,176 +33,26 @@ fn has_five_steps(sdk: &Sdk, line: &Value) -> bool {
     [1.0, 2.0, 3.0, 4.0, 5.0].map(Some).starts_with(&steps) && (steps.len() == 5 || !sdk.python)
 }
 
-/// A stream of a client without an SDK.
-struct Stream {
-    http: Http,
-    response: Response<Incoming>,
-    heard: String,
-    /// Where messages are posted.
-    url: String,
-}
-
-impl Stream {
-    async fn open(gateway: &Gateway, path: &str) -> Self {
-        let (http, base) = (Http::new(), format!("http://{}", gateway.address()));
-        let response =
-            http.open(Method::GET, &format!("{base}{path}"), &[("accept", "text/event-stream")], Bytes::new()).await;
-        assert_eq!(response.status(), 200);
-        let mut stream = Self { http, response, heard: String::new(), url: String::new() };
-        let first = stream.event().await;
-        let uri = first.strip_prefix("event: endpoint\ndata: ").unwrap_or_else(|| panic!("{first}"));
-        stream.url = format!("{base}{uri}");
-        stream
-    }
-
-    async fn event(&mut self) -> String {
-        loop {
-            if let Some((event, rest)) = self.heard.split_once("\n\n") {
-                let (event, rest) = (event.to_owned(), rest.to_owned());
-                self.heard = rest;
-                return event;
-            }
-            let frame = tokio::time::timeout(SOON, self.response.body_mut().frame()).await.unwrap();
-            self.heard.push_str(&String::from_utf8_lossy(frame.expect("it ended").unwrap().data_ref().unwrap()));
-        }
-    }
-
-    async fn message(&mut self) -> Value {
-        let event = self.event().await;
-        let data = event.strip_prefix("event: message\ndata: ").unwrap_or_else(|| panic!("{event}"));
-        serde_json::from_str(data).unwrap()
-    }
-
-    async fn post(&self, message: &Value) -> u16 {
-        self.http.send(Method::POST, &self.url, &JSON[..1], message.to_string()).await.status
-    }
-
-    async fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
-        let sent = self.post(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
-        assert_eq!(sent, 202);
-        loop {
-            // Changes of lists come between.
-            let message = self.message().await;
-            if message.get("method").is_none() {
-                assert_eq!(message["id"], id, "{message}");
-                return message;
-            }
-        }
-    }
-
-    async fn initialize(&mut self) -> Value {
-        let client = json!({"name": "old", "version": "1"});
-        let params = json!({"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": client});
-        let answer = self.ask(0, "initialize", params).await;
-        assert_eq!(self.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await, 202);
-        answer
-    }
-}
-
-/// The progress of a call arrives whole and before the answer.
-async fn every_step_is_told(gateway: &Gateway) {
-    let mut stream = Stream::open(gateway, "/sse").await;
-    stream.initialize().await;
-    let params = json!({"name": "asking__steps", "arguments": {"count": 5}, "_meta": {"progressToken": "p"}});
-    assert_eq!(stream.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})).await, 202);
-    let mut progress = Vec::new();
-    loop {
-        let message = stream.message().await;
-        match message["method"].as_str() {
-            Some("notifications/progress") => progress.push(message["params"]["progress"].as_u64()),
-            Some(_) => {}
-            None => break assert_eq!(text(&message), "5 steps"),
-        }
-    }
-    assert_eq!(progress, [1, 2, 3, 4, 5].map(Some));
-}
-
+/// The field stays for one version, and warns.
 #[tokio::test]
-async fn old_clients_of_the_sdks_use_every_path_of_the_gateway() {
-    let folder = Folder::new();
-    let (_asking, url) = asking_http(&folder.path().join("log"));
-    folder.write("manifests.yaml", &(main("") + &external("asking", &url) + &everything("every")));
-    let gateway = Gateway::start(&folder);
-    tools_of(&gateway, &["asking", "every"]).await;
-    let base = format!("http://{}", gateway.address());
-    for sdk in SSE_SDKS {
-        for (path, tool) in [("/sse", "every__echo"), ("/mcp", "every__echo"), ("/every/sse", "echo")] {
-            let lines = sdk.run(&format!("{base}{path}"), &["--repeat", "20", "call", tool, r#"{"message":"hi"}"#], "");
-            assert!(
-                lines.len() == 20 && lines.iter().all(|line| text(line).contains("hi")),
-                "{sdk:?} {path} {lines:?}"
-            );
-        }
-        let steps = sdk.run(&format!("{base}/sse"), &["call", "asking__steps", r#"{"count":5}"#], "").remove(0);
-        assert!(text(&steps) == "5 steps" && has_five_steps(&sdk, &steps), "{sdk:?} {steps}");
-    }
-    every_step_is_told(&gateway).await;
-    // The server asks an old client too.
-    for (tool, capability) in [("sample", "sampling"), ("elicit", "elicitation"), ("roots", "roots")] {
-        let tool = format!("asking__{tool}");
-        let lines = SSE_SDKS[1].run(&format!("{base}/sse"), &["call", &tool, "{}", "--answers", ANSWERS], "");
-        let said: Value = serde_json::from_str(text(&lines[0])).unwrap_or_else(|e| panic!("{e}: {lines:?}"));
-        assert_eq!(said, serde_json::from_str::<Value>(ANSWERS).unwrap()[capability], "{tool}");
-    }
-    // The streams end with their clients, and so do the sessions.
-    let sessions = format!("http://{}/api/v1/sessions", gateway.admin());
-    until("the sessions have ended", async || {
-        Http::new().get(&sessions).await.json()["items"].as_array().is_some_and(Vec::is_empty)
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_stream_is_a_session_of_2024_11_05() {
-    let folder = Folder::with(&(main("") + &everything("every")));
-    let gateway = Gateway::start(&folder);
-    tools_of(&gateway, &["every"]).await;
-    let (mut first, mut second) = (Stream::open(&gateway, "/sse").await, Stream::open(&gateway, "/every/sse").await);
-    assert_ne!(first.url, second.url);
-    // A session is begun first, and once.
-    let early = first.ask(7, "ping", json!({})).await;
-    assert!(early["error"]["message"].as_str().unwrap().contains("initialize"), "{early}");
-    assert_eq!(first.initialize().await["result"]["protocolVersion"], "2024-11-05");
-    assert_eq!(second.initialize().await["result"]["protocolVersion"], "2024-11-05");
-    let call = |name: &str| json!({"name": name, "arguments": {"message": "hi"}});
-    assert!(text(&first.ask(1, "tools/call", call("every__echo")).await).contains("hi"));
-    assert!(text(&second.ask(1, "tools/call", call("echo")).await).contains("hi"));
-    // What the stream of one endpoint names is worth nothing at another.
-    let moved = second.url.replace("/every/", "/");
-    let ping = r#"{"jsonrpc":"2.0","id":9,"method":"ping"}"#;
-    assert_eq!(second.http.send(Method::POST, &moved, &JSON[..1], ping).await.status, 404);
-    assert_eq!(second.http.send(Method::POST, &second.url, &[("content-type", "text/plain")], ping).await.status, 415);
-    let foreign = [JSON[0], ("origin", "https://evil.example")];
-    assert_eq!(second.http.send(Method::POST, &second.url, &foreign, ping).await.status, 403);
-    // Its end ends the session.
-    let (http, url) = (first.http.clone(), first.url.clone());
-    drop(first);
-    until("the stream is gone", async || http.send(Method::POST, &url, &JSON[..1], ping).await.status == 404).await;
-}
-
-#[tokio::test]
-async fn without_the_setting_there_is_no_stream_for_old_clients() {
-    let folder = Folder::with(&everything("every"));
+async fn clients_of_http_sse_are_refused_even_where_a_listener_asks_for_them() {
+    let spec = "listeners: [{name: web, port: 8080, legacySSE: true}], authentication: {anonymous: {}}";
+    let folder = Folder::with(&(object("MCPGateway", "main", spec) + &everything("every")));
     let gateway = Gateway::start(&folder);
     let http = Http::new();
-    for (path, status) in [("/sse", 404), ("/messages", 404), ("/every/sse", 404), ("/mcp", 400)] {
+    for (path, status, says) in [
+        ("/sse", 404, "MCP is spoken at /mcp"),
+        ("/messages", 404, "MCP is spoken at /mcp"),
+        ("/every/sse", 404, "MCP is spoken at /mcp"),
+        ("/mcp", 400, "begin with initialize"),
+    ] {
         let url = format!("http://{}{path}", gateway.address());
         let answer = http.send(Method::GET, &url, &[("accept", "text/event-stream")], Bytes::new()).await;
-        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+        assert!(answer.status == status && answer.body.contains(says), "{path}: {} {}", answer.status, answer.body);
     }
-}
-
-#[tokio::test]
-async fn streams_are_bounded_by_the_limit_of_the_gateway() {
-    let folder = Folder::with(&(main(", limits: {maxStreams: 2}") + &everything("every")));
-    let gateway = Gateway::start(&folder);
-    let url = format!("http://{}/sse", gateway.address());
-    let _one = Stream::open(&gateway, "/sse").await;
-    let refused =
-        async || Http::new().open(Method::GET, &url, &[("accept", "text/event-stream")], Bytes::new()).await.status();
-    assert_eq!(refused().await, 429, "one address leaves a half to others");
-    let metrics = metrics(&gateway).await;
-    assert!(metrics.contains("hawsepipe_calls_refused_total{reason=\"Streams\"} 1\n"), "{metrics}");
+    let plan = http.get(&format!("http://{}/api/v1/plan", gateway.admin())).await.json();
+    let problems = plan["problems"].to_string();
+    assert!(problems.contains("spec.listeners[0].legacySSE") && problems.contains("Streamable HTTP"), "{problems}");
 }
 
 #[tokio::test]

@@ -158,12 +158,6 @@ pub struct Sdk {
     pub version: &'static str,
 }
 
-/// The SDKs over HTTP+SSE.
-pub const SSE_SDKS: [Sdk; 2] = [
-    Sdk { python: true, mode: "sse", version: "2025-11-25" },
-    Sdk { python: false, mode: "sse", version: "2025-11-25" },
-];
-
 /// The SDKs in both eras.
 pub const SDKS: [Sdk; 4] = [
     Sdk { python: true, mode: "modern", version: "2026-07-28" },

@@ -25,8 +25,8 @@ use hawsepipe::domain::plan::{EraSetting, HealthPlan, TransportPlan, UpstreamPla
 use hawsepipe::domain::ports::{CallUpstream, ToClient};
 use hawsepipe::domain::secret::SecretText;
 use hawsepipe::domain::upstream::{
-    Answer, ClientKey, InputRound, LogWish, OutCall, Probed, QuestionWatch, ServerAnswer, ServerFacts, Target,
-    UpstreamError, UpstreamTarget,
+    Answer, ClientKey, InputRound, OutCall, Probed, QuestionWatch, ServerAnswer, ServerFacts, Target, UpstreamError,
+    UpstreamTarget,
 };
 use hawsepipe::telemetry::catalog::Catalog;
 use hawsepipe::transport::ServerLauncher;
@@ -169,7 +169,7 @@ fn out(tool: &str, arguments: &str) -> OutCall {
         watch: QuestionWatch::None,
         account: None,
         round: InputRound::default(),
-        log: LogWish::default(),
+        asked_log_level: None,
         task: None,
         task_wish: None,
     }

@@ -13,7 +13,7 @@ fn what_has_no_effect_as_it_is_written_is_warned_of() {
         assert!(pinned(json!({"approved": approved, "mode": mode})).is_empty(), "{mode}");
     }
     let old = json!([{"name": "a", "port": 1}, {"name": "b", "port": 2, "legacySSE": true}]);
-    let (_, problems) = lower_gateway(json!({"listeners": old, "limits": {"maxStreams": 0}}));
+    let (_, problems) = lower_gateway(json!({"listeners": old}));
     assert_eq!(problems, ["InvalidConfig spec.listeners[1].legacySSE"]);
 }
 
@@ -34,7 +34,7 @@ fn streams_have_by_default_at_most_half_of_the_connections() {
 fn what_is_done_anyway_is_not_warned_of() {
     let (_, problems) = lower_gateway(json!({
         "audit": {"mode": "Off"}, "history": {"payloads": "None"}, "plugins": {"discovery": "Declared"},
-        "listeners": [{"name": "a", "port": 1, "legacySSE": true}],
+        "listeners": [{"name": "a", "port": 1, "legacySSE": false}],
     }));
     assert!(problems.is_empty(), "{problems:?}");
     let (_, problems) = lower_upstream(json!({

@@ -29,7 +29,6 @@ use crate::upstream::duplex::{Duplex, DuplexReader, EventLines, Outgoing};
 use crate::upstream::handshake::{Handshake, HandshakeStep};
 use crate::upstream::late::late;
 use crate::upstream::request_failure::RequestFailure;
-use crate::upstream::under_way::UnderWay;
 use crate::upstream::wire::{self, ENVELOPE, McpRequest};
 
 /// What a stream lacks that is open and silent.
@@ -84,7 +83,7 @@ impl SseSession {
         poster.set_uri(endpoint_uri(&uri, &named)?);
         let capabilities = of.map(|client| client.capabilities.clone()).unwrap_or_default();
         let mut handshake = Handshake::new(EraSetting::Legacy, Some(Era::Legacy));
-        let answer = duplex.ask(McpRequest::Initialize(&capabilities), Era::Legacy, None, None).await;
+        let answer = duplex.ask(McpRequest::Initialize(&capabilities), Era::Legacy, None).await;
         let facts = match handshake.next(answer.map_err(UpstreamError::from)) {
             HandshakeStep::Done(facts) => facts,
             HandshakeStep::Failed(error) => return Err(duplex.why_ended(error).await),
@@ -104,11 +103,6 @@ impl SseSession {
 
     pub(in crate::upstream) fn is_open(&self) -> bool {
         self.duplex.is_open()
-    }
-
-    /// The requests of clients that are under way.
-    pub(in crate::upstream) fn under_way(&self) -> &UnderWay {
-        &self.duplex.users.under_way
     }
 
     /// Closes the stream, which ends the session. Requests in flight fail.
@@ -132,14 +126,13 @@ impl SseSession {
         self.noted.swap(heard, Ordering::Relaxed) != heard
     }
 
-    /// Sends a request and waits for its answer. `number` is that of the request among those that are under way.
+    /// Sends a request and waits for its answer.
     pub(in crate::upstream) async fn ask(
         &self,
         request: McpRequest<'_>,
         to: Option<&dyn ToClient>,
-        number: Option<u64>,
     ) -> Result<Answer, RequestFailure> {
-        self.duplex.ask(request, Era::Legacy, to, number).await
+        self.duplex.ask(request, Era::Legacy, to).await
     }
 }
 

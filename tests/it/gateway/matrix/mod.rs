@@ -100,7 +100,6 @@ async fn try_rows(is_chosen: fn(usize, &str) -> bool) {
     let servers = Servers::start(&folder).await;
     let gateway = Gateway::start(&folder);
     tools_of(&gateway, &UPSTREAMS).await;
-    // Once a call was cancelled that its server does not answer, clients that share the connection hear no log messages.
     let (last, rows): (Vec<_>, Vec<_>) = rows().into_iter().partition(|row| row.feature == "cancellation");
     // A client that ends right after it cancelled may never send that.
     let last = last.into_iter().map(|row| row.then(json!({"list": "tools"}))).collect();
