@@ -1,54 +1,17 @@
 //! Compiles the schemas that can be checked within bounds.
 
-use std::fmt;
-
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ErrorIterator, Validator};
 use serde_json::Value;
 
 use super::patterns::{self, is_linear};
-use super::places::{MAX_DEPTH, MAX_PLACES, Places};
+use super::places::Places;
 use super::said::shortened;
 use super::unique::{UNIQUE, unique_items};
+use super::unusable::{MAX_SCHEMA, Unusable};
 
-/// The largest schema, in bytes.
-pub const MAX_SCHEMA: usize = 256 * 1024;
 /// The number of bytes of a text that count as one value.
 const BYTES: usize = 32;
-
-/// Why a schema cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unusable {
-    /// It is no JSON Schema. The text says where and why.
-    Invalid(String),
-    /// It has more than [`MAX_SCHEMA`] bytes.
-    TooLarge,
-    /// It has a reference or a keyword that is not followed. The text names it.
-    Unfollowed(String),
-    /// It is recursive, has more than [`MAX_PLACES`], or nests deeper than [`MAX_DEPTH`].
-    Unfolds,
-    /// This pattern is not valid, or is not matched in linear time.
-    Pattern(String),
-}
-
-impl fmt::Display for Unusable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid(why) => write!(f, "it is not a JSON Schema: {why}"),
-            Self::TooLarge => write!(f, "it has more than {MAX_SCHEMA} bytes"),
-            Self::Unfollowed(what) => write!(f, "it has {what}, which is not followed here"),
-            Self::Unfolds => write!(
-                f,
-                "it is recursive, or has more than {MAX_PLACES} places or {MAX_DEPTH} levels with its references followed"
-            ),
-            Self::Pattern(pattern) => write!(
-                f,
-                "the pattern {pattern} is not valid, is too large, or cannot be matched in linear time, as one that looks \
-                 around or refers back"
-            ),
-        }
-    }
-}
 
 /// A schema whose size is known, before it is compiled.
 pub struct PreparedSchema {

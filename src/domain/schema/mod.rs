@@ -9,10 +9,11 @@ mod patterns;
 mod places;
 mod said;
 mod unique;
+mod unusable;
 
-pub use self::bounded::{BoundedSchema, MAX_SCHEMA, PreparedSchema, Unusable};
-pub use self::places::{MAX_DEPTH, MAX_PLACES};
+pub use self::bounded::{BoundedSchema, PreparedSchema};
 pub use self::said::{MAX_LINE, shortened, with_value, without_value};
+pub use self::unusable::{MAX_DEPTH, MAX_PLACES, MAX_SCHEMA, Unusable};
 
 #[cfg(test)]
 mod tests;

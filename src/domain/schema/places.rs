@@ -4,14 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::bounded::Unusable;
 use super::said::shortened;
-
-/// The maximum number of places of a schema: its JSON values, with references followed. A check tries each of them on each
-/// value at most once, so their product bounds what a check costs.
-pub const MAX_PLACES: usize = 10_000;
-/// The maximum number of schemas in one another, with references followed.
-pub const MAX_DEPTH: usize = 64;
+use super::unusable::{MAX_DEPTH, MAX_PLACES, Unusable};
 
 /// The places that a pattern counts for: it reads every byte of a string.
 const OF_PATTERN: usize = 50;

@@ -17,7 +17,8 @@ async fn arguments_that_schemas_multiply() {
     let session = Http::new().initialize(&gateway.url()).await;
     let nested = format!("{}{{}}{}", r#"{"a":"#.repeat(60), "}".repeat(60));
     let list = |items: usize, item: &str| format!(r#"{{"list":[{}]}}"#, vec![item; items].join(","));
-    for (arguments, why) in [(list(1_500, "-1"), "too many values to say where"), (list(70_000, "3"), "to be checked")] {
+    for (arguments, why) in [(list(1_500, "-1"), "too many values to say where"), (list(70_000, "3"), "to be checked")]
+    {
         let unfit = "do not fit the input schema of raw__choice. Nothing was sent.";
         let answer = session.call_raw(5, "raw__choice", &arguments).await;
         assert!(answer.body.contains(unfit) && answer.body.contains(why), "{:.300}", answer.body);

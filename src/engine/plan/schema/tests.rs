@@ -1,5 +1,7 @@
 //! What checks of arguments find, what they cost, and what they say.
 
+use std::time::{Duration, Instant};
+
 use super::super::check_places::CheckPlaces;
 use super::room::MAX_PATTERNS;
 use super::*;
@@ -150,6 +152,34 @@ fn the_schemas_of_a_server_share_what_they_may_have() {
         let second = list(Some(&first), few);
         assert!(first.iter().zip(&second).all(|(one, other)| Arc::ptr_eq(one, other)), "nothing is compiled twice");
         assert_eq!(are_enforced(&list(Some(&second), Room::default())), [true; 4], "there is room again");
+    }
+}
+
+#[test]
+fn a_check_costs_no_more_than_is_known_before() {
+    let constants: Vec<_> = (0..4_900).map(|n| json!({"const": n})).collect();
+    let shapes: Vec<_> = (0..100).map(|n| format!("[{}{}]", "[".repeat(n), "]".repeat(n))).collect();
+    let unique = json!({"allOf": vec![json!({"uniqueItems": true}); 100]});
+    let pattern = json!({"allOf": (0..100).map(|n| json!({"pattern": format!("[ab]{{{n}}}c")})).collect::<Vec<_>>()});
+    let formats = ["email", "uri", "hostname", "ipv6", "regex", "date-time", "uri-template", "json-pointer", "uuid"];
+    let formats = formats.map(|it| json!({"format": it}));
+    let format = json!({"$schema": "http://json-schema.org/draft-07/schema#", "allOf": formats});
+    let encoded = json!({"$schema": "http://json-schema.org/draft-07/schema#", "contentEncoding": "base64"});
+    for (schema, text) in [
+        (json!({"items": {"anyOf": constants}}), json!(vec![4_899; 1_000]).to_string()),
+        (unique, format!("[{}]", shapes.join(","))),
+        (pattern, json!("ab".repeat(100_000)).to_string()),
+        (format, json!("a.".repeat(100_000)).to_string()),
+        (encoded, json!("abcd".repeat(100_000)).to_string()),
+    ] {
+        let compiled = of(&schema.to_string());
+        let schema = compiled.validator.as_ref().unwrap();
+        let value = serde_json::from_str(&text).unwrap();
+        let began = Instant::now();
+        let _ = schema.is_valid(&value);
+        // Ten times as long as it takes in a release.
+        let (took, most) = (began.elapsed(), Duration::from_nanos(schema.cost(&text) * 100));
+        assert!(took < most, "{took:?} of {most:?}: {text:.100}");
     }
 }
 
