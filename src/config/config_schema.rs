@@ -1,7 +1,7 @@
 //! Checks configurations of plugins against their `configSchema`.
 //!
-//! Who writes a Plugin writes both, and can make a check of a few lines endless. So each is ended after a number of steps
-//! (`domain/schema`), the checks of one namespace share a number of them, and what was found is kept while schema and
+//! Who writes a Plugin writes both, and can make a check long. What it costs at most is known before (`domain/schema`): one that
+//! costs too much is refused, the checks of one namespace have a share, and what was found is kept while schema and
 //! configuration stay the same.
 
 use std::collections::{HashMap, HashSet};
@@ -10,16 +10,20 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::Value;
 
 use crate::domain::digest::sha256_hex;
-use crate::domain::schema::{BoundedSchema, Ended, PreparedSchema, Unusable, shortened, with_value};
+use crate::domain::schema::{BoundedSchema, PreparedSchema, Unusable, shortened, with_value};
 
-/// The steps that one check may take, with compiling the schema: some 100 of them take a microsecond.
-const MAX_STEPS: u64 = 10_000_000;
-/// The steps that the checks of the objects of one namespace may take, in one compilation.
-const MAX_STEPS_OF_NAMESPACE: u64 = 50_000_000;
-/// The steps that a check takes at least.
+/// The most that one check may cost, as [`BoundedSchema::cost`] tells it: a hundred take a microsecond.
+const MAX_COST: u64 = 10_000_000;
+/// The most that the checks of the objects of one namespace may cost, in one compilation.
+const MAX_COST_OF_NAMESPACE: u64 = 50_000_000;
+/// What a check costs at least.
 const OF_CHECK: u64 = 5_000;
-/// The steps of finding out where a configuration does not fit. Each may take the memory that describes a mismatch.
-const OF_PLACE: u64 = 50_000;
+/// What compiling one place of a schema costs.
+const OF_PLACE: u64 = 100;
+/// What compiling one pattern of a schema costs.
+const OF_PATTERN: u64 = 100_000;
+/// The most that finding out where a configuration does not fit may cost, since each may take memory to describe a mismatch.
+const MAX_COST_OF_MISFIT: u64 = 100_000;
 
 /// The `configSchema` of a plugin.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ impl ConfigSchema {
 pub enum ConfigFault {
     /// The schema cannot be used.
     Schema(String),
-    /// The configuration does not fit, or its check was ended.
+    /// The configuration does not fit, or its check would cost too much.
     Config(String),
 }
 
@@ -49,7 +53,7 @@ pub enum ConfigFault {
 #[derive(Clone, Debug)]
 struct Verdict {
     found: Result<(), ConfigFault>,
-    steps: u64,
+    cost: u64,
     /// Whether it was asked for since [`ConfigVerdicts::forget_unused`].
     is_used: bool,
 }
@@ -80,9 +84,9 @@ impl ConfigVerdicts {
 #[derive(Clone)]
 pub struct ConfigChecks<'a> {
     verdicts: &'a ConfigVerdicts,
-    /// The steps that were taken, by namespace.
+    /// What the checks cost, by namespace.
     taken: HashMap<String, u64>,
-    /// What was checked. To ask again takes no steps.
+    /// What was checked. To ask again costs nothing.
     done: HashSet<Key>,
 }
 
@@ -92,25 +96,24 @@ impl<'a> ConfigChecks<'a> {
         Self { verdicts, taken: HashMap::new(), done: HashSet::new() }
     }
 
-    /// Checks a configuration, a JSON text, of an object of `namespace`, which may be any name of those who share steps. What
+    /// Checks a configuration, a JSON text, of an object of `namespace`, which may be any name of those who share a part. What
     /// is found depends on nothing but the schema, the configuration and what was checked before under that name.
     ///
     /// # Errors
-    /// If the configuration does not fit, the schema cannot be used, or the check would take too many steps.
+    /// If the configuration does not fit, the schema cannot be used, or the check would cost too much.
     pub fn check(&mut self, namespace: &str, schema: &ConfigSchema, config: &str) -> Result<(), ConfigFault> {
         let key = (schema.digest.clone(), sha256_hex(config.as_bytes()));
         let is_new = !self.done.contains(&key);
         let taken = self.taken.entry(namespace.to_owned()).or_default();
-        if is_new && *taken >= MAX_STEPS_OF_NAMESPACE {
+        if is_new && *taken >= MAX_COST_OF_NAMESPACE {
             return Err(ConfigFault::Config(format!(
-                "it is not checked, since the configurations of namespace {namespace} take more than \
-                 {MAX_STEPS_OF_NAMESPACE} steps to check: make their configSchemas smaller, or take out patterns and \
-                 alternatives"
+                "it is not checked, since the configurations of namespace {namespace} and their configSchemas are too large \
+                 together: make them smaller, or take out patterns"
             )));
         }
         let verdict = self.verdicts.verdict(&key, schema, config);
         if is_new {
-            *taken += verdict.steps;
+            *taken += verdict.cost;
             self.done.insert(key);
         }
         verdict.found
@@ -118,36 +121,35 @@ impl<'a> ConfigChecks<'a> {
 }
 
 fn judge(schema: &str, config: &str) -> Verdict {
-    let mut left = MAX_STEPS;
-    let found = checked(schema, config, &mut left);
-    Verdict { found, steps: MAX_STEPS - left, is_used: false }
+    let mut cost = OF_CHECK + (schema.len() + config.len()) as u64;
+    let found = checked(schema, config, &mut cost);
+    Verdict { found, cost, is_used: false }
 }
 
-/// Checks a configuration, and takes the steps from `left`.
-fn checked(schema: &str, config: &str, left: &mut u64) -> Result<(), ConfigFault> {
-    *left = left.saturating_sub(OF_CHECK + (schema.len() + config.len()) as u64);
+/// Checks a configuration, and adds to `cost`.
+fn checked(schema: &str, config: &str, cost: &mut u64) -> Result<(), ConfigFault> {
     let prepared = PreparedSchema::parse(schema).map_err(unusable)?;
-    let mut compiling = MAX_STEPS;
-    let schema = prepared.compile(&mut compiling);
-    *left = left.saturating_sub(MAX_STEPS - compiling);
-    let schema = schema.map_err(unusable)?;
-    let value = serde_json::from_str(config).map_err(|e| ConfigFault::Config(format!("it is not JSON: {e}")))?;
-    match schema.is_valid(&value, left) {
-        Ok(true) => Ok(()),
-        Ok(false) => {
-            *left = left.saturating_sub(OF_PLACE);
-            Err(ConfigFault::Config(misfit(&schema, &value)))
-        }
-        Err(ended) => Err(ConfigFault::Config(why_ended(ended))),
+    *cost += prepared.places() as u64 * OF_PLACE + prepared.patterns() as u64 * OF_PATTERN;
+    let schema = prepared.compile().map_err(unusable)?;
+    let of_check = schema.cost(config);
+    if of_check > MAX_COST {
+        return Err(ConfigFault::Config(format!(
+            "it is not checked, since its values times the places of configSchema are more than {MAX_COST}: make one of them \
+             smaller"
+        )));
     }
+    *cost += of_check;
+    let value = serde_json::from_str(config).map_err(|e| ConfigFault::Config(format!("it is not JSON: {e}")))?;
+    if schema.is_valid(&value) { Ok(()) } else { Err(ConfigFault::Config(misfit(&schema, &value, of_check))) }
 }
 
 /// Says what is wrong with a schema, and what to do.
 fn unusable(why: Unusable) -> ConfigFault {
     let remedy = match why {
         Unusable::Invalid(_) => "",
-        Unusable::Pattern => ": correct it, or make it simpler",
-        Unusable::TooLarge | Unusable::Unfolds | Unusable::TooLong(_) | Unusable::TooDeep => ": make it smaller",
+        Unusable::Pattern(_) => ": correct it, or make it simpler",
+        Unusable::TooLarge => ": make it smaller",
+        Unusable::Unfolds => ": make it smaller and flatter; let the plugin check what is recursive",
         Unusable::Unfollowed(_) => {
             ": only references to schemas in it are, such as \"#/$defs/name\"; let the plugin check what these cannot say"
         }
@@ -156,23 +158,11 @@ fn unusable(why: Unusable) -> ConfigFault {
 }
 
 /// Says where a configuration does not fit.
-fn misfit(schema: &BoundedSchema, value: &Value) -> String {
-    let first = schema.mismatches(value, &mut OF_PLACE.clone(), |mut errors| {
-        errors.next().map(|error| format!(" at {:?}: {}", error.instance_path().to_string(), with_value(&error)))
-    });
-    let place = first.ok().flatten();
-    let place = place.unwrap_or_else(|| "; where was not looked for, since there are too many alternatives".to_owned());
+fn misfit(schema: &BoundedSchema, value: &Value, cost: u64) -> String {
+    let first = (cost <= MAX_COST_OF_MISFIT).then(|| schema.mismatches(value).next()).flatten();
+    let place = first.map(|error| format!(" at {:?}: {}", error.instance_path().to_string(), with_value(&error)));
+    let place = place.unwrap_or_else(|| "; it has too many values to say where".to_owned());
     shortened(&format_args!("it does not fit configSchema{place}"))
-}
-
-fn why_ended(ended: Ended) -> String {
-    match ended {
-        Ended::TooLong => format!(
-            "its check against configSchema was ended after {MAX_STEPS} steps: take alternatives, references or patterns \
-             out of configSchema, or values out of this"
-        ),
-        Ended::TooDeep => "it nests too deep to be checked against configSchema: make one of them flatter".to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ fn doubling(definitions: usize) -> Value {
 
 /// A schema of many alternatives for each element of a list.
 fn alternatives() -> Value {
-    let constants: Vec<_> = (0..8_000).map(|n| json!({"const": n})).collect();
+    let constants: Vec<_> = (0..4_900).map(|n| json!({"const": n})).collect();
     json!({"items": {"anyOf": constants}})
 }
 
@@ -58,50 +58,40 @@ fn configurations_fit_or_are_told_where_they_do_not() {
 }
 
 #[test]
-fn a_schema_that_unfolds_is_ended_before_it_is_compiled() {
-    let why = of_schema(&doubling(40), r#"{"x":"a"}"#);
-    assert!(why.contains("unfold to more than 100000 places") && why.ends_with("make it smaller"), "{why}");
+fn a_schema_that_unfolds_or_is_recursive_is_not_accepted() {
+    let recursive = json!({"properties": {"a": {"$ref": "#"}}});
+    for schema in [doubling(40), recursive] {
+        let why = of_schema(&schema, r#"{"x":"a"}"#);
+        assert!(why.contains("more than 10000 places") && why.contains("make it smaller and flatter"), "{why}");
+    }
     assert_eq!(check(&doubling(9), r#"{"x":"a"}"#), Ok(()));
     let wide = json!({"properties": Value::Object((0..60_000).map(|n| (format!("{n}"), json!(true))).collect())});
     assert!(wide.to_string().len() > 256 << 10 && of_schema(&wide, "{}").contains("more than 262144 bytes"));
 }
 
 #[test]
-fn a_check_of_many_values_and_alternatives_is_ended() {
-    assert_eq!(check(&alternatives(), &list(10, "7999")), Ok(()));
-    assert_eq!(check(&alternatives(), &list(9_000, "0")), Ok(()));
-    let why = of_config(&alternatives(), &list(2_000, "7999"));
-    assert!(why.contains("was ended after 10000000 steps") && why.contains("take alternatives"), "{why}");
-    assert!(of_config(&alternatives(), &list(2_000, "-1")).starts_with("it does not fit configSchema"));
-    let level = json!({"properties": {"a": {"$ref": "#/$defs/n"}}});
-    let recursive = json!({"$defs": {"n": {"allOf": [level, level]}}, "$ref": "#/$defs/n"});
-    assert_eq!(check(&recursive, &format!("{}1{}", r#"{"a":"#.repeat(100), "}".repeat(100))), Ok(()));
+fn a_check_of_many_values_and_alternatives_is_refused() {
+    assert_eq!(check(&alternatives(), &list(500, "4899")), Ok(()));
+    let why = of_config(&alternatives(), &list(2_000, "0"));
+    assert!(why.contains("are more than 10000000: make one of them smaller"), "{why}");
+    assert!(of_config(&alternatives(), &list(2, "-1")).starts_with("it does not fit configSchema at \"/0\""));
+    assert!(of_config(&alternatives(), &list(500, "-1")).ends_with("it has too many values to say where"));
 }
 
 #[test]
-fn patterns_are_bounded_in_size_and_number() {
+fn patterns_are_matched_in_linear_time() {
     let with = |patterns: Vec<String>| {
         let each = patterns.into_iter().enumerate().map(|(n, it)| (format!("p{n}"), json!({"pattern": it})));
         json!({"properties": serde_json::Map::from_iter(each)})
     };
-    for pattern in ["^(a{1000}){1000}$", r"^\p{L}{400}$", "("] {
+    for pattern in ["^(a{1000}){1000}$", r"^\p{L}{400}$", "(", r"^((a+)\2?)+$"] {
         let why = of_schema(&with(vec![pattern.into()]), "{}");
-        assert!(why.contains("a pattern is not valid, or has more than 65536 bytes"), "{pattern}: {why}");
+        assert!(
+            why.contains("cannot be matched in linear time") && why.ends_with("make it simpler"),
+            "{pattern}: {why}"
+        );
     }
-    let many = of_schema(&with((0..300).map(|n| format!("^{n}$")).collect()), "{}");
-    assert!(many.contains("more than 10000000 steps to compile") && many.ends_with("make it smaller"), "{many}");
-    assert!(of_schema(&with(vec!["(?i)\\p{L}".repeat(9_000)]), "{}").contains("steps to compile"));
-    assert_eq!(check(&with((0..20).map(|n| format!("^x-{n}[a-z]+$")).collect()), r#"{"p3":"x-3a"}"#), Ok(()));
-    let slow = json!({"items": {"pattern": r"^((a+)\2?)+$"}});
-    let text = format!("\"{}c\"", "a".repeat(40));
-    assert!(of_config(&slow, &list(200, &text)).contains("was ended after"));
-}
-
-#[test]
-fn a_schema_that_takes_long_to_compile_is_ended() {
-    let deep = (0..100).fold(json!({}), |schema, _| json!({"not": schema}));
-    let why = of_schema(&json!({"anyOf": vec![deep; 5]}), "{}");
-    assert!(why.contains("more than 10000000 steps to compile") && why.ends_with("make it smaller"), "{why}");
+    assert_eq!(check(&with((0..100).map(|n| format!("^x-{n}[a-z]+$")).collect()), r#"{"p3":"x-3a"}"#), Ok(()));
 }
 
 #[test]
@@ -116,18 +106,17 @@ fn nothing_is_fetched() {
     }
     assert!(of_schema(&json!({"$dynamicRef": "#a"}), "{}").contains("it has \"$dynamicRef\", which is not followed"));
     let data = json!({"properties": {"a": {"$ref": "#/title"}}, "title": "no schema"});
-    assert!(of_schema(&data, "{}").contains("where no schema is"));
+    assert!(of_schema(&data, "{}").contains("not a JSON Schema"));
 }
 
 #[test]
-fn a_namespace_has_a_share_of_steps_and_others_have_theirs() {
+fn a_namespace_has_a_share_and_others_have_theirs() {
     let verdicts = ConfigVerdicts::default();
     let mut checks = ConfigChecks::new(&verdicts);
     let (long, short) = (ConfigSchema::of(&alternatives()), ConfigSchema::of(&json!({"type": "object"})));
-    let last = 2_000 + MAX_STEPS_OF_NAMESPACE / MAX_STEPS;
-    for elements in 2_000..=last {
-        let found = checks.check("mean", &long, &list(elements, "7999"));
-        assert!(matches!(found, Err(ConfigFault::Config(why)) if why.contains("was ended") == (elements < last)));
+    for elements in 700..=709 {
+        let found = checks.check("mean", &long, &list(elements, "4899"));
+        assert_eq!(found.is_ok(), elements < 706, "{elements}");
     }
     let refused = checks.check("mean", &short, "{}");
     assert!(matches!(refused, Err(ConfigFault::Config(why)) if why.contains("configurations of namespace mean")));

@@ -1,24 +1,19 @@
 //! JSON Schemas that others write, checked within bounds: those of servers for the arguments of their tools, and those of
 //! plugins for their configurations.
 //!
-//! What a check costs cannot be told from the size of the schema and of the value. So its steps are counted while it runs
-//! (`steps.rs`), by counters (`counter.rs`) in the schema (`counted.rs`). The same counters count what it costs to compile the
-//! schema, which depends on how deep it is, and on how often the library compiles a part of it.
+//! The bounds are checked once, when a schema is read (`places.rs`, `patterns.rs`). A schema within them has no recursion,
+//! so that a check tries each of its places on each value at most once. What a check costs is known before it begins.
 
 mod bounded;
-mod counted;
-mod counter;
-mod expansion;
-mod linear;
 mod patterns;
+mod places;
 mod said;
-mod steps;
 mod unique;
+mod unusable;
 
-pub use self::bounded::{BoundedSchema, MAX_COMPILING, MAX_SCHEMA, PreparedSchema, Unusable};
-pub use self::expansion::MAX_DEPTH;
+pub use self::bounded::{BoundedSchema, PreparedSchema};
 pub use self::said::{MAX_LINE, shortened, with_value, without_value};
-pub use self::steps::Ended;
+pub use self::unusable::{MAX_DEPTH, MAX_PLACES, MAX_SCHEMA, Unusable};
 
 #[cfg(test)]
 mod tests;

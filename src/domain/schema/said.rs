@@ -22,7 +22,6 @@ pub fn shortened(text: &dyn fmt::Display) -> String {
 /// Describes a mismatch with the value, unless that is long.
 pub fn with_value(error: &ValidationError<'_>) -> String {
     let text = match error.kind() {
-        ValidationErrorKind::Not { .. } => not_allowed(error.instance()),
         ValidationErrorKind::PropertyNames { error } => return with_value(error),
         _ => error.to_string(),
     };
@@ -31,15 +30,7 @@ pub fn with_value(error: &ValidationError<'_>) -> String {
 
 /// Describes a mismatch without the value, of which the library's message can still name members.
 pub fn without_value(error: &ValidationError<'_>) -> String {
-    match error.kind() {
-        ValidationErrorKind::Not { .. } => not_allowed(&"value"),
-        _ => error.masked().to_string(),
-    }
-}
-
-/// Says of a value that it fits the schema of `not`. The library would repeat that, with its counters.
-fn not_allowed(value: &dyn fmt::Display) -> String {
-    format!("{value} must not fit the schema of \"not\"")
+    error.masked().to_string()
 }
 
 /// A text that ends after [`MAX_LINE`] bytes.

@@ -1,30 +1,55 @@
 //! The content of a request: what a client may give, and what is sent. The arguments of a tool, as an override of the
-//! tool has them.
+//! tool has them. A check can wait for those of other calls, at most as long as the timeout of the call.
 
 use std::borrow::Cow;
 
+use serde_json::json;
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 
-use super::outcome::CallEnd;
+use super::outcome::{CallEnd, REQUEST_TIMEOUT};
 use super::routed_call::{ENVELOPE, Routed};
 use crate::domain::changed_tool::{check_given, completed};
 use crate::domain::item::ItemKind;
 use crate::domain::plan::ToolOverride;
 use crate::domain::raw::RawObject;
+use crate::domain::reason::Reason;
+use crate::domain::record::CallOutcome;
+use crate::domain::rpc::RpcError;
 use crate::domain::upstream::OutMembers;
+use crate::engine::request::Reply;
 
 /// The member of `params` that has the arguments.
 const ARGUMENTS: &str = "arguments";
 
 impl<'a> Routed<'a> {
+    /// Checks the arguments as the client sent them. Returns the members of `params` that are sent; `None` if request chains
+    /// decide on them.
+    ///
+    /// # Errors
+    /// If they do not fit, or if the check takes longer than the timeout of the call.
+    pub(super) async fn checked_members(&self) -> Result<Option<OutMembers>, CallEnd> {
+        let check = async {
+            let fit = self.check_arguments().await;
+            fit.map_err(|places| CallEnd::invalid_arguments(self.request.name, &places))?;
+            if self.item.request.is_empty() { self.members_to_send(None).await.map(Some) } else { Ok(None) }
+        };
+        timeout(self.timeout, check).await.map_err(|_| CallEnd::unchecked(self))?
+    }
+
+    /// Like [`Self::members_to_send`], within the timeout of the call.
+    pub(super) async fn members_in_time(&self, changed: Option<String>) -> Result<OutMembers, CallEnd> {
+        timeout(self.timeout, self.members_to_send(changed)).await.map_err(|_| CallEnd::unchecked(self))?
+    }
+
     /// Checks the arguments as the client sent them: against what the override says of them, against the schema that
     /// clients see, and against the server's own if chains over lists show clients another one.
     ///
     /// # Errors
     /// The places that do not fit, one per line.
-    pub(super) async fn check_arguments(&self) -> Result<(), String> {
+    async fn check_arguments(&self) -> Result<(), String> {
         self.change.map_or(Ok(()), |change| check_given(&self.content, change))?;
-        let (shown, places) = (&self.item.arguments, self.upstream.checks.of(&self.request.caller.tracker));
+        let (shown, places) = (&self.item.arguments, &self.upstream.checks);
         shown.check(&self.content, places).await?;
         // What an override changes is checked once it is complete.
         let is_complete = self.change.is_none_or(|change| change.arguments.is_empty());
@@ -41,7 +66,7 @@ impl<'a> Routed<'a> {
 
     /// Returns the members of `params` that are sent besides the name. `changed` is the content as the request chains changed
     /// it; `None` if they did not.
-    pub(super) async fn members_to_send(&self, changed: Option<String>) -> Result<OutMembers, CallEnd> {
+    async fn members_to_send(&self, changed: Option<String>) -> Result<OutMembers, CallEnd> {
         let kind = self.request.kind;
         if kind == ItemKind::Tool {
             let arguments = self.arguments_to_send(changed).await?;
@@ -72,7 +97,7 @@ impl<'a> Routed<'a> {
         match (change, changed) {
             (None, None) => Ok(self.request.input.map(RawValue::to_owned)),
             (None, Some(text)) => {
-                let (shown, places) = (&self.item.arguments, self.upstream.checks.of(&self.request.caller.tracker));
+                let (shown, places) = (&self.item.arguments, &self.upstream.checks);
                 let fits = match &self.item.sent {
                     Some(own) => own.check_completed(&text, places, Some(shown), |_| false).await,
                     None => shown.check_changed(&text, places).await,
@@ -95,7 +120,20 @@ impl<'a> Routed<'a> {
         let is_hidden = |name: &str| change.arguments.iter().any(|argument| argument.hidden && argument.name == name);
         let shown = &self.item.arguments;
         let (check, seen) = self.item.sent.as_ref().map_or((shown, None), |own| (own, Some(shown)));
-        let places = self.upstream.checks.of(&self.request.caller.tracker);
-        check.check_completed(sent.get(), places, seen, is_hidden).await.map(|()| sent)
+        check.check_completed(sent.get(), &self.upstream.checks, seen, is_hidden).await.map(|()| sent)
+    }
+}
+
+impl CallEnd {
+    /// The end of a call whose arguments were not checked within its timeout.
+    fn unchecked(call: &Routed<'_>) -> Self {
+        let (limit, field, upstream) = (call.timeout, call.timeout_field(), &call.plan().key.name);
+        let message = format!(
+            "upstream {upstream}: the arguments were not checked within {limit:?}, which includes the wait for checks of other \
+             calls. Nothing was sent; {field} sets how long it may take"
+        );
+        let reason = Reason::Timeout;
+        let error = RpcError::new(REQUEST_TIMEOUT, message).with_data(json!({"reason": reason, "upstream": upstream}));
+        Self::new(Reply::Error(error), CallOutcome::Timeout, reason)
     }
 }

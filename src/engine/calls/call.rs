@@ -10,11 +10,9 @@ use serde_json::value::RawValue;
 use tokio::task::unconstrained;
 use tracing::Instrument;
 
-use super::argument_check::ArgumentCheck;
 use super::asked_client::AskedClient;
 use super::chain::CallContext;
 use super::content::Content;
-use super::entry_traces::EntryTraces;
 use super::find::Sought;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
@@ -32,7 +30,7 @@ use crate::domain::question::RESULT_TYPE;
 use crate::domain::upstream::{Answer, InputRound, OutCall, OutMembers, ServerAnswer, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
-use crate::engine::access::admission::Admitted;
+use crate::engine::access::admission::{Admitted, gate};
 use crate::engine::plan::linked_item::Selected;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::request::{CallRequest, Reply, TaskUse};
@@ -115,35 +113,31 @@ impl Engine {
             Ok(admitted) => admitted,
             Err(error) => return self.not_admitted(&error),
         };
-        let (mut snapshot, mut check) = (Arc::clone(snapshot), ArgumentCheck::default());
-        loop {
-            // Asks the gate again, because another plan can have come into force while the call waited for its upstream, for
-            // a Guard or for the check of its arguments.
-            let sought = Sought::Named(request.item());
-            let (current, found) = match self.find_guarded(&snapshot, sought, request.depth()).await {
-                Ok(looked_up) => looked_up,
-                Err(error) => return self.not_admitted(&error),
-            };
-            let Lookup::Found(found) = found else {
-                return self.not_found(&current, request.item(), request.caller.era, &found);
-            };
-            let call = Routed::new(&current, &found, request, meta, recorder.record());
-            let mut at_upstream = Admitted::new();
-            if let Some(end) = self.end_before_check(&call, &mut at_upstream, recorder) {
-                return end;
-            }
-            match check.has_waited(&call).await {
-                Err(end) => return end,
-                Ok(true) if !Arc::ptr_eq(&current, &self.snapshot()) => {
-                    recorder.traces = EntryTraces::default();
-                    snapshot = self.snapshot();
-                }
-                Ok(_) => {
-                    let client = AskedClient::new(self, &call, recorder);
-                    return self.run_guarded(&call, &client, check.members, recorder).await;
-                }
-            }
+        // Asks the gate again, because another plan can have come into force while the call waited for its upstream or for a
+        // Guard.
+        let sought = Sought::Named(request.item());
+        let (current, found) = match self.find_guarded(snapshot, sought, request.depth()).await {
+            Ok(looked_up) => looked_up,
+            Err(error) => return self.not_admitted(&error),
+        };
+        let Lookup::Found(found) = found else {
+            return self.not_found(&current, request.item(), request.caller.era, &found);
+        };
+        let call = Routed::new(&current, &found, request, meta, recorder.record());
+        let mut at_upstream = Admitted::new();
+        if let Some(end) = self.end_before_check(&call, &mut at_upstream, recorder) {
+            return end;
         }
+        let members = match call.checked_members().await {
+            Ok(members) => members,
+            Err(end) => return end,
+        };
+        // The check can have waited for those of other calls.
+        if let Err(error) = gate(&self.snapshot(), request.depth()) {
+            return self.not_admitted(&error);
+        }
+        let client = AskedClient::new(self, &call, recorder);
+        self.run_guarded(&call, &client, members, recorder).await
     }
 
     /// Returns the end of a call that is not sent, if that shows before its arguments are checked against schemas. Otherwise

@@ -1,6 +1,5 @@
 //! The steps of one call: it is accepted, routed, passed through its chains, sent, answered and recorded.
 
-mod argument_check;
 mod arguments;
 mod asked_back;
 mod asked_by_error;

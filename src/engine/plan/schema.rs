@@ -1,7 +1,7 @@
 //! Checks arguments against a tool's input schema before anything is sent.
 //!
-//! Servers choose schemas and clients choose arguments, and together they can make a check long. So its steps are counted
-//! (`domain/schema`), and long ones run beside the threads that serve calls.
+//! Servers choose schemas and clients choose arguments, and together they can make a check long. What it costs at most is
+//! known before (`domain/schema`): a long one runs beside the threads that serve calls, and one that is too long is refused.
 
 mod report;
 mod room;
@@ -14,22 +14,20 @@ use jsonschema::paths::LocationSegment;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use self::report::{STEPS_OF_PLACES, concerns, first_member, largest, line, places, without_values};
+use self::report::{concerns, first_member, largest, line, places, without_values};
 pub(crate) use self::room::Room;
 use self::room::{NotEnforced, compiled};
-use super::check_places::{CheckPlace, ClientPlaces, Length};
+use super::check_places::{CheckPlace, CheckPlaces};
 use crate::domain::json::{JsonStep, lone_surrogate};
 use crate::domain::raw::to_raw;
-use crate::domain::schema::{BoundedSchema, Ended, with_value};
+use crate::domain::schema::{BoundedSchema, with_value};
 
-/// The steps that a check may take: some 100 of them take a microsecond.
-const MAX_STEPS: u64 = 50_000_000;
-/// The steps that a check may take beside the long ones.
-const SOME_STEPS: u64 = 2_000_000;
-/// The steps that a check may take on a thread that serves other calls too.
-const FEW_STEPS: u64 = 100_000;
+/// The most that a check may cost, as [`BoundedSchema::cost`] tells it: a few seconds at most.
+const MAX_COST: u64 = 500_000_000;
+/// The most that a check may cost on a thread that serves other calls too, and so may finding out where arguments do not fit.
+const SMALL_COST: u64 = 200_000;
 /// The largest arguments that are checked on such a thread, in bytes.
-const SMALL: usize = 64 << 10;
+const SMALL: usize = 256 << 10;
 
 /// What is said of a place that does not fit a schema which clients do not see.
 const UNSEEN: &str = "does not fit the server's own schema, which is another one than the list shows";
@@ -79,32 +77,28 @@ impl Arguments {
             Some(Err(why)) => (None, Some(why)),
             None => (None, None),
         };
-        let lacked = why.as_ref().is_some_and(NotEnforced::lacks_room).then_some(*room);
+        let lacked = matches!(why, Some(NotEnforced::LacksRoom)).then_some(*room);
         Self { schema, enforced, validator, taken, lacked, not_enforced: why.map(|why| why.to_string()) }
     }
 
-    /// Checks `arguments`, a JSON text. A long check takes one of the upstream's `places`.
+    /// Checks `arguments`, a JSON text. A long check takes a place of the upstream.
     ///
     /// # Errors
     /// The places that do not match the schema, one per line, so that a model can correct the arguments.
-    pub(crate) async fn check(self: &Arc<Self>, arguments: &str, places: ClientPlaces<'_>) -> Result<(), String> {
+    pub(crate) async fn check(self: &Arc<Self>, arguments: &str, places: &CheckPlaces) -> Result<(), String> {
         self.judge(arguments, places, self, |error| line(&error.instance_path().to_string(), &with_value(error))).await
     }
 
     /// Like [`Self::check`], at once, for a schema of the gateway's own, whose check is never long.
     pub(crate) fn check_at_once(&self, arguments: &str) -> Result<(), String> {
         let said = |error: &ValidationError<'_>| line(&error.instance_path().to_string(), &with_value(error));
-        self.try_out(arguments, MAX_STEPS).map_err(|misfit| self.explained(misfit, arguments, self, said))
+        self.try_out(arguments).map_err(|misfit| self.explained(misfit, arguments, self, said))
     }
 
     /// Like [`Self::check`], for arguments that a plugin changed. The plugin may have inserted values that the client
     /// must not see, such as a credential. So the error says where and what is wrong, but contains no values, and only
     /// those member names that occur in the schema.
-    pub(crate) async fn check_changed(
-        self: &Arc<Self>,
-        arguments: &str,
-        places: ClientPlaces<'_>,
-    ) -> Result<(), String> {
+    pub(crate) async fn check_changed(self: &Arc<Self>, arguments: &str, places: &CheckPlaces) -> Result<(), String> {
         self.check_completed(arguments, places, None, |_| false).await
     }
 
@@ -114,7 +108,7 @@ impl Arguments {
     pub(crate) async fn check_completed(
         self: &Arc<Self>,
         arguments: &str,
-        places: ClientPlaces<'_>,
+        places: &CheckPlaces,
         seen: Option<&Arc<Self>>,
         is_hidden: impl Fn(&str) -> bool + Send + Sync,
     ) -> Result<(), String> {
@@ -139,8 +133,7 @@ impl Arguments {
             (None, ValidationErrorKind::AdditionalProperties { unexpected }) => unexpected.iter().any(|it| it == name),
             _ => false,
         };
-        let looked = validator.mismatches(&arguments, &mut STEPS_OF_PLACES.clone(), |mut errors| errors.any(concerns));
-        !looked.unwrap_or(false)
+        validator.cost(&arguments.to_string()) > SMALL_COST || !validator.mismatches(&arguments).any(concerns)
     }
 
     /// Whether the schema is enforced.
@@ -180,41 +173,36 @@ impl Arguments {
     async fn judge(
         self: &Arc<Self>,
         arguments: &str,
-        places: ClientPlaces<'_>,
+        places: &CheckPlaces,
         named: &Self,
         line: impl Fn(&ValidationError<'_>) -> String + Send,
     ) -> Result<(), String> {
-        let is_small = self.validator.is_none() || arguments.len() <= SMALL;
-        let mut tried = if is_small { self.try_out(arguments, FEW_STEPS) } else { Err(Misfit::Ended(Ended::TooLong)) };
-        for (length, steps) in [(Length::Some, SOME_STEPS), (Length::Long, MAX_STEPS)] {
-            if matches!(tried, Err(Misfit::Ended(Ended::TooLong))) {
-                let place = places.take(length, arguments.len()).await;
-                tried = self.try_out_elsewhere(arguments, steps, place).await;
+        let tried = match self.validator.as_ref().map_or(0, |validator| validator.cost(arguments)) {
+            cost if cost > MAX_COST => Err(Misfit::TooMuch),
+            cost if cost > SMALL_COST || arguments.len() > SMALL => {
+                let place = places.take(arguments.len()).await;
+                self.try_out_elsewhere(arguments, place).await
             }
-        }
+            _ => self.try_out(arguments),
+        };
         tried.map_err(|misfit| self.explained(misfit, arguments, named, line))
     }
 
-    /// Tries arguments in at most this many steps.
-    fn try_out(&self, arguments: &str, mut steps: u64) -> Result<(), Misfit> {
+    fn try_out(&self, arguments: &str) -> Result<(), Misfit> {
         let Some(validator) = &self.validator else { return Ok(()) };
         let value: Value = serde_json::from_str(arguments).map_err(|error| match lone_surrogate(arguments) {
             Some(steps) => Misfit::LoneSurrogate(steps),
             None => Misfit::Unreadable(error),
         })?;
-        match validator.is_valid(&value, &mut steps) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Misfit::Places(value)),
-            Err(ended) => Err(Misfit::Ended(ended)),
-        }
+        if validator.is_valid(&value) { Ok(()) } else { Err(Misfit::Places(value)) }
     }
 
     /// Like [`Self::try_out`], on a thread that serves no calls. The place is given back when the check has ended, even if
     /// nobody waits for it any more.
-    async fn try_out_elsewhere(self: &Arc<Self>, arguments: &str, steps: u64, place: CheckPlace) -> Result<(), Misfit> {
+    async fn try_out_elsewhere(self: &Arc<Self>, arguments: &str, place: CheckPlace) -> Result<(), Misfit> {
         let (check, arguments) = (Arc::clone(self), arguments.to_owned());
         let tried = tokio::task::spawn_blocking(move || {
-            let tried = check.try_out(&arguments, steps);
+            let tried = check.try_out(&arguments);
             drop(place);
             tried
         });
@@ -232,22 +220,21 @@ impl Arguments {
         match (misfit, &self.validator) {
             (Misfit::LoneSurrogate(steps), _) => report::line(&named.place_of(steps), &LONE_SURROGATE),
             (Misfit::Unreadable(error), _) => format!("arguments: they cannot be read: {error}"),
-            (Misfit::Places(value), Some(validator)) => places(validator, &value, line),
-            (Misfit::Ended(ended), _) => {
+            (Misfit::Places(value), Some(validator)) if validator.cost(arguments) <= SMALL_COST => {
+                places(validator, &value, line)
+            }
+            (Misfit::Places(_), _) => {
+                "arguments: they do not fit the input schema, and have too many values to say where".to_owned()
+            }
+            (Misfit::TooMuch, _) => {
                 let name = largest(arguments).filter(|name| named.knows(name));
                 let place = name.map(|name| format!("/{name}")).unwrap_or_default();
-                format!("arguments{place}: {}", why_ended(ended))
+                format!(
+                    "arguments{place}: there are too many values, or they are too long, to be checked against the input schema"
+                )
             }
-            (Misfit::Places(_) | Misfit::Failed, _) => "arguments: they could not be checked".to_owned(),
+            (Misfit::Failed, _) => "arguments: they could not be checked".to_owned(),
         }
-    }
-}
-
-/// Says why a check of arguments was ended.
-fn why_ended(ended: Ended) -> &'static str {
-    match ended {
-        Ended::TooLong => "there are too many values, or they are too long, to be checked against the input schema",
-        Ended::TooDeep => "the values nest too deep to be checked against the input schema",
     }
 }
 
@@ -259,8 +246,8 @@ enum Misfit {
     Unreadable(serde_json::Error),
     /// They do not fit.
     Places(Value),
-    /// The check was ended.
-    Ended(Ended),
+    /// The check could take too long.
+    TooMuch,
     /// The check failed.
     Failed,
 }

@@ -1,4 +1,4 @@
-//! Calls whose arguments wait for their check: what came into force meanwhile counts, and the wait has a limit.
+//! Calls whose arguments wait for their check: a stop that came meanwhile counts, and the wait has a limit.
 
 use std::sync::mpsc::{Sender, channel};
 
@@ -9,7 +9,7 @@ use crate::domain::plan::{ArgumentOverride, ToolOverride};
 
 /// Arguments that are too large to be checked on a thread that serves calls.
 fn long() -> String {
-    format!(r#"{{"n":1,"text":"{}"}}"#, "x".repeat(70_000))
+    format!(r#"{{"n":1,"text":"{}"}}"#, "x".repeat(300_000))
 }
 
 /// Runs a test on a runtime in which no check that takes a thread of its own begins before the test drops the sender.
@@ -19,14 +19,6 @@ fn while_checks_wait(test: impl AsyncFnOnce(Sender<()>)) {
     let (held, released) = channel();
     runtime.spawn_blocking(move || released.recv());
     runtime.block_on(test(held));
-}
-
-/// Begins a call, which then waits for its check. Its task returns the reply and the outcomes of the entries.
-async fn waiting(engine: &Gateway) -> tokio::task::JoinHandle<(Value, Vec<String>)> {
-    let calling = engine.clone();
-    let waiting = tokio::spawn(async move { traced(&calling, &long()).await });
-    until(|| engine.state.calls.in_flight() == 1).await;
-    waiting
 }
 
 /// Inputs whose upstream adds a value to the arguments.
@@ -43,51 +35,17 @@ fn a_call_that_waits_for_its_check_is_not_sent_past_the_stop_switch() {
     for mut inputs in [bare(), completing()] {
         while_checks_wait(async |held| {
             let engine = start(&inputs).await;
-            let waiting = waiting(&engine).await;
+            let calling = engine.clone();
+            let waiting = tokio::spawn(async move { call(&calling, &long()).await });
+            until(|| engine.state.calls.in_flight() == 1).await;
             inputs.gateway.as_mut().unwrap().plan.stopped = true;
             apply(&engine, &inputs).await;
             drop(held);
-            let (value, _) = waiting.await.unwrap();
+            let value = waiting.await.unwrap();
             assert_eq!(value["error"]["data"]["reason"], "Stopped", "{value}");
             assert!(sent(&engine).is_empty());
         });
     }
-}
-
-#[test]
-fn a_call_that_waits_for_its_check_is_guarded_by_what_came_meanwhile() {
-    for (phase, script) in [(Phase::Request, r#"put {"n":3}"#), (Phase::Response, "put it")] {
-        while_checks_wait(async |held| {
-            let engine = start(&bare()).await;
-            let waiting = waiting(&engine).await;
-            let mut inputs = bare();
-            scripts(&mut inputs, "c", phase, &[(Role::Guard, script)]);
-            apply(&engine, &inputs).await;
-            drop(held);
-            let (value, ran) = waiting.await.unwrap();
-            assert_eq!(ran, ["ran"], "{value}");
-            let is_request = phase == Phase::Request;
-            assert_eq!(sent(&engine) == [r#"up/read {"n":3}"#], is_request);
-            let text = &value["result"]["content"][0]["text"];
-            assert_eq!(text, if is_request { "hello" } else { "it" });
-        });
-    }
-}
-
-#[test]
-fn a_call_whose_tool_went_away_while_it_waited_for_its_check_is_not_sent() {
-    while_checks_wait(async |held| {
-        let engine = start(&bare()).await;
-        let waiting = waiting(&engine).await;
-        let mut inputs = bare();
-        inputs.upstreams[0].plan.overrides =
-            vec![ToolOverride { name: "read".into(), hidden: true, ..ToolOverride::default() }];
-        apply(&engine, &inputs).await;
-        drop(held);
-        let (value, _) = waiting.await.unwrap();
-        assert!(value["error"]["message"].as_str().is_some_and(|text| text.contains("Unknown tool")), "{value}");
-        assert!(sent(&engine).is_empty());
-    });
 }
 
 #[test]

@@ -16,14 +16,17 @@ async fn arguments_that_schemas_multiply() {
     tools_of(&gateway, &["raw"]).await;
     let session = Http::new().initialize(&gateway.url()).await;
     let nested = format!("{}{{}}{}", r#"{"a":"#.repeat(60), "}".repeat(60));
-    let list = |item: &str| format!(r#"{{"list":[{}]}}"#, vec![item; 1_500].join(","));
-    for (tool, arguments) in [("twofold", nested), ("choice", list("-1"))] {
-        let unfit = format!("do not fit the input schema of raw__{tool}. Nothing was sent.");
-        let answer = session.call_raw(5, &format!("raw__{tool}"), &arguments).await;
-        assert!(answer.body.contains(&unfit) && answer.body.contains("was not looked for"), "{:.300}", answer.body);
+    let list = |items: usize, item: &str| format!(r#"{{"list":[{}]}}"#, vec![item; items].join(","));
+    for (arguments, why) in [(list(1_500, "-1"), "too many values to say where"), (list(70_000, "3"), "to be checked")]
+    {
+        let unfit = "do not fit the input schema of raw__choice. Nothing was sent.";
+        let answer = session.call_raw(5, "raw__choice", &arguments).await;
+        assert!(answer.body.contains(unfit) && answer.body.contains(why), "{:.300}", answer.body);
         let answer = session.call_raw(6, "raw__args", r#"{"still":"here"}"#).await;
-        assert!(answer.result().contains("still"), "after {tool}: {}", answer.body);
+        assert!(answer.result().contains("still"), "{}", answer.body);
     }
-    let fits = session.call_raw(7, "raw__choice", &list("3")).await;
+    let fits = session.call_raw(7, "raw__choice", &list(1_500, "3")).await;
     assert!(fits.result().contains("3,3,3"), "{:.300}", fits.body);
+    let recursive = session.call_raw(8, "raw__twofold", &nested).await;
+    assert!(recursive.result().contains("{}}}}"), "it is not enforced: {:.300}", recursive.body);
 }

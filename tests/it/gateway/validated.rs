@@ -236,7 +236,7 @@ fn a_configuration_is_checked_before_a_plugin_is_tried_with_it() {
 }
 
 #[test]
-fn a_schema_whose_check_has_no_end_is_said() {
+fn a_schema_whose_check_could_take_long_is_said() {
     let folder = Folder::new();
     let path = folder.path().to_str().unwrap();
     let chain = object("PluginChain", "answers", "phase: Response, entries: [{name: shape, config: {other: 1}}]");
@@ -250,27 +250,24 @@ fn a_schema_whose_check_has_no_end_is_said() {
         assert_eq!(code, 1, "{said}");
         said
     };
-    let constants: Vec<_> = (0..8_000).map(|n| json!({"const": n})).collect();
+    let constants: Vec<_> = (0..4_000).map(|n| json!({"const": n})).collect();
     let alternatives = json!({"properties": {"list": {"items": {"anyOf": constants}}}});
-    let endless = said(alternatives, json!({"list": vec![7999; 2_000]}));
-    assert!(endless.contains("spec.config: its check against configSchema was ended"), "{endless}");
-    assert!(endless.contains("spec.entries[0].config: its check against configSchema was ended"), "{endless}");
+    let endless = said(alternatives, json!({"list": vec![3999; 2_000]}));
+    assert!(endless.contains("spec.config: it is not checked, since its values times"), "{endless}");
+    assert!(endless.contains("spec.entries[0].config: it is not checked, since its values times"), "{endless}");
     let unfolds = |n: usize| json!({"allOf": [{"$ref": format!("#/$defs/d{n}")}, {"$ref": format!("#/$defs/d{n}")}]});
     let mut definitions: serde_json::Map<_, _> = (0..40).map(|n| (format!("d{n}"), unfolds(n + 1))).collect();
     definitions.insert("d40".to_owned(), json!({"type": "object"}));
     for (schema, why) in [
-        (json!({"$defs": definitions, "$ref": "#/$defs/d0"}), "its references unfold to more than 100000 places"),
-        (
-            json!({"properties": {"x": {"pattern": "^(a{1000}){1000}$"}}}),
-            "a pattern is not valid, or has more than 65536",
-        ),
+        (json!({"$defs": definitions, "$ref": "#/$defs/d0"}), "it is recursive, or has more than 10000 places"),
+        (json!({"properties": {"x": {"pattern": "^(?=a)b$"}}}), "the pattern \"^(?=a)b$\" is not valid, is too large"),
         (
             json!({"$ref": "https://example.com/schema.json"}),
             "a reference to \"https://example.com/schema.json\", which is not",
         ),
     ] {
         let said = said(schema, json!({}));
-        assert!(said.contains("spec.configSchema: it") || said.contains("spec.configSchema: a pattern"), "{said}");
+        assert!(said.contains("spec.configSchema: it") || said.contains("spec.configSchema: the pattern"), "{said}");
         assert!(said.contains(why), "{said}");
         assert!(
             said.contains("spec.entries[0].config: it cannot be checked against configSchema of default/shape"),

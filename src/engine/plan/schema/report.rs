@@ -13,20 +13,11 @@ use crate::domain::skim::Skim;
 
 /// The maximum number of mismatches that one error lists.
 const MAX_PLACES: usize = 10;
-/// The steps of finding out where arguments do not fit. Each may take the memory that describes a mismatch.
-pub(super) const STEPS_OF_PLACES: u64 = 50_000;
 
 /// Returns the places that do not fit, one per line.
 pub(super) fn places(schema: &BoundedSchema, value: &Value, line: impl Fn(&ValidationError<'_>) -> String) -> String {
-    let found = schema.mismatches(value, &mut STEPS_OF_PLACES.clone(), |errors| {
-        errors.take(MAX_PLACES).map(|error| line(&error)).collect::<Vec<_>>()
-    });
-    let mut lines = found.unwrap_or_default();
+    let mut lines: Vec<_> = schema.mismatches(value).take(MAX_PLACES).map(|error| line(&error)).collect();
     lines.dedup();
-    if lines.is_empty() {
-        return "arguments: where they do not fit was not looked for: there are too many values or alternatives"
-            .to_owned();
-    }
     lines.join("\n")
 }
 

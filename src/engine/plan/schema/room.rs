@@ -8,64 +8,50 @@ use crate::domain::schema::{BoundedSchema, PreparedSchema, Unusable};
 
 /// The maximum number of patterns of the schemas of one upstream that are enforced.
 pub(super) const MAX_PATTERNS: usize = 500;
-/// The steps that compiling the schemas of one upstream may take: some 100 of them take a microsecond.
-const MAX_COMPILING: u64 = 200_000_000;
+/// The maximum number of places of these schemas, which take a fifth of a second to compile.
+const MAX_PLACES: usize = 200_000;
 
 /// What the schemas of an upstream may still have together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// The patterns, as [`PreparedSchema::patterns`] counts them.
     pub(super) patterns: usize,
-    /// The steps of compiling.
-    pub(super) steps: u64,
+    pub(super) places: usize,
 }
 
 impl Default for Room {
     fn default() -> Self {
-        Self { patterns: MAX_PATTERNS, steps: MAX_COMPILING }
+        Self { patterns: MAX_PATTERNS, places: MAX_PLACES }
     }
 }
 
 impl Room {
-    pub(super) const NONE: Self = Self { patterns: 0, steps: 0 };
+    pub(super) const NONE: Self = Self { patterns: 0, places: 0 };
 
     /// Takes out what a schema takes.
     pub(super) fn take(&mut self, taken: &Self) {
         self.patterns = self.patterns.saturating_sub(taken.patterns);
-        self.steps = self.steps.saturating_sub(taken.steps);
+        self.places = self.places.saturating_sub(taken.places);
     }
 
     pub(super) fn is_within(&self, other: &Self) -> bool {
-        self.patterns <= other.patterns && self.steps <= other.steps
+        self.patterns <= other.patterns && self.places <= other.places
     }
 }
 
 /// Why a schema is not enforced.
 pub(super) enum NotEnforced {
-    /// The upstream has as many patterns as it may.
-    LacksPatterns,
-    /// The schemas of the upstream take as many steps to compile as they may.
-    LacksSteps,
+    /// The schemas of the upstream have as much as they may.
+    LacksRoom,
     Unusable(Unusable),
-}
-
-impl NotEnforced {
-    /// Whether the schema could be enforced if its upstream had more room.
-    pub(super) fn lacks_room(&self) -> bool {
-        !matches!(self, Self::Unusable(_))
-    }
 }
 
 impl fmt::Display for NotEnforced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LacksPatterns => write!(
+            Self::LacksRoom => write!(
                 f,
-                "the schemas of its server have more than {MAX_PATTERNS} patterns, of which a long one counts as several"
-            ),
-            Self::LacksSteps => write!(
-                f,
-                "the schemas of its server take more than {MAX_COMPILING} steps to compile, with those before it in the list"
+                "the schemas of its server have more than {MAX_PATTERNS} patterns or {MAX_PLACES} places, with those before it \
+                 in the list"
             ),
             Self::Unusable(why) => why.fmt(f),
         }
@@ -77,20 +63,11 @@ impl fmt::Display for NotEnforced {
 /// # Errors
 /// If the room does not suffice, or the schema cannot be used.
 pub(super) fn compiled(schema: &RawValue, room: &Room, taken: &mut Room) -> Result<BoundedSchema, NotEnforced> {
-    if room.steps == 0 {
-        return Err(NotEnforced::LacksSteps);
-    }
     let schema = PreparedSchema::parse(schema.get()).map_err(NotEnforced::Unusable)?;
-    if schema.patterns() > room.patterns {
-        return Err(NotEnforced::LacksPatterns);
+    let needed = Room { patterns: schema.patterns(), places: schema.places() };
+    if !needed.is_within(room) {
+        return Err(NotEnforced::LacksRoom);
     }
-    let mut left = room.steps;
-    let compiled = schema.compile(&mut left);
-    taken.steps = room.steps - left;
-    let compiled = compiled.map_err(|why| match why {
-        Unusable::TooLong(_) if left == 0 => NotEnforced::LacksSteps,
-        why => NotEnforced::Unusable(why),
-    })?;
-    taken.patterns = schema.patterns();
-    Ok(compiled)
+    *taken = needed;
+    schema.compile().map_err(NotEnforced::Unusable)
 }
