@@ -1,11 +1,12 @@
 //! CEL expressions that users write. They are compiled, within limits, when a plan is made, and evaluated during calls.
 //!
-//! The crate `cel` parses and evaluates them. Only the operators and functions of [`functions`] are allowed. If `cel` differs
+//! The crate `cel` parses and evaluates them. `check` allows only some operators, macros and functions. If `cel` differs
 //! from the reference implementation `cel-go`, an expression is refused or its evaluation fails: it never yields the other
 //! value. `tests/fixtures/cel/golden.jsonl` has the results of `cel-go`.
 
 mod check;
 mod functions;
+mod kind;
 mod re2;
 mod values;
 
@@ -17,35 +18,13 @@ use cel::parser::Parser;
 use cel::{Context, ExecutionError, IdedExpr, ParseErrors, Value};
 
 use self::check::Checker;
+use self::functions::MAX_READ;
+pub use self::kind::{Kind, Member};
 
 /// Maximum length of an expression in bytes.
 pub const MAX_TEXT: usize = 1024;
-/// Maximum size in bytes of the JSON and the texts that an evaluation reads, and of a text in `contains` and `matches`.
-const MAX_READ: usize = 1 << 20;
-/// The same for an expression with a macro, which reads them once for each element.
+/// Maximum size in bytes of the JSON and the texts that an expression with a macro reads: once for each element.
 const MAX_READ_BY_MACRO: usize = 256 << 10;
-
-/// The type of a variable or of a member, as far as it is known without a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A type that is known only during a call.
-    Any,
-    /// A boolean.
-    Boolean,
-    /// An integer or a double.
-    Number,
-    /// A string.
-    Text,
-    /// A list.
-    List,
-    /// A map with any keys.
-    Map,
-    /// A map with these members and no others.
-    Members(&'static [Member]),
-}
-
-/// The name of a variable or of a member, and its type.
-pub type Member = (&'static str, Kind);
 
 /// A compiled expression that yields a boolean.
 pub struct Expression {
@@ -63,14 +42,14 @@ impl Expression {
     /// Returns a message that describes the fault: a limit is exceeded, the text is not CEL, a function or macro is not
     /// allowed, a variable or one of its members does not exist, or the result cannot be a boolean.
     pub fn compile(text: &str, variables: &[Member]) -> Result<Self, String> {
-        let (expression, kind) = Self::of_any_kind(text, variables)?;
+        let (expression, kind) = Self::compile_any(text, variables)?;
         match kind {
             Kind::Any | Kind::Boolean => Ok(expression),
             _ => Err(format!("it yields {}, not a boolean: compare it with something", kind.words())),
         }
     }
 
-    fn of_any_kind(text: &str, variables: &[Member]) -> Result<(Self, Kind), String> {
+    fn compile_any(text: &str, variables: &[Member]) -> Result<(Self, Kind), String> {
         if text.len() > MAX_TEXT {
             return Err(format!("it has {} bytes, {MAX_TEXT} are allowed", text.len()));
         }
@@ -139,19 +118,6 @@ impl Expression {
 impl std::fmt::Debug for Expression {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Expression").field("reads", &self.reads).finish_non_exhaustive()
-    }
-}
-
-impl Kind {
-    fn words(self) -> &'static str {
-        match self {
-            Self::Any => "a value",
-            Self::Boolean => "a boolean",
-            Self::Number => "a number",
-            Self::Text => "a string",
-            Self::List => "a list",
-            Self::Map | Self::Members(_) => "a map",
-        }
     }
 }
 

@@ -9,7 +9,8 @@ use cel::common::ast::operators as op;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
 use regex::Regex;
 
-use super::{Kind, Member, functions, re2};
+use super::kind::{Kind, Member};
+use super::{functions, re2};
 
 /// Maximum number of operators, function calls and macros. Each can copy a string of the call.
 pub(super) const MAX_OPERATORS: usize = 64;

@@ -11,9 +11,11 @@ use cel::common::value::{CowVal, StaticVal, Val};
 use cel::{Context, Env, ExecutionError, FunctionContext};
 use regex::Regex;
 
-use super::{Kind, MAX_READ};
+use super::kind::Kind;
 use crate::config::nearest::nearest;
 
+/// Maximum size in bytes of the JSON and the texts that an evaluation reads, and of a text that a function takes.
+pub(super) const MAX_READ: usize = 1 << 20;
 /// Maximum number of the elements that a macro goes through.
 pub(super) const MAX_ELEMENTS: usize = 1000;
 

@@ -65,16 +65,18 @@ fn large_values_of_a_call_fail() {
 /// The states of these patterns do not fit into the cache of the automaton.
 #[test]
 fn slow_patterns_end_on_the_largest_text() {
-    let text: String = (0..MAX_READ).map(|place| if place.count_ones() % 3 == 0 { 'a' } else { 'b' }).collect();
+    let mut random = 1_u64;
+    let mut letter = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        if random >> 63 == 0 { 'a' } else { 'b' }
+    };
+    let text: String = (0..MAX_READ).map(|_| letter()).collect();
     for pattern in
-        ["(a|b)*a(a|b){12}c", "([ab]{0,30}a){0,8}c", "(?i)([a-z]{0,20}[k-s]){1,20}!", "[ab]{1,500}[^a]{1,500}c"]
+        ["(a|b)*a(a|b){14}[^ab]", "([ab]{0,30}a){0,8}[^ab]", "([ab]{0,15}a){20}[^ab]", "[ab]{1,150}[^a]{1,20}[^ab]"]
     {
-        let Ok(pattern_ok) = compile(&format!("content.text.matches('{pattern}')")) else {
-            println!("{pattern} is refused");
-            continue;
-        };
+        let condition = compile(&format!("content.text.matches('{pattern}')")).unwrap();
         let began = Instant::now();
-        let found = pattern_ok.evaluate(MAX_READ, || vec![("content", json!({"text": text}))]);
+        let found = condition.evaluate(MAX_READ, || vec![("content", json!({"text": text}))]);
         println!("{pattern}: {found:?} {:?}", began.elapsed());
         assert!(began.elapsed() < Duration::from_secs(60), "{pattern}");
     }

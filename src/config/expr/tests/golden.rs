@@ -65,7 +65,7 @@ fn compare(line: Line, values: &[String], differences: &mut Differences) {
         Results::Values(values) => values,
     };
     let is_answer = |result: &String| result != "R" && result != "E";
-    let Ok((expression, _)) = Expression::of_any_kind(&line.expr, VARIABLES) else {
+    let Ok((expression, _)) = Expression::compile_any(&line.expr, VARIABLES) else {
         if expected.iter().any(is_answer) {
             differences.refused.push(line.expr);
         }
