@@ -116,6 +116,10 @@ fuzz: fuzz-there ## Fuzz what comes from outside; FUZZ_TARGETS="frames", FUZZ_SE
 corpus: cargo-there ## Let the corpus of the fuzz targets grow by random changes, with no nightly; FUZZ_SECONDS=300 in all
 	@HAWSEPIPE_CORPUS_SECONDS=$(FUZZ_SECONDS) cargo test --locked --test it faults::corpus -- --nocapture
 
+.PHONY: cel-golden
+cel-golden: ## Evaluate the expressions of tests/fixtures/cel with cel-go again; needs Go
+	@cd tests/fixtures/cel && go run . > golden.jsonl.new && mv golden.jsonl.new golden.jsonl
+
 .PHONY: mutants
 mutants: mutants-there ## Change the code in about 60 places, and see whether the unit tests notice; SHARD=3/54 draws others
 	@rm -rf $(MUTANTS_TREE) && git clone --quiet --shared . $(MUTANTS_TREE)

@@ -5,14 +5,13 @@
 pub mod sealed;
 pub mod wire;
 
-use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use hawsepipe::config::expr::{Expression, Reads};
-use hawsepipe::config::variables::{CallVariable, ContentVariable as Text, UpstreamVariable, Variables};
+use hawsepipe::config::expr::Expression;
+use hawsepipe::config::variables::OF_ENTRIES;
 use hawsepipe::domain::method::Method;
 use hawsepipe::domain::plugin::{ContentType, Input, Metadata, Output, Role, View};
 use hawsepipe::domain::ports::{Answering, Host, PluginProgress};
@@ -24,6 +23,7 @@ use hawsepipe::node::log_mask::LogMask;
 use hawsepipe::node::protocol;
 use hawsepipe::node::protocol::channel::Channel;
 use hawsepipe::node::protocol::socket::Socket;
+use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -158,23 +158,20 @@ pub fn answers(data: &[u8]) -> String {
 /// The text of a CEL expression.
 pub fn expressions(data: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(data) else { return "no text".into() };
-    let expression = match Expression::compile(text) {
+    let expression = match Expression::compile(text, OF_ENTRIES) {
         Ok(expression) => expression,
         Err(why) => return kind(&why).to_owned(),
     };
-    let labels = BTreeMap::from([("tier".to_owned(), "internal".to_owned())]);
-    let arguments = serde_json::json!({"n": 3, "list": [1, 2], "text": "a", "deep": {"a": {"b": null}}});
-    let mut reads = Reads::default();
-    reads.add_json(&arguments.to_string());
-    let call =
-        CallVariable { method: "tools/call", name: "a__b", arguments, user_query: "", max_tokens: 0, session: "" };
-    let evaluated = expression.evaluate(reads, || Variables {
-        call: Some(call),
-        upstream: Some(UpstreamVariable { name: "a", namespace: "default", labels: &labels }),
-        content: Some(Text { text: "hello", kind: "text", size: 5 }),
-        ..Variables::default()
+    let arguments = json!({"n": 3, "list": [1, 2], "text": "a", "deep": {"a": {"b": null}}});
+    let evaluated = expression.evaluate(arguments.to_string().len(), || {
+        vec![
+            ("call", json!({"method": "tools/call", "name": "a__b", "arguments": arguments})),
+            ("upstream", json!({"name": "a", "namespace": "default", "labels": {"tier": "internal"}})),
+            ("content", json!({"text": "hello", "type": "text", "size": 5})),
+        ]
     });
-    format!("{:?} {}", expression.uses(), evaluated.map_or_else(|why| kind(&why).to_owned(), |value| value.to_string()))
+    let result = evaluated.map_or_else(|why| kind(&why).to_owned(), |value| value.to_string());
+    format!("{} {result}", expression.reads_member("call", "arguments"))
 }
 
 /// The ending of a file's name (one byte) and a plugin's code, as the child that is to inspect it gets it. Here it has

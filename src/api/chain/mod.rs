@@ -201,8 +201,8 @@ pub struct Entry {
     /// Keys that replace top-level keys of the Plugin's `config`; nested objects are replaced as a whole, not merged.
     /// Default: none.
     pub config: Option<FreeObject>,
-    /// CEL condition over call, tool, upstream, identity and content. If the condition cannot be evaluated, the plugin
-    /// runs. Default: the plugin always runs.
+    /// CEL condition over call, tool, upstream, identity and content, with operators, has, all, exists, functions of strings
+    /// and conversions. If the condition cannot be evaluated, the plugin runs. Default: the plugin always runs.
     #[schemars(length(min = 1, max = 1024))]
     pub when: Option<String>,
     /// What happens if the plugin fails: `Fail` fails the call; `LastGood` and `Ignore` pass the content on unchanged.

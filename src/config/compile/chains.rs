@@ -6,6 +6,7 @@ use super::world::World;
 use super::{FieldFault, bounds, id, takes, values};
 use crate::config::expr::Expression;
 use crate::config::input::{ChainInput, EntryInput};
+use crate::config::variables::OF_ENTRIES;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::method::Method;
@@ -84,7 +85,7 @@ impl World<'_> {
             Some(accepted) => {
                 // Another version may have accepted conditions that this one does not; linking refuses them.
                 let mut conditions = accepted.entries.iter().filter_map(|entry| entry.when.as_deref());
-                message.push_str(match conditions.all(|when| Expression::compile(when).is_ok()) {
+                message.push_str(match conditions.all(|when| Expression::compile(when, OF_ENTRIES).is_ok()) {
                     true => ". The last accepted form runs on",
                     false => {
                         ". The last accepted form has a condition that this version does not accept, so it refuses each \
@@ -124,7 +125,8 @@ impl World<'_> {
     fn accept_entry(&self, chain: &ChainInput, entry: &EntryInput, index: usize) -> Result<(), FieldFault> {
         let field = format!("spec.entries[{index}]");
         if let Some(when) = &entry.when {
-            Expression::compile(when).map_err(|e| (Reason::InvalidExpression, format!("{field}.when"), e))?;
+            Expression::compile(when, OF_ENTRIES)
+                .map_err(|e| (Reason::InvalidExpression, format!("{field}.when"), e))?;
         }
         // If an older form is in force, an edit that newly names a missing plugin is a mistake and not accepted. A
         // missing plugin that the older form also names was withdrawn, and that takes effect immediately.

@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
-use super::content::Content;
+use super::content::{Content, ShownContent};
 use super::routed_call::{CallFacts, Routed};
-use crate::config::expr::{Reads, Uses};
-use crate::config::variables::{self, Variables};
+use crate::config::expr::Expression;
 use crate::domain::item::{Item, ItemKind};
 use crate::domain::method::Method;
 use crate::domain::plan::UpstreamPlan;
@@ -48,106 +47,85 @@ impl WhenInput<'_> {
     /// expression fails, so that an error does not make a call bypass a Guard.
     pub(crate) fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool {
         let Some(when) = &entry.when else { return true };
-        let uses = when.uses();
         // The arguments of the call that began a task are not known when its result is fetched.
-        if uses.arguments && self.facts.of_task {
+        if when.reads_member("call", "arguments") && self.facts.of_task {
             return true;
         }
-        let seen = uses.content.then(|| content.shown(self.method, entry.plan.view, entry.rules.role));
-        let reads = self.reads(uses, seen.as_ref().map_or("", |seen| &seen.text));
-        let variables = || Variables {
-            call: uses.call.then(|| self.call(uses.arguments)),
-            tool: uses.tool.then(|| self.tool()),
-            upstream: uses.upstream.then(|| self.upstream()),
-            identity: uses.identity.then(|| self.identity()),
-            content: seen.as_ref().map(|seen| variables::ContentVariable {
-                text: &seen.text,
-                kind: if seen.kind == ContentType::Text { "text" } else { "json" },
-                size: i64::try_from(seen.text.len()).unwrap_or(i64::MAX),
-            }),
+        let seen = when.reads("content").then(|| content.shown(self.method, entry.plan.view, entry.rules.role));
+        let size = self.size(when, seen.as_ref().map_or(0, |seen| seen.text.len()));
+        when.evaluate(size, || self.variables(when, seen.as_ref())).unwrap_or(true)
+    }
+
+    /// Returns the size in bytes of what the expression reads and can be large. Nothing is parsed for that.
+    fn size(&self, when: &Expression, content: usize) -> usize {
+        let read = |variable, member, size| if when.reads_member(variable, member) { size } else { 0 };
+        read("content", "text", content)
+            + read("call", "arguments", self.request.len())
+            + read("call", "userQuery", self.facts.user_query.as_ref().map_or(0, |query| query.len()))
+            + read("tool", "_meta", self.item.meta.as_ref().map_or(0, |meta| meta.get().len()))
+    }
+
+    /// Returns the variables that the expression reads. A member that is read and can be large is left out if the
+    /// expression does not read it.
+    fn variables(&self, when: &Expression, content: Option<&ShownContent<'_>>) -> Vec<(&'static str, Value)> {
+        let mut variables = Vec::new();
+        let mut add = |name, value: &dyn Fn() -> Value| {
+            if when.reads(name) {
+                variables.push((name, value()));
+            }
         };
-        when.evaluate(reads, variables).unwrap_or(true)
+        add("call", &|| self.call(when.reads_member("call", "arguments")));
+        add("tool", &|| self.tool(when.reads_member("tool", "_meta")));
+        add("upstream", &|| {
+            let plan = self.upstream;
+            json!({"name": *plan.key.name, "namespace": *plan.key.namespace, "labels": plan.labels})
+        });
+        add("identity", &|| {
+            let subject = &*self.facts.caller.principal;
+            json!({"method": "anonymous", "subject": subject, "groups": [], "claims": {}, "scopes": []})
+        });
+        if let Some(content) = content {
+            let text = if when.reads_member("content", "text") { &*content.text } else { "" };
+            let kind = if content.kind == ContentType::Text { "text" } else { "json" };
+            variables.push(("content", json!({"text": text, "type": kind, "size": content.text.len()})));
+        }
+        variables
     }
 
-    /// Returns the size of what an expression with these uses reads. Nothing is parsed for that.
-    fn reads(&self, uses: Uses, content: &str) -> Reads {
-        let mut reads = Reads::default();
-        reads.add_text(content);
-        if uses.call {
-            reads.add_text(&self.name);
-            reads.add_text(self.facts.user_query.as_deref().unwrap_or_default());
-            reads.add_text(&self.facts.caller.session);
-        }
-        if uses.identity {
-            reads.add_text(&self.facts.caller.principal);
-        }
-        if uses.tool {
-            reads.add_text(&self.name);
-            reads.add_text(&self.item.name);
-        }
-        if uses.arguments {
-            reads.add_json(self.request);
-        }
-        if let Some(meta) = self.item.meta.as_deref().filter(|_| uses.tool) {
-            reads.add_json(meta.get());
-        }
-        if uses.upstream {
-            reads.add_values(self.upstream.labels.len());
-            let texts = [&self.upstream.key.name, &self.upstream.key.namespace].into_iter().map(|text| &**text);
-            let labels = self.upstream.labels.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
-            texts.chain(labels).for_each(|text| reads.add_text(text));
-        }
-        reads
-    }
-
-    fn call(&self, with_arguments: bool) -> variables::CallVariable<'_> {
-        variables::CallVariable {
-            method: self.method.as_str(),
-            name: &self.name,
-            arguments: if with_arguments { self.read_arguments() } else { Value::Null },
-            user_query: self.facts.user_query.as_deref().unwrap_or_default(),
-            max_tokens: self.facts.max_tokens.map_or(0, i64::from),
-            session: &self.facts.caller.session,
-        }
+    fn call(&self, with_arguments: bool) -> Value {
+        json!({
+            "method": self.method.as_str(),
+            "name": self.name,
+            "arguments": if with_arguments { self.read_arguments() } else { Value::Null },
+            "userQuery": self.facts.user_query.as_deref().unwrap_or_default(),
+            "maxTokens": self.facts.max_tokens.unwrap_or(0),
+            "session": *self.facts.caller.session,
+        })
     }
 
     /// Parses the arguments of the call. Of a prompt, they are a part of the content; a resource has none.
     fn read_arguments(&self) -> Value {
-        let content = read(self.request);
+        let mut content = read(self.request);
         match self.facts.kind {
             ItemKind::Tool => content,
-            _ => content.get("arguments").cloned().unwrap_or_else(|| Value::Object(Map::new())),
+            _ => content.get_mut("arguments").map_or_else(|| json!({}), Value::take),
         }
     }
 
-    fn tool(&self) -> variables::ToolVariable<'_> {
+    fn tool(&self, with_meta: bool) -> Value {
         let Item { name, hints, meta, .. } = self.item;
-        variables::ToolVariable {
-            name: &self.name,
-            upstream_name: name,
-            annotations: variables::AnnotationsVariable {
-                read_only_hint: hints.read_only,
-                destructive_hint: hints.destructive,
-                idempotent_hint: hints.idempotent,
-                open_world_hint: hints.open_world,
+        let meta = meta.as_deref().filter(|_| with_meta);
+        json!({
+            "name": self.name,
+            "upstreamName": *name,
+            "annotations": {
+                "readOnlyHint": hints.read_only,
+                "destructiveHint": hints.destructive,
+                "idempotentHint": hints.idempotent,
+                "openWorldHint": hints.open_world,
             },
-            meta: meta.as_deref().map_or_else(|| Value::Object(Map::new()), |meta| read(meta.get())),
-        }
-    }
-
-    fn upstream(&self) -> variables::UpstreamVariable<'_> {
-        let plan = self.upstream;
-        variables::UpstreamVariable { name: &plan.key.name, namespace: &plan.key.namespace, labels: &plan.labels }
-    }
-
-    fn identity(&self) -> variables::IdentityVariable<'_> {
-        variables::IdentityVariable {
-            method: "anonymous",
-            subject: &self.facts.caller.principal,
-            groups: &[],
-            claims: Value::Object(Map::new()),
-            scopes: &[],
-        }
+            "_meta": meta.map_or_else(|| json!({}), |meta| read(meta.get())),
+        })
     }
 }
 

@@ -12,6 +12,7 @@ use super::form::{FailedForm, StandIns};
 use super::secret_values::{Fit, empty_values, put_in, secret_states};
 use crate::config::compile::merge_config;
 use crate::config::expr::Expression;
+use crate::config::variables::OF_ENTRIES;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
@@ -225,7 +226,7 @@ impl Linked {
 
     /// Links an entry with its plugin, in the plan's form or in the older form that runs instead.
     fn link_entry(&self, chain: &ChainPlan, entry: &EntryPlan) -> Result<LinkedEntry, String> {
-        let when = entry.when.as_deref().map(Expression::compile).transpose()?;
+        let when = entry.when.as_deref().map(|when| Expression::compile(when, OF_ENTRIES)).transpose()?;
         // If the plan says that an entry cannot run, the settings of its plugin are ignored: `enabled: false` or a
         // filter in a manifest that was not accepted must not keep the entry from failing.
         let newest = self.plan.plugin(&entry.plugin).filter(|_| entry.unavailable.is_none());

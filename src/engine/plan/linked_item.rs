@@ -148,7 +148,7 @@ impl LinkedItem {
     /// Whether a `when` in the item's response chains refers to the arguments that were sent.
     pub(crate) fn recalls_arguments(&self) -> bool {
         let mut entries = self.response.iter().flat_map(|selected| &selected.chain.entries);
-        entries.any(|entry| entry.when.as_ref().is_some_and(|when| when.uses().arguments))
+        entries.any(|entry| entry.when.as_ref().is_some_and(|when| when.reads_member("call", "arguments")))
     }
 
     /// Whether anything inspects the content of requests that use the item: a chain of either phase, the schema check,

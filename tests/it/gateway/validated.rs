@@ -200,6 +200,15 @@ fn a_when_that_can_never_hold_is_an_error() {
     folder.write("chain.yaml", &entry("1 + 1"));
     let (code, said) = validated(path);
     assert!(code == 1 && said.contains("spec.entries[0].when: it yields a number, not a boolean"), "{said}");
+    folder.write("chain.yaml", &entry("call.arguments.paths.map(p, p) == []"));
+    let (code, said) = validated(path);
+    assert!(
+        code == 1 && said.contains("spec.entries[0].when: of the macros only has, all and exists are allowed"),
+        "{said}"
+    );
+    folder.write("chain.yaml", &entry("content.text.split(',').size() > 1"));
+    let (code, said) = validated(path);
+    assert!(code == 1 && said.contains("the function `split` is not allowed here: write x.matches(pattern)"), "{said}");
     folder.write("chain.yaml", &entry("content.size > 1 + 1"));
     assert_eq!(validated(path).0, 0, "{}", validated(path).1);
 }
