@@ -8,8 +8,8 @@ use futures_util::future::{BoxFuture, Shared};
 use serde_json::value::RawValue;
 
 use super::context::Context;
-use super::exchange::Exchange;
-use super::message::ClientRequest;
+use super::exchange::PostExchange;
+use super::message::BridgedRequest;
 use super::outbox::Outgoing;
 use super::process::ServerProcess;
 use super::usage::Usage;
@@ -61,9 +61,9 @@ impl AskedOnce {
 pub(super) async fn ask(
     context: &Context,
     process: &Arc<ServerProcess>,
-    request: &ClientRequest,
+    request: &BridgedRequest,
 ) -> Result<Outgoing, RpcError> {
-    let mut exchange = Exchange::new(context, process, Usage::new().begin());
+    let mut exchange = PostExchange::new(context, process, Usage::new().begin());
     exchange.send(request, None, false).await;
     exchange.answer().await.ok_or_else(|| RpcError::new(INTERNAL_ERROR, "the server's process has ended"))
 }
@@ -73,7 +73,7 @@ pub(super) async fn ask_within(
     time: Duration,
     context: &Context,
     process: &Arc<ServerProcess>,
-    request: &ClientRequest,
+    request: &BridgedRequest,
 ) -> Outcome {
     let answer = tokio::time::timeout(time, ask(context, process, request)).await.unwrap_or_else(|_| {
         process.stop();

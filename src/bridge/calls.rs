@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::call_state::{CallState, Closed, OpenCall, SessionKey, refusal};
-use super::message::{self, About, ClientRequest, ServerMessage};
+use super::message::{self, About, BridgedRequest, ProcessMessage};
 use super::outbox::{Kind, Outbox};
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, REFUSED, REQUEST_CANCELLED, RpcError};
@@ -18,7 +18,7 @@ pub(super) struct Calls(Mutex<CallState>);
 
 /// Where the messages of a call go.
 #[derive(Debug)]
-pub(super) struct Caller<'a> {
+pub(super) struct CallOutput<'a> {
     pub(super) session: Option<SessionKey>,
     pub(super) outbox: &'a Arc<Outbox>,
     pub(super) takes_events: bool,
@@ -29,7 +29,7 @@ impl Calls {
     ///
     /// # Errors
     /// If the process has ended, or too many calls are under way.
-    pub(super) fn open(&self, request: &ClientRequest, caller: &Caller<'_>) -> Result<u64, RpcError> {
+    pub(super) fn open(&self, request: &BridgedRequest, caller: &CallOutput<'_>) -> Result<u64, RpcError> {
         let mut state = self.lock();
         if let Some(closed) = &state.closed {
             return Err(RpcError::new(INTERNAL_ERROR, closed.told(request.begins())));
@@ -152,17 +152,17 @@ impl Calls {
 
     /// Passes a message of the server on. `text` is the whole message. Returns what must be answered to the server in the
     /// clients' place.
-    pub(super) fn take(&self, message: ServerMessage, text: &str) -> Option<String> {
+    pub(super) fn take(&self, message: ProcessMessage, text: &str) -> Option<String> {
         match message {
-            ServerMessage::Answer { id, is_error, object } => {
+            ProcessMessage::Answer { id, is_error, object } => {
                 self.answer(id, is_error, object);
                 None
             }
-            ServerMessage::Request { id, method } if method == "ping" => {
+            ProcessMessage::Request { id, method } if method == "ping" => {
                 Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#))
             }
-            ServerMessage::Request { id, .. } => self.ask(&id, text),
-            ServerMessage::Notification { method, object } => {
+            ProcessMessage::Request { id, .. } => self.ask(&id, text),
+            ProcessMessage::Notification { method, object } => {
                 self.notify(&method, object);
                 None
             }

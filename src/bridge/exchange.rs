@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::call_state::{SessionKey, refusal};
-use super::calls::Caller;
+use super::calls::CallOutput;
 use super::context::Context;
-use super::message::{self, ClientRequest};
+use super::message::{self, BridgedRequest};
 use super::outbox::{Kind, Outbox, Outgoing};
 use super::process::ServerProcess;
 use super::responses::{invalid, json_response};
@@ -26,7 +26,7 @@ use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream, w
 /// The call of one POST, and what the client will be sent. If it is dropped before the answer, the client is gone:
 /// that cancels a call of the modern era, but not one of the legacy era.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct PostExchange {
     pub(super) outbox: Arc<Outbox>,
     pub(super) process: Arc<ServerProcess>,
     /// The id of the call at the server, once it was sent.
@@ -39,7 +39,7 @@ pub(super) struct Exchange {
     _in_flight: TaskTrackerToken,
 }
 
-impl Drop for Exchange {
+impl Drop for PostExchange {
     fn drop(&mut self) {
         if let Some(own) = self.call
             && self.process.calls.abandon(own)
@@ -65,7 +65,7 @@ impl Drop for Unsent {
     }
 }
 
-impl Exchange {
+impl PostExchange {
     /// An exchange without a call.
     pub(super) fn new(context: &Context, process: &Arc<ServerProcess>, in_use: InUse) -> Self {
         Self {
@@ -81,8 +81,8 @@ impl Exchange {
 
     /// Sends a request to the server. Its answer comes into the outbox; it is an error if the process has ended or too
     /// many calls are under way.
-    pub(super) async fn send(&mut self, request: &ClientRequest, session: Option<SessionKey>, takes_events: bool) {
-        let caller = Caller { session, outbox: &self.outbox, takes_events };
+    pub(super) async fn send(&mut self, request: &BridgedRequest, session: Option<SessionKey>, takes_events: bool) {
+        let caller = CallOutput { session, outbox: &self.outbox, takes_events };
         match self.process.calls.open(request, &caller) {
             Ok(own) => {
                 let mut unsent = Unsent { process: Arc::clone(&self.process), own: Some(own) };
@@ -150,7 +150,7 @@ pub(super) fn is_of_modern_era(code: i64) -> bool {
 /// An event stream that ends with the answer.
 struct Events {
     first: Option<Outgoing>,
-    exchange: Exchange,
+    exchange: PostExchange,
     /// Whether the answer was sent.
     is_over: bool,
 }

@@ -9,11 +9,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::ask::{ask, ask_within};
-use super::message::ClientRequest;
+use super::message::BridgedRequest;
 use super::outbox::{Kind, Outgoing};
 use super::process::ServerProcess;
 use super::responses::{json_response, refuse, unavailable};
-use super::session::Slot;
+use super::session::SessionReservation;
 use super::state::Bridge;
 use super::stderr;
 use crate::domain::raw::RawObject;
@@ -30,7 +30,7 @@ const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialize
 struct Starting<'a> {
     bridge: &'a Bridge,
     process: Arc<ServerProcess>,
-    slot: Option<Slot>,
+    slot: Option<SessionReservation>,
 }
 
 impl Drop for Starting<'_> {
@@ -47,7 +47,7 @@ impl Drop for Starting<'_> {
 }
 
 /// Begins a session, and answers `initialize`.
-pub(super) async fn answer(bridge: &Arc<Bridge>, request: &ClientRequest) -> Response {
+pub(super) async fn answer(bridge: &Arc<Bridge>, request: &BridgedRequest) -> Response {
     if bridge.draining.is_cancelled() {
         return unavailable(&request.id, "the bridge is ending", 1);
     }
@@ -67,7 +67,7 @@ pub(super) async fn answer(bridge: &Arc<Bridge>, request: &ClientRequest) -> Res
 }
 
 /// Begins a session on a process of its own.
-async fn on_own(bridge: &Bridge, request: &ClientRequest, slot: Slot) -> Response {
+async fn on_own(bridge: &Bridge, request: &BridgedRequest, slot: SessionReservation) -> Response {
     let process = match ServerProcess::start(&bridge.context, Some(slot.label())) {
         Ok(process) => process,
         Err(error) => {
@@ -89,7 +89,7 @@ async fn on_own(bridge: &Bridge, request: &ClientRequest, slot: Slot) -> Respons
 
 /// Begins a session on the process that all share. The first `initialize` is the server's, even if its client is gone
 /// meanwhile; all others get its outcome.
-async fn on_shared(bridge: &Arc<Bridge>, request: &ClientRequest, slot: Slot) -> Response {
+async fn on_shared(bridge: &Arc<Bridge>, request: &BridgedRequest, slot: SessionReservation) -> Response {
     let (shared, _in_use) = match bridge.keeper.get().await {
         Ok(shared) => shared,
         Err(none) => return unavailable(&request.id, &none.why.told(true), none.retry_after.as_secs() + 1),
@@ -135,7 +135,7 @@ fn ended() -> RpcError {
 /// Begins the session, and answers `initialize` with its id.
 fn begin(
     bridge: &Bridge,
-    slot: Slot,
+    slot: SessionReservation,
     process: &Arc<ServerProcess>,
     version: String,
     request: &str,

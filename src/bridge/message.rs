@@ -19,8 +19,8 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// A message of a client.
 #[derive(Debug)]
-pub(super) enum ClientMessage {
-    Request(ClientRequest),
+pub(super) enum BridgedMessage {
+    Request(BridgedRequest),
     Notification {
         method: String,
         object: RawObject,
@@ -34,7 +34,7 @@ pub(super) enum ClientMessage {
 
 /// A request of a client.
 #[derive(Clone, Debug)]
-pub(super) struct ClientRequest {
+pub(super) struct BridgedRequest {
     /// The id as raw JSON.
     pub(super) id: String,
     pub(super) method: String,
@@ -43,7 +43,7 @@ pub(super) struct ClientRequest {
     object: RawObject,
 }
 
-impl ClientRequest {
+impl BridgedRequest {
     /// Whether clients send this request first.
     pub(super) fn begins(&self) -> bool {
         matches!(self.method.as_str(), "initialize" | "server/discover")
@@ -52,7 +52,7 @@ impl ClientRequest {
 
 /// A message of the server.
 #[derive(Debug)]
-pub(super) enum ServerMessage {
+pub(super) enum ProcessMessage {
     /// An answer to the request with this id of the bridge.
     Answer {
         id: u64,
@@ -82,7 +82,7 @@ pub(super) enum About {
     Nothing,
 }
 
-impl ClientMessage {
+impl BridgedMessage {
     /// Reads one message.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl ClientMessage {
                 if token.as_deref().is_some_and(|token| !is_id(token)) {
                     return Err(invalid("`progressToken` must be a string or a number"));
                 }
-                Ok(Self::Request(ClientRequest { id, method, token, object }))
+                Ok(Self::Request(BridgedRequest { id, method, token, object }))
             }
             (None, Some(id)) if is_answer => Ok(Self::Answer { id, object }),
             (None, _) => Err(invalid("the message has neither `method` nor `id` with `result` or `error`")),
@@ -121,7 +121,7 @@ impl ClientMessage {
     }
 }
 
-impl ClientRequest {
+impl BridgedRequest {
     /// A request of the bridge itself.
     pub(super) fn new(method: &str, params: &Value) -> Self {
         let mut object = RawObject::default();
@@ -175,7 +175,7 @@ impl ClientRequest {
     }
 }
 
-impl ServerMessage {
+impl ProcessMessage {
     /// Reads one message; `None` if the line is not one.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let mut object = RawObject::parse(line).ok().filter(|object| !has_twice(object))?;
@@ -289,9 +289,9 @@ fn raw(text: &str) -> Box<RawValue> {
 mod tests {
     use super::*;
 
-    fn request(text: &str) -> ClientRequest {
-        match ClientMessage::parse(text) {
-            Ok(ClientMessage::Request(request)) => request,
+    fn request(text: &str) -> BridgedRequest {
+        match BridgedMessage::parse(text) {
+            Ok(BridgedMessage::Request(request)) => request,
             other => panic!("{other:?}"),
         }
     }
@@ -305,8 +305,8 @@ mod tests {
             ("\"a\"", Some("\"t\""), false)
         );
         assert_eq!(request.render(7), text.replace("\"a\"", "7").replace("\"t\"", "7").replace("\"n\": 1", "\"n\":1"));
-        let Some(ServerMessage::Answer { id: 7, is_error: false, object }) =
-            ServerMessage::parse(r#"{"jsonrpc":"2.0","id":7,"result":{"n": 1.0}}"#)
+        let Some(ProcessMessage::Answer { id: 7, is_error: false, object }) =
+            ProcessMessage::parse(r#"{"jsonrpc":"2.0","id":7,"result":{"n": 1.0}}"#)
         else {
             panic!("an answer")
         };
@@ -315,8 +315,8 @@ mod tests {
 
     #[test]
     fn notifications_name_their_call() {
-        let of = |text: &str| match ServerMessage::parse(text) {
-            Some(ServerMessage::Notification { method, object }) => (about(&method, &object), object),
+        let of = |text: &str| match ProcessMessage::parse(text) {
+            Some(ProcessMessage::Notification { method, object }) => (about(&method, &object), object),
             other => panic!("{other:?}"),
         };
         let (found, object) =
@@ -343,12 +343,12 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"method":"x","result":{}}"#, "a request and an answer"),
             (r#"{"jsonrpc":"2.0","id":1}"#, "neither"),
         ] {
-            let error = ClientMessage::parse(text).unwrap_err();
+            let error = BridgedMessage::parse(text).unwrap_err();
             assert!(error.message.contains(fault), "{text}: {error}");
         }
-        assert_eq!(ClientMessage::parse("{").unwrap_err().code, PARSE_ERROR);
+        assert_eq!(BridgedMessage::parse("{").unwrap_err().code, PARSE_ERROR);
         for line in ["log", "{}", r#"{"jsonrpc":"2.0","id":"x","result":{}}"#, r#"{"jsonrpc":"2.0","id":1}"#] {
-            assert!(ServerMessage::parse(line).is_none(), "{line}");
+            assert!(ProcessMessage::parse(line).is_none(), "{line}");
         }
     }
 }

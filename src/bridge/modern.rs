@@ -12,9 +12,9 @@ use serde_json::value::RawValue;
 use super::ask::{FAILED, Outcome, ask_within};
 use super::call_state::Closed;
 use super::calls::FULL;
-use super::exchange::{Exchange, is_of_modern_era};
+use super::exchange::{PostExchange, is_of_modern_era};
 use super::keeper::SharedProcess;
-use super::message::ClientRequest;
+use super::message::BridgedRequest;
 use super::responses::{refuse, unavailable};
 use super::state::Bridge;
 use crate::domain::budget::Reservation;
@@ -31,7 +31,7 @@ const LISTEN: &str = "subscriptions/listen";
 /// Answers a request. `reservation` is for its memory.
 pub(super) async fn answer(
     bridge: &Arc<Bridge>,
-    request: ClientRequest,
+    request: BridgedRequest,
     accept: Accept,
     reservation: Reservation,
 ) -> Response {
@@ -54,7 +54,7 @@ pub(super) async fn answer(
         Era::Legacy => return legacy(&request, shared.process.calls.why_closed()),
         Era::Unknown => return unavailable(&request.id, "the answer to `server/discover` could not be taken", 1),
     }
-    let mut exchange = Exchange::new(&bridge.context, &shared.process, in_use);
+    let mut exchange = PostExchange::new(&bridge.context, &shared.process, in_use);
     exchange.is_modern = true;
     if request.method == LISTEN {
         exchange.until = bridge.draining.clone();
@@ -109,18 +109,18 @@ fn is_of_bridge(error: &RawValue) -> bool {
 }
 
 /// The bridge's own `server/discover`.
-fn discover() -> ClientRequest {
+fn discover() -> BridgedRequest {
     let params = json!({"_meta": {
         "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
         "io.modelcontextprotocol/clientInfo": {"name": "hawsepipe-bridge", "version": env!("CARGO_PKG_VERSION")},
         "io.modelcontextprotocol/clientCapabilities": {},
     }});
-    ClientRequest::new("server/discover", &params)
+    BridgedRequest::new("server/discover", &params)
 }
 
 /// The answer for a server of the legacy era, at which clients use `initialize`. If its process has ended, `closed` says
 /// why, since that need not be because of its era.
-fn legacy(request: &ClientRequest, closed: Option<Closed>) -> Response {
+fn legacy(request: &BridgedRequest, closed: Option<Closed>) -> Response {
     let mut message = "the server is of the legacy era: begin a session with `initialize`".to_owned();
     if let Some(closed) = closed.filter(|closed| request.begins() && closed.by_itself) {
         message = format!("{message} ({})", closed.told(true));

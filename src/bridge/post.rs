@@ -6,12 +6,12 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 
-use super::exchange::Exchange;
+use super::exchange::PostExchange;
 use super::initialize;
-use super::message::{self, ClientMessage, ClientRequest};
+use super::message::{self, BridgedMessage, BridgedRequest};
 use super::modern;
 use super::responses::{accepted, invalid, missing_session, refuse, unavailable, unknown_session};
-use super::session::Session;
+use super::session::BridgeSession;
 use super::state::Bridge;
 use crate::domain::budget::{Category, Reservation};
 use crate::domain::method::ItemParam;
@@ -27,8 +27,8 @@ use crate::transport::{Accept, BodyError, is_encoded, is_json, read_body};
 const COPIES: u64 = 3;
 
 /// What one POST contains.
-struct Post {
-    message: ClientMessage,
+struct PostContent {
+    message: BridgedMessage,
     accept: Accept,
     /// The memory of the message, until it is with the server.
     reservation: Reservation,
@@ -67,23 +67,23 @@ pub(super) async fn answer(bridge: &Arc<Bridge>, request: Request) -> Response {
     let read = read(&body);
     drop(body);
     match read {
-        Ok(message) => route(bridge, &headers, Post { message, accept, reservation }).await,
+        Ok(message) => route(bridge, &headers, PostContent { message, accept, reservation }).await,
         Err(error) => refuse(StatusCode::BAD_REQUEST, "null", &error),
     }
 }
 
-fn session_of(bridge: &Bridge, headers: &HeaderMap) -> Option<Arc<Session>> {
+fn session_of(bridge: &Bridge, headers: &HeaderMap) -> Option<Arc<BridgeSession>> {
     bridge.sessions.find(text_of(headers, &SESSION_HEADER)?)
 }
 
 /// Reads the message of a POST.
-fn read(body: &[u8]) -> Result<ClientMessage, RpcError> {
+fn read(body: &[u8]) -> Result<BridgedMessage, RpcError> {
     let text = std::str::from_utf8(body).map_err(|_| RpcError::new(INVALID_REQUEST, "the request is not UTF-8"))?;
-    ClientMessage::parse(text)
+    BridgedMessage::parse(text)
 }
 
 /// Requests of the modern era belong to no session, even if they name one. All others do, but for `initialize`.
-async fn route(bridge: &Arc<Bridge>, headers: &HeaderMap, post: Post) -> Response {
+async fn route(bridge: &Arc<Bridge>, headers: &HeaderMap, post: PostContent) -> Response {
     let is_modern = is_modern(headers, &post.message);
     if !is_modern && headers.contains_key(&SESSION_HEADER) {
         return match session_of(bridge, headers) {
@@ -92,28 +92,30 @@ async fn route(bridge: &Arc<Bridge>, headers: &HeaderMap, post: Post) -> Respons
         };
     }
     match post.message {
-        ClientMessage::Request(request) if is_modern => {
+        BridgedMessage::Request(request) if is_modern => {
             if let Err(error) = check_modern(headers, &request) {
                 return refuse(StatusCode::BAD_REQUEST, &request.id, &error);
             }
             modern::answer(bridge, request, post.accept, post.reservation).await
         }
-        ClientMessage::Request(request) if request.method == "initialize" => initialize::answer(bridge, &request).await,
+        BridgedMessage::Request(request) if request.method == "initialize" => {
+            initialize::answer(bridge, &request).await
+        }
         // The modern era cancels by closing a stream, and has no other notification that the server needs.
-        ClientMessage::Notification { .. } if is_modern => accepted(),
+        BridgedMessage::Notification { .. } if is_modern => accepted(),
         _ => missing_session(),
     }
 }
 
-fn is_modern(headers: &HeaderMap, message: &ClientMessage) -> bool {
+fn is_modern(headers: &HeaderMap, message: &BridgedMessage) -> bool {
     match message {
-        ClientMessage::Request(request) => is_of_modern_era(headers, Some(&request.method), request.is_modern()),
+        BridgedMessage::Request(request) => is_of_modern_era(headers, Some(&request.method), request.is_modern()),
         _ => is_of_modern_era(headers, None, false),
     }
 }
 
 /// Checks that the headers of a modern request agree with its body, of which the server sees only the body.
-fn check_modern(headers: &HeaderMap, request: &ClientRequest) -> Result<(), RpcError> {
+fn check_modern(headers: &HeaderMap, request: &BridgedRequest) -> Result<(), RpcError> {
     check_single(headers, &[&VERSION_HEADER])?;
     request.check_members()?;
     let version = request.version();
@@ -125,53 +127,53 @@ fn check_modern(headers: &HeaderMap, request: &ClientRequest) -> Result<(), RpcE
     check_supported(version.as_deref().unwrap_or_default())
 }
 
-async fn in_session(bridge: &Bridge, headers: &HeaderMap, session: &Arc<Session>, post: Post) -> Response {
+async fn in_session(bridge: &Bridge, headers: &HeaderMap, session: &Arc<BridgeSession>, post: PostContent) -> Response {
     if let Some(refusal) = refused_in(session, headers, &post.message) {
         return refusal;
     }
-    let Post { message, accept, reservation } = post;
-    let ClientMessage::Request(request) = message else {
+    let PostContent { message, accept, reservation } = post;
+    let BridgedMessage::Request(request) = message else {
         pass_on(bridge, session, message).await;
         return accepted();
     };
     if bridge.closing.is_cancelled() {
         return unavailable(&request.id, "the bridge is ending", 1);
     }
-    let mut exchange = Exchange::new(&bridge.context, &session.process, session.usage.begin());
+    let mut exchange = PostExchange::new(&bridge.context, &session.process, session.usage.begin());
     exchange.send(&request, Some(session.key), accept.events).await;
     drop((request, reservation));
     exchange.respond(accept.events).await
 }
 
 /// The refusal of a message in a session, before it is sent to the server.
-fn refused_in(session: &Session, headers: &HeaderMap, message: &ClientMessage) -> Option<Response> {
+fn refused_in(session: &BridgeSession, headers: &HeaderMap, message: &BridgedMessage) -> Option<Response> {
     let bad = |message: &str| Some(invalid(StatusCode::BAD_REQUEST, message));
     let version = headers.get(&VERSION_HEADER).map(|version| version.to_str().unwrap_or_default());
     if version.is_some_and(|version| version != session.version && !LEGACY_VERSIONS.contains(&version)) {
         return bad("MCP-Protocol-Version names another version than `initialize` agreed on for the session");
     }
-    if matches!(message, ClientMessage::Request(request) if request.method == "initialize") {
+    if matches!(message, BridgedMessage::Request(request) if request.method == "initialize") {
         return bad("the session is initialized already");
     }
     None
 }
 
 /// Passes on a notification, or an answer to a request of the server.
-async fn pass_on(bridge: &Bridge, session: &Session, message: ClientMessage) {
+async fn pass_on(bridge: &Bridge, session: &BridgeSession, message: BridgedMessage) {
     let (process, calls) = (&session.process, &session.process.calls);
     let text = match message {
-        ClientMessage::Answer { id, object } if calls.take_asked(session.key, &id) => object.to_raw().get().to_owned(),
-        ClientMessage::Notification { method, object } if method == "notifications/cancelled" => {
+        BridgedMessage::Answer { id, object } if calls.take_asked(session.key, &id) => object.to_raw().get().to_owned(),
+        BridgedMessage::Notification { method, object } if method == "notifications/cancelled" => {
             let own = message::cancelled_id(&object).and_then(|id| calls.cancel(session.key, &id));
             let Some(own) = own else { return };
             message::with_cancelled(object, own)
         }
         // A shared process is told once, by the bridge.
-        ClientMessage::Notification { method, .. } if bridge.is_shared && method == "notifications/initialized" => {
+        BridgedMessage::Notification { method, .. } if bridge.is_shared && method == "notifications/initialized" => {
             return;
         }
-        ClientMessage::Notification { object, .. } => object.to_raw().get().to_owned(),
-        ClientMessage::Answer { .. } | ClientMessage::Request(_) => return,
+        BridgedMessage::Notification { object, .. } => object.to_raw().get().to_owned(),
+        BridgedMessage::Answer { .. } | BridgedMessage::Request(_) => return,
     };
     process.send(text).await;
 }

@@ -20,7 +20,7 @@ use crate::domain::digest::sha256_hex;
 const ID_BYTES: usize = 24;
 
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct BridgeSession {
     pub(super) key: SessionKey,
     pub(super) process: Arc<ServerProcess>,
     /// What the server sends outside of calls.
@@ -38,7 +38,7 @@ pub(super) struct Session {
 
 /// Room for one session, and the id that it will have.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct SessionReservation {
     pub(super) id: String,
     pub(super) key: SessionKey,
     permit: OwnedSemaphorePermit,
@@ -55,18 +55,18 @@ pub(super) struct Sessions {
 
 #[derive(Debug, Default)]
 struct Open {
-    by_id: HashMap<String, Arc<Session>>,
+    by_id: HashMap<String, Arc<BridgeSession>>,
     last_key: SessionKey,
 }
 
-impl Slot {
+impl SessionReservation {
     /// Names the session in the log. The id itself is a secret.
     pub(super) fn label(&self) -> String {
         sha256_hex(self.id.as_bytes()).chars().take(8).collect()
     }
 }
 
-impl Session {
+impl BridgeSession {
     /// Takes the place of the request that reads the stream. The token is cancelled when another one does so.
     pub(super) fn read_stream(&self) -> CancellationToken {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +86,7 @@ impl Sessions {
     ///
     /// # Errors
     /// If the system has no random bytes.
-    pub(super) fn slot(&self) -> std::io::Result<Option<Slot>> {
+    pub(super) fn slot(&self) -> std::io::Result<Option<SessionReservation>> {
         let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned() else { return Ok(None) };
         let mut bytes = [0u8; ID_BYTES];
         // So few bytes are always returned at once (getrandom(2)).
@@ -96,13 +96,13 @@ impl Sessions {
         let mut open = lock(&self.open);
         open.last_key += 1;
         let id = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Some(Slot { id, key: open.last_key, permit }))
+        Ok(Some(SessionReservation { id, key: open.last_key, permit }))
     }
 
     /// Begins a session on a process whose server has answered `initialize` with this version. Returns false if the
     /// process has ended.
-    pub(super) fn begin(&self, slot: Slot, process: &Arc<ServerProcess>, version: String) -> bool {
-        let session = Arc::new(Session {
+    pub(super) fn begin(&self, slot: SessionReservation, process: &Arc<ServerProcess>, version: String) -> bool {
+        let session = Arc::new(BridgeSession {
             key: slot.key,
             process: Arc::clone(process),
             stream: Outbox::new(&self.context.budget),
@@ -138,7 +138,7 @@ impl Sessions {
     }
 
     /// Returns the session with this id, if it has not ended.
-    pub(super) fn find(&self, id: &str) -> Option<Arc<Session>> {
+    pub(super) fn find(&self, id: &str) -> Option<Arc<BridgeSession>> {
         let session = lock(&self.open).by_id.get(id).cloned()?;
         (!session.process.is_over() && !session.ended.is_cancelled()).then_some(session)
     }

@@ -4,11 +4,11 @@ use tokio::process::ChildStdout;
 
 use super::calls::Calls;
 use super::context::Context;
-use super::message::ServerMessage;
+use super::message::ProcessMessage;
 use super::stderr;
 use crate::domain::budget::Category;
 use crate::domain::invalid_message::{InvalidMessage, messages};
-use crate::domain::members::{MessageMembers, Whose, id_at_end};
+use crate::domain::members::{AnsweredRequests, MessageMembers, id_at_end};
 use crate::transport::{LastWords, LinePiece, LineReader};
 
 /// How many bytes at the end of a line that is too long are searched for the id.
@@ -82,7 +82,7 @@ impl<'a, R: Fn(String)> StdoutReader<'a, R> {
 
     fn take(&mut self, line: &[u8]) {
         for message in messages(line, true) {
-            match std::str::from_utf8(message).ok().and_then(|text| Some((text, ServerMessage::parse(text)?))) {
+            match std::str::from_utf8(message).ok().and_then(|text| Some((text, ProcessMessage::parse(text)?))) {
                 Some((text, message)) => {
                     if let Some(reply) = self.calls.take(message, text) {
                         (self.reply)(reply);
@@ -98,9 +98,9 @@ impl<'a, R: Fn(String)> StdoutReader<'a, R> {
         let invalid = InvalidMessage::of(text, "the server's answer is not a valid message");
         match &invalid.whose {
             _ if invalid.quoted => self.warn(text, &invalid),
-            Whose::Calls(ids) => ids.iter().for_each(|own| self.calls.fail(*own, invalid.message)),
-            Whose::SomeCall => self.calls.fail_all(invalid.message),
-            Whose::Nobody => self.warn(text, &invalid),
+            AnsweredRequests::Calls(ids) => ids.iter().for_each(|own| self.calls.fail(*own, invalid.message)),
+            AnsweredRequests::SomeCall => self.calls.fail_all(invalid.message),
+            AnsweredRequests::Nobody => self.warn(text, &invalid),
         }
     }
 
@@ -129,9 +129,9 @@ impl<'a, R: Fn(String)> StdoutReader<'a, R> {
     /// the end of the line.
     fn take_beginning(&mut self, beginning: &[u8], why: String) {
         match MessageMembers::read(beginning).whose() {
-            Whose::Calls(ids) => ids.into_iter().for_each(|own| self.calls.fail(own, &why)),
-            Whose::SomeCall => self.skipped = Some(SkippedAnswer { why, end: Vec::new() }),
-            Whose::Nobody => {}
+            AnsweredRequests::Calls(ids) => ids.into_iter().for_each(|own| self.calls.fail(own, &why)),
+            AnsweredRequests::SomeCall => self.skipped = Some(SkippedAnswer { why, end: Vec::new() }),
+            AnsweredRequests::Nobody => {}
         }
     }
 

@@ -19,7 +19,7 @@ use self::rights::{SecretNames, manifests};
 use super::output::print_line;
 use super::refused::Asked;
 use crate::api::canonical;
-use crate::api::lower::{Lowered, Place, document};
+use crate::api::lower::{Lowered, ManifestSource, document};
 use crate::api::plugin::Plugin;
 use crate::api::upstream::MCPUpstream;
 use crate::config::input::{InputValue, NamedInput, PluginInput, UpstreamInput};
@@ -78,7 +78,7 @@ async fn from_cluster(objects: &[ObjectId]) -> anyhow::Result<SecretNames> {
         let found = fetch(&client, id).await?;
         let written = canonical(&serde_json::to_value(found)?);
         // Only gateways depend on the domain.
-        let (lowered, problems) = document(id, &written, None, Place::Cluster { domain: "cluster.local" });
+        let (lowered, problems) = document(id, &written, None, ManifestSource::Cluster { domain: "cluster.local" });
         let names = match lowered {
             Ok(Lowered::Upstream(upstream)) => of_upstream(&upstream),
             Ok(Lowered::Plugin(plugin)) => of_plugin(&plugin),

@@ -20,10 +20,10 @@ const REPORTED: u32 = 3;
 
 /// The objects of one owner that were written, by resource.
 #[derive(Default)]
-pub(super) struct Contests(HashMap<Cow<'static, str>, Contest>);
+pub(super) struct ManagerConflicts(HashMap<Cow<'static, str>, ManagerConflict>);
 
 /// The writes of one object with the same content.
-struct Contest {
+struct ManagerConflict {
     /// The digest of the content.
     digest: String,
     /// The version of the object that was overwritten last. The watch can show it for a while after the write.
@@ -43,7 +43,7 @@ struct Contest {
     over: Instant,
 }
 
-impl Contests {
+impl ManagerConflicts {
     /// Whether an object with this digest was written too short a time ago to be written again. `seen` is the object as
     /// the watch shows it.
     pub(super) fn waits(&mut self, plural: &str, digest: &str, seen: Option<&DynamicObject>, now: Instant) -> bool {
@@ -77,7 +77,7 @@ impl Contests {
             None => before.map(|before| before.message).unwrap_or_default(),
         };
         let pause = pauses.pause();
-        let contest = Contest {
+        let contest = ManagerConflict {
             digest: digest.to_owned(),
             overwritten,
             uid,
@@ -115,7 +115,7 @@ impl Contests {
     /// # Errors
     /// An object is contested: another client changed or deleted it again and again, the last time a short time ago.
     pub(super) fn check(&self, now: Instant) -> Result<(), ApplyError> {
-        let contested = |contest: &&Contest| contest.writes >= REPORTED && now < contest.over;
+        let contested = |contest: &&ManagerConflict| contest.writes >= REPORTED && now < contest.over;
         match self.0.values().filter(contested).min_by_key(|contest| &contest.message) {
             Some(contest) => Err(ApplyError::Contested(contest.message.clone())),
             None => Ok(()),
@@ -170,14 +170,14 @@ mod tests {
     }
 
     /// Notes that the Deployment was written over `seen`, and has this uid now.
-    fn wrote(contests: &mut Contests, seen: Option<&DynamicObject>, uid: &str, now: Instant) {
+    fn wrote(contests: &mut ManagerConflicts, seen: Option<&DynamicObject>, uid: &str, now: Instant) {
         let of = (seen, Some(uid.to_owned()));
         contests.wrote("deployments".into(), ("Deployment ns/x", "ours"), of, now);
     }
 
     #[test]
     fn an_object_that_others_keep_changing_is_written_less_and_less_often() {
-        let (mut contests, start) = (Contests::default(), Instant::now());
+        let (mut contests, start) = (ManagerConflicts::default(), Instant::now());
         let mut now = start;
         let mut writes = Vec::new();
         // The other client changes the object back at once, each time.
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn an_object_that_others_keep_deleting_is_missing_and_contested() {
-        let (mut contests, now) = (Contests::default(), Instant::now());
+        let (mut contests, now) = (ManagerConflicts::default(), Instant::now());
         for uid in ["first", "second", "third"] {
             wrote(&mut contests, None, uid, now);
             contests.check(now).unwrap();
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn deletions_after_changes_keep_the_contest_and_name_what_happens_now() {
-        let (mut contests, now) = (Contests::default(), Instant::now());
+        let (mut contests, now) = (ManagerConflicts::default(), Instant::now());
         for version in 1..4 {
             wrote(&mut contests, Some(&seen(version, "ours", "argo")), "u", now);
         }
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_second_installation_is_named_and_a_watch_that_lags_is_not_a_client() {
-        let (mut contests, now) = (Contests::default(), Instant::now());
+        let (mut contests, now) = (ManagerConflicts::default(), Instant::now());
         let late = seen(1, "before", "kubectl");
         for _ in 0..5 {
             wrote(&mut contests, Some(&late), "u", now);

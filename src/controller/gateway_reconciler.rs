@@ -19,7 +19,9 @@ use super::seal_secret::SealSecret;
 use super::seen_marks::LAG;
 use super::status::{GatewayState, Pin};
 use super::watches::{Seen, Watches};
-use super::workload::{self, FindService, Peers, Resolver, Target, Workload, WorkloadInput, WorkloadSettings, targets};
+use super::workload::{
+    self, FindService, NetworkTarget, Peers, Resolver, Workload, WorkloadInput, WorkloadSettings, targets,
+};
 use super::writer::Writer;
 use crate::api::gateway::NetworkPolicy;
 use crate::api::restrictions;
@@ -71,7 +73,7 @@ pub(super) struct GatewayReconciler {
 /// Desired objects, and what they were built from besides the gateway's spec.
 struct Built {
     in_force: Arc<Plan>,
-    targets: Arc<BTreeSet<Target>>,
+    targets: Arc<BTreeSet<NetworkTarget>>,
     peers: Result<Option<Peers>, String>,
     desired: Arc<Desired>,
 }

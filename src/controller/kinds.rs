@@ -36,7 +36,7 @@ pub(super) enum Use {
 
 /// Where the operator needs its rights on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum RightScope {
     /// In every namespace that it watches.
     Watched,
     /// In the namespace that it runs in, on all objects.
@@ -57,7 +57,7 @@ pub(super) struct Row {
     pub(super) resource: &'static str,
     pub(super) verbs: &'static [&'static str],
     pub(super) what_for: Use,
-    pub(super) place: Place,
+    pub(super) place: RightScope,
     /// Whether plans depend on the resource. If so, nothing can be planned before the resource has been listed, because
     /// objects that were never listed would count as deleted.
     planned: bool,
@@ -105,10 +105,10 @@ pub(super) const TABLE: [Row; 32] = [
     row("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes", OPTIONAL, Use::Route),
     row("", "v1", "Secret", "secrets", &["create"], Use::Seal),
     row("events.k8s.io", "v1", "Event", "events", &["create", "patch"], Use::Events),
-    row("", "v1", "ServiceAccount", "serviceaccounts/token", &["create"], Use::Token).at(Place::OwnAccount),
+    row("", "v1", "ServiceAccount", "serviceaccounts/token", &["create"], Use::Token).at(RightScope::OwnAccount),
     // RBAC cannot restrict `create` to a name.
-    row("coordination.k8s.io", "v1", "Lease", "leases", &["create"], Use::Lease).at(Place::Own),
-    row("coordination.k8s.io", "v1", "Lease", "leases", &["get", "update"], Use::Lease).at(Place::OwnLease),
+    row("coordination.k8s.io", "v1", "Lease", "leases", &["create"], Use::Lease).at(RightScope::Own),
+    row("coordination.k8s.io", "v1", "Lease", "leases", &["get", "update"], Use::Lease).at(RightScope::OwnLease),
 ];
 
 const fn row(
@@ -119,7 +119,7 @@ const fn row(
     verbs: &'static [&'static str],
     what_for: Use,
 ) -> Row {
-    Row { group, version, kind, resource, verbs, what_for, place: Place::Watched, planned: false }
+    Row { group, version, kind, resource, verbs, what_for, place: RightScope::Watched, planned: false }
 }
 
 const fn ours(resource: &'static str, verbs: &'static [&'static str], what_for: Use) -> Row {
@@ -135,7 +135,7 @@ impl Row {
         Self { planned: true, ..self }
     }
 
-    const fn at(self, place: Place) -> Self {
+    const fn at(self, place: RightScope) -> Self {
         Self { place, ..self }
     }
 

@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::doubling::Doubling;
-use super::liveness::Pulse;
+use super::liveness::Heartbeat;
 use super::rights::{FORBIDDEN_PAUSES, words};
 
 /// How long a lease is valid after a renewal.
@@ -149,7 +149,7 @@ struct ObservedLease {
 pub(super) async fn keep(
     client: Client,
     settings: LeaseSettings,
-    (leadership, pulse): (Leadership, Pulse),
+    (leadership, pulse): (Leadership, Heartbeat),
     stop: CancellationToken,
 ) {
     let mut keeper = LeaseKeeper::new(client, settings, leadership);

@@ -31,8 +31,8 @@ impl Liveness {
     }
 
     /// Returns the handle with which the loop `name` reports its progress.
-    pub(super) fn pulse(&self, name: &'static str) -> Pulse {
-        Pulse { name, liveness: self.clone() }
+    pub(super) fn pulse(&self, name: &'static str) -> Heartbeat {
+        Heartbeat { name, liveness: self.clone() }
     }
 
     fn loops(&self) -> MutexGuard<'_, BTreeMap<&'static str, Option<Instant>>> {
@@ -42,12 +42,12 @@ impl Liveness {
 
 /// Reports the progress of one loop.
 #[derive(Clone, Debug)]
-pub(super) struct Pulse {
+pub(super) struct Heartbeat {
     name: &'static str,
     liveness: Liveness,
 }
 
-impl Pulse {
+impl Heartbeat {
     /// Notes that a round begins, or that a step of it is done. The next step has its own time limit.
     pub(super) fn beats(&self) {
         self.liveness.loops().insert(self.name, Some(Instant::now()));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::owner::Owner;
 use crate::api::canonical;
-use crate::api::lower::{self, Lowered, Place};
+use crate::api::lower::{self, Lowered, ManifestSource};
 use crate::api::status::Condition;
 use crate::config::input::InvalidObject;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
@@ -159,7 +159,7 @@ fn read(id: &ObjectId, object: &DynamicObject, domain: &str) -> LoweredObject {
     let whole =
         json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": id.kind.as_str(), "metadata": metadata, "spec": spec});
     let document = canonical(&whole);
-    let (lowered, problems) = lower::document(id, &document, None, Place::Cluster { domain });
+    let (lowered, problems) = lower::document(id, &document, None, ManifestSource::Cluster { domain });
     LoweredObject {
         id: id.clone(),
         metadata: Arc::new(object.metadata.clone()),

@@ -19,7 +19,7 @@ use super::apply::ApplyError;
 use super::backoff::RetryBackoff;
 use super::changes;
 use super::compared::Compared;
-use super::contests::Contests;
+use super::contests::ManagerConflicts;
 use super::desired::Desired;
 use super::manifest::Manifest;
 use super::owned::is_as_desired;
@@ -35,7 +35,7 @@ pub(super) struct OwnedObjects {
     /// Objects that belong to someone else, by resource.
     taken: HashMap<Cow<'static, str>, ForeignObject>,
     /// The objects that were written, to notice other clients that change or delete them.
-    pub(super) contests: Contests,
+    pub(super) contests: ManagerConflicts,
     /// The objects that were as desired.
     compared: Compared,
     /// Whether the installed HTTPRoutes have no timeouts, as far as this is known.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::kinds::{Place, Row, TABLE, Use};
+use super::kinds::{RightScope, Row, TABLE, Use};
 
 /// The `resourceNames` of the rules in the operator's own namespace.
 struct Names<'a> {
@@ -20,10 +20,10 @@ const CHART: Names<'_> = Names {
 
 /// Returns the files that contain the operator's rules, each with its path in the repository and its text.
 pub fn role_files() -> [(&'static str, String); 3] {
-    let is_watched = |row: &Row| row.place == Place::Watched;
-    let is_own = |row: &Row| row.place != Place::Watched;
+    let is_watched = |row: &Row| row.place == RightScope::Watched;
+    let is_own = |row: &Row| row.place != RightScope::Watched;
     // The chart creates the Lease, so the operator needs no right to create Leases.
-    let is_own_in_chart = |row: &Row| is_own(row) && row.place != Place::Own;
+    let is_own_in_chart = |row: &Row| is_own(row) && row.place != RightScope::Own;
     let of_chart = |rules: String| format!("# Written by `make docs`; edits here are lost.\nrules:\n{rules}");
     [
         ("manifests/operator/rbac.yaml", manifest(&rules(is_watched, &PLAIN), &rules(is_own, &PLAIN))),
@@ -83,9 +83,9 @@ fn rule(rows: &[&Row], names: &Names<'_>) -> String {
     let resources: Vec<_> = rows.iter().map(|row| row.resource).collect();
     let _ = writeln!(text, "  resources: [{}]", resources.join(", "));
     let name = match first.place {
-        Place::Watched | Place::Own => None,
-        Place::OwnAccount => Some(names.account),
-        Place::OwnLease => Some(names.lease),
+        RightScope::Watched | RightScope::Own => None,
+        RightScope::OwnAccount => Some(names.account),
+        RightScope::OwnLease => Some(names.lease),
     };
     if let Some(name) = name {
         let _ = writeln!(text, "  resourceNames: [{name}]");
@@ -128,10 +128,10 @@ pub fn rights_table() -> Vec<[String; 4]> {
         let (plural, subresource) = row.resource.split_once('/').unwrap_or((row.resource, ""));
         let slash = if subresource.is_empty() { "" } else { "/" };
         let place = match row.place {
-            Place::Watched => "every namespace that it watches",
-            Place::Own => "its own namespace",
-            Place::OwnAccount => "its own account",
-            Place::OwnLease => "its own Lease",
+            RightScope::Watched => "every namespace that it watches",
+            RightScope::Own => "its own namespace",
+            RightScope::OwnAccount => "its own account",
+            RightScope::OwnLease => "its own Lease",
         };
         let resource = format!("`{plural}{group}{slash}{subresource}`");
         [resource, row.verbs.join(", "), place.to_owned(), purpose(row.what_for).to_owned()]

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::shares::{KindState, MAX_WATCHES, Shares, refusal, share};
-use self::watching::{Shared, State, Watched, follow};
+use self::watching::{Shared, State, WatchedKind, follow};
 use crate::config::input::ServerInput;
 use crate::domain::reason::Reason;
 
@@ -43,7 +43,7 @@ pub(super) struct Servers {
     changed: Arc<Notify>,
     /// Whether the operator watches only some namespaces.
     is_scoped: bool,
-    watches: HashMap<Watched, Watch>,
+    watches: HashMap<WatchedKind, Watch>,
 }
 
 impl Servers {
@@ -80,7 +80,7 @@ impl Servers {
     }
 
     /// Returns the kinds that the upstreams of each namespace name, in the order of [`KindState`].
-    fn kinds<'r>(&self, servers: impl Iterator<Item = &'r Named>) -> BTreeMap<&'r str, Vec<Watched>> {
+    fn kinds<'r>(&self, servers: impl Iterator<Item = &'r Named>) -> BTreeMap<&'r str, Vec<WatchedKind>> {
         let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (namespace, server) in servers {
             kinds.entry(namespace.as_str()).or_default().push(self.watched(namespace, server));
@@ -93,7 +93,7 @@ impl Servers {
         kinds
     }
 
-    fn known(&self, watched: &Watched) -> KindState {
+    fn known(&self, watched: &WatchedKind) -> KindState {
         match self.watches.get(watched) {
             None => KindState::New,
             Some(watch) if watch.shared.is_absent() => KindState::Absent,
@@ -102,13 +102,13 @@ impl Servers {
         }
     }
 
-    fn watched(&self, namespace: &str, server: &ServerInput) -> Watched {
+    fn watched(&self, namespace: &str, server: &ServerInput) -> WatchedKind {
         let namespace = self.is_scoped.then(|| namespace.to_owned());
-        Watched { group: server.group.clone(), kind: server.kind.clone(), namespace }
+        WatchedKind { group: server.group.clone(), kind: server.kind.clone(), namespace }
     }
 }
 
-fn begin(client: &Client, watched: &Watched, changed: &Arc<Notify>) -> Watch {
+fn begin(client: &Client, watched: &WatchedKind, changed: &Arc<Notify>) -> Watch {
     let shared = Shared::new(Arc::clone(changed));
     let task = tokio::spawn(follow(client.clone(), watched.clone(), shared.clone()));
     Watch { shared, named: Instant::now(), has_place: true, _task: AbortOnDropHandle::new(task) }

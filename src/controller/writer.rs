@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::FIELD_MANAGER;
 use super::lease::{Leadership, WRITE};
-use super::liveness::Pulse;
+use super::liveness::Heartbeat;
 use super::rights::{RequestError, Rights};
 
 /// Sends the operator's requests, and remembers which are forbidden.
@@ -25,16 +25,16 @@ pub(super) struct Writer {
     /// The time limit of a write.
     limit: Duration,
     /// The pulse of the loop that uses this writer.
-    pub(super) pulse: Pulse,
+    pub(super) pulse: Heartbeat,
 }
 
 impl Writer {
-    pub(super) fn new(client: Client, leadership: Leadership, pulse: Pulse) -> Self {
+    pub(super) fn new(client: Client, leadership: Leadership, pulse: Heartbeat) -> Self {
         Self { client, leadership, rights: Rights::default(), limit: WRITE, pulse }
     }
 
     /// Returns a writer that shares the state of this one, for another loop.
-    pub(super) fn for_loop(&self, pulse: Pulse) -> Self {
+    pub(super) fn for_loop(&self, pulse: Heartbeat) -> Self {
         Self { pulse, ..self.clone() }
     }
 

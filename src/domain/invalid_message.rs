@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::batch;
-use super::members::{MOST, MessageMembers, Whose};
+use super::members::{AnsweredRequests, MOST, MessageMembers};
 
 /// Why a message is not valid, and which requests it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct InvalidMessage {
     /// A description of the error. It contains nothing from the message.
     pub message: &'static str,
     /// The requests that the message answers.
-    pub whose: Whose,
+    pub whose: AnsweredRequests,
     /// True if the text may also be a log line that quotes an answer.
     pub quoted: bool,
 }
@@ -31,32 +31,32 @@ impl InvalidMessage {
     /// Whether the beginning of `text`, which this describes, may be logged. It must not be if the text answers a request
     /// or may contain a part of a result.
     pub fn may_be_shown(&self, text: &[u8]) -> bool {
-        self.whose == Whose::Nobody && memchr::memmem::find(text, b"result").is_none()
+        self.whose == AnsweredRequests::Nobody && memchr::memmem::find(text, b"result").is_none()
     }
 
-    fn new(message: &'static str, whose: Whose) -> Self {
+    fn new(message: &'static str, whose: AnsweredRequests) -> Self {
         Self { message, whose, quoted: false }
     }
 }
 
 /// Finds the requests that `text` answers. Used if `text` is not one complete object: it may then hold several
 /// messages, and the last of them may be cut off.
-fn whose_of(text: &[u8]) -> Whose {
+fn whose_of(text: &[u8]) -> AnsweredRequests {
     let mut objects = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>();
     let mut calls = Vec::new();
     while calls.len() < MOST
         && let Some(Ok(object)) = objects.next()
     {
-        if let Whose::Calls(ids) = MessageMembers::read(object.get().as_bytes()).whose() {
+        if let AnsweredRequests::Calls(ids) = MessageMembers::read(object.get().as_bytes()).whose() {
             calls.extend(ids);
         }
     }
     match MessageMembers::read(&text[objects.byte_offset()..]).whose() {
-        Whose::Calls(ids) => calls.extend(ids),
+        AnsweredRequests::Calls(ids) => calls.extend(ids),
         whose if calls.is_empty() => return whose,
         _ => {}
     }
-    Whose::Calls(calls)
+    AnsweredRequests::Calls(calls)
 }
 
 /// Reports what is wrong with a text that does not begin with an object.
@@ -66,16 +66,16 @@ fn misplaced(text: &[u8]) -> InvalidMessage {
     }
     if let Some(batch) = batch(text) {
         let whose = batch.into_iter().map(|message| MessageMembers::read(message.get().as_bytes()).whose());
-        let ids = whose.flat_map(|whose| if let Whose::Calls(ids) = whose { ids } else { Vec::new() });
+        let ids = whose.flat_map(|whose| if let AnsweredRequests::Calls(ids) = whose { ids } else { Vec::new() });
         let message = "it sent a batch, which this version of the protocol does not have";
-        return InvalidMessage::new(message, Whose::Calls(ids.collect()));
+        return InvalidMessage::new(message, AnsweredRequests::Calls(ids.collect()));
     }
     let quoted = memchr::memchr(b'{', text).map(|at| MessageMembers::read(&text[at..]));
     match quoted.filter(MessageMembers::carries_answer).map(MessageMembers::whose) {
-        Some(whose @ Whose::Calls(_)) => {
+        Some(whose @ AnsweredRequests::Calls(_)) => {
             InvalidMessage { quoted: true, ..InvalidMessage::new("text stands before a message on its line", whose) }
         }
-        _ => InvalidMessage::new("a message is not a JSON object", Whose::Nobody),
+        _ => InvalidMessage::new("a message is not a JSON object", AnsweredRequests::Nobody),
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(messages(array(MOST).as_bytes(), true).len(), MOST);
         for text in [array(MOST + 1), format!("[{}0]", "0,".repeat(1 << 20)), "[{},2]".into()] {
             assert_eq!(messages(text.as_bytes(), true), [text.as_bytes()], "{text:.20}");
-            assert_eq!(InvalidMessage::of(text.as_bytes(), "").whose, Whose::Nobody, "{text:.20}");
+            assert_eq!(InvalidMessage::of(text.as_bytes(), "").whose, AnsweredRequests::Nobody, "{text:.20}");
         }
     }
 }

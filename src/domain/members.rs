@@ -44,7 +44,7 @@ pub struct MessageMembers<'a> {
 
 /// The requests that an invalid message answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum AnsweredRequests {
     /// The message answers the requests with these ids. There are several if the text contains more than one id.
     Calls(Vec<u64>),
     /// The message answers a request, but the id of that request cannot be read.
@@ -84,16 +84,16 @@ impl<'a> MessageMembers<'a> {
 
     /// Returns which requests the message answers. Used if the message is invalid. An object without any sign of
     /// JSON-RPC counts as a log line.
-    pub fn whose(self) -> Whose {
+    pub fn whose(self) -> AnsweredRequests {
         let is_answer = self.carries_answer() || self.whole && self.jsonrpc.seen && !self.method.seen;
         if !is_answer {
-            Whose::Nobody
+            AnsweredRequests::Nobody
         } else if !self.ids.is_empty() {
-            Whose::Calls(self.ids)
+            AnsweredRequests::Calls(self.ids)
         } else if self.whole || self.id.seen || self.method.seen || !(self.jsonrpc.seen || self.result.seen) {
-            Whose::Nobody
+            AnsweredRequests::Nobody
         } else {
-            Whose::SomeCall
+            AnsweredRequests::SomeCall
         }
     }
 }
@@ -167,25 +167,28 @@ mod tests {
     fn what_can_be_read_of_a_message_tells_whose_it_is() {
         let long = "x".repeat(10_000);
         for (text, whose) in [
-            (format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"a":"{long}"#), Whose::Calls(vec![7])),
-            (format!(r#" {{"id": 7, "result":"{long}"#), Whose::Calls(vec![7])),
-            (format!(r#"{{"x":"{long}","jsonrpc":"2.0","\u0069d":"7","result":"#), Whose::Calls(vec![7])),
+            (format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"a":"{long}"#), AnsweredRequests::Calls(vec![7])),
+            (format!(r#" {{"id": 7, "result":"{long}"#), AnsweredRequests::Calls(vec![7])),
+            (format!(r#"{{"x":"{long}","jsonrpc":"2.0","\u0069d":"7","result":"#), AnsweredRequests::Calls(vec![7])),
             // A request of the gateway that the server echoes and truncates begins like this.
-            (r#"{"jsonrpc":"2.0","id":7,"me..."#.into(), Whose::Nobody),
-            (r#"{"jsonrpc":"2.0","id":7} {}"#.into(), Whose::Nobody),
-            (r#"{"jsonrpc":"2.0","id":7}"#.into(), Whose::Calls(vec![7])),
-            (r#"{"id":7.0,"id":8,"error":{}}"#.into(), Whose::Calls(vec![7, 8])),
-            (r#"{"id":7,"method":"x","result":{}}"#.into(), Whose::Calls(vec![7])),
-            (format!(r#"{{"id":"seven","result":"{long}"#), Whose::Nobody),
-            (format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":"{long}"#), Whose::Nobody),
-            (format!(r#"{{"id":7,"method":"sampling/createMessage","params":"{long}"#), Whose::Nobody),
-            (r#"{"level":50,"id":7,"msg":"a log"}"#.into(), Whose::Nobody),
-            (r#"{"level":50,"error":"a log"#.into(), Whose::Nobody),
-            (r#"{"jsonrpc":"2.0","result":{}}"#.into(), Whose::Nobody),
-            (format!(r#"{{"result":{{"id":7,"a":"{long}"#), Whose::SomeCall),
-            (r#"{"jsonrpc":"2.0","error":{"co"#.into(), Whose::SomeCall),
-            (r#"{"jsonrpc":"2.0","i"#.into(), Whose::Nobody),
-            (long, Whose::Nobody),
+            (r#"{"jsonrpc":"2.0","id":7,"me..."#.into(), AnsweredRequests::Nobody),
+            (r#"{"jsonrpc":"2.0","id":7} {}"#.into(), AnsweredRequests::Nobody),
+            (r#"{"jsonrpc":"2.0","id":7}"#.into(), AnsweredRequests::Calls(vec![7])),
+            (r#"{"id":7.0,"id":8,"error":{}}"#.into(), AnsweredRequests::Calls(vec![7, 8])),
+            (r#"{"id":7,"method":"x","result":{}}"#.into(), AnsweredRequests::Calls(vec![7])),
+            (format!(r#"{{"id":"seven","result":"{long}"#), AnsweredRequests::Nobody),
+            (
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":"{long}"#),
+                AnsweredRequests::Nobody,
+            ),
+            (format!(r#"{{"id":7,"method":"sampling/createMessage","params":"{long}"#), AnsweredRequests::Nobody),
+            (r#"{"level":50,"id":7,"msg":"a log"}"#.into(), AnsweredRequests::Nobody),
+            (r#"{"level":50,"error":"a log"#.into(), AnsweredRequests::Nobody),
+            (r#"{"jsonrpc":"2.0","result":{}}"#.into(), AnsweredRequests::Nobody),
+            (format!(r#"{{"result":{{"id":7,"a":"{long}"#), AnsweredRequests::SomeCall),
+            (r#"{"jsonrpc":"2.0","error":{"co"#.into(), AnsweredRequests::SomeCall),
+            (r#"{"jsonrpc":"2.0","i"#.into(), AnsweredRequests::Nobody),
+            (long, AnsweredRequests::Nobody),
         ] {
             assert_eq!(MessageMembers::read(text.as_bytes()).whose(), whose, "{text:.60}");
         }

@@ -17,7 +17,7 @@ use crate::engine::upstreams::probing::first_try;
 
 /// One page of a list.
 #[derive(Debug)]
-pub struct Page {
+pub struct ListPage {
     /// The definitions as one JSON array.
     pub items: Arc<RawValue>,
     /// The cursor of the next page; `None` on the last page.
@@ -32,7 +32,12 @@ impl Engine {
     ///
     /// # Errors
     /// `-32602` if the cursor does not belong to the current list.
-    pub async fn list(&self, endpoint: Endpoint<'_>, kind: ItemKind, cursor: Option<&str>) -> Result<Page, RpcError> {
+    pub async fn list(
+        &self,
+        endpoint: Endpoint<'_>,
+        kind: ItemKind,
+        cursor: Option<&str>,
+    ) -> Result<ListPage, RpcError> {
         self.wait_for_lists(&self.snapshot(), &endpoint, kind).await;
         let snapshot = self.snapshot();
         let upstream = endpoint.upstream(&snapshot);
@@ -45,7 +50,7 @@ impl Engine {
             RpcError::new(INVALID_PARAMS, message)
         })?;
         let next_cursor = pages.page(number + 1).map(|_| format!("{revision}.{}", number + 1));
-        Ok(Page { items: Arc::clone(items), next_cursor, caching: self.caching(&snapshot, endpoint, kind) })
+        Ok(ListPage { items: Arc::clone(items), next_cursor, caching: self.caching(&snapshot, endpoint, kind) })
     }
 
     /// Returns what the servers whose items are in a list say about its caching. What the gateway lists itself changes only

@@ -32,7 +32,7 @@ use tokio::task::AbortHandle;
 pub use access::seal::SealKeys;
 pub(crate) use calls::outcome::dropped;
 pub use completion::CompletionRequest;
-pub use list::Page;
+pub use list::ListPage;
 pub use notices::{ListChanges, MAX_OF_CLIENT, Mailbox, Notice, SubscribeRequest, Subscription};
 pub use plan::snapshot::Snapshot;
 pub use readiness::NotReady;
@@ -72,7 +72,7 @@ pub struct Engine {
     /// The plans that calls may still be running on.
     held: Mutex<Vec<Weak<plan::link::Linked>>>,
     /// The most recently loaded form of each plugin.
-    forms: Mutex<plan::forms::Forms>,
+    forms: Mutex<plan::forms::PluginRevisions>,
     /// Counts the changes of `forms`.
     forms_changed: watch::Sender<u64>,
     /// The task that puts new forms of plugins in force once they are loaded.

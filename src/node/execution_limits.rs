@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::execution_queue::{Client, ExecutionQueue, Place};
+use super::execution_queue::{ExecutionClient, ExecutionQueue, QueuePlace};
 use super::process::Tasks;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::Failure;
@@ -34,21 +34,21 @@ struct Budget {
 
 /// A part of a budget that is reserved until this value is dropped.
 #[derive(Debug)]
-pub struct Share {
+pub struct LimitReservation {
     budget: Arc<Budget>,
     amount: u64,
 }
 
 impl Budget {
-    fn take(self: &Arc<Self>, amount: u64) -> Option<Share> {
+    fn take(self: &Arc<Self>, amount: u64) -> Option<LimitReservation> {
         let limit = self.limit.load(Ordering::Acquire);
         let more = |taken: u64| taken.checked_add(amount).filter(|sum| *sum <= limit);
         self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(Share { budget: Arc::clone(self), amount })
+        Some(LimitReservation { budget: Arc::clone(self), amount })
     }
 }
 
-impl Drop for Share {
+impl Drop for LimitReservation {
     fn drop(&mut self) {
         self.budget.taken.fetch_sub(self.amount, Ordering::AcqRel);
     }
@@ -109,21 +109,21 @@ impl ExecutionLimits {
     ///
     /// # Errors
     /// `PoolExhausted` if the budget does not have that many bytes left.
-    pub fn content(&self, bytes: usize) -> Result<Share, Failure> {
+    pub fn content(&self, bytes: usize) -> Result<LimitReservation, Failure> {
         let taken = self.bytes.take(bytes as u64);
         taken.ok_or_else(|| Failure::new(Reason::PoolExhausted, "found too many bytes in flight"))
     }
 
     /// Returns a place in the queue for an execution of `client`, which it takes only if it has to wait.
-    pub fn place(&self, client: Client) -> Place {
-        Place::new(&self.queue, client)
+    pub fn place(&self, client: ExecutionClient) -> QueuePlace {
+        QueuePlace::new(&self.queue, client)
     }
 
     /// Waits for a permit to execute, at this place.
     ///
     /// # Errors
     /// `PoolExhausted` if no permit is free by `until`, the queue is full, or the execution gave way to another one.
-    pub async fn permit(&self, until: Instant, place: &mut Place) -> Result<OwnedSemaphorePermit, Failure> {
+    pub async fn permit(&self, until: Instant, place: &mut QueuePlace) -> Result<OwnedSemaphorePermit, Failure> {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Ok(permit);
         }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     async fn permit(admission: &ExecutionLimits) -> Result<OwnedSemaphorePermit, Failure> {
-        admission.permit(soon(), &mut admission.place(Client(None))).await
+        admission.permit(soon(), &mut admission.place(ExecutionClient(None))).await
     }
 
     #[tokio::test]
@@ -199,7 +199,7 @@ mod tests {
     async fn executions_wait_for_a_permit_at_a_place_in_the_queue() {
         let admission = ExecutionLimits::new(Tasks::here());
         admission.apply(&runtime(1, 1, 0));
-        let mut place = admission.place(Client(None));
+        let mut place = admission.place(ExecutionClient(None));
         let granted = admission.permit(soon(), &mut place).await.unwrap();
         assert_eq!(admission.load().queued, 0, "it did not wait");
         let mut waits = Box::pin(admission.permit(Instant::now() + Duration::from_secs(60), &mut place));

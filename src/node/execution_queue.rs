@@ -14,9 +14,9 @@ use crate::domain::reason::Reason;
 
 /// The client of an execution, as far as it can be told apart from others: by the account of its address.
 #[derive(Clone, Debug)]
-pub struct Client(pub Option<Arc<Account>>);
+pub struct ExecutionClient(pub Option<Arc<Account>>);
 
-impl Client {
+impl ExecutionClient {
     /// Accounts are told apart by where they are, which nothing else is while an execution has them.
     fn key(&self) -> usize {
         self.0.as_ref().map_or(0, |account| Arc::as_ptr(account).addr())
@@ -103,9 +103,9 @@ fn full() -> Failure {
 
 /// The place of an execution in the queue. It takes one when it first has to wait, and keeps it until this is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct QueuePlace {
     queue: Arc<ExecutionQueue>,
-    client: Client,
+    client: ExecutionClient,
     taken: Option<Taken>,
 }
 
@@ -115,9 +115,9 @@ struct Taken {
     gives_way: CancellationToken,
 }
 
-impl Place {
+impl QueuePlace {
     /// A place that is not taken yet.
-    pub fn new(queue: &Arc<ExecutionQueue>, client: Client) -> Self {
+    pub fn new(queue: &Arc<ExecutionQueue>, client: ExecutionClient) -> Self {
         Self { queue: Arc::clone(queue), client, taken: None }
     }
 
@@ -151,7 +151,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         if let Some(taken) = &self.taken {
             self.queue.leave(taken.ticket);
@@ -168,25 +168,25 @@ mod tests {
 
     use super::*;
 
-    fn queue_of(most: usize) -> (Arc<ExecutionQueue>, impl Fn(&Client) -> Place) {
+    fn queue_of(most: usize) -> (Arc<ExecutionQueue>, impl Fn(&ExecutionClient) -> QueuePlace) {
         let queue = Arc::<ExecutionQueue>::default();
         queue.set_most(most);
         let of_queue = Arc::clone(&queue);
-        (queue, move |client| Place::new(&of_queue, client.clone()))
+        (queue, move |client| QueuePlace::new(&of_queue, client.clone()))
     }
 
-    fn clients() -> [Client; 3] {
-        [Client(Some(Arc::default())), Client(Some(Arc::default())), Client(None)]
+    fn clients() -> [ExecutionClient; 3] {
+        [ExecutionClient(Some(Arc::default())), ExecutionClient(Some(Arc::default())), ExecutionClient(None)]
     }
 
     /// Takes places, as many as there are for one client.
-    fn fill(place: impl Fn(&Client) -> Place, client: &Client, count: usize) -> Vec<Place> {
+    fn fill(place: impl Fn(&ExecutionClient) -> QueuePlace, client: &ExecutionClient, count: usize) -> Vec<QueuePlace> {
         let mut places: Vec<_> = (0..count).map(|_| place(client)).collect();
         assert!(places.iter_mut().all(|place| place.take().is_ok()));
         places
     }
 
-    fn has_given_way(place: &Place) -> bool {
+    fn has_given_way(place: &QueuePlace) -> bool {
         place.taken.as_ref().is_some_and(|taken| taken.gives_way.is_cancelled())
     }
 

@@ -12,7 +12,7 @@ use tokio::sync::{OnceCell, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::execution_limits::ExecutionLimits;
-use super::execution_queue::{Place, Ticket};
+use super::execution_queue::{QueuePlace, Ticket};
 use super::installed_code::InstalledCode;
 use super::metrics::{KillCause, RecycleCause, SpawnCause};
 use super::seat::Seat;
@@ -137,7 +137,7 @@ impl WorkerPool {
     /// # Errors
     /// `PoolExhausted` if no seat is free by `until`, too many calls wait, or the call gave way to another one; `NotLoaded`
     /// if the plugin is still loading at `until` or no worker can be started.
-    pub(super) async fn lease(self: &Arc<Self>, until: Instant, place: &mut Place) -> Result<SeatLease, Failure> {
+    pub(super) async fn lease(self: &Arc<Self>, until: Instant, place: &mut QueuePlace) -> Result<SeatLease, Failure> {
         let (ticket, waiting) = {
             let mut state = self.lock();
             if let Some(seat) = self.take_idle(&mut state) {

@@ -14,7 +14,7 @@ use super::protocol::lines::LinesPipes;
 use super::protocol::once::OncePipes;
 use super::protocol::shared::SharedWire;
 use super::protocol::wire::ExclusiveWire;
-use super::protocol::{Exchange, PluginCall};
+use super::protocol::{ExchangeOutcome, PluginCall};
 use super::worker::{Disposition, Worker};
 use crate::domain::ports::WorkerState;
 use crate::domain::reason::Reason;
@@ -88,7 +88,7 @@ impl Seat {
 
     /// Runs one call. If this future is dropped before it completes, the call must be given up before the seat is used
     /// again.
-    pub async fn execute(&mut self, call: &PluginCall<'_>) -> Exchange {
+    pub async fn execute(&mut self, call: &PluginCall<'_>) -> ExchangeOutcome {
         self.worker.stats.used();
         self.busy = true;
         self.worker.drained.reset();
@@ -112,11 +112,11 @@ impl Seat {
         exchange
     }
 
-    async fn exchange(&mut self, call: &PluginCall<'_>) -> Exchange {
+    async fn exchange(&mut self, call: &PluginCall<'_>) -> ExchangeOutcome {
         let process = &self.worker.process;
         let mut exchange = match &mut self.transport {
             Transport::Once(pipes) => {
-                return Exchange::last(pipes.exchange(process, call.input, call.max_output).await);
+                return ExchangeOutcome::last(pipes.exchange(process, call.input, call.max_output).await);
             }
             Transport::Lines(lines) => return lines.exchange(process, call.input, call.max_output).await,
             Transport::Module(channel) => channel.exchange(call).await,
@@ -179,7 +179,7 @@ impl Seat {
     }
 
     /// Returns what happens to the worker after this exchange.
-    pub fn disposition_after(&self, exchange: &Exchange) -> Disposition {
+    pub fn disposition_after(&self, exchange: &ExchangeOutcome) -> Disposition {
         if exchange.reusable {
             if exchange.output.is_err() {
                 // The call may have failed because memory ran out, and memory that is still in use may make the next

@@ -9,8 +9,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::discovery::{NodeRuntime, find_node};
-use super::execution_limits::{ExecutionLimits, Share};
-use super::execution_queue::Client;
+use super::execution_limits::{ExecutionLimits, LimitReservation};
+use super::execution_queue::ExecutionClient;
 use super::launcher::Launcher;
 use super::maintenance::maintain;
 use super::metrics::WorkerMetrics;
@@ -124,7 +124,7 @@ impl Workers {
         plugin: &Arc<LinkedPlugin>,
         input: &Input<'_>,
         run: Duration,
-        client: Client,
+        client: ExecutionClient,
     ) -> Result<AdmittedExecution, Failure> {
         let bytes = input.raw_content.map_or(0, str::len);
         let max_input = plugin.plan.limits.max_input;
@@ -160,7 +160,7 @@ struct AdmittedExecution {
     /// The deadline for everything: waiting, starting a worker if necessary, and running.
     until: Instant,
     permit: OwnedSemaphorePermit,
-    _content: Share,
+    _content: LimitReservation,
 }
 
 #[async_trait]
@@ -202,7 +202,7 @@ impl RunPlugin for Workers {
     async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, timeout: Duration, host: &dyn Host) -> Ran {
         let asked = Instant::now();
         let AdmittedExecution { lease, until, permit, _content } =
-            match self.admit(plugin, input, timeout, Client(host.account())).await {
+            match self.admit(plugin, input, timeout, ExecutionClient(host.account())).await {
                 Ok(admitted) => admitted,
                 Err(failure) => {
                     let queued = asked.elapsed();

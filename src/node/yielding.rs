@@ -76,7 +76,7 @@ impl Host for Yielding<'_> {
 mod tests {
     use tokio::time::Instant;
 
-    use super::super::execution_queue::Client;
+    use super::super::execution_queue::ExecutionClient;
     use super::super::fixture::runtime;
     use super::super::process::Tasks;
     use super::*;
@@ -104,7 +104,7 @@ mod tests {
     async fn the_permit_is_given_back_for_as_long_as_an_answer_is_waited_for() {
         let admission = ExecutionLimits::new(Tasks::here());
         admission.apply(&runtime(1, 1, 1));
-        let permit = admission.permit(Instant::now(), &mut admission.place(Client(None))).await.unwrap();
+        let permit = admission.permit(Instant::now(), &mut admission.place(ExecutionClient(None))).await.unwrap();
         let host = Looks { admission: &admission, in_use: Mutex::default() };
         let yielding = Yielding::new(&host, &admission, permit);
         for _ in 0..2 {

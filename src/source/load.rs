@@ -10,7 +10,7 @@ use super::document::{self, FileObject, FileObjects};
 use super::files::FileText;
 use super::kept::as_before;
 use super::located::Located;
-use crate::api::lower::{self, Lowered, Place};
+use crate::api::lower::{self, Lowered, ManifestSource};
 use crate::config::input::{ChainInput, GatewayInput, InvalidObject, Labels, PluginInput, Unread, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::problem::{Level, Problem};
@@ -203,7 +203,7 @@ impl ManifestLoader<'_> {
     fn read_ours(&mut self, id: &ObjectId, document: &Arc<Value>, folder: &Path) -> Vec<Problem> {
         let loaded = &mut self.loaded;
         let before = self.previous.and_then(|p| p.accepted.get(id));
-        let place = Place::File { folder, plugin_dir: self.plugin_dir };
+        let place = ManifestSource::File { folder, plugin_dir: self.plugin_dir };
         let (lowered, problems) = lower::document(id, document, before.map(|document| &**document), place);
         let accepted = lowered.is_ok().then_some(document).or(before);
         loaded.accepted.extend(accepted.map(|document| (id.clone(), Arc::clone(document))));

@@ -86,7 +86,7 @@ mod tests {
     use tracing::subscriber::with_default;
     use tracing_subscriber::fmt::format::JsonFields;
 
-    use super::super::kept::Kept;
+    use super::super::kept::CapturedLog;
     use super::JsonLine;
 
     fn log() {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn lines_have_what_those_of_the_library_have() {
-        let (own, other) = (Kept::default(), Kept::default());
+        let (own, other) = (CapturedLog::default(), CapturedLog::default());
         let lines = tracing_subscriber::fmt().with_writer(own.clone());
         with_default(lines.fmt_fields(JsonFields::new()).event_format(JsonLine).finish(), log);
         let lines = tracing_subscriber::fmt().with_writer(other.clone()).json();

@@ -95,12 +95,12 @@ fn indented(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kept::Kept;
+    use super::super::kept::CapturedLog;
     use super::*;
 
     #[test]
     fn what_servers_print_is_told_apart_and_times_are_short() {
-        let kept = Kept::default();
+        let kept = CapturedLog::default();
         let lines =
             tracing_subscriber::fmt().with_writer(kept.clone()).with_ansi(false).event_format(Terminal).finish();
         tracing::subscriber::with_default(lines, || {
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn nobody_forges_a_line_or_a_colour() {
         for colours in [false, true] {
-            let kept = Kept::default();
+            let kept = CapturedLog::default();
             let lines =
                 tracing_subscriber::fmt().with_writer(kept.clone()).with_ansi(colours).event_format(Terminal).finish();
             let forged = "x\r\nERROR forged\x1b[31m\u{9b}2J\u{202e}\n";

@@ -90,7 +90,7 @@ fn is_on() -> bool {
 
 /// Returns the members that tell another process of `span`, each as name and value; none if traces are off.
 pub fn members_of(span: &Span) -> Vec<(&'static str, String)> {
-    let mut members = Told(Vec::new());
+    let mut members = SentContext(Vec::new());
     if !span.is_disabled() {
         TraceContextPropagator::new().inject_context(&span.context(), &mut members);
     }
@@ -111,9 +111,9 @@ impl Extractor for Members<'_> {
 }
 
 /// The members of a context that is sent.
-struct Told(Vec<(&'static str, String)>);
+struct SentContext(Vec<(&'static str, String)>);
 
-impl Injector for Told {
+impl Injector for SentContext {
     fn set(&mut self, key: &str, value: String) {
         let name = MEMBERS.into_iter().find(|name| *name == key).filter(|_| !value.is_empty());
         self.0.extend(name.map(|name| (name, value)));

@@ -9,10 +9,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::UpstreamContext;
 use super::server_connection::ServerConnection;
-use super::slot::Slot;
+use super::slot::ConnectionSlot;
 use super::stdio::ServerProcess;
 use super::streamable::{HttpEndpoint, HttpSession, SseSession};
-use super::watched::Watched;
+use super::watched::Subscriptions;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{EraSetting, HttpTransport, TransportPlan};
 use crate::domain::upstream::{ClientKey, FIRST_START, Target, UpstreamError, UpstreamEvent};
@@ -36,7 +36,7 @@ pub(super) struct Connector {
     /// Whether the server was found to be one of HTTP+SSE.
     is_sse: AtomicBool,
     /// What clients want to hear of.
-    pub(super) watched: Arc<Watched>,
+    pub(super) watched: Arc<Subscriptions>,
 }
 
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl Connector {
     /// `None`. `slot` holds it.
     pub(super) async fn connect(
         self: Arc<Self>,
-        slot: Weak<Slot>,
+        slot: Weak<ConnectionSlot>,
         of: Option<ClientKey>,
     ) -> Result<ServerConnection, UpstreamError> {
         let before = *lock(&self.era);
@@ -120,7 +120,7 @@ impl Connector {
     async fn open(
         &self,
         before: Option<Era>,
-        slot: &Weak<Slot>,
+        slot: &Weak<ConnectionSlot>,
         of: Option<&ClientKey>,
     ) -> Result<ServerConnection, UpstreamError> {
         let limit = Duration::from_millis(u64::from(self.target.plan.connect_timeout_ms));
@@ -180,7 +180,12 @@ impl Connector {
 
 /// Closes the connection in `slot` once no call has used it for `limit` and nobody wants to hear over it of what is
 /// `watched`. Returns when the connection has ended.
-async fn end_when_idle(slot: Weak<Slot>, ended: CancellationToken, limit: Duration, watched: Option<Arc<Watched>>) {
+async fn end_when_idle(
+    slot: Weak<ConnectionSlot>,
+    ended: CancellationToken,
+    limit: Duration,
+    watched: Option<Arc<Subscriptions>>,
+) {
     let look = (limit / 4).max(SHORTEST_LOOK);
     while tokio::time::timeout(look, ended.cancelled()).await.is_err() {
         let Some(slot) = slot.upgrade() else { return };

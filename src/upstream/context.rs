@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::event_queue::EventQueue;
 use super::metrics::UpstreamMetrics;
-use super::watched::Watched;
+use super::watched::Subscriptions;
 use crate::domain::budget::{Account, ByteBudget, Category, Reservation};
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
@@ -30,7 +30,7 @@ pub(super) struct TooMany;
 
 /// What one upstream may use of what all upstreams share. All its connections count together.
 #[derive(Debug)]
-struct Share {
+struct UpstreamQuota {
     /// Accounts for the memory of its answers.
     account: Arc<Account>,
     /// Its small tasks.
@@ -39,7 +39,7 @@ struct Share {
     flow: Arc<SharedFlow>,
 }
 
-impl Default for Share {
+impl Default for UpstreamQuota {
     fn default() -> Self {
         Self {
             account: Arc::default(),
@@ -64,9 +64,9 @@ pub(super) struct UpstreamContext {
     /// Identifies this gateway process in HTTP requests.
     pub(super) instance: Instance,
     /// What clients want to hear of, by upstream.
-    watched: DashMap<ObjectKey, Arc<Watched>>,
+    watched: DashMap<ObjectKey, Arc<Subscriptions>>,
     /// What each upstream may use of what all share.
-    shares: DashMap<ObjectKey, Arc<Share>>,
+    shares: DashMap<ObjectKey, Arc<UpstreamQuota>>,
     runtime: Handle,
     background: Arc<Semaphore>,
 }
@@ -95,12 +95,12 @@ impl UpstreamContext {
     }
 
     /// The resources of an upstream that clients want to hear of.
-    pub(super) fn watched(&self, upstream: &ObjectKey) -> Arc<Watched> {
+    pub(super) fn watched(&self, upstream: &ObjectKey) -> Arc<Subscriptions> {
         Arc::clone(&self.watched.entry(upstream.clone()).or_default())
     }
 
     /// The same, if anybody ever wanted to hear of one.
-    pub(super) fn known_watched(&self, upstream: &ObjectKey) -> Option<Arc<Watched>> {
+    pub(super) fn known_watched(&self, upstream: &ObjectKey) -> Option<Arc<Subscriptions>> {
         self.watched.get(upstream).map(|watched| Arc::clone(&watched))
     }
 
@@ -109,7 +109,7 @@ impl UpstreamContext {
         self.watched.remove_if(upstream, |_, watched| watched.is_empty());
     }
 
-    fn share(&self, upstream: &ObjectKey) -> Arc<Share> {
+    fn share(&self, upstream: &ObjectKey) -> Arc<UpstreamQuota> {
         Arc::clone(&self.shares.entry(upstream.clone()).or_default())
     }
 

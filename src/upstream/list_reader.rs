@@ -25,7 +25,7 @@ const BYTES: usize = 4 << 20;
 /// A page. Only the list of the kind that was asked for counts.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Page<'a> {
+struct ServerPage<'a> {
     #[serde(borrow)]
     tools: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -41,7 +41,7 @@ struct Page<'a> {
     cache_scope: Option<&'a RawValue>,
 }
 
-impl<'a> Page<'a> {
+impl<'a> ServerPage<'a> {
     /// Parses the list of this kind; `None` if the page has none.
     fn items(&self, kind: ItemKind) -> Option<Vec<&'a RawValue>> {
         let list = match kind {
@@ -84,7 +84,7 @@ impl ListReader {
             Answer::Result(result) => result,
             Answer::Error(error) => return Err(refused(method, error)),
         };
-        let page: Option<Page<'_>> = serde_json::from_str(result.get()).ok();
+        let page: Option<ServerPage<'_>> = serde_json::from_str(result.get()).ok();
         let (items, next, caching) = page
             .and_then(|page| {
                 let caching = Caching::read(page.ttl_ms, page.cache_scope);

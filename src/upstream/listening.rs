@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::context::UpstreamContext;
-use super::server_connection::{ListenStream, Listener};
-use super::watched::{Listening, Watched};
+use super::server_connection::{ListenStream, SubscriptionOpener};
+use super::watched::{Listening, Subscriptions};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};
@@ -28,7 +28,7 @@ const GATHER: Duration = Duration::from_millis(20);
 pub(super) struct Listened {
     pub(super) key: ObjectKey,
     pub(super) shared: Arc<UpstreamContext>,
-    pub(super) watched: Arc<Watched>,
+    pub(super) watched: Arc<Subscriptions>,
     /// The kinds of items whose lists the server announces when they change.
     pub(super) announces: Vec<ItemKind>,
     /// Whether the server reports changes of resources.
@@ -37,7 +37,7 @@ pub(super) struct Listened {
 
 impl Listened {
     /// Keeps the stream open until the connection ends. If it cannot be opened, it is tried again and again.
-    pub(super) async fn keep_listening(self, listener: Listener) {
+    pub(super) async fn keep_listening(self, listener: SubscriptionOpener) {
         let ended = listener.ended();
         tokio::select! {
             () = ended.cancelled() => {}
@@ -46,7 +46,7 @@ impl Listened {
         self.watched.listening().send_replace(Listening::default());
     }
 
-    async fn run(&self, listener: &Listener) {
+    async fn run(&self, listener: &SubscriptionOpener) {
         let mut changes = self.watched.changes();
         // A process that was started again reported nothing in the meantime.
         let (mut stream, mut wait, mut was_lost) = (None, FIRST_WAIT, self.watched.was_listening());
@@ -80,7 +80,7 @@ impl Listened {
     /// Opens a stream for these resources in the place of the one before. Returns whether it is open.
     async fn renew(
         &self,
-        listener: &Listener,
+        listener: &SubscriptionOpener,
         stream: &mut Option<ListenStream>,
         uris: &BTreeSet<String>,
         was_lost: &mut bool,
@@ -150,7 +150,7 @@ impl Listened {
     /// resources that the server agreed to report.
     async fn replace(
         &self,
-        listener: &Listener,
+        listener: &SubscriptionOpener,
         stream: &mut Option<ListenStream>,
         uris: &BTreeSet<String>,
     ) -> Result<BTreeSet<String>, UpstreamError> {

@@ -7,7 +7,7 @@ use super::call_questions::Replies;
 use super::context::UpstreamContext;
 use super::metrics::Dropped;
 use super::questions::{AskableCalls, SHARED, ServerQuestion};
-use super::server_message::{self, Notice, ServerMessage};
+use super::server_message::{self, NotificationKind, ServerMessage};
 use super::watched::Covered;
 use crate::domain::ids::ObjectKey;
 use crate::domain::upstream::{ClientKey, UpstreamEvent};
@@ -56,20 +56,20 @@ impl Notices<'_> {
         }
     }
 
-    fn note(&self, notice: Notice, params: Option<&RawValue>) {
+    fn note(&self, notice: NotificationKind, params: Option<&RawValue>) {
         match notice {
-            Notice::ListChanged(kind) => {
+            NotificationKind::ListChanged(kind) => {
                 self.shared.events.push(UpstreamEvent::ListChanged(self.upstream.clone(), kind));
             }
-            Notice::Updated => self.updated(params),
-            Notice::Message => params.into_iter().for_each(|params| self.logged(params)),
-            Notice::Cancelled => {
+            NotificationKind::Updated => self.updated(params),
+            NotificationKind::Message => params.into_iter().for_each(|params| self.logged(params)),
+            NotificationKind::Cancelled => {
                 if let (Some(calls), Some(id)) = (&self.users.askable, server_message::cancelled(params)) {
                     calls.withdraw(&id);
                 }
             }
             // What is about one request is taken where its answer is read.
-            Notice::Progress | Notice::Acknowledged | Notice::Other => {}
+            NotificationKind::Progress | NotificationKind::Acknowledged | NotificationKind::Other => {}
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use super::slot::Slot;
+use super::slot::ConnectionSlot;
 use crate::domain::budget::Account;
 use crate::domain::upstream::ClientKey;
 
@@ -39,9 +39,9 @@ pub(super) enum NoSlot {
 
 #[derive(Debug, Default)]
 struct State {
-    slots: HashMap<ClientKey, OwnSlot<Arc<Slot>>>,
+    slots: HashMap<ClientKey, OwnSlot<Arc<ConnectionSlot>>>,
     /// The slots of clients whose session has ended, while calls use them.
-    ending: Vec<OwnSlot<Weak<Slot>>>,
+    ending: Vec<OwnSlot<Weak<ConnectionSlot>>>,
     /// The ids of sessions that have ended, the oldest first.
     forgotten: VecDeque<String>,
     closed: bool,
@@ -96,7 +96,11 @@ impl OwnConnections {
     /// # Errors
     /// If there are as many as may be, of all clients or of those at its address, if its session has ended, or if the
     /// upstream was closed.
-    pub(super) fn slot(&self, client: &ClientKey, account: Option<&Arc<Account>>) -> Result<Arc<Slot>, NoSlot> {
+    pub(super) fn slot(
+        &self,
+        client: &ClientKey,
+        account: Option<&Arc<Account>>,
+    ) -> Result<Arc<ConnectionSlot>, NoSlot> {
         let mut state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         if state.closed || state.forgotten.contains(&client.session) {
             return Err(NoSlot::Ended);
@@ -107,20 +111,20 @@ impl OwnConnections {
         if state.room_for(account).is_err() {
             state.make_room(account)?;
         }
-        let slot = Arc::<Slot>::default();
+        let slot = Arc::<ConnectionSlot>::default();
         state.slots.insert(client.clone(), OwnSlot { slot: Arc::clone(&slot), account: account.cloned() });
         Ok(slot)
     }
 
     /// Refuses new connections, and returns the slots of those that there are.
-    pub(super) fn close(&self) -> Vec<Arc<Slot>> {
+    pub(super) fn close(&self) -> Vec<Arc<ConnectionSlot>> {
         let mut state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         state.closed = true;
         state.slots.drain().map(|(_, own)| own.slot).collect()
     }
 
     /// Returns the slots for the connections of the clients whose session has this id.
-    pub(super) fn of_session(&self, session: &str) -> Vec<Arc<Slot>> {
+    pub(super) fn of_session(&self, session: &str) -> Vec<Arc<ConnectionSlot>> {
         let state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         let own = state.slots.iter().filter(|(client, _)| client.session == session);
         own.map(|(_, own)| Arc::clone(&own.slot)).collect()

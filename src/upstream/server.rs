@@ -26,7 +26,7 @@ use super::list_reader::ListReader;
 use super::own_connections::{FAIR_SHARE, IDLE, MAX_CLIENTS, NoSlot, OwnConnections};
 use super::request_failure::RequestFailure;
 use super::server_message::readable;
-use super::slot::{ConnectionUse, Purpose, Slot};
+use super::slot::{ConnectionSlot, ConnectionUse, Purpose};
 use super::wire::McpRequest;
 
 /// The upper limit of all request timeouts.
@@ -36,7 +36,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) struct Server {
     connector: Arc<Connector>,
     /// The connection that is shared by lists, probes and the calls of clients without capabilities.
-    slot: Arc<Slot>,
+    slot: Arc<ConnectionSlot>,
     own: OwnConnections,
 }
 
@@ -73,7 +73,7 @@ impl Server {
         if self.slot.rests() {
             return Ok(Probed::Resting);
         }
-        let Some(lease) = self.slot.current(Purpose::Care) else { return self.connected().await };
+        let Some(lease) = self.slot.current(Purpose::Maintenance) else { return self.connected().await };
         let request = if lease.facts().era == Era::Modern { McpRequest::Discover } else { McpRequest::Ping };
         match lease.ask(request, None, limit).await {
             Ok(answer) if speaks_still(lease.facts().era, lease.is_duplex(), &answer) => {
@@ -99,11 +99,11 @@ impl Server {
     }
 
     async fn connected(&self) -> Result<Probed, UpstreamError> {
-        Ok(Probed::Up(self.lease(&self.slot, None, Purpose::Care, true).await?.facts().clone()))
+        Ok(Probed::Up(self.lease(&self.slot, None, Purpose::Maintenance, true).await?.facts().clone()))
     }
 
     /// Stops new requests from using the connection, and makes the next handshake determine the era again.
-    fn renounce(&self, slot: &Slot, lease: &ConnectionUse) {
+    fn renounce(&self, slot: &ConnectionSlot, lease: &ConnectionUse) {
         slot.discard(lease);
         self.connector.forget_era();
     }
@@ -114,9 +114,11 @@ impl Server {
     /// have templates.
     pub(super) async fn list(&self, kind: ItemKind, limit: Duration) -> Result<Listed, UpstreamError> {
         let lease = if kind == ItemKind::Tool || self.slot.rests() {
-            self.lease(&self.slot, None, Purpose::Care, false).await?
+            self.lease(&self.slot, None, Purpose::Maintenance, false).await?
         } else {
-            self.slot.current(Purpose::Care).ok_or_else(|| UpstreamError::Connect("it is not connected".into()))?
+            self.slot
+                .current(Purpose::Maintenance)
+                .ok_or_else(|| UpstreamError::Connect("it is not connected".into()))?
         };
         if !lease.facts().has(kind) {
             return Ok(Listed::default());
@@ -129,7 +131,7 @@ impl Server {
         let (mut list, mut cursor) = (ListReader::new(kind, era), None);
         loop {
             let request = McpRequest::List(kind, cursor.as_deref());
-            let asked = self.ask(request, Purpose::Care, None, limit).await;
+            let asked = self.ask(request, Purpose::Maintenance, None, limit).await;
             let added = asked.and_then(|(answer, lease)| Ok((list.add(&answer)?, lease)));
             let is_unknown = added.as_ref().is_err_and(UpstreamError::is_unknown_method);
             if is_unknown && kind != ItemKind::Tool && cursor.is_none() {
@@ -278,7 +280,7 @@ impl Server {
         purpose: Purpose,
         deadline: Instant,
         limit: Duration,
-    ) -> Result<(Arc<Slot>, ConnectionUse), UpstreamError> {
+    ) -> Result<(Arc<ConnectionSlot>, ConnectionUse), UpstreamError> {
         let connecting = tokio::time::timeout_at(deadline, self.connection_for(request, purpose, deadline));
         connecting.await.unwrap_or_else(|_| Err(unready(&self.connector.target.plan, limit)))
     }
@@ -301,7 +303,7 @@ impl Server {
         request: &McpRequest<'_>,
         purpose: Purpose,
         deadline: Instant,
-    ) -> Result<(Arc<Slot>, ConnectionUse), UpstreamError> {
+    ) -> Result<(Arc<ConnectionSlot>, ConnectionUse), UpstreamError> {
         if let Some(call) = self.owner(request).await? {
             let limit = (deadline - Instant::now()) / 2;
             match self.own_connection(call, purpose, limit).await {
@@ -322,7 +324,7 @@ impl Server {
         call: &OutCall,
         purpose: Purpose,
         limit: Duration,
-    ) -> Result<(Arc<Slot>, ConnectionUse), UpstreamError> {
+    ) -> Result<(Arc<ConnectionSlot>, ConnectionUse), UpstreamError> {
         let client = &call.client;
         let slot = self.own.slot(client, call.account.as_ref()).map_err(no_slot)?;
         if let Some(lease) = slot.current(purpose) {
@@ -346,7 +348,7 @@ impl Server {
     /// Returns a use of the connection in `slot`, which is for the client `of`, or for all if that is `None`.
     async fn lease(
         &self,
-        slot: &Arc<Slot>,
+        slot: &Arc<ConnectionSlot>,
         of: Option<&ClientKey>,
         purpose: Purpose,
         insist: bool,

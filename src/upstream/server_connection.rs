@@ -40,10 +40,10 @@ impl ServerConnection {
     }
 
     /// Opens streams of notifications over this connection; `None` over HTTP+SSE, which no modern server speaks.
-    pub(super) fn listener(&self) -> Option<Listener> {
+    pub(super) fn listener(&self) -> Option<SubscriptionOpener> {
         match self {
-            Self::Process(process) => Some(Listener::Process(process.listener())),
-            Self::Http(session) => Some(Listener::Http(session.listener())),
+            Self::Process(process) => Some(SubscriptionOpener::Process(process.listener())),
+            Self::Http(session) => Some(SubscriptionOpener::Http(session.listener())),
             Self::Sse(_) => None,
         }
     }
@@ -147,7 +147,7 @@ impl ServerConnection {
 }
 
 /// Opens streams of notifications over one connection (MCP 2026-07-28, `subscriptions/listen`).
-pub(super) enum Listener {
+pub(super) enum SubscriptionOpener {
     Process(ProcessListener),
     Http(HttpListener),
 }
@@ -158,7 +158,7 @@ pub(super) enum ListenStream {
     Http(Box<HttpListenStream>),
 }
 
-impl Listener {
+impl SubscriptionOpener {
     /// A token that is cancelled when the connection has ended or is told to end.
     pub(super) fn ended(&self) -> CancellationToken {
         match self {
@@ -231,9 +231,9 @@ impl<'a> Patience<'a> {
 }
 
 /// A question that waits for the client. The time of the request stands still until it is answered or withdrawn.
-struct OpenQuestion<'a>(&'a Patience<'a>);
+struct PausedDeadline<'a>(&'a Patience<'a>);
 
-impl<'a> OpenQuestion<'a> {
+impl<'a> PausedDeadline<'a> {
     fn new(patience: &'a Patience<'a>) -> Self {
         let mut state = patience.lock();
         if state.open == 0 {
@@ -244,7 +244,7 @@ impl<'a> OpenQuestion<'a> {
     }
 }
 
-impl Drop for OpenQuestion<'_> {
+impl Drop for PausedDeadline<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.open -= 1;
@@ -271,7 +271,7 @@ impl ToClient for Patience<'_> {
     }
 
     fn ask(&self, question: Question) -> Answering<'_> {
-        let open = OpenQuestion::new(self);
+        let open = PausedDeadline::new(self);
         Box::pin(async move {
             let answer = self.client.ask(question).await;
             drop(open);

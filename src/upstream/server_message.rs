@@ -27,14 +27,14 @@ pub(super) enum ServerMessage<'a> {
         params: Option<Cow<'a, RawValue>>,
     },
     Notification {
-        notice: Notice,
+        notice: NotificationKind,
         params: Option<Cow<'a, RawValue>>,
     },
 }
 
 /// The kinds of notifications that the gateway tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Notice {
+pub(super) enum NotificationKind {
     /// Reports the progress of a call.
     Progress,
     /// Contains a log message.
@@ -51,7 +51,7 @@ pub(super) enum Notice {
     Other,
 }
 
-impl Notice {
+impl NotificationKind {
     fn of(method: &str) -> Self {
         match method {
             "notifications/progress" => Self::Progress,
@@ -109,7 +109,7 @@ fn understood<'a>(members: &MessageMembers<'a>) -> Result<ServerMessage<'a>, &'s
         return Ok(match id.value {
             Some(id) => ServerMessage::Request { id, method, params },
             None if params.as_deref().is_some_and(nests_too_deep) => return Err(TOO_DEEP),
-            None => ServerMessage::Notification { notice: Notice::of(&method), params },
+            None => ServerMessage::Notification { notice: NotificationKind::of(&method), params },
         });
     }
     let answer = match (result.value, error.value) {
@@ -193,7 +193,7 @@ pub(super) fn acknowledged(params: Option<&RawValue>) -> Option<(Option<u64>, Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::members::Whose;
+    use crate::domain::members::AnsweredRequests;
 
     fn raw(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.into()).unwrap()
@@ -214,7 +214,7 @@ mod tests {
         assert!(matches!(read_all(r#"{"jsonrpc":"2.0","method":"x"}"#), Ok(ServerMessage::Notification { .. })));
         // PHP's encoder escapes slashes.
         let escaped = read_all(r#"{"jsonrpc":"2.0","method":"notifications\/progress"}"#);
-        assert!(matches!(escaped, Ok(ServerMessage::Notification { notice: Notice::Progress, .. })));
+        assert!(matches!(escaped, Ok(ServerMessage::Notification { notice: NotificationKind::Progress, .. })));
         assert!(read("[".repeat(10_000).as_bytes()).is_err());
     }
 
@@ -247,7 +247,7 @@ mod tests {
             (r#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"error":{}}]"#, "batch", &[1, 2]),
         ] {
             let fault = read(text.as_bytes()).unwrap_err();
-            let named = if let Whose::Calls(ids) = fault.whose { ids } else { Vec::new() };
+            let named = if let AnsweredRequests::Calls(ids) = fault.whose { ids } else { Vec::new() };
             assert!(fault.message.contains(message) && named == ids, "{text}: {} {named:?}", fault.message);
         }
         assert!(read(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xff\"}").is_err());
@@ -292,7 +292,7 @@ mod tests {
             let fault = read(bad.as_bytes()).unwrap_err();
             assert!(fault.message.contains(&format!("deeper than {MAX_DEPTH} levels")), "{}", fault.message);
         }
-        assert_eq!(read(error(200).as_bytes()).unwrap_err().whose, Whose::Calls(vec![1]));
+        assert_eq!(read(error(200).as_bytes()).unwrap_err().whose, AnsweredRequests::Calls(vec![1]));
         assert!(within_depth(result(MAX_DEPTH - 2)).is_ok());
         assert!(within_depth(result(MAX_DEPTH - 1)).unwrap_err().to_string().contains("128 levels"));
     }

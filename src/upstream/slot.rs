@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 type Outcome = Option<Result<(), UpstreamError>>;
 
 #[derive(Debug, Default)]
-pub(super) struct Slot {
+pub(super) struct ConnectionSlot {
     state: Mutex<SlotState>,
     closing: CancellationToken,
 }
@@ -65,7 +65,7 @@ pub(super) enum Purpose {
     /// A call, which keeps the connection from becoming idle.
     Call,
     /// A probe or a tool list that the gateway requests on its own. It does not restart the idle time.
-    Care,
+    Maintenance,
 }
 
 /// One use of the connection. While this value exists, the connection is not closed as idle.
@@ -167,7 +167,7 @@ enum ConnectionClaim {
     Start(watch::Sender<Outcome>, watch::Receiver<Outcome>),
 }
 
-impl Slot {
+impl ConnectionSlot {
     /// Returns a use of the connection, if it is open.
     pub(super) fn current(&self, purpose: Purpose) -> Option<ConnectionUse> {
         match &*self.lock() {

@@ -16,7 +16,7 @@ use crate::transport::flow::Flow;
 const LOGGED: u64 = 100;
 
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct Subscriptions {
     by_uri: Mutex<HashMap<String, Arc<WatchedUri>>>,
     /// Notified whenever the set of resources that somebody wants to hear of changes.
     changed: watch::Sender<()>,
@@ -28,7 +28,7 @@ pub(super) struct Watched {
     logged: Mutex<Flow>,
 }
 
-impl Default for Watched {
+impl Default for Subscriptions {
     fn default() -> Self {
         Self {
             by_uri: Mutex::default(),
@@ -71,7 +71,7 @@ pub(super) struct Listening {
     pub(super) agreed: BTreeSet<String>,
 }
 
-impl Watched {
+impl Subscriptions {
     /// Counts one more client for the resource. `None` if there are as many resources as may be.
     pub(super) fn want(&self, uri: &str) -> Option<Arc<WatchedUri>> {
         let mut by_uri = self.lock();
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_resource_is_watched_until_the_last_client_goes() {
-        let watched = Watched::default();
+        let watched = Subscriptions::default();
         let entry = watched.want("a").unwrap();
         let mut changes = watched.changes();
         changes.mark_unchanged();
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn one_task_at_most_waits_to_end_the_reports_of_a_resource() {
-        let entry = Watched::default().want("a").unwrap();
+        let entry = Subscriptions::default().want("a").unwrap();
         assert!(entry.needs_end() && !entry.needs_end());
         entry.ends();
         assert!(entry.needs_end());
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn resources_are_bounded() {
-        let watched = Watched::default();
+        let watched = Subscriptions::default();
         let full = (0..=MAX_SUBSCRIBED).find(|n| watched.want(&n.to_string()).is_none());
         assert_eq!(full, Some(MAX_SUBSCRIBED));
         assert!(watched.want("0").is_some(), "it is known");

@@ -14,7 +14,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::admin_query::{AdminError, AdminQuery, AdminState};
-use super::guard::{CheckToken, Guard, guard};
+use super::guard::{AdminAccess, CheckToken, guard};
 use super::status;
 use crate::domain::digest::sha256_hex;
 use crate::domain::item::ItemKind;
@@ -103,7 +103,7 @@ pub fn admin_router(engine: Arc<Engine>, check: Option<CheckToken>) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .fallback(|| async { AdminError(StatusCode::NOT_FOUND, "NotFound", "there is nothing here".to_owned()) })
-        .layer(middleware::from_fn_with_state(Arc::new(Guard { engine: Arc::clone(&engine), check }), guard))
+        .layer(middleware::from_fn_with_state(Arc::new(AdminAccess { engine: Arc::clone(&engine), check }), guard))
         .with_state(engine)
 }
 

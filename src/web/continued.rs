@@ -16,7 +16,7 @@ use super::envelope::{ClientMessage, text};
 use super::exchange::RunningMessage;
 use super::forward::Forwarding;
 use super::forward_token::is_forwarded;
-use super::gate::{Gate, PathEndpoint};
+use super::gate::{ListenerContext, PathEndpoint};
 use super::parked::{Binding, PARKED_FOR, ParkedCall, Parking};
 use super::replica_client::NotForwarded;
 use super::response::RpcResponse;
@@ -28,7 +28,7 @@ use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError};
 use crate::domain::version::Era;
 use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
-use crate::engine::exchange::{AskedCall, Continued};
+use crate::engine::exchange::{AskedCall, Continuation};
 use crate::engine::{CheckMirrored, Reply};
 use crate::transport::Accept;
 use crate::transport::sse::KEEP_ALIVE_EVERY;
@@ -40,23 +40,27 @@ const FIRST_EVENT: Duration = KEEP_ALIVE_EVERY.saturating_mul(2);
 
 /// Runs a message to its end or until its server asks the client something. In that case the message goes on beside, and the
 /// response is the question.
-pub(super) async fn run_or_park(gate: Arc<Gate>, mut running: RunningMessage, parking: Arc<Parking>) -> RpcResponse {
+pub(super) async fn run_or_park(
+    gate: Arc<ListenerContext>,
+    mut running: RunningMessage,
+    parking: Arc<Parking>,
+) -> RpcResponse {
     let asks = tokio::select! {
         biased;
         done = &mut running => return done,
         asks = parking.asked.goes_on() => asks,
     };
     let Some(ticket) = parking.ticket.get() else { return running.await };
-    let finisher = Finisher(Arc::clone(&parking.asked));
+    let finisher = ParkedCallCloser(Arc::clone(&parking.asked));
     let task = tokio::spawn(async move { finisher.0.finish(running.await.into_answer()) });
     let call = ParkedCall::new(&parking, ticket.binding, AbortOnDropHandle::new(task));
     RpcResponse::reply(&ticket.id, &reply(&gate, call, asks), Era::Modern)
 }
 
 /// Ends the waits for a call whose task has ended, even by a panic.
-struct Finisher(Arc<AskedCall>);
+struct ParkedCallCloser(Arc<AskedCall>);
 
-impl Drop for Finisher {
+impl Drop for ParkedCallCloser {
     fn drop(&mut self) {
         self.0.abandon();
     }
@@ -65,7 +69,7 @@ impl Drop for Finisher {
 /// Continues a parked call with the answers of its client, if its headers pass the check. `None` if `state` is not one of
 /// the gateway's own: it may be the server's.
 pub(super) async fn go_on(
-    gate: &Arc<Gate>,
+    gate: &Arc<ListenerContext>,
     state: &str,
     binding: Binding,
     answers: Option<&RawValue>,
@@ -94,7 +98,7 @@ pub(super) async fn go_on(
 /// Forwards a call of the modern era to the replica at which it waits for the input that it brings. `None` if it does not wait
 /// at another replica.
 pub(super) async fn forward_to_parked(
-    gate: &Gate,
+    gate: &ListenerContext,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
     client: IpAddr,
@@ -139,11 +143,11 @@ fn not_continued(why: &NotForwarded) -> RpcError {
 }
 
 /// Returns the reply for the client of a call that asks or has ended.
-fn reply(gate: &Arc<Gate>, call: ParkedCall, continued: Continued) -> Reply {
+fn reply(gate: &Arc<ListenerContext>, call: ParkedCall, continued: Continuation) -> Reply {
     let questions = match continued {
-        Continued::Asks(questions) => questions,
-        Continued::Ended(answer) => return ended(&answer.message),
-        Continued::Abandoned => return without_answer(),
+        Continuation::Asks(questions) => questions,
+        Continuation::Ended(answer) => return ended(&answer.message),
+        Continuation::Abandoned => return without_answer(),
     };
     let binding = call.binding.as_bytes().to_vec();
     let state = gate

@@ -8,10 +8,10 @@ use std::time::Duration;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
-use super::exchange::{CallStream, Continued};
+use super::exchange::{CallStream, ResumedStream};
 use super::forward::Forwarding;
 use super::forward_token::is_forwarded;
-use super::gate::Gate;
+use super::gate::ListenerContext;
 use super::response::{empty, refuse};
 use crate::domain::reason::Reason;
 use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
@@ -46,7 +46,7 @@ enum NotContinued {
 /// Continues the stream of a call after the event with the id `last`. `forwarding` is the client's request, which has these
 /// headers.
 pub(super) async fn continue_stream(
-    gate: &Gate,
+    gate: &ListenerContext,
     session: &Arc<Session>,
     last: &str,
     headers: &HeaderMap,
@@ -74,7 +74,7 @@ pub(super) async fn continue_stream(
 
 impl CutStream {
     /// Finds the stream whose last event that arrived has the id `last`. Only events of calls have ids.
-    fn find(gate: &Gate, session: &Session, last: &str) -> Result<Self, NotContinued> {
+    fn find(gate: &ListenerContext, session: &Session, last: &str) -> Result<Self, NotContinued> {
         let (id, after) = last.split_once('.').ok_or(NotContinued::Foreign)?;
         let after = after.parse().map_err(|_| NotContinued::Foreign)?;
         let sealed = gate.open_id(IdPurpose::Stream, &session.id, id).map_err(|why| match why {
@@ -92,12 +92,12 @@ impl CutStream {
 
     /// Continues the stream over another connection. The stream over the one before ends. `None`, which is counted, if the
     /// session continues too many streams.
-    fn resume(self, gate: &Gate, session: &Arc<Session>) -> Option<Response> {
+    fn resume(self, gate: &ListenerContext, session: &Arc<Session>) -> Option<Response> {
         if session.continued.enter(Some(CONTINUED_PER_SESSION), None).is_err() {
             gate.engine.metrics().refused(Reason::ContinuedStreams);
             return None;
         }
-        let counted = Continued(Arc::clone(session));
+        let counted = ResumedStream(Arc::clone(session));
         Some(CallStream::continued(&gate.engine, self.exchange, self.id, self.after, counted).into_response())
     }
 }

@@ -12,7 +12,7 @@ use super::client::Client;
 use super::client_sender::{ClientSender, NewQuestion, WantedNotices};
 use super::continued::go_on;
 use super::envelope::{Params, object, text};
-use super::gate::{Gate, PathEndpoint};
+use super::gate::{ListenerContext, PathEndpoint};
 use super::offer;
 use super::parked::Binding;
 use crate::domain::caching::{CacheHints, Caching};
@@ -28,14 +28,14 @@ use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, MODERN_VERSION, MODERN_VERSIONS};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
-use crate::engine::{CallRequest, Caller, CompletionRequest, Page, Reply, TaskUse};
+use crate::engine::{CallRequest, Caller, CompletionRequest, ListPage, Reply, TaskUse};
 
 /// The maximum number of members of the parameters of `prompts/get`, `resources/read` and `completion/complete`.
 const MAX_MEMBERS: usize = 64;
 
 /// A client's request, whose envelope was checked by the rules of its era.
 pub(super) struct ClientRequest<'a> {
-    pub(super) gate: &'a Arc<Gate>,
+    pub(super) gate: &'a Arc<ListenerContext>,
     pub(super) endpoint: &'a PathEndpoint,
     pub(super) client: Client<'a>,
     /// The id as raw JSON.
@@ -48,7 +48,7 @@ pub(super) struct ClientRequest<'a> {
 /// The result of a list. In the modern era, it also says for how long and by whom it may be cached.
 struct ListResult {
     kind: ItemKind,
-    page: Page,
+    page: ListPage,
     era: Era,
 }
 

@@ -15,7 +15,7 @@ use futures_util::stream;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::gate::Gate;
+use super::gate::ListenerContext;
 use super::response::RpcResponse;
 use crate::domain::version::{Era, has_primed_streams};
 use crate::engine::Engine;
@@ -92,7 +92,7 @@ pub(super) type SessionOfPost = OnceLock<Arc<Session>>;
 /// Answers with JSON. If the client accepts events, the answer becomes a stream when there is something to send before
 /// it, or when it takes a long time. An error that is found before the stream begins keeps its HTTP status.
 pub(super) async fn respond(
-    gate: &Arc<Gate>,
+    gate: &Arc<ListenerContext>,
     mut running: RunningMessage,
     exchange: Arc<Exchange>,
     session: &SessionOfPost,
@@ -112,11 +112,11 @@ pub(super) async fn respond(
     if let Some(answer) = answer.take_if(|_| matches!(attached.next(0), Next::Pending | Next::Leave(_))) {
         return answer.into_response();
     }
-    let kept = session.get().map(|session| Kept::new(gate, session, &exchange));
+    let kept = session.get().map(|session| ResumableExchange::new(gate, session, &exchange));
     let id = kept.as_ref().zip(session.get()).and_then(|(kept, session)| kept.id(session));
     let primes = session.get().is_some_and(|session| has_primed_streams(&session.version));
     let start = if primes { Start::Primes } else { Start::Plain };
-    let finisher = Finisher { exchange, kept };
+    let finisher = ExchangeCloser { exchange, kept };
     // From here on the call runs in its own task: a client that reads slowly or not at all must not delay the call,
     // which holds resources.
     let task = tokio::spawn(async move {
@@ -134,7 +134,7 @@ pub(super) async fn respond(
 }
 
 /// Waits until the answer becomes a stream, although there is nothing to send before it.
-async fn is_due(gate: &Gate, session: &SessionOfPost) {
+async fn is_due(gate: &ListenerContext, session: &SessionOfPost) {
     gate.ticks.wait().await;
     if !session.get().is_some_and(|session| has_primed_streams(&session.version)) {
         tokio::time::sleep(KEEP_ALIVE_EVERY - PRIMED_AFTER).await;
@@ -169,12 +169,12 @@ impl Drop for Attached {
 }
 
 /// Ends an exchange when the future of its message has ended, even by a panic.
-struct Finisher {
+struct ExchangeCloser {
     exchange: Arc<Exchange>,
-    kept: Option<Kept>,
+    kept: Option<ResumableExchange>,
 }
 
-impl Drop for Finisher {
+impl Drop for ExchangeCloser {
     fn drop(&mut self) {
         self.exchange.abandon();
         self.kept.take();
@@ -182,13 +182,13 @@ impl Drop for Finisher {
 }
 
 /// An exchange that the client of a session can come back to. Dropped when the exchange has ended.
-struct Kept {
-    gate: Arc<Gate>,
+struct ResumableExchange {
+    gate: Arc<ListenerContext>,
     handle: u64,
 }
 
-impl Kept {
-    fn new(gate: &Arc<Gate>, session: &Session, exchange: &Arc<Exchange>) -> Self {
+impl ResumableExchange {
+    fn new(gate: &Arc<ListenerContext>, session: &Session, exchange: &Arc<Exchange>) -> Self {
         let handle = gate.engine.sessions().exchanges().add(&session.id, exchange);
         Self { gate: Arc::clone(gate), handle }
     }
@@ -200,7 +200,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for ResumableExchange {
     fn drop(&mut self) {
         let engine = &self.gate.engine;
         engine.sessions().exchanges().ended(self.handle, engine.now());
@@ -208,9 +208,9 @@ impl Drop for Kept {
 }
 
 /// Counts a continued stream in its session until it is dropped.
-pub(super) struct Continued(pub(super) Arc<Session>);
+pub(super) struct ResumedStream(pub(super) Arc<Session>);
 
-impl Drop for Continued {
+impl Drop for ResumedStream {
     fn drop(&mut self) {
         self.0.continued.leave();
     }
@@ -235,7 +235,7 @@ pub(super) struct CallStream {
     /// The rest of the last event.
     last: Option<Bytes>,
     _task: Option<AbortOnDropHandle<()>>,
-    _continued: Option<Continued>,
+    _continued: Option<ResumedStream>,
     _open: OpenStream,
 }
 
@@ -247,7 +247,7 @@ impl CallStream {
         exchange: Arc<Exchange>,
         id: String,
         after: u64,
-        continued: Continued,
+        continued: ResumedStream,
     ) -> Self {
         let (attached, open) = (Attached::new(exchange), OpenStream::new(engine, Era::Legacy));
         Self {

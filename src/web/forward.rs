@@ -16,9 +16,9 @@ use hyper::body::Incoming;
 
 use super::forward_token::{AnswerScope, FORWARD_PATH, FORWARDED, SentRequest, Token, TokenScope};
 use super::forwarded_body::ForwardedBody;
-use super::gate::{Gate, PathEndpoint};
+use super::gate::{ListenerContext, PathEndpoint};
 use super::replica_client::{NotForwarded, send};
-use super::replicas::{Share, UnderWay};
+use super::replicas::{ForwardedRequest, ForwardingQuota};
 use crate::domain::limits::Tracker;
 use crate::domain::reason::Reason;
 use crate::engine::access::session::Session;
@@ -47,7 +47,7 @@ pub(super) struct Forwarding<'a> {
     client: IpAddr,
     /// Counts what is forwarded for the client in its session.
     session: Option<Arc<Tracker>>,
-    share: Share,
+    share: ForwardingQuota,
 }
 
 /// What is forwarded in a session.
@@ -75,16 +75,16 @@ impl<'a> Forwarding<'a> {
         let is_passed = |name: &HeaderName| PASSED.contains(name) || name.as_str().starts_with("mcp-");
         let passed = headers.iter().filter(|(name, _)| is_passed(name));
         let headers = passed.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Self { method, endpoint, headers, body, client, session: None, share: Share::Calls }
+        Self { method, endpoint, headers, body, client, session: None, share: ForwardingQuota::Calls }
     }
 
     /// What is to be known of a session at another replica.
     pub(super) fn in_session(endpoint: &'a PathEndpoint, session: &Session, sent: OfSession, client: IpAddr) -> Self {
         let (method, body, share) = match sent {
-            OfSession::Answer(body) => (Method::POST, body, Share::Answers),
-            OfSession::Cancellation(body) => (Method::POST, body, Share::Cancellations),
-            OfSession::End => (Method::DELETE, Bytes::new(), Share::Ends),
-            OfSession::Use(body) => (Method::POST, body, Share::Sessions),
+            OfSession::Answer(body) => (Method::POST, body, ForwardingQuota::Answers),
+            OfSession::Cancellation(body) => (Method::POST, body, ForwardingQuota::Cancellations),
+            OfSession::End => (Method::DELETE, Bytes::new(), ForwardingQuota::Ends),
+            OfSession::Use(body) => (Method::POST, body, ForwardingQuota::Sessions),
         };
         let of_session = [(SESSION_HEADER, &session.id), (VERSION_HEADER, &session.version)];
         let of_session = of_session.map(|(name, text)| Some((name, text.parse().ok()?)));
@@ -101,7 +101,7 @@ struct ToSend {
     token: String,
 }
 
-impl Gate {
+impl ListenerContext {
     /// Forwards a request to the replica `to` and returns its response, whose body is passed on as it arrives. The head of
     /// the response must arrive within `limit`.
     pub(super) async fn forward(
@@ -164,7 +164,7 @@ impl Gate {
 }
 
 /// Returns the response of a replica as that of this one. The request counts until the body has ended.
-fn returned(response: hyper::Response<Incoming>, under_way: UnderWay) -> Response {
+fn returned(response: hyper::Response<Incoming>, under_way: ForwardedRequest) -> Response {
     let (head, body) = response.into_parts();
     let mut returned = Response::new(Body::new(ForwardedBody::new(body, under_way)));
     *returned.status_mut() = head.status;
@@ -192,10 +192,10 @@ mod tests {
         let client = "10.0.0.1".parse().unwrap();
         let body = Bytes::from_static(b"{}");
         for (sent, method, share) in [
-            (OfSession::Answer(body.clone()), Method::POST, Share::Answers),
-            (OfSession::Cancellation(body.clone()), Method::POST, Share::Cancellations),
-            (OfSession::End, Method::DELETE, Share::Ends),
-            (OfSession::Use(body.clone()), Method::POST, Share::Sessions),
+            (OfSession::Answer(body.clone()), Method::POST, ForwardingQuota::Answers),
+            (OfSession::Cancellation(body.clone()), Method::POST, ForwardingQuota::Cancellations),
+            (OfSession::End, Method::DELETE, ForwardingQuota::Ends),
+            (OfSession::Use(body.clone()), Method::POST, ForwardingQuota::Sessions),
         ] {
             let forwarding = Forwarding::in_session(&PathEndpoint::All, &session, sent, client);
             assert_eq!((forwarding.method, forwarding.share), (method, share));

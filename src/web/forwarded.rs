@@ -4,7 +4,7 @@ use axum::extract::Request;
 use axum::response::Response;
 
 use super::forward_token::{ANSWERED, AnswerScope, FORWARDED, SentRequest, Token, TokenScope};
-use super::gate::Gate;
+use super::gate::ListenerContext;
 use crate::transport::Peer;
 
 /// The message to a server that sends a request of no replica of this gateway.
@@ -21,7 +21,7 @@ pub(super) struct Forwarded {
 impl Forwarded {
     /// Reads the token of a request. `None` unless a replica of this gateway has sent this very request to this replica in
     /// the last minute.
-    pub(super) fn read(gate: &Gate, request: &Request) -> Option<Self> {
+    pub(super) fn read(gate: &ListenerContext, request: &Request) -> Option<Self> {
         let (headers, snapshot) = (request.headers(), gate.engine.snapshot());
         let token = headers.get(FORWARDED)?.to_str().ok()?;
         let scope = TokenScope { gateway: &snapshot.plan().gateway.key, to: gate.listener.advertised?, headers };
@@ -48,7 +48,7 @@ impl Forwarded {
     }
 
     /// Returns the answer with the seal that proves to the sender that this replica got its request.
-    pub(super) fn sealed(self, gate: &Gate, mut answer: Response) -> Response {
+    pub(super) fn sealed(self, gate: &ListenerContext, mut answer: Response) -> Response {
         let (snapshot, status) = (gate.engine.snapshot(), answer.status());
         let scope = AnswerScope { gateway: &snapshot.plan().gateway.key, token: &self.token, status };
         if let Some(seal) = scope.seal(gate.engine.sessions().seals()) {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Sleep;
 
-use super::replicas::UnderWay;
+use super::replicas::ForwardedRequest;
 use crate::transport::sse::KEEP_ALIVE_EVERY;
 
 /// How long a replica may send nothing. It sends something [every so often](KEEP_ALIVE_EVERY) as long as it lives.
@@ -22,11 +22,11 @@ pub(super) struct ForwardedBody<B> {
     /// Begins when the replica is waited for, not while the client does not read.
     silence: Option<Pin<Box<Sleep>>>,
     longest_silence: Duration,
-    _under_way: UnderWay,
+    _under_way: ForwardedRequest,
 }
 
 impl<B> ForwardedBody<B> {
-    pub(super) fn new(body: B, under_way: UnderWay) -> Self {
+    pub(super) fn new(body: B, under_way: ForwardedRequest) -> Self {
         Self { body, silence: None, longest_silence: SILENCE, _under_way: under_way }
     }
 }
@@ -64,12 +64,12 @@ mod tests {
     use http_body_util::{BodyExt, StreamBody};
 
     use super::*;
-    use crate::web::replicas::{Share, Shares};
+    use crate::web::replicas::{ForwardingQuota, Shares};
 
     #[tokio::test]
     async fn a_stream_whose_replica_falls_silent_is_cut_and_frees_its_place() {
         let (shares, client) = (Shares::default(), "10.0.0.1".parse().unwrap());
-        let mut places: Vec<_> = std::iter::from_fn(|| shares.enter(Share::Calls, client, None)).collect();
+        let mut places: Vec<_> = std::iter::from_fn(|| shares.enter(ForwardingQuota::Calls, client, None)).collect();
         let sent = iter([Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"data: 1\n\n")))]).chain(pending());
         let longest_silence = Duration::from_millis(50);
         let body = ForwardedBody::new(StreamBody::new(sent), places.pop().unwrap());
@@ -77,8 +77,8 @@ mod tests {
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "data: 1\n\n");
         let cut = body.frame().await.unwrap().unwrap_err();
         assert_eq!(cut.to_string(), "the replica was silent for 50ms");
-        assert!(shares.enter(Share::Calls, client, None).is_none());
+        assert!(shares.enter(ForwardingQuota::Calls, client, None).is_none());
         drop(body);
-        assert!(shares.enter(Share::Calls, client, None).is_some());
+        assert!(shares.enter(ForwardingQuota::Calls, client, None).is_some());
     }
 }

@@ -60,7 +60,7 @@ impl ServedListener {
 }
 
 /// State that the handlers of one listener share.
-pub(super) struct Gate {
+pub(super) struct ListenerContext {
     pub(super) engine: Arc<Engine>,
     pub(super) listener: ServedListener,
     /// Cancelled at the shutdown, to close the streams that clients hold open.
@@ -78,7 +78,7 @@ pub(super) struct Gate {
     pub(super) ticks: Arc<Ticks>,
 }
 
-impl Gate {
+impl ListenerContext {
     /// The maximum number of [open streams](Self::streams).
     pub(super) fn max_streams(&self) -> u32 {
         self.engine.snapshot().plan().gateway.limits.max_streams

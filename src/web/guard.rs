@@ -23,7 +23,7 @@ pub type CheckToken = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String
 /// Paths that are open to anyone, because the kubelet and scrapers come from other addresses and send no token.
 const OPEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-pub(super) struct Guard {
+pub(super) struct AdminAccess {
     pub(super) engine: Arc<Engine>,
     /// Checks the tokens of requests whose address is not trusted. If it is `None`, such requests are refused.
     pub(super) check: Option<CheckToken>,
@@ -33,7 +33,7 @@ pub(super) struct Guard {
 const REPORT: &str = "/api/v1/report";
 
 /// Passes a request on if its sender may use the admin API, else answers it with an error.
-pub(super) async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(State(guard): State<Arc<AdminAccess>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let trusts_loopback = !guard.engine.snapshot().plan().gateway.admin_authentication;
     match admit(&parts, trusts_loopback, guard.check.as_ref()).await {

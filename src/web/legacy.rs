@@ -14,7 +14,7 @@ use super::envelope::{ClientMessage, Params, object, text};
 use super::exchange::SessionOfPost;
 use super::forward::OfSession;
 use super::forward_token::is_forwarded;
-use super::gate::{Gate, PathEndpoint};
+use super::gate::{ListenerContext, PathEndpoint};
 use super::message_sender::MessageSender;
 use super::offer;
 use super::response::{RpcResponse, empty, refuse};
@@ -40,7 +40,7 @@ const NOT_BEGUN: &str = "no session has begun: begin with initialize, and send t
 const NO_SESSION: &str = "Session not found: it ended, or was begun elsewhere; initialize again";
 
 pub(super) async fn answer(
-    gate: &Arc<Gate>,
+    gate: &Arc<ListenerContext>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
     peer: IpAddr,
@@ -121,7 +121,13 @@ fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a>) -> Resul
 }
 
 /// `initialize`: begins a session. Its version is the requested one if that is supported, otherwise the newest.
-async fn initialize(gate: &Gate, endpoint: &PathEndpoint, peer: IpAddr, id: &str, params: &Params<'_>) -> RpcResponse {
+async fn initialize(
+    gate: &ListenerContext,
+    endpoint: &PathEndpoint,
+    peer: IpAddr,
+    id: &str,
+    params: &Params<'_>,
+) -> RpcResponse {
     let Some(asked) = params.protocol_version.and_then(text) else {
         let error = RpcError::new(INVALID_PARAMS, "`protocolVersion` must be a string");
         return RpcResponse::reply(id, &Reply::Error(error), Era::Legacy);
@@ -174,7 +180,7 @@ fn client_of(params: &Params<'_>) -> String {
 
 /// Finds the session that a request names. The request must arrive at the endpoint at which the session was opened.
 pub(super) async fn find_session(
-    gate: &Arc<Gate>,
+    gate: &Arc<ListenerContext>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
     client: IpAddr,
@@ -210,7 +216,7 @@ fn scope<'a>(snapshot: &'a Snapshot, endpoint: &'a PathEndpoint) -> SessionScope
 
 /// DELETE: ends a session, here and at the other replicas that use it, even if the client does not wait for the answer.
 pub(super) async fn end_session(
-    gate: &Arc<Gate>,
+    gate: &Arc<ListenerContext>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
     client: IpAddr,

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::exchange::PRIMED_AFTER;
 use super::forward_token::{FORWARD_PATH, is_forwarded};
 use super::forwarded::{Forwarded, NOT_FORWARDED};
-use super::gate::{Gate, PathEndpoint, ServedListener};
+use super::gate::{ListenerContext, PathEndpoint, ServedListener};
 use super::post::post;
 use super::replicas::Replicas;
 use super::response::{empty, method_not_allowed, refuse};
@@ -37,7 +37,7 @@ const NO_LISTENER: &str = "the plan in force has no such listener";
 /// Serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and each upstream at
 /// `/{upstream}/mcp` beside it. It is no router, because paths are matched for each request: a new plan can change them.
 #[derive(Clone)]
-pub struct McpService(Arc<Gate>);
+pub struct McpService(Arc<ListenerContext>);
 
 impl McpService {
     /// Serves a listener that has just begun. Cancelling `shutdown` closes the streams that clients hold open.
@@ -46,7 +46,7 @@ impl McpService {
     }
 
     /// Serves a listener with this state.
-    pub(super) fn of(gate: Arc<Gate>) -> Self {
+    pub(super) fn of(gate: Arc<ListenerContext>) -> Self {
         Self(gate)
     }
 }
@@ -66,9 +66,13 @@ where
 }
 
 /// Returns the state of a listener that has just begun.
-pub(super) fn new_gate(engine: Arc<Engine>, listener: ServedListener, shutdown: CancellationToken) -> Arc<Gate> {
+pub(super) fn new_gate(
+    engine: Arc<Engine>,
+    listener: ServedListener,
+    shutdown: CancellationToken,
+) -> Arc<ListenerContext> {
     let replicas = Replicas::new(&engine);
-    Arc::new(Gate {
+    Arc::new(ListenerContext {
         engine,
         listener,
         shutdown,
@@ -81,7 +85,7 @@ pub(super) fn new_gate(engine: Arc<Engine>, listener: ServedListener, shutdown: 
 }
 
 /// Answers a request. While the gateway drains, the response tells a client to use a new connection for its next request.
-async fn handle(gate: &Arc<Gate>, request: Request) -> Response {
+async fn handle(gate: &Arc<ListenerContext>, request: Request) -> Response {
     if request.uri().path() == FORWARD_PATH {
         return answer_replica(gate, request).await;
     }
@@ -99,7 +103,7 @@ fn close_after(response: &mut Response) {
 
 /// Answers a request that another replica forwards, which has checked `Host` and `Origin`. Over a connection that closes
 /// soon, a request could be lost on its way: its sender could not tell that from one that was taken.
-async fn answer_replica(gate: &Arc<Gate>, request: Request) -> Response {
+async fn answer_replica(gate: &Arc<ListenerContext>, request: Request) -> Response {
     let Some(forwarded) = Forwarded::read(gate, &request) else { return refuse(StatusCode::FORBIDDEN, NOT_FORWARDED) };
     let mut answer = match forwarded.restored(request) {
         Some(request) => serve(gate, request).await,
@@ -115,7 +119,7 @@ async fn answer_replica(gate: &Arc<Gate>, request: Request) -> Response {
 }
 
 /// Answers a request of a client, if its `Host` and `Origin` are served.
-async fn answer_client(gate: &Arc<Gate>, request: Request) -> Response {
+async fn answer_client(gate: &Arc<ListenerContext>, request: Request) -> Response {
     if is_forwarded(request.headers()) {
         return refuse(StatusCode::FORBIDDEN, NOT_FORWARDED);
     }
@@ -131,7 +135,10 @@ async fn answer_client(gate: &Arc<Gate>, request: Request) -> Response {
 }
 
 /// Returns the origin of the web page that may read the answer, `None` if the request does not come from a page.
-fn check_sender(gate: &Gate, headers: &HeaderMap) -> Result<Option<HeaderValue>, (StatusCode, &'static str)> {
+fn check_sender(
+    gate: &ListenerContext,
+    headers: &HeaderMap,
+) -> Result<Option<HeaderValue>, (StatusCode, &'static str)> {
     let snapshot = gate.engine.snapshot();
     let Some(listener) = gate.listener.current(&snapshot.plan().gateway) else {
         return Err((StatusCode::SERVICE_UNAVAILABLE, NO_LISTENER));
@@ -141,7 +148,7 @@ fn check_sender(gate: &Gate, headers: &HeaderMap) -> Result<Option<HeaderValue>,
     access::check_origin(headers, listener).map(|origin| origin.cloned()).map_err(forbidden)
 }
 
-async fn serve(gate: &Arc<Gate>, mut request: Request) -> Response {
+async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
     merge_versions(request.headers_mut());
     let snapshot = gate.engine.snapshot();
     let plan = snapshot.plan();
@@ -168,7 +175,7 @@ async fn serve(gate: &Arc<Gate>, mut request: Request) -> Response {
 }
 
 /// Answers a request to an endpoint. `limit` is the maximum size of its body.
-async fn dispatch(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Request, limit: u64) -> Response {
+async fn dispatch(gate: &Arc<ListenerContext>, endpoint: PathEndpoint, request: Request, limit: u64) -> Response {
     let is_modern = mean_modern_era(request.headers());
     let client = peer_address(request.extensions());
     match *request.method() {

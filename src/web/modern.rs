@@ -9,7 +9,7 @@ use axum::http::HeaderMap;
 use super::client::Client;
 use super::dispatch::ClientRequest;
 use super::envelope::{ClientMessage, EnvelopeMeta, Params, text};
-use super::gate::{Gate, PathEndpoint};
+use super::gate::{ListenerContext, PathEndpoint};
 use super::parked::Parking;
 use super::response::RpcResponse;
 use crate::domain::capabilities::ClientCapabilities;
@@ -29,7 +29,7 @@ pub(super) fn is_of(headers: &HeaderMap, incoming: &ClientMessage<'_>) -> bool {
 }
 
 pub(super) async fn answer(
-    gate: &Arc<Gate>,
+    gate: &Arc<ListenerContext>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
     peer: IpAddr,

@@ -14,7 +14,7 @@ use super::continued::{forward_to_parked, run_or_park};
 use super::envelope::ClientMessage;
 use super::exchange::{RunningMessage, SessionOfPost, respond};
 use super::forward_token::SentRequest;
-use super::gate::{Gate, PathEndpoint};
+use super::gate::{ListenerContext, PathEndpoint};
 use super::parked::Parking;
 use super::response::{RpcResponse, refuse};
 use super::{legacy, modern};
@@ -30,7 +30,12 @@ use crate::transport::{Accept, BodyError, is_encoded, is_json, peer_address, rea
 const COPIES: u64 = 2;
 
 /// Reads a message of at most `limit` bytes and answers it.
-pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Request, limit: u64) -> Response {
+pub(super) async fn post(
+    gate: &Arc<ListenerContext>,
+    endpoint: PathEndpoint,
+    request: Request,
+    limit: u64,
+) -> Response {
     let cause = Cause::of_headers(request.headers());
     let (post, exchange) = match receive(gate, endpoint, request, limit).await {
         Ok(received) => received,
@@ -43,7 +48,7 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
 /// Reads a message of at most `limit` bytes. Returns it with the exchange in which it is answered, or the response that
 /// refuses it.
 async fn receive(
-    gate: &Arc<Gate>,
+    gate: &Arc<ListenerContext>,
     endpoint: PathEndpoint,
     request: Request,
     limit: u64,
@@ -118,7 +123,7 @@ fn refused<T>(status: StatusCode, message: impl Into<String>) -> Result<T, Box<R
 
 /// One POST whose body was read completely.
 struct Post {
-    gate: Arc<Gate>,
+    gate: Arc<ListenerContext>,
     endpoint: PathEndpoint,
     headers: HeaderMap,
     peer: IpAddr,

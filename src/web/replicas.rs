@@ -20,7 +20,7 @@ const IDLE: Duration = Duration::from_secs(30);
 /// What a request is forwarded for. Each has places of its own, so that streams that stay open leave some to messages, and
 /// clients leave some to what replicas tell each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Share {
+pub(super) enum ForwardingQuota {
     /// A call that goes on, or the stream of one.
     Calls,
     /// An answer of a client.
@@ -33,7 +33,7 @@ pub(super) enum Share {
     Sessions,
 }
 
-impl Share {
+impl ForwardingQuota {
     /// Returns how many requests of one listener are forwarded at the same time, with their responses, and how many of them
     /// for one client address.
     fn limits(self) -> (u32, u32) {
@@ -50,7 +50,7 @@ impl Share {
     }
 }
 
-/// The requests that are forwarded in one [`Share`].
+/// The requests that are forwarded in one [`ForwardingQuota`].
 #[derive(Default)]
 struct Places {
     all: Arc<Tracker>,
@@ -85,18 +85,23 @@ pub(super) struct Shares {
 
 impl Shares {
     /// Counts a request that is forwarded for a client, unless there are too many. `session` counts those of its session.
-    pub(super) fn enter(&self, share: Share, client: IpAddr, session: Option<&Arc<Tracker>>) -> Option<UnderWay> {
+    pub(super) fn enter(
+        &self,
+        share: ForwardingQuota,
+        client: IpAddr,
+        session: Option<&Arc<Tracker>>,
+    ) -> Option<ForwardedRequest> {
         let places = match share {
-            Share::Calls => &self.calls,
-            Share::Answers => &self.answers,
-            Share::Cancellations => &self.cancellations,
-            Share::Ends => &self.ends,
-            Share::Sessions => &self.sessions,
+            ForwardingQuota::Calls => &self.calls,
+            ForwardingQuota::Answers => &self.answers,
+            ForwardingQuota::Cancellations => &self.cancellations,
+            ForwardingQuota::Ends => &self.ends,
+            ForwardingQuota::Sessions => &self.sessions,
         };
         let (all, each) = share.limits();
         let of_session = session.map(Arc::clone).zip(share.limit_of_session());
         let trackers = [(Arc::clone(&places.all), all), (places.by_address.of(client), each)];
-        let mut under_way = UnderWay(Vec::with_capacity(trackers.len() + 1));
+        let mut under_way = ForwardedRequest(Vec::with_capacity(trackers.len() + 1));
         for (tracker, limit) in trackers.into_iter().chain(of_session) {
             tracker.enter(Some(limit), None).ok()?;
             under_way.0.push(tracker);
@@ -106,9 +111,9 @@ impl Shares {
 }
 
 /// Counts a forwarded request until it is dropped.
-pub(super) struct UnderWay(Vec<Arc<Tracker>>);
+pub(super) struct ForwardedRequest(Vec<Arc<Tracker>>);
 
-impl Drop for UnderWay {
+impl Drop for ForwardedRequest {
     fn drop(&mut self) {
         self.0.iter().for_each(|tracker| tracker.leave());
     }
@@ -118,7 +123,13 @@ impl Drop for UnderWay {
 mod tests {
     use super::*;
 
-    const SHARES: [Share; 5] = [Share::Calls, Share::Answers, Share::Cancellations, Share::Ends, Share::Sessions];
+    const SHARES: [ForwardingQuota; 5] = [
+        ForwardingQuota::Calls,
+        ForwardingQuota::Answers,
+        ForwardingQuota::Cancellations,
+        ForwardingQuota::Ends,
+        ForwardingQuota::Sessions,
+    ];
 
     fn clients() -> [IpAddr; 2] {
         ["10.0.0.1", "10.0.0.2"].map(|address| address.parse().unwrap())
@@ -142,11 +153,11 @@ mod tests {
     fn a_session_leaves_places_to_others_of_its_address() {
         let (places, [one, _]) = (Shares::default(), clients());
         let sessions = [(); 2].map(|()| Arc::<Tracker>::default());
-        for share in [Share::Answers, Share::Cancellations] {
+        for share in [ForwardingQuota::Answers, ForwardingQuota::Cancellations] {
             let enter = |n: usize| places.enter(share, one, Some(&sessions[n]));
             let held: Vec<_> = std::iter::from_fn(|| enter(0)).collect();
             assert!(held.len() < 100 && enter(1).is_some(), "{share:?}");
-            assert!(places.enter(Share::Ends, one, Some(&sessions[0])).is_some(), "it can be ended");
+            assert!(places.enter(ForwardingQuota::Ends, one, Some(&sessions[0])).is_some(), "it can be ended");
             drop(held);
             assert!(enter(0).is_some());
         }

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::client_sender::LONGEST_QUESTION;
-use super::gate::Gate;
+use super::gate::ListenerContext;
 use crate::engine::access::sealed_id::{IdPurpose, IdScope, NotOpened, SealedId, new_handle};
 use crate::engine::access::session::Session;
 
-impl Gate {
+impl ListenerContext {
     /// Seals an id that is valid for `lives`. `session` is the id of the session that it is for; empty if there is none.
     /// `binding` is a digest of what it is bound to besides; empty if to nothing. `None` only if the system provides no
     /// random numbers.

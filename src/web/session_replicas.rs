@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use super::envelope::Params;
 use super::forward::{Forwarding, OfSession};
 use super::forward_token;
-use super::gate::{Gate, PathEndpoint};
+use super::gate::{ListenerContext, PathEndpoint};
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::request;
 use crate::engine::access::session::Session;
@@ -46,7 +46,7 @@ struct TakenOver {
 /// A session, and the request of its client with which it is used here.
 #[derive(Clone, Copy)]
 pub(super) struct UsedSession<'a> {
-    pub(super) gate: &'a Arc<Gate>,
+    pub(super) gate: &'a Arc<ListenerContext>,
     pub(super) endpoint: &'a PathEndpoint,
     pub(super) session: &'a Arc<Session>,
     /// The address of the client.
@@ -58,7 +58,7 @@ pub(super) struct UsedSession<'a> {
 impl<'a> UsedSession<'a> {
     /// The session of a request of a client, which has these headers.
     pub(super) fn new(
-        gate: &'a Arc<Gate>,
+        gate: &'a Arc<ListenerContext>,
         endpoint: &'a PathEndpoint,
         headers: &HeaderMap,
         session: &'a Arc<Session>,
@@ -196,7 +196,7 @@ impl<'a> UsedSession<'a> {
 
 /// A [`UsedSession`] for what goes on without its request.
 pub(super) struct KeptUse {
-    gate: Arc<Gate>,
+    gate: Arc<ListenerContext>,
     endpoint: PathEndpoint,
     session: Arc<Session>,
     client: IpAddr,

@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::cut_stream::continue_stream;
 use super::exchange::OpenStream;
 use super::forward::Forwarding;
-use super::gate::{Gate, PathEndpoint};
+use super::gate::{ListenerContext, PathEndpoint};
 use super::legacy::find_session;
 use super::listen::{RESOURCE_UPDATED, list_changed};
 use super::response::refuse;
@@ -39,7 +39,7 @@ const STREAMS_PER_SESSION: u32 = 2;
 /// GET: continues the stream of a call after the event that `Last-Event-ID` names, or opens a stream of notifications,
 /// whose events have no ids.
 pub(super) async fn open_stream(
-    gate: &Arc<Gate>,
+    gate: &Arc<ListenerContext>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
     client: IpAddr,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::gate::Gate;
+use super::gate::ListenerContext;
 use crate::domain::limits::Tracker;
 use crate::domain::reason::Reason;
 use crate::domain::rpc::RpcError;
@@ -13,7 +13,7 @@ const PART: u32 = 8;
 
 /// The place that a stream takes up in its listener and of its client's address, until it is dropped.
 pub(super) struct StreamPlace {
-    pub(super) gate: Arc<Gate>,
+    pub(super) gate: Arc<ListenerContext>,
     address: Arc<Tracker>,
 }
 
@@ -22,7 +22,7 @@ impl StreamPlace {
     ///
     /// # Errors
     /// If as many streams are open as may be. The refusal is counted.
-    pub(super) fn take(gate: &Arc<Gate>, peer: IpAddr) -> Result<Self, RpcError> {
+    pub(super) fn take(gate: &Arc<ListenerContext>, peer: IpAddr) -> Result<Self, RpcError> {
         let (address, most) = (gate.streams_by_address.of(peer), gate.max_streams());
         take(&gate.streams, &address, most).ok_or_else(|| {
             let message = format!(

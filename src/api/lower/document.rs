@@ -4,7 +4,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::place::Place;
+use super::place::ManifestSource;
 use super::{chain, gateway, invalid_chain, not_served, plugin, upstream};
 use crate::api::check;
 use crate::config::input::{ChainInput, GatewayInput, InvalidObject, PluginInput, UpstreamInput};
@@ -45,7 +45,7 @@ pub fn document(
     id: &ObjectId,
     document: &Value,
     previous: Option<&Value>,
-    place: Place<'_>,
+    place: ManifestSource<'_>,
 ) -> (Result<Lowered, InvalidObject>, Vec<Problem>) {
     let mut problems = check::check(id, document, previous);
     let document = &*check::without_nulls(id, document);
@@ -69,7 +69,7 @@ pub fn document(
 ///
 /// # Errors
 /// Returns Problems about values that do not fit into the Rust types of their fields, such as a negative size.
-fn lower(id: &ObjectId, document: &Value, place: Place<'_>) -> Result<(Lowered, Vec<Problem>), Vec<Problem>> {
+fn lower(id: &ObjectId, document: &Value, place: ManifestSource<'_>) -> Result<(Lowered, Vec<Problem>), Vec<Problem>> {
     Ok(match id.kind {
         Kind::MCPGateway => typed(id, document, |object| gateway(&object, place), Lowered::Gateway)?,
         Kind::MCPUpstream => typed(id, document, |object| upstream(&object, place), Lowered::Upstream)?,

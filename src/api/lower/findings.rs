@@ -1,7 +1,7 @@
 //! Problems that lowering finds: fields without effect, fields that need a cluster, and protective settings that are
 //! not implemented.
 
-use super::place::Place;
+use super::place::ManifestSource;
 use crate::api::unimplemented::is_listed;
 use crate::domain::ids::ObjectId;
 use crate::domain::plan::Refusal;
@@ -28,8 +28,8 @@ impl Findings {
     }
 
     /// Makes an empty collection for an object that comes from `place`.
-    pub(super) fn at(object: ObjectId, place: Place<'_>) -> Self {
-        Self { in_cluster: matches!(place, Place::Cluster { .. }), ..Self::new(object) }
+    pub(super) fn at(object: ObjectId, place: ManifestSource<'_>) -> Self {
+        Self { in_cluster: matches!(place, ManifestSource::Cluster { .. }), ..Self::new(object) }
     }
 
     /// If `set`, warns that `field` has no effect in this version.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::findings::Findings;
-use super::place::Place;
+use super::place::ManifestSource;
 use super::route_hosts;
 use super::shared::{below, key, namespaces, object_ref, program, selector, size};
 use crate::api::gateway::access::Authentication;
@@ -36,10 +36,10 @@ const DEFAULT_SAMPLE_PERCENT: u32 = 10;
 /// Default plugin folder in a pod; `source.path` of plugins is relative to it.
 const POD_PLUGINS: &str = "/plugins";
 
-pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Problem>) {
+pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput, Vec<Problem>) {
     let (folder, plugin_dir) = match place {
-        Place::File { folder, plugin_dir } => (folder, plugin_dir),
-        Place::Cluster { .. } => (Path::new("/"), Path::new(POD_PLUGINS)),
+        ManifestSource::File { folder, plugin_dir } => (folder, plugin_dir),
+        ManifestSource::Cluster { .. } => (Path::new("/"), Path::new(POD_PLUGINS)),
     };
     let spec = &object.spec;
     let key = key(&object.metadata);
@@ -93,11 +93,16 @@ fn guards(spec: &MCPGatewaySpec, findings: &mut Findings) -> Option<Refusal> {
     refusals.next()
 }
 
-fn listeners(spec: &MCPGatewaySpec, key: &ObjectKey, place: Place<'_>, findings: &mut Findings) -> Vec<ListenerPlan> {
+fn listeners(
+    spec: &MCPGatewaySpec,
+    key: &ObjectKey,
+    place: ManifestSource<'_>,
+    findings: &mut Findings,
+) -> Vec<ListenerPlan> {
     let (default, default_hosts) = match place {
         // The command line decides.
-        Place::File { .. } => (Vec::new(), Vec::new()),
-        Place::Cluster { domain } => (vec![Listener::default()], default_hosts(spec, key, domain)),
+        ManifestSource::File { .. } => (Vec::new(), Vec::new()),
+        ManifestSource::Cluster { domain } => (vec![Listener::default()], default_hosts(spec, key, domain)),
     };
     let listeners = spec.listeners.as_ref().unwrap_or(&default);
     let mut plans = Vec::with_capacity(listeners.len());
@@ -230,8 +235,8 @@ fn takes(from: Option<&FromNamespaces>, labels: Option<&Selector>) -> Takes {
     Takes { namespaces: from.map(namespaces).unwrap_or_default(), selector: labels.map(selector).unwrap_or_default() }
 }
 
-fn note_cluster(spec: &MCPGatewaySpec, listeners: &[ListenerPlan], place: Place<'_>, findings: &mut Findings) {
-    if let (Some(route), Place::Cluster { .. }) = (&spec.route, place) {
+fn note_cluster(spec: &MCPGatewaySpec, listeners: &[ListenerPlan], place: ManifestSource<'_>, findings: &mut Findings) {
+    if let (Some(route), ManifestSource::Cluster { .. }) = (&spec.route, place) {
         route_hosts::check(route, listeners, findings);
     }
     findings.served_in_cluster(spec.pinned_revision.is_some(), "spec.pinnedRevision");

@@ -23,7 +23,7 @@ pub use self::core::{config_map, namespace, secret};
 pub use self::document::{Lowered, document};
 use self::findings::not_served;
 use self::gateway::gateway;
-pub use self::place::Place;
+pub use self::place::ManifestSource;
 use self::plugin::plugin;
 use self::upstream::upstream;
 pub use self::upstream::{ENABLE, enable_word};

@@ -5,7 +5,7 @@ use std::path::Path;
 /// Where an object comes from. This decides which settings can be served: for example, only a file can start local
 /// programs.
 #[derive(Clone, Copy, Debug)]
-pub enum Place<'a> {
+pub enum ManifestSource<'a> {
     /// A file outside a cluster.
     File {
         /// Folder that the object's relative paths are resolved against.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::findings::Findings;
-use super::place::Place;
+use super::place::ManifestSource;
 use super::shared::{env, key, namespaces, size};
 use crate::api::canonical::canonical_text;
 use crate::api::plugin::code::{PluginImage, Source};
@@ -23,7 +23,7 @@ use crate::domain::reason::Reason;
 /// The effect of a setting that the plugin needs and that is not implemented.
 const IT_CANNOT_RUN: &str = "the plugin cannot run";
 
-pub fn plugin(object: &Plugin, place: Place<'_>) -> (PluginInput, Vec<Problem>) {
+pub fn plugin(object: &Plugin, place: ManifestSource<'_>) -> (PluginInput, Vec<Problem>) {
     let spec = &object.spec;
     let key = key(&object.metadata);
     let mut findings = Findings::new(ObjectId::new(Kind::Plugin, key.clone()));
@@ -72,8 +72,8 @@ fn refusing(spec: &PluginSpec, findings: &mut Findings) -> Option<Refusal> {
 }
 
 /// Reports a source that only a cluster can mount, and returns it as the reason why the plugin cannot run.
-fn unmountable(spec: &PluginSpec, place: Place<'_>, findings: &mut Findings) -> Option<Refusal> {
-    let Place::File { .. } = place else { return None };
+fn unmountable(spec: &PluginSpec, place: ManifestSource<'_>, findings: &mut Findings) -> Option<Refusal> {
+    let ManifestSource::File { .. } = place else { return None };
     spec.source.image.as_ref()?;
     let (reason, field) = (Reason::ClusterOnly, "spec.source.image");
     let message = "only the pods of a cluster mount images: put the files below the plugin folder and use source.path";
@@ -84,8 +84,8 @@ fn unmountable(spec: &PluginSpec, place: Place<'_>, findings: &mut Findings) -> 
 /// Reports an address of the gateway's own machine in `egress`, and returns it as the reason why the plugin cannot run.
 /// In a cluster that machine is the gateway's pod, whose admin API answers connections over loopback: it shows the plan
 /// and the records of every namespace.
-fn reaching_in(spec: &PluginSpec, place: Place<'_>, findings: &mut Findings) -> Option<Refusal> {
-    let Place::Cluster { .. } = place else { return None };
+fn reaching_in(spec: &PluginSpec, place: ManifestSource<'_>, findings: &mut Findings) -> Option<Refusal> {
+    let ManifestSource::Cluster { .. } = place else { return None };
     let entry = spec.egress.iter().flatten().find(|entry| is_of_own_machine(entry))?;
     let (reason, field) = (Reason::InvalidConfig, "spec.egress");
     let message =
@@ -96,8 +96,8 @@ fn reaching_in(spec: &PluginSpec, place: Place<'_>, findings: &mut Findings) -> 
 
 /// Returns the hosts that the plugin may connect to. In a cluster, addresses of the gateway's own machine are left out, so
 /// that an older form which has them does not keep its rights, and runs no longer.
-fn egress(spec: &PluginSpec, place: Place<'_>) -> Vec<String> {
-    let in_cluster = matches!(place, Place::Cluster { .. });
+fn egress(spec: &PluginSpec, place: ManifestSource<'_>) -> Vec<String> {
+    let in_cluster = matches!(place, ManifestSource::Cluster { .. });
     let may = |entry: &&String| !(in_cluster && is_of_own_machine(entry));
     spec.egress.iter().flatten().filter(may).cloned().collect()
 }
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     /// Why a plugin with this entry in its `egress` cannot run, the fields with errors, and whether the entry is left.
-    fn told(egress: &str, place: Place<'_>) -> (Option<Reason>, Vec<String>, bool) {
+    fn told(egress: &str, place: ManifestSource<'_>) -> (Option<Reason>, Vec<String>, bool) {
         let spec = json!({"source": {"inline": "x"}, "egress": ["a.example:1", egress]});
         let object = json!({"metadata": {"name": "x", "namespace": "ns"}, "spec": spec});
         let (input, problems) = plugin(&serde_json::from_value(object).unwrap(), place);
@@ -200,8 +200,8 @@ mod tests {
 
     #[test]
     fn a_plugin_in_a_cluster_cannot_reach_the_gateways_own_pod() {
-        let cluster = Place::Cluster { domain: "cluster.local" };
-        let file = Place::File { folder: Path::new("/m"), plugin_dir: Path::new("/p") };
+        let cluster = ManifestSource::Cluster { domain: "cluster.local" };
+        let file = ManifestSource::File { folder: Path::new("/m"), plugin_dir: Path::new("/p") };
         for egress in ["127.0.0.1:9090", "127.9.9.9:1", "0.0.0.0:9090", "::1:9090", "::ffff:127.0.0.1:9090", ":::9090"]
         {
             assert_eq!(
@@ -221,11 +221,11 @@ mod tests {
         let image = json!({"reference": "r/i:1", "pullPolicy": "Always", "pullSecrets": [{"name": "s"}]});
         let object = json!({"metadata": {"name": "x", "namespace": "ns"}, "spec": {"source": {"image": image}}});
         let object = serde_json::from_value(object).unwrap();
-        let file = Place::File { folder: Path::new("/m"), plugin_dir: Path::new("/p") };
+        let file = ManifestSource::File { folder: Path::new("/m"), plugin_dir: Path::new("/p") };
         let (input, problems) = plugin(&object, file);
         assert_eq!((problems.len(), problems[0].field.as_str()), (1, "spec.source.image"));
         assert_eq!(input.refusing.map(|refusal| refusal.reason), Some(Reason::ClusterOnly));
-        let (input, problems) = plugin(&object, Place::Cluster { domain: "cluster.local" });
+        let (input, problems) = plugin(&object, ManifestSource::Cluster { domain: "cluster.local" });
         assert!(problems.is_empty() && input.refusing.is_none(), "{problems:?}");
         let (pull_policy, pull_secrets) = (Some("Always".to_owned()), vec!["s".to_owned()]);
         let image = ImagePlan { reference: "r/i:1".into(), pull_policy, pull_secrets };

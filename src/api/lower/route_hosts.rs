@@ -45,7 +45,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::api::lower::gateway;
-    use crate::api::lower::place::Place;
+    use crate::api::lower::place::ManifestSource;
     use crate::domain::problem::Problem;
 
     #[test]
@@ -59,7 +59,7 @@ mod tests {
             let object = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "MCPGateway",
             "metadata": {"name": "x", "namespace": "ns"}, "spec": spec});
             let object = serde_json::from_value(object).unwrap();
-            let problems = gateway(&object, Place::Cluster { domain: "cluster.local" }).1;
+            let problems = gateway(&object, ManifestSource::Cluster { domain: "cluster.local" }).1;
             let told = |problem: &Problem| !problem.is_error() && problem.field == "spec.route.hostnames";
             assert!(problems.iter().all(told), "{problems:?}");
             problems.into_iter().map(|problem| problem.message).next().unwrap_or_default()

@@ -21,9 +21,10 @@ use crate::domain::plugin::{Encoding, FailurePolicy, Mode, Phase, Role, View};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-const FILE: fn() -> Place<'static> = || Place::File { folder: Path::new("/m"), plugin_dir: Path::new("/p") };
+const FILE: fn() -> ManifestSource<'static> =
+    || ManifestSource::File { folder: Path::new("/m"), plugin_dir: Path::new("/p") };
 
-const CLUSTER: Place<'static> = Place::Cluster { domain: "cluster.local" };
+const CLUSTER: ManifestSource<'static> = ManifestSource::Cluster { domain: "cluster.local" };
 
 fn object<T: DeserializeOwned>(spec: Value) -> T {
     serde_json::from_value(json!({"metadata": {"name": "x", "namespace": "ns", "labels": {"l": "v"}}, "spec": spec}))

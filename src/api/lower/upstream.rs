@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::findings::Findings;
 use super::managed::managed;
-use super::place::Place;
+use super::place::ManifestSource;
 use super::shared::{below, key, labels, named, namespaces, program};
 use super::tools::{overrides, pinning};
 use crate::api::upstream::behaviour::{ArgumentValidation, Era, Retry, RetryWhen};
@@ -44,7 +44,7 @@ const APPROVES_IN_VAIN: &str =
 /// The effect of a protective setting of the upstream that is not implemented.
 const ITS_CALLS: &str = "calls to the upstream are refused";
 
-pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<Problem>) {
+pub fn upstream(object: &MCPUpstream, place: ManifestSource<'_>) -> (UpstreamInput, Vec<Problem>) {
     let spec = &object.spec;
     let key = key(&object.metadata);
     let mut findings = Findings::at(ObjectId::new(Kind::MCPUpstream, key.clone()), place);
@@ -97,11 +97,11 @@ fn checked_pinning(spec: &MCPUpstreamSpec, findings: &mut Findings) -> Option<Pi
 
 type LoweredTransport = (TransportPlan, Vec<NamedInput>, Option<Refusal>);
 
-fn transport(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) -> LoweredTransport {
+fn transport(spec: &MCPUpstreamSpec, place: ManifestSource<'_>, findings: &mut Findings) -> LoweredTransport {
     match (&spec.external, &spec.process, place) {
         (Some(server), ..) => external(server, findings),
-        (_, Some(server), Place::File { folder, .. }) => process(server, folder),
-        (_, _, Place::Cluster { .. }) => match (&spec.server_ref, &spec.managed) {
+        (_, Some(server), ManifestSource::File { folder, .. }) => process(server, folder),
+        (_, _, ManifestSource::Cluster { .. }) => match (&spec.server_ref, &spec.managed) {
             // The compiler fills in the address if it is known.
             (Some(_), _) | (_, Some(_)) => (TransportPlan::None, Vec::new(), None),
             _ => unreachable(spec, findings),

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 
-use super::super::message::ClientMessage;
+use super::super::message::BridgedMessage;
 use super::*;
 use crate::domain::budget::ByteBudget;
 
@@ -20,13 +20,13 @@ fn next(outbox: &Outbox) -> Option<String> {
 
 fn open(calls: &Calls, id: u64, session: Option<SessionKey>, outbox: &Arc<Outbox>) -> Result<u64, RpcError> {
     let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call"}}"#);
-    let Ok(ClientMessage::Request(request)) = ClientMessage::parse(&text) else { panic!("a request") };
-    calls.open(&request, &Caller { session, outbox, takes_events: true })
+    let Ok(BridgedMessage::Request(request)) = BridgedMessage::parse(&text) else { panic!("a request") };
+    calls.open(&request, &CallOutput { session, outbox, takes_events: true })
 }
 
 /// Passes a message of the server on, and returns what the server is answered.
 fn take(calls: &Calls, text: &str) -> Option<String> {
-    calls.take(ServerMessage::parse(text).unwrap(), text)
+    calls.take(ProcessMessage::parse(text).unwrap(), text)
 }
 
 fn answer(calls: &Calls, own: u64) {

@@ -9,7 +9,7 @@ use super::input::ServerInput;
 use crate::api::snapshot::GATEWAY_LABEL;
 use crate::api::upstream::managed::{Managed, UPSTREAM_LABEL};
 use crate::controller::manifest::Manifest;
-use crate::controller::workload::{NAMESPACE_NAME, Peers, Port, Target, dns, ports, rules};
+use crate::controller::workload::{NAMESPACE_NAME, NetworkTarget, Peers, Port, dns, ports, rules};
 use crate::domain::egress::EgressRule;
 use crate::domain::ids::ObjectKey;
 
@@ -18,9 +18,9 @@ use crate::domain::ids::ObjectKey;
 const MAX_GATEWAYS: usize = 256;
 
 /// Returns the targets of a server's `egress`.
-pub(in crate::controller) fn targets(managed: &Managed) -> BTreeSet<Target> {
+pub(in crate::controller) fn targets(managed: &Managed) -> BTreeSet<NetworkTarget> {
     let rules = managed.egress.iter().flatten().filter_map(|entry| EgressRule::parse(entry).ok());
-    rules.map(|rule| Target::of_rule(&rule)).collect()
+    rules.map(|rule| NetworkTarget::of_rule(&rule)).collect()
 }
 
 /// Returns the policy of a server to which the pods of `gateways` connect, and which connects to `peers`.

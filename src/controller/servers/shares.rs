@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::watching::Watched;
+use super::watching::WatchedKind;
 
 /// Maximum number of kinds that the upstreams of one namespace can name.
 pub(super) const MAX_OF_NAMESPACE: usize = 8;
@@ -30,13 +30,13 @@ pub(super) enum KindState {
 /// Which kinds are followed, and whether [`MAX_WATCHES`] is reached.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shares {
-    pub(super) granted: HashSet<Watched>,
+    pub(super) granted: HashSet<WatchedKind>,
     pub(super) is_full: bool,
 }
 
 /// Decides which kinds to follow. `named` contains the kinds that each namespace names, in the order of [`KindState`].
 /// Namespaces take turns: none gets a second kind before every other namespace has one.
-pub(super) fn share(named: &BTreeMap<&str, Vec<Watched>>, known: impl Fn(&Watched) -> KindState) -> Shares {
+pub(super) fn share(named: &BTreeMap<&str, Vec<WatchedKind>>, known: impl Fn(&WatchedKind) -> KindState) -> Shares {
     let (mut granted, mut there) = (HashSet::new(), 0);
     for turn in 0..MAX_OF_NAMESPACE {
         let mut next: Vec<_> = named.values().filter_map(|kinds| kinds.get(turn)).collect();
@@ -53,7 +53,7 @@ pub(super) fn share(named: &BTreeMap<&str, Vec<Watched>>, known: impl Fn(&Watche
 }
 
 /// Explains why `watched`, one of the `kinds` that a namespace names, is not followed.
-pub(super) fn refusal(namespace: &str, kinds: &[Watched], watched: &Watched, is_full: bool) -> String {
+pub(super) fn refusal(namespace: &str, kinds: &[WatchedKind], watched: &WatchedKind, is_full: bool) -> String {
     let instead = "name the server by its URL (external.url)";
     if kinds.iter().position(|kind| kind == watched).is_none_or(|place| place >= MAX_OF_NAMESPACE) {
         return format!(
@@ -77,20 +77,20 @@ pub(super) fn refusal(namespace: &str, kinds: &[Watched], watched: &Watched, is_
 mod tests {
     use super::*;
 
-    fn watched(namespace: &str, number: usize) -> Watched {
+    fn watched(namespace: &str, number: usize) -> WatchedKind {
         let (group, kind) = ("example.org".to_owned(), format!("K{number}"));
-        Watched { group, kind, namespace: Some(namespace.to_owned()) }
+        WatchedKind { group, kind, namespace: Some(namespace.to_owned()) }
     }
 
     /// Returns namespaces that name this many kinds each.
-    fn named<'n>(namespaces: impl IntoIterator<Item = (&'n String, usize)>) -> BTreeMap<&'n str, Vec<Watched>> {
+    fn named<'n>(namespaces: impl IntoIterator<Item = (&'n String, usize)>) -> BTreeMap<&'n str, Vec<WatchedKind>> {
         let kinds = |(name, count): (&'n String, usize)| {
             (name.as_str(), (0..count).map(|number| watched(name, number)).collect())
         };
         namespaces.into_iter().map(kinds).collect()
     }
 
-    fn of<'g>(granted: &'g HashSet<Watched>, namespace: &str) -> Vec<&'g Watched> {
+    fn of<'g>(granted: &'g HashSet<WatchedKind>, namespace: &str) -> Vec<&'g WatchedKind> {
         granted.iter().filter(|watched| watched.namespace.as_deref() == Some(namespace)).collect()
     }
 
@@ -101,11 +101,11 @@ mod tests {
         let before = share(&named(greedy.iter().map(|name| (name, 20))), |_| KindState::New).granted;
         assert_eq!(before.len(), MAX_WATCHES, "while nobody else needs them");
         let all = named(greedy.iter().map(|name| (name, 20)).chain([(&modest, 2)]));
-        let known = |watched: &Watched| if before.contains(watched) { KindState::There } else { KindState::New };
+        let known = |watched: &WatchedKind| if before.contains(watched) { KindState::There } else { KindState::New };
         let after = share(&all, known).granted;
         assert_eq!((after.len(), of(&after, &modest).len()), (MAX_WATCHES, 2));
         assert!(greedy.iter().all(|name| (7..=8).contains(&of(&after, name).len())), "no one pays alone");
-        let known = |watched: &Watched| if after.contains(watched) { KindState::There } else { KindState::New };
+        let known = |watched: &WatchedKind| if after.contains(watched) { KindState::There } else { KindState::New };
         assert_eq!(share(&all, known), Shares { granted: after.clone(), is_full: true }, "it stays so");
     }
 
@@ -114,7 +114,7 @@ mod tests {
         let greedy: Vec<_> = (0..32).map(|number| format!("greedy-{number}")).collect();
         let modest = "modest".to_owned();
         let all = named(greedy.iter().map(|name| (name, 8)).chain([(&modest, 8)]));
-        let known = |watched: &Watched| {
+        let known = |watched: &WatchedKind| {
             if watched.namespace.as_ref() == Some(&modest) { KindState::New } else { KindState::Absent }
         };
         let granted = share(&all, known).granted;
@@ -130,7 +130,7 @@ mod tests {
         let names: Vec<_> = (0..=MAX_WATCHES).map(|number| format!("n{number:02}")).collect();
         let all = named(names.iter().map(|name| (name, 1)));
         let after = |first: KindState| {
-            let known = |watched: &Watched| match watched.namespace.as_ref() == names.first() {
+            let known = |watched: &WatchedKind| match watched.namespace.as_ref() == names.first() {
                 true => first,
                 false => KindState::There,
             };
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_kind_that_many_namespaces_name_is_watched_once() {
         let namespaces: Vec<_> = (0..100).map(|number| format!("n{number}")).collect();
-        let one = Watched { namespace: None, ..watched("", 0) };
+        let one = WatchedKind { namespace: None, ..watched("", 0) };
         let all = namespaces.iter().map(|name| (name.as_str(), vec![one.clone()])).collect();
         assert_eq!(share(&all, |_| KindState::New).granted, [one].into());
     }

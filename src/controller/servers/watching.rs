@@ -25,7 +25,7 @@ const STARTING: Duration = Duration::from_secs(30);
 
 /// A kind to watch, in one namespace or, if `namespace` is `None`, in all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Watched {
+pub(super) struct WatchedKind {
     pub(super) group: String,
     pub(super) kind: String,
     pub(super) namespace: Option<String>,
@@ -78,8 +78,8 @@ impl Shared {
 }
 
 /// Looks for the kind until it exists, then watches it, in whichever version the cluster serves.
-pub(super) async fn follow(client: Client, watched: Watched, shared: Shared) {
-    let Watched { group, kind, namespace } = &watched;
+pub(super) async fn follow(client: Client, watched: WatchedKind, shared: Shared) {
+    let WatchedKind { group, kind, namespace } = &watched;
     // When the kind last existed; `None` if it never did, or is known to be absent.
     let mut there: Option<Instant> = None;
     let mut waits = RetryBackoff::default();
@@ -252,7 +252,7 @@ mod tests {
         };
         let client = Client::new(tower::service_fn(answer), "default");
         let (changed, watched) =
-            (Arc::new(Notify::new()), Watched { group: "g".into(), kind: "K".into(), namespace: None });
+            (Arc::new(Notify::new()), WatchedKind { group: "g".into(), kind: "K".into(), namespace: None });
         let shared = Shared::new(Arc::clone(&changed));
         let _follows = AbortOnDropHandle::new(tokio::spawn(follow(client, watched, shared.clone())));
         tokio::time::timeout(PERIOD / 2, changed.notified()).await.expect("what failed is tried again soon");

@@ -11,10 +11,10 @@ const NONCE: usize = 16;
 
 /// The ids that were added most recently.
 #[derive(Default)]
-pub(super) struct DeletedIds(Mutex<Kept>);
+pub(super) struct DeletedIds(Mutex<RetainedIds>);
 
 #[derive(Default)]
-struct Kept {
+struct RetainedIds {
     ids: HashSet<[u8; NONCE]>,
     oldest_first: VecDeque<[u8; NONCE]>,
 }
@@ -40,7 +40,7 @@ impl DeletedIds {
         nonce(id).is_some_and(|nonce| self.lock().ids.contains(&nonce))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, RetainedIds> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,7 +13,7 @@ use tracing::Instrument;
 use super::asked_client::AskedClient;
 use super::chain::CallContext;
 use super::content::Content;
-use super::find::Sought;
+use super::find::LookupTarget;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
 use super::own_tool::{NamedCall, own_tool};
@@ -115,7 +115,7 @@ impl Engine {
         };
         // Asks the gate again, because another plan can have come into force while the call waited for its upstream or for a
         // Guard.
-        let sought = Sought::Named(request.item());
+        let sought = LookupTarget::Named(request.item());
         let (current, found) = match self.find_guarded(snapshot, sought, request.depth()).await {
             Ok(looked_up) => looked_up,
             Err(error) => return self.not_admitted(&error),

@@ -11,14 +11,14 @@ use crate::engine::request::{Endpoint, ItemName};
 
 /// What a request is about.
 #[derive(Clone, Copy)]
-pub(crate) enum Sought<'a> {
+pub(crate) enum LookupTarget<'a> {
     /// The item with this name.
     Named(ItemName<'a>),
     /// The tool of a task, which has its upstream and the server's own name.
     OfTask(&'a TaskFacts),
 }
 
-impl Sought<'_> {
+impl LookupTarget<'_> {
     fn find(self, snapshot: &Snapshot) -> Lookup {
         match self {
             Self::Named(item) => item.find(snapshot),
@@ -37,7 +37,7 @@ impl Engine {
     pub(super) async fn find_guarded(
         &self,
         snapshot: &Arc<Snapshot>,
-        sought: Sought<'_>,
+        sought: LookupTarget<'_>,
         depth: u32,
     ) -> Result<(Arc<Snapshot>, Lookup), AdmissionError> {
         let mut newest = Arc::clone(snapshot);
@@ -63,21 +63,21 @@ impl Engine {
         snapshot: Arc<Snapshot>,
         item: ItemName<'_>,
     ) -> Result<(Arc<Snapshot>, Lookup), AdmissionError> {
-        let (current, found) = self.look_up(snapshot, Sought::Named(item)).await;
+        let (current, found) = self.look_up(snapshot, LookupTarget::Named(item)).await;
         gate(&current, 0)?;
         Ok((current, found))
     }
 
     /// Looks an item up, and returns the snapshot that it is of. If no list names the item, waits until the upstreams that
     /// could have it have been tried once, then looks it up in the newest snapshot.
-    async fn look_up(&self, snapshot: Arc<Snapshot>, sought: Sought<'_>) -> (Arc<Snapshot>, Lookup) {
+    async fn look_up(&self, snapshot: Arc<Snapshot>, sought: LookupTarget<'_>) -> (Arc<Snapshot>, Lookup) {
         let found = sought.find(&snapshot);
         if matches!(&found, Lookup::Found(found) if found.is_listed) {
             return (snapshot, found);
         }
         match sought {
-            Sought::Named(item) => self.wait_for_item(&snapshot, item).await,
-            Sought::OfTask(task) => {
+            LookupTarget::Named(item) => self.wait_for_item(&snapshot, item).await,
+            LookupTarget::OfTask(task) => {
                 self.wait_for_lists(&snapshot, &Endpoint::One(&task.upstream), ItemKind::Tool).await;
             }
         }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::asked_client::AskedClient;
 use super::chain::CallContext;
 use super::content::Content;
-use super::find::Sought;
+use super::find::LookupTarget;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
 use super::recorder::CallRecorder;
@@ -99,10 +99,11 @@ impl Engine {
             Ok(admitted) => admitted,
             Err(error) => return self.not_admitted(&error),
         };
-        let (snapshot, found) = match self.find_guarded(snapshot, Sought::OfTask(&task.facts), request.depth()).await {
-            Ok(looked_up) => looked_up,
-            Err(error) => return self.not_admitted(&error),
-        };
+        let (snapshot, found) =
+            match self.find_guarded(snapshot, LookupTarget::OfTask(&task.facts), request.depth()).await {
+                Ok(looked_up) => looked_up,
+                Err(error) => return self.not_admitted(&error),
+            };
         let Lookup::Found(found) = found else {
             return CallEnd::task_gone(&task.facts.upstream, &task.facts.tool);
         };

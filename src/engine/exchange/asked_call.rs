@@ -77,7 +77,7 @@ impl AskedState {
 
 /// How a call goes on.
 #[derive(Debug)]
-pub enum Continued {
+pub enum Continuation {
     /// The server asks these questions; each has a key.
     Asks(Vec<(String, Question)>),
     /// The call has ended with this answer.
@@ -156,7 +156,7 @@ impl AskedCall {
     }
 
     /// Waits until the server asks something or the call has ended.
-    pub async fn goes_on(&self) -> Continued {
+    pub async fn goes_on(&self) -> Continuation {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -169,20 +169,20 @@ impl AskedCall {
         }
     }
 
-    fn look(&self) -> Option<Continued> {
+    fn look(&self) -> Option<Continuation> {
         let mut state = self.lock();
         if let Some(answer) = state.answer.take() {
-            return Some(Continued::Ended(answer));
+            return Some(Continuation::Ended(answer));
         }
         if state.abandoned {
-            return Some(Continued::Abandoned);
+            return Some(Continuation::Abandoned);
         }
         state.forget_withdrawn();
         if state.open.is_empty() {
             return None;
         }
         state.left = true;
-        Some(Continued::Asks(state.open.iter().map(|open| (open.key.clone(), open.question.clone())).collect()))
+        Some(Continuation::Asks(state.open.iter().map(|open| (open.key.clone(), open.question.clone())).collect()))
     }
 
     fn lock(&self) -> MutexGuard<'_, AskedState> {
@@ -204,8 +204,8 @@ mod tests {
         AskedCall::new(Arc::new(ByteBudget::new(1 << 20)).reservation(Category::Progress))
     }
 
-    fn keys(continued: Continued) -> Vec<String> {
-        let Continued::Asks(asked) = continued else { panic!("{continued:?}") };
+    fn keys(continued: Continuation) -> Vec<String> {
+        let Continuation::Asks(asked) = continued else { panic!("{continued:?}") };
         asked.into_iter().map(|(key, _)| key).collect()
     }
 
@@ -222,14 +222,14 @@ mod tests {
         drop(first);
         call.finish(HeldAnswer { message: "answer".into(), reservation: None });
         call.abandon();
-        assert!(matches!(call.goes_on().await, Continued::Ended(answer) if answer.message == "answer"));
+        assert!(matches!(call.goes_on().await, Continuation::Ended(answer) if answer.message == "answer"));
     }
 
     #[tokio::test]
     async fn a_wait_for_a_call_that_ends_without_an_answer_ends() {
         let call = asked_call();
         let (continued, ()) = tokio::join!(call.goes_on(), async { call.abandon() });
-        assert!(matches!(continued, Continued::Abandoned), "{continued:?}");
+        assert!(matches!(continued, Continuation::Abandoned), "{continued:?}");
     }
 
     #[tokio::test]

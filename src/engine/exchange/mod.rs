@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use self::ring::Ring;
 use crate::domain::budget::{Account, ByteBudget, Category, NoRoom, Reservation};
 
-pub use self::asked_call::{AskedCall, Continued, HeldAnswer};
+pub use self::asked_call::{AskedCall, Continuation, HeldAnswer};
 pub use self::kept::{KEPT_AFTER_END, KeptExchanges};
 pub use self::questions::{ClientQuestions, OpenQuestion};
 

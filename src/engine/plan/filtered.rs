@@ -82,10 +82,10 @@ fn fair_share(mut needs: Vec<usize>, total: usize) -> usize {
 
 /// The outcomes, by the digest of the definition and of the chains.
 #[derive(Default)]
-pub(crate) struct FilteredDefinitions(Mutex<Kept>);
+pub(crate) struct FilteredDefinitions(Mutex<RetainedFilters>);
 
 #[derive(Default)]
-struct Kept {
+struct RetainedFilters {
     by_key: HashMap<String, KeptOutcome>,
     /// The bytes of the definitions that were changed.
     bytes: usize,
@@ -137,7 +137,7 @@ impl FilteredDefinitions {
         kept.bytes = kept.by_key.values().map(|known| bytes(&known.outcome)).sum();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, RetainedFilters> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

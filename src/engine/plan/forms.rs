@@ -19,7 +19,7 @@ use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin, Secrets};
 use crate::domain::problem::Problem;
 
 #[derive(Default)]
-pub(crate) struct Forms(BTreeMap<ObjectKey, LoadedForm>);
+pub(crate) struct PluginRevisions(BTreeMap<ObjectKey, LoadedForm>);
 
 struct LoadedForm {
     form: Form,
@@ -27,7 +27,7 @@ struct LoadedForm {
     stamp: String,
 }
 
-impl Forms {
+impl PluginRevisions {
     /// Adds forms that an earlier process stored, for plugins that have no form yet. A form is left out if its code
     /// does not match the stored digest, because records would then name code that did not run.
     pub(crate) fn restore(&mut self, kept: Vec<KeptForm>) {

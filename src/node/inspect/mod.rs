@@ -58,9 +58,13 @@ impl Inspector {
         let mut child =
             tokio::process::Command::from(command).kill_on_drop(true).spawn().map_err(|error| unavailable(&error))?;
         match tokio::time::timeout(DEADLINE, converse(&mut child, question)).await {
-            Ok(Ok(Told::Answer(answer))) => serde_json::from_slice(&answer).map_err(|error| unavailable(&error)),
-            Ok(Ok(Told::Overflow)) => Ok(CodeFacts::unparsed(beyond("nesting too deep"))),
-            Ok(Ok(Told::Ended(status))) => Err(Unavailable::Unasked(format!("the parser's process ended: {status}"))),
+            Ok(Ok(InspectionEnd::Answer(answer))) => {
+                serde_json::from_slice(&answer).map_err(|error| unavailable(&error))
+            }
+            Ok(Ok(InspectionEnd::Overflow)) => Ok(CodeFacts::unparsed(beyond("nesting too deep"))),
+            Ok(Ok(InspectionEnd::Ended(status))) => {
+                Err(Unavailable::Unasked(format!("the parser's process ended: {status}")))
+            }
             Ok(Err(error)) => Err(unavailable(&error)),
             Err(_) => Err(Unavailable::Late(DEADLINE)),
         }
@@ -80,7 +84,7 @@ impl Inspect for Inspector {
 }
 
 /// How the child ended.
-enum Told {
+enum InspectionEnd {
     /// It printed the facts, as JSON.
     Answer(Vec<u8>),
     /// It was killed by a signal that a stack overflow can cause.
@@ -106,7 +110,7 @@ pub fn inspect_main() -> io::Result<()> {
     io::stdout().write_all(&parser.join().unwrap_or_else(failed)?)
 }
 
-async fn converse(child: &mut Child, question: &[u8]) -> io::Result<Told> {
+async fn converse(child: &mut Child, question: &[u8]) -> io::Result<InspectionEnd> {
     if let Some(mut stdin) = child.stdin.take() {
         // This fails if the child has already ended. Its exit status then tells why.
         let _ = stdin.write_all(question).await;
@@ -118,9 +122,9 @@ async fn converse(child: &mut Child, question: &[u8]) -> io::Result<Told> {
     let status = child.wait().await?;
     let of_overflow = [Signal::SEGV, Signal::ABORT, Signal::BUS].map(Signal::as_raw);
     Ok(match status.signal() {
-        _ if status.success() => Told::Answer(answer),
-        Some(signal) if of_overflow.contains(&signal) => Told::Overflow,
-        _ => Told::Ended(status),
+        _ if status.success() => InspectionEnd::Answer(answer),
+        Some(signal) if of_overflow.contains(&signal) => InspectionEnd::Overflow,
+        _ => InspectionEnd::Ended(status),
     })
 }
 

@@ -20,13 +20,13 @@ pub(super) struct AskReply {
     answer: Answer,
 }
 
-pub(super) struct Asks<'a> {
+pub(super) struct PluginRequests<'a> {
     host: &'a dyn Host,
     /// `None` until the first request, because most calls make none.
     open: Option<FuturesUnordered<Pin<Box<dyn Future<Output = AskReply> + Send + 'a>>>>,
 }
 
-impl<'a> Asks<'a> {
+impl<'a> PluginRequests<'a> {
     pub(super) fn of(host: &'a dyn Host) -> Self {
         Self { host, open: None }
     }

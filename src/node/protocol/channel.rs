@@ -7,14 +7,14 @@ use std::io;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::asks::{AskReply, Asks};
+use super::asks::{AskReply, PluginRequests};
 use super::frame::{FrameKind, Head, VERSION};
 use super::headers::{AskHeader, CallHeader, FailureHeader, IdHeader, ProgressHeader, ReadyHeader};
 use super::plugin_log::log_line;
 use super::shared::SharedWire;
 use super::socket::Socket;
 use super::wire::{ExclusiveWire, MAX_LOG, Wire, WireError};
-use super::{Exchange, PluginCall, closed, too_large};
+use super::{ExchangeOutcome, PluginCall, closed, too_large};
 use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::ports::PluginProgress;
 use crate::domain::reason::Reason;
@@ -85,18 +85,18 @@ impl<W: Wire> Channel<W> {
 
     /// Sends one call and reads frames until its answer, or until the wire is broken. Meanwhile answers the plugin's
     /// requests.
-    pub async fn exchange(&mut self, call: &PluginCall<'_>) -> Exchange {
+    pub async fn exchange(&mut self, call: &PluginCall<'_>) -> ExchangeOutcome {
         self.last_id = fresh_id();
         self.awake = false;
         self.wire.enter(self.last_id);
         if let Err(error) = self.send_call(call).await {
             return match error.kind() {
-                io::ErrorKind::InvalidInput => Exchange::settled(Err(too_large("its input's header", 1 << 24))),
-                _ => Exchange::last(Err(closed())),
+                io::ErrorKind::InvalidInput => ExchangeOutcome::settled(Err(too_large("its input's header", 1 << 24))),
+                _ => ExchangeOutcome::last(Err(closed())),
             };
         }
         self.in_call = true;
-        let mut asks = Asks::of(call.host);
+        let mut asks = PluginRequests::of(call.host);
         loop {
             let received = if asks.is_empty() {
                 self.wire.receive(call.max_output).await
@@ -113,14 +113,14 @@ impl<W: Wire> Channel<W> {
             };
             let head = match received {
                 Ok(head) => head,
-                Err(broken) => return Exchange::last(Err(broken.into())),
+                Err(broken) => return ExchangeOutcome::last(Err(broken.into())),
             };
             let output = self.judge(&head, &mut asks);
             self.wire.take(&head);
             if let Some(output) = output {
                 self.in_call = false;
                 self.wire.leave();
-                return Exchange::settled(output);
+                return ExchangeOutcome::settled(output);
             }
         }
     }
@@ -164,7 +164,7 @@ impl<W: Wire> Channel<W> {
     }
 
     /// Handles a frame that arrives during a call. Returns the outcome if the frame ends the call.
-    fn judge(&self, head: &Head, asks: &mut Asks<'_>) -> Option<Result<Output, Failure>> {
+    fn judge(&self, head: &Head, asks: &mut PluginRequests<'_>) -> Option<Result<Output, Failure>> {
         let (json, body) = head.parts(self.wire.bytes());
         match head.kind {
             FrameKind::Result if self.is_of_call(json) => return Some(output(json, head.content.then_some(body))),
@@ -266,7 +266,7 @@ mod tests {
         (channel, ExclusiveWire::new(Socket::new(theirs).unwrap()))
     }
 
-    async fn ask(channel: &mut Channel<ExclusiveWire>) -> Exchange {
+    async fn ask(channel: &mut Channel<ExclusiveWire>) -> ExchangeOutcome {
         let metadata = Metadata {
             request_id: "r",
             timestamp: "",

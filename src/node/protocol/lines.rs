@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout};
 
-use super::Exchange;
+use super::ExchangeOutcome;
 use super::codec::Codec;
 use super::once::{bound, too_large, widen};
 use crate::domain::plugin::{Failure, Input, Output};
@@ -88,11 +88,11 @@ impl LinesPipes {
     }
 
     /// Sends one input and reads its answer.
-    pub async fn exchange(&mut self, process: &ChildProcess, input: &Input<'_>, max_output: usize) -> Exchange {
+    pub async fn exchange(&mut self, process: &ChildProcess, input: &Input<'_>, max_output: usize) -> ExchangeOutcome {
         let Self { stdin, stdout, codec, inbox, outbox, .. } = self;
         outbox.clear();
         if let Err(failure) = codec.write(input, outbox) {
-            return Exchange::settled(Err(failure));
+            return ExchangeOutcome::settled(Err(failure));
         }
         let bound = bound(max_output);
         let (sent, answered) = both(stdin.write_all(outbox), next(stdout, inbox, *codec, bound)).await;
@@ -103,19 +103,19 @@ impl LinesPipes {
                 inbox.drain(..end);
                 if !codec.is_silent(inbox) {
                     let failure = Failure::new(Reason::InvalidOutput, "printed more than one line");
-                    return Exchange::last(Err(failure));
+                    return ExchangeOutcome::last(Err(failure));
                 }
                 output
             }
-            Err(Missing::TooLarge) => return Exchange::last(Err(too_large(bound))),
-            Err(Missing::Closed) => return Exchange::last(last_words(process, *codec, inbox, max_output).await),
+            Err(Missing::TooLarge) => return ExchangeOutcome::last(Err(too_large(bound))),
+            Err(Missing::Closed) => return ExchangeOutcome::last(last_words(process, *codec, inbox, max_output).await),
         };
         inbox.clear();
         inbox.shrink_to(KEPT);
         outbox.shrink_to(KEPT);
         // If the script has answered before it received all of its input, it would read the rest as a part of the next
         // input.
-        Exchange { output, reusable: matches!(sent, Some(Ok(()))) }
+        ExchangeOutcome { output, reusable: matches!(sent, Some(Ok(()))) }
     }
 }
 

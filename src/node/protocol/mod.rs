@@ -34,14 +34,14 @@ pub struct PluginCall<'a> {
 
 /// The outcome of one exchange, and whether the worker can get another call.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct ExchangeOutcome {
     /// The answer, or the failure if there is none.
     pub output: Result<Output, Failure>,
     /// Whether both sides are ready for another call.
     pub reusable: bool,
 }
 
-impl Exchange {
+impl ExchangeOutcome {
     /// An outcome after which the worker keeps serving, even if the plugin failed.
     pub fn settled(output: Result<Output, Failure>) -> Self {
         Self { output, reusable: true }

@@ -25,7 +25,7 @@ const MAX_EXTRAS: u64 = 4 << 20;
 
 /// The content of the snapshot file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct SnapshotFile {
     /// The gateway whose revision this is.
     pub(super) gateway: ObjectKey,
     /// The version of the index that named the revision.
@@ -83,8 +83,8 @@ impl LastGood {
     }
 
     /// Reads the stored revision with the latest extras.
-    pub(super) fn read(&self) -> Result<Kept, LastGoodError> {
-        let kept: Kept = self.read_file(FILE, MAX_FILE, |kept: &Kept| &kept.gateway)?;
+    pub(super) fn read(&self) -> Result<SnapshotFile, LastGoodError> {
+        let kept: SnapshotFile = self.read_file(FILE, MAX_FILE, |kept: &SnapshotFile| &kept.gateway)?;
         let extras = match self.read_file(EXTRAS, MAX_EXTRAS, |extras: &KeptExtras| &extras.gateway) {
             Err(LastGoodError::Unreadable { error, .. }) if error.kind() == io::ErrorKind::NotFound => return Ok(kept),
             extras => extras?,
@@ -99,7 +99,7 @@ impl LastGood {
             let why = format!("it is of revision {}, and {FILE} holds {}", extras.revision, kept.revision.revision);
             return Err(LastGoodError::Damaged { path: self.folder.join(EXTRAS), why });
         }
-        Ok(Kept { version: extras.version, extras: extras.extras, ..kept })
+        Ok(SnapshotFile { version: extras.version, extras: extras.extras, ..kept })
     }
 
     fn read_file<T: DeserializeOwned>(
@@ -129,7 +129,7 @@ impl LastGood {
     }
 
     /// Replaces the stored revision. A reader sees either the old one or the new one, complete.
-    pub(super) fn write(&self, kept: &Kept) -> io::Result<()> {
+    pub(super) fn write(&self, kept: &SnapshotFile) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         durable::write(&self.folder, FILE, &serde_json::to_vec(kept)?)
     }
@@ -144,8 +144,8 @@ mod tests {
     use crate::domain::plan::{Refusal, Restrictions, Revoked};
     use crate::domain::reason::Reason;
 
-    fn kept(revision: &str) -> Kept {
-        Kept {
+    fn kept(revision: &str) -> SnapshotFile {
+        SnapshotFile {
             gateway: ObjectKey::new("mcp", "main"),
             version: Version::default(),
             revision: empty_revision(revision),
@@ -186,14 +186,14 @@ mod tests {
             revision: revision.to_owned(),
             extras: extras.clone(),
         };
-        state.write(&Kept { version: at(5), ..kept("first") }).unwrap();
+        state.write(&SnapshotFile { version: at(5), ..kept("first") }).unwrap();
         let whole = fs::read(folder.join(FILE)).unwrap();
         state.write_extras(&later("first", 7, &extras)).unwrap();
         assert_eq!(fs::read(folder.join(FILE)).unwrap(), whole, "the plan is not written again");
         let read = state.read().unwrap();
         assert_eq!((read.revision.revision.as_str(), read.extras, read.version), ("first", extras.clone(), at(7)));
         // The next revision has extras of its own, and the older ones no longer count.
-        state.write(&Kept { version: at(8), ..kept("second") }).unwrap();
+        state.write(&SnapshotFile { version: at(8), ..kept("second") }).unwrap();
         assert_eq!(state.read().unwrap().extras, IndexExtras::default());
         // The same holds if the index of the older extras already named the new revision, which could not be used at
         // first.
@@ -214,13 +214,13 @@ mod tests {
         let fields = older.as_object_mut().unwrap();
         assert!(fields.remove("seenNames").is_some());
         assert_eq!(fields.insert("restrictions".to_owned(), Value::Null), Some(Value::Null));
-        assert_eq!(serde_json::from_value::<Kept>(older).unwrap().extras, IndexExtras::default());
+        assert_eq!(serde_json::from_value::<SnapshotFile>(older).unwrap().extras, IndexExtras::default());
     }
 
     /// Parses a file of an earlier version that stored these restrictions.
     fn older(restrictions: &str) -> Result<IndexExtras, serde_json::Error> {
         let text = r#"{"gateway":{"namespace":"mcp","name":"main"},"version":{"uid":"u","generation":3,"resource_version":9},"revision":{"revision":"first","formatVersion":1,"shards":[]},"shards":[],RESTRICTIONS"seenNames":{"mcp/up":["read"]}}"#;
-        serde_json::from_str::<Kept>(&text.replace("RESTRICTIONS", restrictions)).map(|kept| kept.extras)
+        serde_json::from_str::<SnapshotFile>(&text.replace("RESTRICTIONS", restrictions)).map(|kept| kept.extras)
     }
 
     #[test]

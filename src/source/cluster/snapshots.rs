@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::super::doubling_backoff::DoublingBackoff;
 use super::failure::{is_unreachable, why};
-use super::last_good::{Kept, KeptExtras, LastGood};
+use super::last_good::{KeptExtras, LastGood, SnapshotFile};
 use super::owner::GatewayUid;
 use super::received::{IndexExtras, PlanObjects, Received, Version};
 use super::shard_cache::{ShardCache, ShardLookup};
@@ -260,7 +260,7 @@ impl Snapshots {
         self.start_until = None;
         let last_good = self.last_good.clone()?;
         let read = tokio::task::spawn_blocking(move || last_good.read()).await.ok()?;
-        let Kept { version, revision, shards, extras, .. } =
+        let SnapshotFile { version, revision, shards, extras, .. } =
             read.inspect_err(|error| tracing::warn!("{why}; there is no plan to start with: {error}")).ok()?;
         let find = |name: &str| {
             let shard = shards.iter().find(|(known, _)| known == name);
@@ -281,14 +281,14 @@ impl Snapshots {
         let (extras, gateway) = (received.extras.clone(), self.gateway.clone());
         if let Some(from) = received.from.take() {
             let PlanObjects { version, revision, shards } = from;
-            let kept = Arc::new(Kept { gateway, version, revision, shards, extras });
+            let kept = Arc::new(SnapshotFile { gateway, version, revision, shards, extras });
             let writes = Arc::clone(&kept);
             match tokio::task::spawn_blocking(move || last_good.write(&writes)).await {
                 Ok(Ok(())) => self.kept = Some(received.extras.clone()),
                 Ok(Err(error)) => {
                     warn_of_not_kept(&error);
                     // The objects are put back, so that the next call writes the plan again and not only its extras.
-                    let Kept { version, revision, shards, .. } = Arc::unwrap_or_clone(kept);
+                    let SnapshotFile { version, revision, shards, .. } = Arc::unwrap_or_clone(kept);
                     received.from = Some(PlanObjects { version, revision, shards });
                 }
                 Err(_) => {}

@@ -10,13 +10,13 @@ use tokio::io::AsyncRead;
 use super::Duplex;
 use super::events::{Completed, EventLines};
 use crate::domain::invalid_message::{self, InvalidMessage};
-use crate::domain::members::{MessageMembers, Whose, number};
+use crate::domain::members::{AnsweredRequests, MessageMembers, number};
 use crate::domain::upstream::{Answer, Target, UpstreamError};
 use crate::transport::flow::UNASKED;
 use crate::transport::{Awaited, LastWords, LinePiece, LineReader};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::metrics::Dropped;
-use crate::upstream::server_message::{self, Notice, ServerMessage};
+use crate::upstream::server_message::{self, NotificationKind, ServerMessage};
 use crate::upstream::wire::ENVELOPE;
 
 /// The maximum number of bytes of one line that are skipped. If more would have to be skipped, the connection is
@@ -148,12 +148,12 @@ impl DuplexReader {
     }
 
     /// Fails the requests that an unusable message answers; others keep waiting. Returns false if it answers none.
-    fn fail(&self, whose: &Whose, reason: &UpstreamError) -> bool {
+    fn fail(&self, whose: &AnsweredRequests, reason: &UpstreamError) -> bool {
         let calls = &self.duplex.calls;
         match whose {
-            Whose::Calls(ids) => ids.iter().filter(|id| calls.fail(**id, reason.clone())).count() > 0,
-            Whose::SomeCall => calls.fail_sole(reason.clone()),
-            Whose::Nobody => false,
+            AnsweredRequests::Calls(ids) => ids.iter().filter(|id| calls.fail(**id, reason.clone())).count() > 0,
+            AnsweredRequests::SomeCall => calls.fail_sole(reason.clone()),
+            AnsweredRequests::Nobody => false,
         }
     }
 
@@ -220,21 +220,21 @@ impl DuplexReader {
         let calls = &self.duplex.calls;
         match message {
             ServerMessage::Answer { id, answer } => return self.handle_answer(id, answer),
-            ServerMessage::Notification { notice: Notice::Progress, params } => {
+            ServerMessage::Notification { notice: NotificationKind::Progress, params } => {
                 if let Some((token, params)) = server_message::progress(params.as_deref())
                     && !calls.progress(token, params)
                 {
                     self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Progress);
                 }
             }
-            ServerMessage::Notification { notice: Notice::Acknowledged, params } => {
+            ServerMessage::Notification { notice: NotificationKind::Acknowledged, params } => {
                 if let Some((Some(id), uris)) = server_message::acknowledged(params.as_deref()) {
                     calls.acknowledge(id, uris);
                 }
             }
             other => {
                 // A server of the modern era ends a stream of notifications as one of the legacy era withdraws a question.
-                if let ServerMessage::Notification { notice: Notice::Cancelled, params } = &other
+                if let ServerMessage::Notification { notice: NotificationKind::Cancelled, params } = &other
                     && let Some(stream) = server_message::cancelled(params.as_deref())
                     && let Ok(stream) = stream.get().parse()
                 {
@@ -283,7 +283,9 @@ impl DuplexReader {
         let shown = fault.may_be_shown(text);
         let reason = UpstreamError::from(fault);
         match whose {
-            Whose::Calls(ids) if quoted => ids.into_iter().for_each(|id| self.duplex.calls.doubt(id, reason.clone())),
+            AnsweredRequests::Calls(ids) if quoted => {
+                ids.into_iter().for_each(|id| self.duplex.calls.doubt(id, reason.clone()))
+            }
             whose if self.fail(&whose, &reason) => return true,
             _ => {}
         }

@@ -24,7 +24,7 @@ impl Server {
         let own = self.own.of_session(session).into_iter().map(|slot| (slot, level));
         let slots = std::iter::once((Arc::clone(&self.slot), least)).chain(own);
         for (slot, level) in slots {
-            if let Some(lease) = slot.current(Purpose::Care) {
+            if let Some(lease) = slot.current(Purpose::Maintenance) {
                 let _ = self.tell_later(lease, level, true);
             }
         }
@@ -32,7 +32,7 @@ impl Server {
 
     /// Tells the server before a call whose client asked for this level. A shared connection keeps a lower one.
     pub(super) async fn tell_level(&self, lease: &ConnectionUse, level: LogLevel, is_shared: bool) {
-        if let Some(told) = self.tell_later(lease.another(Purpose::Care), level, !is_shared) {
+        if let Some(told) = self.tell_later(lease.another(Purpose::Maintenance), level, !is_shared) {
             let _ = tokio::time::timeout(LONGEST_WAIT, told).await;
         }
     }
@@ -40,7 +40,7 @@ impl Server {
     /// Tells the server over a new connection that clients share.
     pub(super) fn greet_with_level(&self) {
         let Some(level) = self.connector.watched.log_level() else { return };
-        if let Some(lease) = self.slot.current(Purpose::Care) {
+        if let Some(lease) = self.slot.current(Purpose::Maintenance) {
             let _ = self.tell_later(lease, level, false);
         }
     }

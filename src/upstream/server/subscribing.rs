@@ -14,7 +14,7 @@ use crate::domain::upstream::{Answer, Subscribed, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 use crate::upstream::listening::Listened;
 use crate::upstream::slot::{ConnectionUse, Purpose};
-use crate::upstream::watched::{Watched, WatchedUri};
+use crate::upstream::watched::{Subscriptions, WatchedUri};
 use crate::upstream::wire::McpRequest;
 
 /// How long a server has to answer when it is asked without a client that waits.
@@ -89,7 +89,7 @@ impl Server {
             return;
         }
         if told.take().is_some()
-            && let Some(lease) = self.slot.current(Purpose::Care)
+            && let Some(lease) = self.slot.current(Purpose::Maintenance)
             && lease.facts().era == Era::Legacy
             && let Err(failure) = lease.ask(McpRequest::Unsubscribe(uri), None, PATIENCE).await
         {
@@ -118,7 +118,7 @@ impl Server {
                 }
             }
             Era::Legacy if facts.has_subscriptions && !watched.is_empty() => {
-                let Some(again) = self.slot.current(Purpose::Care) else { return };
+                let Some(again) = self.slot.current(Purpose::Maintenance) else { return };
                 let connector = Arc::clone(&self.connector);
                 shared.tasks.spawn_on(async move { connector.subscribe_again(&again).await }, shared.runtime());
             }
@@ -172,7 +172,7 @@ struct Wish<'a> {
 
 impl<'a> Wish<'a> {
     fn new(server: &'a Arc<Server>, uri: &'a str) -> Option<Self> {
-        let watched: &Watched = &server.connector.watched;
+        let watched: &Subscriptions = &server.connector.watched;
         Some(Self { server, uri, entry: watched.want(uri)?, is_fulfilled: false })
     }
 }

@@ -9,7 +9,7 @@ use crate::domain::invalid_message;
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, UpstreamError};
 use crate::upstream::call_questions::CallQuestions;
-use crate::upstream::server_message::{self, Notice, ServerMessage};
+use crate::upstream::server_message::{self, NotificationKind, ServerMessage};
 
 /// The outcome of a request over HTTP.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(super) fn take<'a>(
                 return Err(UpstreamError::Protocol("a batch answers the request twice".into()));
             }
             ServerMessage::Answer { id: answered, answer } => reply = Some(own(answered, id, answer)?),
-            ServerMessage::Notification { notice: Notice::Progress, params } => {
+            ServerMessage::Notification { notice: NotificationKind::Progress, params } => {
                 if let (Some(to), Some((token, params))) = (to, server_message::progress(params.as_deref()))
                     && token == id
                 {
@@ -45,13 +45,13 @@ pub(super) fn take<'a>(
             }
             // The stream of a request carries only messages about that request (MCP, Streamable HTTP), so log messages
             // are for its caller.
-            ServerMessage::Notification { notice: Notice::Message, params } => {
+            ServerMessage::Notification { notice: NotificationKind::Message, params } => {
                 if let (Some(to), Some(params)) = (to, params) {
                     to.message(params.into_owned());
                 }
             }
             ServerMessage::Request { id, method, params } => asked.ask(connection, id, &method, params.as_deref()),
-            ServerMessage::Notification { notice: Notice::Cancelled, params } => {
+            ServerMessage::Notification { notice: NotificationKind::Cancelled, params } => {
                 server_message::cancelled(params.as_deref()).into_iter().for_each(|id| asked.withdraw(&id));
             }
             other => connection.take_notice(other),

@@ -16,7 +16,7 @@ use crate::domain::method::Method;
 use crate::domain::upstream::{Answer, UpstreamError};
 use crate::upstream::call_questions::CallQuestions;
 use crate::upstream::request_failure::refused;
-use crate::upstream::server_message::{self, Notice, ServerMessage};
+use crate::upstream::server_message::{self, NotificationKind, ServerMessage};
 use crate::upstream::wire::McpRequest;
 
 /// Opens streams of notifications of one server.
@@ -59,7 +59,7 @@ impl HttpListenStream {
             for message in invalid_message::messages(text.as_bytes(), false) {
                 let Ok(message) = server_message::read(message) else { continue };
                 match message {
-                    ServerMessage::Notification { notice: Notice::Acknowledged, params } => {
+                    ServerMessage::Notification { notice: NotificationKind::Acknowledged, params } => {
                         return Some(server_message::acknowledged(params.as_deref())?.1);
                     }
                     ServerMessage::Answer { .. } => return None,

@@ -31,7 +31,7 @@ use crate::domain::secret::{NoSecret, SecretText};
 use crate::engine::{Engine, Ports};
 use crate::telemetry::metrics::Metrics;
 use crate::transport::Peer;
-use crate::web::gate::Gate;
+use crate::web::gate::ListenerContext;
 use crate::web::mcp::{McpService, new_gate};
 use crate::web::{ServedListener, admin_router};
 
@@ -172,7 +172,7 @@ pub(in crate::web) struct Gateway {
     pub(in crate::web) engine: Arc<Engine>,
     pub(super) server: Arc<Server>,
     pub(super) clock: Fixed,
-    pub(super) gate: Arc<Gate>,
+    pub(super) gate: Arc<ListenerContext>,
     pub(super) mcp: McpService,
     pub(super) admin: Router,
     pub(super) shutdown: CancellationToken,

@@ -171,7 +171,7 @@ async fn requests_that_are_to_be_forwarded_when_as_many_are_as_may() {
         let (method, headers) = (axum::http::Method::GET, axum::http::HeaderMap::new());
         Forwarding::request(method, &PathEndpoint::All, &headers, bytes::Bytes::new(), client)
     };
-    let share = crate::web::replicas::Share::Calls;
+    let share = crate::web::replicas::ForwardingQuota::Calls;
     let _under_way: Vec<_> = std::iter::from_fn(|| gate.replicas.shares.enter(share, client, None)).collect();
     let nobody = "127.0.0.1:1".parse().unwrap();
     let why = gate.forward(nobody, forwarding(), Duration::from_secs(5)).await.err().unwrap();

@@ -12,12 +12,12 @@ use crate::domain::plan::{Plan, TransportPlan};
 
 /// A host and a port that pods connect to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::controller) struct Target {
+pub(in crate::controller) struct NetworkTarget {
     host: String,
     port: u16,
 }
 
-impl Target {
+impl NetworkTarget {
     /// Returns the target of a rule of `egress`.
     pub(in crate::controller) fn of_rule(rule: &EgressRule) -> Self {
         Self { host: rule.host().to_owned(), port: rule.port() }
@@ -49,7 +49,7 @@ pub(in crate::controller) enum Peer {
 pub(in crate::controller) type Peers = BTreeMap<Peer, BTreeSet<Port>>;
 
 /// Returns the targets of pods that run one of these plans.
-pub(in crate::controller) fn targets(plans: &[&Plan]) -> BTreeSet<Target> {
+pub(in crate::controller) fn targets(plans: &[&Plan]) -> BTreeSet<NetworkTarget> {
     let upstreams = plans.iter().flat_map(|plan| &plan.upstreams).filter(|upstream| upstream.enabled);
     let urls = upstreams.filter_map(|upstream| match &upstream.transport {
         TransportPlan::External { url, .. } => Some(url),
@@ -58,17 +58,17 @@ pub(in crate::controller) fn targets(plans: &[&Plan]) -> BTreeSet<Target> {
     let collectors = plans.iter().filter_map(|plan| plan.gateway.tracing.as_ref()).map(|tracing| &tracing.endpoint);
     let plugins = plans.iter().flat_map(|plan| &plan.plugins).filter(|plugin| plugin.enabled);
     let egress = plugins.flat_map(|plugin| &plugin.egress).filter_map(|entry| EgressRule::parse(entry).ok());
-    let egress = egress.map(|rule| Target::of_rule(&rule));
+    let egress = egress.map(|rule| NetworkTarget::of_rule(&rule));
     urls.chain(collectors).filter_map(|url| of_url(url)).chain(egress).collect()
 }
 
-fn of_url(url: &str) -> Option<Target> {
+fn of_url(url: &str) -> Option<NetworkTarget> {
     let url: Uri = url.parse().ok()?;
     let default = if url.scheme_str() == Some("https") { 443 } else { 80 };
     let host = url.host()?.trim_start_matches('[').trim_end_matches(']');
     let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     let port = url.port_u16().unwrap_or(default);
-    (port > 0).then_some(Target { host, port })
+    (port > 0).then_some(NetworkTarget { host, port })
 }
 
 /// Whether a namespace or a Service can have this name (RFC 1123, label). The API server refuses a whole policy that
@@ -93,7 +93,7 @@ pub(in crate::controller) struct Resolver<'a> {
 
 impl Resolver<'_> {
     /// Returns the peers that targets stand for.
-    pub(in crate::controller) fn peers<'t>(&self, targets: impl IntoIterator<Item = &'t Target>) -> Peers {
+    pub(in crate::controller) fn peers<'t>(&self, targets: impl IntoIterator<Item = &'t NetworkTarget>) -> Peers {
         let mut peers = Peers::new();
         for target in targets {
             let (peer, ports) = self.peer(target);
@@ -102,7 +102,7 @@ impl Resolver<'_> {
         peers
     }
 
-    fn peer(&self, target: &Target) -> (Peer, Vec<Port>) {
+    fn peer(&self, target: &NetworkTarget) -> (Peer, Vec<Port>) {
         let own_port = vec![Port::Number(target.port)];
         if let Ok(address) = target.host.parse() {
             return (Peer::Address(address), own_port);
