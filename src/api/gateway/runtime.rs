@@ -158,7 +158,7 @@ pub struct GatewayLimits {
     #[schemars(range(min = 16, max = 100_000))]
     pub max_connections: Option<u32>,
     /// Maximum number of streams that clients hold open at each listener for notifications (GET of sessions,
-    /// `subscriptions/listen`, HTTP+SSE); further ones are refused. Default: 1000, at most half of `maxConnections`.
+    /// `subscriptions/listen`); further ones are refused. Default: 1000, at most half of `maxConnections`.
     #[schemars(range(max = 100_000))]
     pub max_streams: Option<u32>,
     /// Limits for each session or, for clients without sessions, for each principal. Clients with neither a session nor

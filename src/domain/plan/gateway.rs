@@ -125,8 +125,8 @@ pub struct Limits {
     /// Maximum number of connections of each listener.
     #[serde(default = "default_connections", skip_serializing_if = "are_default_connections")]
     pub max_connections: u32,
-    /// Maximum number of streams that clients hold open at each listener for notifications: GET streams of sessions,
-    /// `subscriptions/listen` and HTTP+SSE.
+    /// Maximum number of streams that clients hold open at each listener for notifications: GET streams of sessions and
+    /// `subscriptions/listen`.
     #[serde(default = "default_streams", skip_serializing_if = "are_default_streams")]
     pub max_streams: u32,
 }
