@@ -22,7 +22,7 @@ use crate::domain::json::{JsonStep, lone_surrogate};
 use crate::domain::raw::to_raw;
 use crate::domain::schema::{BoundedSchema, with_value};
 
-/// The most that a check may cost, as [`BoundedSchema::cost`] tells it: a few seconds at most.
+/// The most that a check may cost, as [`BoundedSchema::cost`] tells it: about a second.
 const MAX_COST: u64 = 500_000_000;
 /// The most that a check may cost on a thread that serves other calls too, and so may finding out where arguments do not fit.
 const SMALL_COST: u64 = 200_000;
@@ -177,7 +177,8 @@ impl Arguments {
         named: &Self,
         line: impl Fn(&ValidationError<'_>) -> String + Send,
     ) -> Result<(), String> {
-        let tried = match self.validator.as_ref().map_or(0, |validator| validator.cost(arguments)) {
+        let Some(validator) = &self.validator else { return Ok(()) };
+        let tried = match validator.cost(arguments) {
             cost if cost > MAX_COST => Err(Misfit::TooMuch),
             cost if cost > SMALL_COST || arguments.len() > SMALL => {
                 let place = places.take(arguments.len()).await;

@@ -125,6 +125,12 @@ async fn a_check_that_takes_some_time_waits_for_the_place_of_its_upstream() {
     let mut waiting = Box::pin(schema.check(&long, &places));
     assert!(futures_util::poll!(&mut waiting).is_pending());
     assert_eq!(schema.check(r#"{"list":[1]}"#, &places).await, Ok(()), "a short one waits for nobody");
+    let unchecked = Arguments::reuse_or_compile(None, true, None, &mut Room::default());
+    assert_eq!(
+        unchecked.check(&format!("{:?}", "x".repeat(SMALL)), &places).await,
+        Ok(()),
+        "nor does one without a schema"
+    );
     drop(held);
     assert_eq!(waiting.await, Ok(()));
 }
