@@ -164,11 +164,11 @@ pub fn expressions(data: &[u8]) -> String {
     };
     let arguments = json!({"n": 3, "list": [1, 2], "text": "a", "deep": {"a": {"b": null}}});
     let evaluated = expression.evaluate(arguments.to_string().len(), || {
-        vec![
+        Ok(vec![
             ("call", json!({"method": "tools/call", "name": "a__b", "arguments": arguments})),
             ("upstream", json!({"name": "a", "namespace": "default", "labels": {"tier": "internal"}})),
             ("content", json!({"text": "hello", "type": "text", "size": 5})),
-        ]
+        ])
     });
     let result = evaluated.map_or_else(|why| kind(&why).to_owned(), |value| value.to_string());
     format!("{} {result}", expression.reads_member("call", "arguments"))

@@ -26,6 +26,9 @@ pub const MAX_TEXT: usize = 1024;
 /// Maximum size in bytes of the JSON and the texts that an expression with a macro reads: once for each element.
 const MAX_READ_BY_MACRO: usize = 256 << 10;
 
+/// The values of variables, by name.
+pub type Values = Vec<(&'static str, serde_json::Value)>;
+
 /// A compiled expression that yields a boolean.
 pub struct Expression {
     text: String,
@@ -74,16 +77,13 @@ impl Expression {
     }
 
     /// Evaluates the expression. `size` is the number of bytes of the JSON and of the texts that it reads. `variables` is
-    /// called only if that is within the limits, and must return each variable that the expression [reads](Self::reads).
+    /// called only if that is within the limits, and must return each variable that the expression [reads](Self::reads), or
+    /// the reason why it cannot.
     ///
     /// # Errors
     /// Returns the reason why there is no result, such as a missing key. The message contains no data of the call: a key is
     /// named only if the expression itself spells it out.
-    pub fn evaluate(
-        &self,
-        size: usize,
-        variables: impl FnOnce() -> Vec<(&'static str, serde_json::Value)>,
-    ) -> Result<bool, String> {
+    pub fn evaluate(&self, size: usize, variables: impl FnOnce() -> Result<Values, String>) -> Result<bool, String> {
         let limit = if self.has_macro { MAX_READ_BY_MACRO } else { MAX_READ };
         if size > limit {
             return Err(format!("it reads more than {limit} bytes"));
@@ -92,12 +92,12 @@ impl Expression {
             let value = Value::resolve_val(&self.tree, context)?;
             Ok(value.downcast_ref::<CelBool>().map(|value| *value.inner()))
         };
-        self.with_variables(variables(), evaluated)?.ok_or_else(|| "it does not yield a boolean".to_owned())
+        self.with_variables(variables()?, evaluated)?.ok_or_else(|| "it does not yield a boolean".to_owned())
     }
 
     fn with_variables<T>(
         &self,
-        variables: Vec<(&'static str, serde_json::Value)>,
+        variables: Values,
         evaluate: impl FnOnce(&Context<'_, 'static>) -> Result<T, ExecutionError>,
     ) -> Result<T, String> {
         let mut context = self.context.new_inner_scope();

@@ -12,7 +12,7 @@ use crate::config::variables::OF_ENTRIES;
 /// Evaluates an expression on one call.
 fn evaluate(text: &str) -> Result<bool, String> {
     Expression::compile(text, OF_ENTRIES)?.evaluate(0, || {
-        vec![
+        Ok(vec![
             (
                 "call",
                 json!({"method": "tools/call", "name": "a__b", "arguments": {"n": 3, "list": [1, 2]}, "userQuery": ""}),
@@ -20,7 +20,7 @@ fn evaluate(text: &str) -> Result<bool, String> {
             ("tool", json!({"name": "a__b", "annotations": {"readOnlyHint": true}, "_meta": {"n": 3}})),
             ("upstream", json!({"name": "a", "namespace": "default", "labels": {"tier": "internal"}})),
             ("content", json!({"text": "hello", "type": "text", "size": 5})),
-        ]
+        ])
     })
 }
 
@@ -84,7 +84,7 @@ fn variables_are_those_of_the_caller() {
     const RUN: &[Member] = &[("run", Kind::Members(&[("depth", Kind::Number), ("plan", Kind::Any)]))];
     let expression = Expression::compile("run.depth > 2 && run.plan.steps.exists(s, s == 'end')", RUN).unwrap();
     let value = json!({"depth": 3, "plan": {"steps": ["begin", "end"]}});
-    assert_eq!(expression.evaluate(0, || vec![("run", value)]), Ok(true));
+    assert_eq!(expression.evaluate(0, || Ok(vec![("run", value)])), Ok(true));
     assert!(Expression::compile("call.name == ''", RUN).unwrap_err().contains("known are run"));
     assert!(Expression::compile("run.deep > 2", RUN).unwrap_err().contains("there are depth, plan"));
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::content::{Content, ShownContent};
 use super::routed_call::{CallFacts, Routed};
-use crate::config::expr::Expression;
+use crate::config::expr::{Expression, Values};
 use crate::domain::item::{Item, ItemKind};
 use crate::domain::method::Method;
 use crate::domain::plan::UpstreamPlan;
@@ -67,55 +67,55 @@ impl WhenInput<'_> {
 
     /// Returns the variables that the expression reads. A member that is read and can be large is left out if the
     /// expression does not read it.
-    fn variables(&self, when: &Expression, content: Option<&ShownContent<'_>>) -> Vec<(&'static str, Value)> {
+    fn variables(&self, when: &Expression, content: Option<&ShownContent<'_>>) -> Result<Values, String> {
         let mut variables = Vec::new();
-        let mut add = |name, value: &dyn Fn() -> Value| {
-            if when.reads(name) {
-                variables.push((name, value()));
-            }
-        };
-        add("call", &|| self.call(when.reads_member("call", "arguments")));
-        add("tool", &|| self.tool(when.reads_member("tool", "_meta")));
-        add("upstream", &|| {
-            let plan = self.upstream;
-            json!({"name": *plan.key.name, "namespace": *plan.key.namespace, "labels": plan.labels})
-        });
-        add("identity", &|| {
+        if when.reads("call") {
+            variables.push(("call", self.call(when.reads_member("call", "arguments"))?));
+        }
+        if when.reads("tool") {
+            variables.push(("tool", self.tool(when.reads_member("tool", "_meta"))?));
+        }
+        if when.reads("upstream") {
+            let UpstreamPlan { key, labels, .. } = self.upstream;
+            variables.push(("upstream", json!({"name": *key.name, "namespace": *key.namespace, "labels": labels})));
+        }
+        if when.reads("identity") {
             let subject = &*self.facts.caller.principal;
-            json!({"method": "anonymous", "subject": subject, "groups": [], "claims": {}, "scopes": []})
-        });
+            let identity = json!({"method": "anonymous", "subject": subject, "groups": [], "claims": {}, "scopes": []});
+            variables.push(("identity", identity));
+        }
         if let Some(content) = content {
             let text = if when.reads_member("content", "text") { &*content.text } else { "" };
             let kind = if content.kind == ContentType::Text { "text" } else { "json" };
             variables.push(("content", json!({"text": text, "type": kind, "size": content.text.len()})));
         }
-        variables
+        Ok(variables)
     }
 
-    fn call(&self, with_arguments: bool) -> Value {
-        json!({
+    fn call(&self, with_arguments: bool) -> Result<Value, String> {
+        Ok(json!({
             "method": self.method.as_str(),
             "name": self.name,
-            "arguments": if with_arguments { self.read_arguments() } else { Value::Null },
+            "arguments": if with_arguments { self.read_arguments()? } else { Value::Null },
             "userQuery": self.facts.user_query.as_deref().unwrap_or_default(),
             "maxTokens": self.facts.max_tokens.unwrap_or(0),
             "session": *self.facts.caller.session,
-        })
+        }))
     }
 
     /// Parses the arguments of the call. Of a prompt, they are a part of the content; a resource has none.
-    fn read_arguments(&self) -> Value {
-        let mut content = read(self.request);
-        match self.facts.kind {
+    fn read_arguments(&self) -> Result<Value, String> {
+        let mut content = read(self.request)?;
+        Ok(match self.facts.kind {
             ItemKind::Tool => content,
             _ => content.get_mut("arguments").map_or_else(|| json!({}), Value::take),
-        }
+        })
     }
 
-    fn tool(&self, with_meta: bool) -> Value {
+    fn tool(&self, with_meta: bool) -> Result<Value, String> {
         let Item { name, hints, meta, .. } = self.item;
-        let meta = meta.as_deref().filter(|_| with_meta);
-        json!({
+        let meta = meta.as_deref().filter(|_| with_meta).map_or_else(|| Ok(json!({})), |meta| read(meta.get()))?;
+        Ok(json!({
             "name": self.name,
             "upstreamName": *name,
             "annotations": {
@@ -124,12 +124,12 @@ impl WhenInput<'_> {
                 "idempotentHint": hints.idempotent,
                 "openWorldHint": hints.open_world,
             },
-            "_meta": meta.map_or_else(|| json!({}), |meta| read(meta.get())),
-        })
+            "_meta": meta,
+        }))
     }
 }
 
-/// Parses JSON. Returns null if the text is not JSON.
-fn read(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or(Value::Null)
+/// Parses JSON. A number that no double can hold is an error.
+fn read(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|_| "the JSON of the call cannot be read".to_owned())
 }
