@@ -72,7 +72,7 @@ pub struct Engine {
     /// The plans that calls may still be running on.
     held: Mutex<Vec<Weak<plan::link::Linked>>>,
     /// The most recently loaded form of each plugin.
-    forms: Mutex<plan::forms::PluginRevisions>,
+    forms: Mutex<plan::plugin_revisions::PluginRevisions>,
     /// Counts the changes of `forms`.
     forms_changed: watch::Sender<u64>,
     /// The task that puts new forms of plugins in force once they are loaded.

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::document::{self, FileObject, FileObjects};
 use super::files::FileText;
-use super::kept::as_before;
 use super::located::Located;
+use super::retained_objects::as_before;
 use crate::api::lower::{self, Lowered, ManifestSource};
 use crate::config::input::{ChainInput, GatewayInput, InvalidObject, Labels, PluginInput, Unread, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};

@@ -9,10 +9,10 @@ mod durable;
 mod facts_cache;
 pub mod files;
 pub mod folders;
-mod kept;
 pub mod load;
 pub mod located;
 mod nothing;
+mod retained_objects;
 pub mod secrets;
 pub mod state_folder;
 #[cfg(test)]

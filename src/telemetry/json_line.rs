@@ -86,7 +86,7 @@ mod tests {
     use tracing::subscriber::with_default;
     use tracing_subscriber::fmt::format::JsonFields;
 
-    use super::super::kept::CapturedLog;
+    use super::super::captured_log::CapturedLog;
     use super::JsonLine;
 
     fn log() {

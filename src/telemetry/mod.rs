@@ -1,9 +1,9 @@
 //! Metrics, logs and traces.
 
+#[cfg(test)]
+mod captured_log;
 pub mod catalog;
 mod json_line;
-#[cfg(test)]
-mod kept;
 pub mod log;
 pub mod metrics;
 pub mod plugin_log;

@@ -95,7 +95,7 @@ fn indented(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kept::CapturedLog;
+    use super::super::captured_log::CapturedLog;
     use super::*;
 
     #[test]

@@ -12,7 +12,7 @@ use super::server_connection::ServerConnection;
 use super::slot::ConnectionSlot;
 use super::stdio::ServerProcess;
 use super::streamable::{HttpEndpoint, HttpSession, SseSession};
-use super::watched::Subscriptions;
+use super::subscriptions::Subscriptions;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{EraSetting, HttpTransport, TransportPlan};
 use crate::domain::upstream::{ClientKey, FIRST_START, Target, UpstreamError, UpstreamEvent};

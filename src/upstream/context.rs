@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::event_queue::EventQueue;
 use super::metrics::UpstreamMetrics;
-use super::watched::Subscriptions;
+use super::subscriptions::Subscriptions;
 use crate::domain::budget::{Account, ByteBudget, Category, Reservation};
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::context::UpstreamContext;
 use super::server_connection::{ListenStream, SubscriptionOpener};
-use super::watched::{Listening, Subscriptions};
+use super::subscriptions::{Listening, Subscriptions};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};

@@ -17,6 +17,7 @@ mod metrics;
 mod notices;
 mod own_connections;
 mod questions;
+mod reported_level;
 mod request_failure;
 mod server;
 mod server_connection;
@@ -24,8 +25,7 @@ mod server_message;
 mod slot;
 mod stdio;
 pub mod streamable;
-mod told_level;
-mod watched;
+mod subscriptions;
 mod wire;
 
 use async_trait::async_trait;

@@ -8,7 +8,7 @@ use super::context::UpstreamContext;
 use super::metrics::Dropped;
 use super::questions::{AskableCalls, SHARED, ServerQuestion};
 use super::server_message::{self, NotificationKind, ServerMessage};
-use super::watched::Covered;
+use super::subscriptions::Covered;
 use crate::domain::ids::ObjectKey;
 use crate::domain::upstream::{ClientKey, UpstreamEvent};
 

@@ -13,8 +13,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::domain::upstream::UpstreamError;
 
+use super::reported_level::ReportedLevel;
 use super::server_connection::ServerConnection;
-use super::told_level::ToldLevel;
 
 /// How long later calls get the error of a failed attempt to connect. Without this pause, every call would start a
 /// process.
@@ -53,7 +53,7 @@ pub(super) struct LiveConnection {
     /// Whether [`ConnectionUse::is_new`] was asked.
     is_known: AtomicBool,
     /// The level of log messages that the server is told.
-    log_level: ToldLevel,
+    log_level: ReportedLevel,
 }
 
 /// The number of the next connection.
@@ -104,7 +104,7 @@ impl ConnectionUse {
     }
 
     /// The level of log messages that the server is told over this connection.
-    pub(super) fn log_level(&self) -> &ToldLevel {
+    pub(super) fn log_level(&self) -> &ReportedLevel {
         &self.live.log_level
     }
 
@@ -138,7 +138,7 @@ impl LiveConnection {
             last_used_ms,
             number,
             is_known,
-            log_level: ToldLevel::default(),
+            log_level: ReportedLevel::default(),
         }
     }
 

@@ -13,8 +13,8 @@ use axum::{Json, Router};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::admin_access::{AdminAccess, CheckToken, guard};
 use super::admin_query::{AdminError, AdminQuery, AdminState};
-use super::guard::{AdminAccess, CheckToken, guard};
 use super::status;
 use crate::domain::digest::sha256_hex;
 use crate::domain::item::ItemKind;

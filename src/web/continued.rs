@@ -16,7 +16,7 @@ use super::envelope::{ClientMessage, text};
 use super::exchange::RunningMessage;
 use super::forward::Forwarding;
 use super::forward_token::is_forwarded;
-use super::gate::{ListenerContext, PathEndpoint};
+use super::listener_context::{ListenerContext, PathEndpoint};
 use super::parked::{Binding, PARKED_FOR, ParkedCall, Parking};
 use super::replica_client::NotForwarded;
 use super::response::RpcResponse;

@@ -11,7 +11,7 @@ use axum::response::Response;
 use super::exchange::{CallStream, ResumedStream};
 use super::forward::Forwarding;
 use super::forward_token::is_forwarded;
-use super::gate::ListenerContext;
+use super::listener_context::ListenerContext;
 use super::response::{empty, refuse};
 use crate::domain::reason::Reason;
 use crate::engine::access::sealed_id::{IdPurpose, NotOpened};

@@ -12,7 +12,7 @@ use super::client::Client;
 use super::client_sender::{ClientSender, NewQuestion, WantedNotices};
 use super::continued::go_on;
 use super::envelope::{Params, object, text};
-use super::gate::{ListenerContext, PathEndpoint};
+use super::listener_context::{ListenerContext, PathEndpoint};
 use super::offer;
 use super::parked::Binding;
 use crate::domain::caching::{CacheHints, Caching};

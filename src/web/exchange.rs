@@ -15,7 +15,7 @@ use futures_util::stream;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::gate::ListenerContext;
+use super::listener_context::ListenerContext;
 use super::response::RpcResponse;
 use crate::domain::version::{Era, has_primed_streams};
 use crate::engine::Engine;

@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 
 use super::forward_token::{AnswerScope, FORWARD_PATH, FORWARDED, SentRequest, Token, TokenScope};
 use super::forwarded_body::ForwardedBody;
-use super::gate::{ListenerContext, PathEndpoint};
+use super::listener_context::{ListenerContext, PathEndpoint};
 use super::replica_client::{NotForwarded, send};
 use super::replicas::{ForwardedRequest, ForwardingQuota};
 use crate::domain::limits::Tracker;

@@ -4,7 +4,7 @@ use axum::extract::Request;
 use axum::response::Response;
 
 use super::forward_token::{ANSWERED, AnswerScope, FORWARDED, SentRequest, Token, TokenScope};
-use super::gate::ListenerContext;
+use super::listener_context::ListenerContext;
 use crate::transport::Peer;
 
 /// The message to a server that sends a request of no replica of this gateway.

@@ -14,7 +14,7 @@ use super::envelope::{ClientMessage, Params, object, text};
 use super::exchange::SessionOfPost;
 use super::forward::OfSession;
 use super::forward_token::is_forwarded;
-use super::gate::{ListenerContext, PathEndpoint};
+use super::listener_context::{ListenerContext, PathEndpoint};
 use super::message_sender::MessageSender;
 use super::offer;
 use super::response::{RpcResponse, empty, refuse};

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::exchange::PRIMED_AFTER;
 use super::forward_token::{FORWARD_PATH, is_forwarded};
 use super::forwarded::{Forwarded, NOT_FORWARDED};
-use super::gate::{ListenerContext, PathEndpoint, ServedListener};
+use super::listener_context::{ListenerContext, PathEndpoint, ServedListener};
 use super::post::post;
 use super::replicas::Replicas;
 use super::response::{empty, method_not_allowed, refuse};

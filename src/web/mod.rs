@@ -4,6 +4,7 @@
 
 mod access;
 mod admin;
+mod admin_access;
 mod admin_query;
 mod client;
 mod client_sender;
@@ -16,10 +17,9 @@ mod forward;
 mod forward_token;
 mod forwarded;
 mod forwarded_body;
-mod gate;
-mod guard;
 mod legacy;
 mod listen;
+mod listener_context;
 mod mcp;
 mod message_sender;
 mod modern;
@@ -42,8 +42,8 @@ mod tasks;
 mod ticks;
 
 pub use admin::admin_router;
-pub use gate::ServedListener;
-pub use guard::CheckToken;
+pub use admin_access::CheckToken;
+pub use listener_context::ServedListener;
 pub use mcp::McpService;
 pub use operator::operator_router;
 

@@ -14,7 +14,7 @@ use super::continued::{forward_to_parked, run_or_park};
 use super::envelope::ClientMessage;
 use super::exchange::{RunningMessage, SessionOfPost, respond};
 use super::forward_token::SentRequest;
-use super::gate::{ListenerContext, PathEndpoint};
+use super::listener_context::{ListenerContext, PathEndpoint};
 use super::parked::Parking;
 use super::response::{RpcResponse, refuse};
 use super::{legacy, modern};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::client_sender::LONGEST_QUESTION;
-use super::gate::ListenerContext;
+use super::listener_context::ListenerContext;
 use crate::engine::access::sealed_id::{IdPurpose, IdScope, NotOpened, SealedId, new_handle};
 use crate::engine::access::session::Session;
 

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use super::envelope::Params;
 use super::forward::{Forwarding, OfSession};
 use super::forward_token;
-use super::gate::{ListenerContext, PathEndpoint};
+use super::listener_context::{ListenerContext, PathEndpoint};
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::request;
 use crate::engine::access::session::Session;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::gate::ListenerContext;
+use super::listener_context::ListenerContext;
 use crate::domain::limits::Tracker;
 use crate::domain::reason::Reason;
 use crate::domain::rpc::RpcError;

@@ -17,7 +17,7 @@ use super::session_id::{self, SessionFacts, SessionScope};
 use crate::domain::budget::Account;
 use crate::domain::limits::Tracker;
 use crate::domain::network::have_many;
-use crate::engine::exchange::KeptExchanges;
+use crate::engine::exchange::RetainedExchanges;
 
 /// The maximum number of open sessions.
 pub const MAX_SESSIONS: usize = 10_000;
@@ -42,7 +42,7 @@ pub struct SessionTable {
     /// Sealed ids of sessions that clients ended in this process.
     deleted: DeletedIds,
     /// The exchanges whose streams clients of sessions can continue.
-    exchanges: KeptExchanges,
+    exchanges: RetainedExchanges,
     gone: GoneIds,
     addresses: Addresses<Tracker>,
     accounts: Addresses<Account>,
@@ -184,7 +184,7 @@ impl SessionTable {
     }
 
     /// The exchanges whose streams clients of sessions can continue.
-    pub fn exchanges(&self) -> &KeptExchanges {
+    pub fn exchanges(&self) -> &RetainedExchanges {
         &self.exchanges
     }
 

@@ -3,8 +3,8 @@
 //! cut can go on over another connection (MCP 2025-11-25, resumability).
 
 mod asked_call;
-mod kept;
 mod questions;
+mod retained;
 mod ring;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,8 +17,8 @@ use self::ring::Ring;
 use crate::domain::budget::{Account, ByteBudget, Category, NoRoom, Reservation};
 
 pub use self::asked_call::{AskedCall, Continuation, HeldAnswer};
-pub use self::kept::{KEPT_AFTER_END, KeptExchanges};
 pub use self::questions::{ClientQuestions, OpenQuestion};
+pub use self::retained::{KEPT_AFTER_END, RetainedExchanges};
 
 /// A request under way.
 #[derive(Debug)]

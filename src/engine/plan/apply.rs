@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, PoisonError, Weak};
 
-use super::forms::{FormChoice, WantedPlan};
 use super::link::{Linked, link};
+use super::plugin_revisions::{FormChoice, WantedPlan};
 use super::snapshot::Snapshot;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;

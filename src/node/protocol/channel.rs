@@ -7,10 +7,10 @@ use std::io;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::asks::{AskReply, PluginRequests};
 use super::frame::{FrameKind, Head, VERSION};
 use super::headers::{AskHeader, CallHeader, FailureHeader, IdHeader, ProgressHeader, ReadyHeader};
 use super::plugin_log::log_line;
+use super::plugin_requests::{AskReply, PluginRequests};
 use super::shared::SharedWire;
 use super::socket::Socket;
 use super::wire::{ExclusiveWire, MAX_LOG, Wire, WireError};

@@ -1,7 +1,6 @@
 //! The protocols between the gateway and workers. A protocol turns one input into one answer. Other modules choose the
 //! process, set deadlines, and decide what happens to the process afterwards.
 
-pub mod asks;
 pub mod channel;
 pub mod codec;
 pub mod frame;
@@ -9,6 +8,7 @@ mod headers;
 pub mod lines;
 pub mod once;
 pub mod plugin_log;
+pub mod plugin_requests;
 pub mod shared;
 pub mod socket;
 pub mod wire;

@@ -14,7 +14,7 @@ use crate::domain::upstream::{Answer, Subscribed, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 use crate::upstream::listening::Listened;
 use crate::upstream::slot::{ConnectionUse, Purpose};
-use crate::upstream::watched::{Subscriptions, WatchedUri};
+use crate::upstream::subscriptions::{Subscriptions, WatchedUri};
 use crate::upstream::wire::McpRequest;
 
 /// How long a server has to answer when it is asked without a client that waits.

@@ -31,7 +31,7 @@ use crate::domain::secret::{NoSecret, SecretText};
 use crate::engine::{Engine, Ports};
 use crate::telemetry::metrics::Metrics;
 use crate::transport::Peer;
-use crate::web::gate::ListenerContext;
+use crate::web::listener_context::ListenerContext;
 use crate::web::mcp::{McpService, new_gate};
 use crate::web::{ServedListener, admin_router};
 

@@ -23,7 +23,7 @@ use crate::engine::access::session_id::{SessionFacts, SessionScope};
 use crate::web::continued::run_or_park;
 use crate::web::exchange::RunningMessage;
 use crate::web::forward::Forwarding;
-use crate::web::gate::PathEndpoint;
+use crate::web::listener_context::PathEndpoint;
 use crate::web::parked::{Binding, ParkedCall, Parking};
 
 /// How often something was refused for this reason, by the metrics.

@@ -7,7 +7,7 @@ use crate::domain::log_level::LogLevel;
 
 /// The levels of one connection.
 #[derive(Debug, Default)]
-pub(super) struct ToldLevel {
+pub(super) struct ReportedLevel {
     levels: Mutex<Levels>,
     telling: tokio::sync::Mutex<()>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Telling<'a> {
     _one_at_a_time: tokio::sync::MutexGuard<'a, ()>,
 }
 
-impl ToldLevel {
+impl ReportedLevel {
     /// Notes the level that is wanted from now on. Unless it is the `exact` one, a lower one does too. Returns whether a task
     /// has to be started that tells the server; see [`Self::begin`] and [`Self::end`].
     pub(super) fn want(&self, level: LogLevel, exact: bool) -> bool {
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_server_is_told_the_newest_level_and_one_at_a_time() {
-        let level = ToldLevel::default();
+        let level = ReportedLevel::default();
         let begin = || level.begin().now_or_never();
         assert!(level.want(Warning, true));
         let telling = begin().flatten().unwrap();
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_lower_level_does_if_not_the_exact_one_is_wanted() {
-        let level = ToldLevel::default();
+        let level = ReportedLevel::default();
         assert!(level.want(Info, false));
         assert_eq!(level.begin().now_or_never().flatten().unwrap().level, Info);
         assert!(!level.want(Error, false) && level.want(Debug, false));

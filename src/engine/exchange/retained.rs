@@ -25,7 +25,7 @@ const MAX_ENDED: usize = 4096;
 
 /// Exchanges by the handle in the sealed id that the ids of their events begin with.
 #[derive(Debug, Default)]
-pub struct KeptExchanges {
+pub struct RetainedExchanges {
     by_handle: DashMap<u64, Entry>,
     ended: Mutex<Ended>,
 }
@@ -123,7 +123,7 @@ impl EndedExchange {
     }
 }
 
-impl KeptExchanges {
+impl RetainedExchanges {
     /// Makes an exchange of a session findable and lets it keep what was sent. Returns its handle.
     pub fn add(&self, session: &str, exchange: &Arc<Exchange>) -> u64 {
         exchange.keep();
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn an_exchange_is_found_by_its_own_session() {
-        let (kept, exchange) = (KeptExchanges::default(), exchange());
+        let (kept, exchange) = (RetainedExchanges::default(), exchange());
         let id = kept.add("a", &exchange);
         assert!(kept.find("a", id).is_some_and(|found| Arc::ptr_eq(&found, &exchange)));
         assert!(kept.find("b", id).is_none() && kept.find("a", id + 1).is_none());
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn an_exchange_that_has_ended_is_kept_for_a_while() {
-        let (kept, exchange) = (KeptExchanges::default(), exchange());
+        let (kept, exchange) = (RetainedExchanges::default(), exchange());
         let id = kept.add("a", &exchange);
         exchange.finish("answer".into());
         kept.ended(id, 7);
@@ -202,13 +202,13 @@ mod tests {
         assert!(kept.find("a", id).is_none() && kept.by_handle.is_empty());
     }
 
-    fn found_again(kept: &KeptExchanges, ids: &[u64]) -> bool {
+    fn found_again(kept: &RetainedExchanges, ids: &[u64]) -> bool {
         ids.iter().all(|id| kept.find("a", *id).is_some())
     }
 
     #[test]
     fn what_is_kept_is_bounded_in_bytes() {
-        let kept = KeptExchanges::default();
+        let kept = RetainedExchanges::default();
         let each = usize::try_from(MAX_EACH).unwrap();
         let ids: Vec<_> = (0..MAX_BYTES / MAX_EACH + 1)
             .map(|_| {
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_client_that_has_most_makes_room() {
-        let (kept, budget) = (KeptExchanges::default(), Arc::new(ByteBudget::new(1 << 30)));
+        let (kept, budget) = (RetainedExchanges::default(), Arc::new(ByteBudget::new(1 << 30)));
         let (greedy, modest) = (Arc::default(), Arc::default());
         let end = |account: &Arc<Account>, session: &str| {
             let exchange = Arc::new(Exchange::new(&budget, account, true));
