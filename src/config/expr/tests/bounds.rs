@@ -1,7 +1,5 @@
 //! The limits on an expression, and hostile expressions.
 
-use std::time::{Duration, Instant};
-
 use super::check::{MAX_DEPTH, MAX_OPERATORS};
 use super::functions::MAX_ELEMENTS;
 use super::*;
@@ -75,10 +73,8 @@ fn slow_patterns_end_on_the_largest_text() {
         ["(a|b)*a(a|b){14}[^ab]", "([ab]{0,30}a){0,8}[^ab]", "([ab]{0,15}a){20}[^ab]", "[ab]{1,150}[^a]{1,20}[^ab]"]
     {
         let condition = compile(&format!("content.text.matches('{pattern}')")).unwrap();
-        let began = Instant::now();
         let found = condition.evaluate(MAX_READ, || Ok(vec![("content", json!({"text": text}))]));
-        println!("{pattern}: {found:?} {:?}", began.elapsed());
-        assert!(began.elapsed() < Duration::from_secs(60), "{pattern}");
+        assert_eq!(found, Ok(false), "{pattern}");
     }
 }
 
@@ -155,12 +151,6 @@ fn hostile_expressions_end_soon_on_a_small_stack() {
         "\\".repeat(1000),
         "\u{1f431}".repeat(250),
     ];
-    let run = move || {
-        for text in texts {
-            let began = Instant::now();
-            assert!(compile(&text).is_err(), "{text}");
-            assert!(began.elapsed() < Duration::from_secs(10), "{text}");
-        }
-    };
+    let run = move || texts.iter().for_each(|text| assert!(compile(text).is_err(), "{text}"));
     std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
 }
