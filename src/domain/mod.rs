@@ -45,7 +45,6 @@ pub mod raw;
 pub mod reason;
 pub mod record;
 pub mod report;
-pub mod requester;
 pub mod route;
 pub mod rpc;
 pub mod sandbox;

@@ -14,8 +14,8 @@ pub mod mcp_headers;
 mod open_connections;
 mod process_group;
 mod process_tree;
+pub mod rate_limit;
 mod request_body;
-pub mod shared_flow;
 pub mod sse;
 mod stdin_queue;
 

@@ -14,9 +14,8 @@ use super::subscriptions::Subscriptions;
 use crate::domain::budget::{Account, ByteBudget, Category, Reservation};
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
-use crate::domain::requester::Requester;
 use crate::transport::ServerLauncher;
-use crate::transport::shared_flow::{FlowReader, SharedFlow};
+use crate::transport::rate_limit::RateLimit;
 
 /// The maximum number of small tasks that run in the background at the same time: cancellations, replies to servers,
 /// ends of sessions, and reading responses to their end.
@@ -35,8 +34,8 @@ struct UpstreamQuota {
     account: Arc<Account>,
     /// Its small tasks.
     background: Arc<Semaphore>,
-    /// Limits the rate at which is read what it says besides answers.
-    flow: Arc<SharedFlow>,
+    /// Limits the rate at which messages are read that belong to no call.
+    unasked: RateLimit,
 }
 
 impl Default for UpstreamQuota {
@@ -44,7 +43,7 @@ impl Default for UpstreamQuota {
         Self {
             account: Arc::default(),
             background: Arc::new(Semaphore::new(BACKGROUND_EACH)),
-            flow: Arc::new(SharedFlow::of_bytes()),
+            unasked: RateLimit::default(),
         }
     }
 }
@@ -123,10 +122,9 @@ impl UpstreamContext {
         self.budget.reservation_for(Category::Answer, &self.share(upstream).account)
     }
 
-    /// Returns what limits the rate at which a stream of an upstream is read, all its streams together. It is for this client;
-    /// `None` if it is for no single one.
-    pub(super) fn flow(&self, upstream: &ObjectKey, client: Option<&Requester>) -> FlowReader {
-        self.share(upstream).flow.reader(client)
+    /// Returns the limit on the rate at which messages of an upstream are read that belong to no call.
+    pub(super) fn unasked(&self, upstream: &ObjectKey) -> RateLimit {
+        self.share(upstream).unasked.clone()
     }
 
     /// The runtime, for tasks that are spawned from threads outside of it.
@@ -179,8 +177,6 @@ mod tests {
         first.resize(5 << 20).unwrap();
         assert!(second.resize(2 << 20).is_err());
         assert!(context.reservation(&other).resize(2 << 20).is_ok());
-        let same_flow = |a: &ObjectKey, b: &ObjectKey| Arc::ptr_eq(&context.share(a).flow, &context.share(b).flow);
-        assert!(same_flow(&one, &one) && !same_flow(&one, &other), "their rates too");
         context.forget_shares(|known| *known == other);
         assert!(!context.shares.contains_key(&one) && context.shares.contains_key(&other));
     }

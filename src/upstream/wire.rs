@@ -10,7 +10,6 @@ use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
 use crate::domain::question::{INPUT_RESPONSES, REQUEST_STATE};
-use crate::domain::requester::Requester;
 use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure, success};
 use crate::domain::upstream::{Answer, InputRound, OutCall, OutCompletion, OutMembers};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
@@ -72,16 +71,6 @@ impl McpRequest<'_> {
             Self::Unsubscribe(_) => Method::Unsubscribe,
             Self::SetLogLevel(_) => Method::SetLogLevel,
             Self::Listen(_) => Method::Listen,
-        }
-    }
-
-    /// The client that the request is made for, unknown if that does not matter; `None` if the gateway makes it for itself.
-    pub(super) fn requester(&self) -> Option<Requester> {
-        match self {
-            Self::Use(call) => Some(Requester { session: call.client.session.clone(), account: call.account.clone() }),
-            Self::Complete(_) | Self::Subscribe(_) | Self::Unsubscribe(_) => Some(Requester::default()),
-            Self::Initialize(_) | Self::Discover | Self::Ping => None,
-            Self::List(..) | Self::Listen(_) | Self::SetLogLevel(_) => None,
         }
     }
 

@@ -77,7 +77,7 @@ impl DuplexReader {
         let reservation = self.shared.reservation(&self.target.plan.key);
         let lines = LineReader::new(stream, usize::try_from(limit).unwrap_or(usize::MAX), Some(reservation));
         let mut lines = lines.answering(Arc::clone(&self.duplex.calls) as _);
-        let unasked = self.shared.flow(&self.target.plan.key, None);
+        let unasked = self.shared.unasked(&self.target.plan.key);
         while let Ok(Some(piece)) = self.while_asked(lines.next()).await {
             let cost = piece.cost();
             let read = match piece {

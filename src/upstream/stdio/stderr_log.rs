@@ -8,7 +8,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::secret::Mask;
 use crate::domain::upstream::Target;
 use crate::transport::flow::Flow;
-use crate::transport::shared_flow::FlowReader;
+use crate::transport::rate_limit::RateLimit;
 use crate::transport::{LastWords, LinePiece, LineReader};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::metrics::{Dropped, UpstreamMetrics};
@@ -21,7 +21,7 @@ const LINES: u64 = 100;
 pub(super) struct StderrLog {
     upstream: ObjectKey,
     mask: Mask,
-    flow: FlowReader,
+    rate: RateLimit,
     metrics: UpstreamMetrics,
     last_words: Arc<LastWords>,
     /// How many lines were left out of the log since the last message about this.
@@ -32,8 +32,8 @@ impl StderrLog {
     /// Creates the log of a process of `target`. `last_words` receives each line.
     pub(super) fn new(target: &Target, shared: &UpstreamContext, last_words: Arc<LastWords>) -> Self {
         let (upstream, metrics) = (target.plan.key.clone(), shared.metrics.clone());
-        let flow = shared.flow(&upstream, None);
-        Self { upstream, mask: target.mask(), flow, metrics, last_words, left_out: 0 }
+        let rate = shared.unasked(&upstream);
+        Self { upstream, mask: target.mask(), rate, metrics, last_words, left_out: 0 }
     }
 
     /// Logs until the end of the stream.
@@ -48,7 +48,7 @@ impl StderrLog {
                     self.take(&text, &mut logged);
                 }
             }
-            self.flow.spend(cost).await;
+            self.rate.spend(cost).await;
         }
         self.say_left_out();
     }

@@ -3,13 +3,12 @@
 use crate::domain::budget::Reservation;
 use crate::domain::header_text::encode;
 use crate::domain::item::ItemKind;
-use crate::domain::requester::Requester;
 use crate::domain::upstream::{Target, UpstreamError};
 use crate::domain::version::BATCH_VERSION;
 use crate::domain::version::Era;
 use crate::telemetry::trace_context::members_of;
 use crate::transport::flow::UNASKED;
-use crate::transport::shared_flow::FlowReader;
+use crate::transport::rate_limit::RateLimit;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use std::sync::Arc;
@@ -70,20 +69,15 @@ impl HttpEndpoint {
         self.shared.reservation(&self.target.plan.key)
     }
 
-    /// Returns what limits the rate at which a stream for this client is read; `None` if it is for no single one.
-    pub(super) fn flow(&self, client: Option<&Requester>) -> FlowReader {
-        self.shared.flow(&self.target.plan.key, client)
-    }
-
     /// Reads the body of a response to a request as events.
-    pub(super) fn events(&self, body: PacedBody, flow: FlowReader) -> Messages {
-        Messages::new(body, self.target.max_response_size, self.reservation(), flow)
+    pub(super) fn events(&self, body: PacedBody, rate: RateLimit) -> Messages {
+        Messages::new(body, self.target.max_response_size, self.reservation(), rate)
     }
 
     /// Reads the body of a response as events that no call waits for, whose size is limited further.
     pub(super) fn unasked_events(&self, body: PacedBody) -> Messages {
         let limit = self.target.max_response_size.min(UNASKED);
-        Messages::new(body, limit, self.reservation(), self.flow(None))
+        Messages::new(body, limit, self.reservation(), self.shared.unasked(&self.target.plan.key))
     }
 }
 

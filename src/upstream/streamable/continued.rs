@@ -14,7 +14,7 @@ use super::response_body::Messages;
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::UpstreamError;
 use crate::domain::version::Era;
-use crate::transport::shared_flow::FlowReader;
+use crate::transport::rate_limit::RateLimit;
 use crate::upstream::call_questions::CallQuestions;
 
 /// How often a stream is continued, in a row, without a message.
@@ -68,18 +68,18 @@ async fn go_on(connection: &Connection, cut: &Messages, cuts: u32) -> Option<Mes
     let (last, retry) = cut.place().filter(|_| connection.era == Era::Legacy && cuts <= MOST_CUTS)?;
     let wait = retry.unwrap_or(SHORTEST_RETRY).clamp(SHORTEST_RETRY, LONGEST_RETRY);
     tokio::time::sleep(wait).await;
-    let mut next = resume(connection, last, cut.flow()).await.ok()??;
+    let mut next = resume(connection, last, cut.rate()).await.ok()??;
     next.come_from(cut);
     Some(next)
 }
 
 /// Continues the stream of a call that ended before its answer, after the event with the id `last` (MCP 2025-11-25,
 /// resumability). Returns `None` if the server does not continue it.
-async fn resume(connection: &Connection, last: &str, flow: &FlowReader) -> Result<Option<Messages>, UpstreamError> {
+async fn resume(connection: &Connection, last: &str, rate: &RateLimit) -> Result<Option<Messages>, UpstreamError> {
     let Ok(last) = HeaderValue::from_str(last) else { return Ok(None) };
     let response = connection.get(Some(last)).await?;
     if response.status() != StatusCode::OK || encoding(response.headers()).is_some() {
         return Ok(None);
     }
-    Ok(Some(connection.endpoint.events(response.into_body(), flow.clone())))
+    Ok(Some(connection.endpoint.events(response.into_body(), rate.clone())))
 }

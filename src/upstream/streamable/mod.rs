@@ -269,13 +269,12 @@ impl Connection {
         let id = self.endpoint.next_id.fetch_add(1, Ordering::Relaxed);
         let cancels = self.era == Era::Legacy && request.may_be_cancelled();
         let mut pending = LegacyRequestGuard { connection: self, id, cancels };
-        let client = request.requester();
         let mut asked = CallQuestions::new(self, self.users.askable.as_ref(), &request, self.era, to);
         // Servers may send the head of the response only with its first event, after the answer to a question that they
         // sent elsewhere.
         let answered = async {
             let response = asked.during(pin!(self.post(&request, id))).await??;
-            response::read(self, response, id, client.as_ref(), to, &mut asked).await
+            response::read(self, response, id, to, &mut asked).await
         };
         let answered = answered.await;
         // A server that did not get an answer to its question may wait for it.

@@ -14,10 +14,10 @@ use super::media::{Media, encoding, is_event_stream, media};
 use super::paced_body::PacedBody;
 use super::response_body::whole;
 use crate::domain::ports::ToClient;
-use crate::domain::requester::Requester;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
 use crate::domain::upstream::{Answer, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
+use crate::transport::rate_limit::RateLimit;
 use crate::upstream::call_questions::CallQuestions;
 use crate::upstream::server_message::{self, ServerMessage};
 
@@ -27,14 +27,13 @@ pub(super) async fn read<'a>(
     connection: &'a Arc<Connection>,
     response: Response<PacedBody>,
     id: u64,
-    client: Option<&Requester>,
     to: Option<&'a dyn ToClient>,
     asked: &mut CallQuestions<'a>,
 ) -> Result<HttpReply, UpstreamError> {
     let (status, headers) = (response.status(), response.headers());
     if status.is_success() && is_event_stream(headers) && encoding(headers).is_none() {
         let endpoint = &connection.endpoint;
-        let messages = endpoint.events(response.into_body(), endpoint.flow(client));
+        let messages = endpoint.events(response.into_body(), RateLimit::default());
         return read_events(connection, messages, id, to, asked).await;
     }
     read_whole(connection, response, id, to, asked).await

@@ -18,7 +18,7 @@ use super::paced_body::PacedBody;
 use crate::domain::budget::Reservation;
 use crate::domain::ids::ObjectKey;
 use crate::domain::upstream::UpstreamError;
-use crate::transport::shared_flow::FlowReader;
+use crate::transport::rate_limit::RateLimit;
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::wire::ENVELOPE;
 
@@ -76,7 +76,7 @@ impl<B: Body<Data = Bytes, Error: Error> + Unpin> Chunks for B {}
 pub struct Messages<B: Chunks = PacedBody> {
     events: SseByteStream<CountedBody<B>>,
     since_last: Arc<SinceLast>,
-    flow: FlowReader,
+    rate: RateLimit,
     /// What the last event counts towards the rate.
     unpaid: u64,
     /// The id of the last event that has one; `None` if none has.
@@ -98,12 +98,12 @@ struct SinceLast {
 
 impl<B: Chunks> Messages<B> {
     /// Creates a reader for events of at most `limit` plus [`ENVELOPE`] bytes each. `reservation` accounts for their
-    /// memory, and `flow` limits the rate at which they are read.
-    pub fn new(body: B, limit: u64, reservation: Reservation, flow: FlowReader) -> Self {
+    /// memory, and `rate` limits the rate at which they are read.
+    pub fn new(body: B, limit: u64, reservation: Reservation, rate: RateLimit) -> Self {
         let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), reservation });
         let counted = CountedBody { body, since_last: Arc::clone(&since_last), limit };
         let events = SseByteStream::new(counted);
-        Self { events, since_last, flow, unpaid: 0, last_id: None, retry_ms: None }
+        Self { events, since_last, rate, unpaid: 0, last_id: None, retry_ms: None }
     }
 
     /// The id of the last event that has one, and how long the server wants clients to wait before they come back.
@@ -119,8 +119,8 @@ impl<B: Chunks> Messages<B> {
     }
 
     /// What limits the rate at which the stream is read.
-    pub(super) fn flow(&self) -> &FlowReader {
-        &self.flow
+    pub(super) fn rate(&self) -> &RateLimit {
+        &self.rate
     }
 
     /// Returns the data of the next event that is a message, or `None` at the end.
@@ -131,7 +131,7 @@ impl<B: Chunks> Messages<B> {
         loop {
             // The previous message has been handled, so it no longer counts. Shrinking a reservation never fails.
             let _ = self.since_last.reservation.resize(self.since_last.bytes.load(Ordering::Relaxed));
-            self.flow.spend(std::mem::take(&mut self.unpaid)).await;
+            self.rate.spend(std::mem::take(&mut self.unpaid)).await;
             // Many events may have arrived at once, and other tasks must not wait for all of them.
             tokio::task::coop::consume_budget().await;
             let Some(event) = self.events.next().await else { return Ok(None) };
@@ -209,37 +209,36 @@ mod tests {
 
     use super::*;
     use crate::domain::budget::{ByteBudget, Category};
-    use crate::transport::shared_flow::SharedFlow;
 
-    fn messages(event: &str, count: usize, flow: &FlowReader) -> Messages<impl Chunks + use<>> {
+    fn messages(event: &str, count: usize, rate: &RateLimit) -> Messages<impl Chunks + use<>> {
         let events = Bytes::from(event.repeat(64));
         let frames = futures_util::stream::repeat(events)
             .take(count / 64)
             .map(|data| Ok::<_, std::io::Error>(Frame::data(data)));
         let reservation = Arc::new(ByteBudget::default()).reservation(Category::Answer);
-        Messages::new(StreamBody::new(frames), 1 << 20, reservation, flow.clone())
+        Messages::new(StreamBody::new(frames), 1 << 20, reservation, rate.clone())
     }
 
     #[tokio::test]
-    async fn events_of_all_streams_of_a_client_are_read_at_a_bounded_rate() {
-        let flow = SharedFlow::used_up();
+    async fn events_are_read_at_a_bounded_rate() {
+        let rate = RateLimit::used_up();
         for (event, read) in [("data: x\n\n", 1), ("data:\n\n", 0)] {
             for _ in 0..2 {
-                let mut messages = messages(event, 128, &flow);
+                let mut messages = messages(event, 128, &rate);
                 let at_once = (0..2).filter(|_| matches!(unconstrained(messages.next()).now_or_never(), Some(Ok(_))));
                 assert_eq!(at_once.count(), read, "{event:?}");
             }
         }
-        let mut cut = messages("data: x\n\n", 64, &flow);
+        let mut cut = messages("data: x\n\n", 64, &rate);
         assert!(cut.next().await.unwrap().is_some());
-        let mut rest = messages("data: x\n\n", 64, &flow);
+        let mut rest = messages("data: x\n\n", 64, &rate);
         rest.come_from(&cut);
         assert!(rest.next().now_or_never().is_none(), "the last event of the part before counts");
     }
 
     #[tokio::test]
     async fn other_tasks_have_their_turn_between_events_that_arrive_at_once() {
-        let mut messages = messages("data: x\n\n", 1_024, &Arc::new(SharedFlow::of_bytes()).reader(None));
+        let mut messages = messages("data: x\n\n", 1_024, &RateLimit::default());
         let read_all = async { while messages.next().await.unwrap().is_some() {} };
         assert_eq!(read_all.now_or_never(), None);
     }
