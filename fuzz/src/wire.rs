@@ -12,7 +12,7 @@ use hawsepipe::domain::members::MessageMembers;
 use hawsepipe::domain::method::Method;
 use hawsepipe::domain::rpc::PARSE_ERROR;
 use hawsepipe::transport::mcp_headers::{Presence, VERSION_HEADER, check_routing, merge_versions};
-use hawsepipe::transport::shared_flow::SharedFlow;
+use hawsepipe::transport::rate_limit::RateLimit;
 use hawsepipe::upstream::streamable::response_body::Messages;
 use hawsepipe::web::envelope::ClientMessage;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -136,8 +136,8 @@ fn messages(pieces: &[&[u8]]) -> (Vec<String>, String) {
     let reservation = budget.reservation(Category::Answer);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let (body, flow) = (StreamBody::new(stream::iter(frames)), Arc::new(SharedFlow::of_bytes()).reader(None));
-        let mut stream = Messages::new(body, 2 * MAX_INPUT as u64, reservation, flow);
+        let body = StreamBody::new(stream::iter(frames));
+        let mut stream = Messages::new(body, 2 * MAX_INPUT as u64, reservation, RateLimit::default());
         let mut messages = Vec::new();
         loop {
             match stream.next().await {

@@ -41,7 +41,7 @@ const KEEPALIVE_RETRIES: u32 = 3;
 
 /// The data that all requests to one upstream share.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct ServerClient {
     pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
     uri: Uri,
     headers: HeaderMap,
@@ -49,7 +49,7 @@ pub(super) struct Client {
     connect_time: String,
 }
 
-impl Client {
+impl ServerClient {
     /// Creates a client for the endpoint `url`, with the headers that the target configures. The client does not
     /// connect yet.
     pub(super) fn new(target: &Target, url: &str, instance: &Instance) -> Result<Self, UpstreamError> {
@@ -238,7 +238,7 @@ mod tests {
         });
         let plan = upstream("up").plan;
         let target = Arc::new(UpstreamTarget { plan, values: Vec::new(), max_response_size: 0 });
-        let client = Client::new(&target, &url, &Instance::new("of the test")).unwrap();
+        let client = ServerClient::new(&target, &url, &Instance::new("of the test")).unwrap();
         let error = client.send(Method::GET, &client.uri, HeaderMap::new(), Vec::new()).await.unwrap_err();
         assert_eq!(error, UpstreamError::Lost("it sent more than 64 interim responses (1xx)".into()));
         // The connection ends.

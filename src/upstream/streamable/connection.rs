@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
-use super::client::Client;
+use super::client::ServerClient;
 use super::paced_body::PacedBody;
 use super::params::ParamHeaders;
 use super::response_body::{self, Messages};
@@ -46,7 +46,7 @@ pub(super) const SMALL: Duration = Duration::from_secs(5);
 pub(in crate::upstream) struct HttpEndpoint {
     pub(super) target: Target,
     pub(super) shared: Arc<UpstreamContext>,
-    pub(super) client: Client,
+    pub(super) client: ServerClient,
     pub(super) params: ParamHeaders,
     pub(super) next_id: AtomicU64,
 }
@@ -59,7 +59,7 @@ impl HttpEndpoint {
         shared: &Arc<UpstreamContext>,
     ) -> Result<Self, UpstreamError> {
         let (target, shared, client) =
-            (Arc::clone(target), Arc::clone(shared), Client::new(target, url, &shared.instance)?);
+            (Arc::clone(target), Arc::clone(shared), ServerClient::new(target, url, &shared.instance)?);
         let (params, next_id) = (ParamHeaders::default(), AtomicU64::new(1));
         Ok(Self { target, shared, client, params, next_id })
     }

@@ -43,7 +43,7 @@ impl HttpListener {
             let messages = connection.endpoint.unasked_events(response.into_body());
             return Ok(HttpListenStream { connection, messages });
         }
-        match response::read(&connection, response, id, None, None, &mut CallQuestions::none()).await? {
+        match response::read(&connection, response, id, None, &mut CallQuestions::none()).await? {
             HttpReply::Answer(Answer::Error(error)) | HttpReply::Refused(error) => Err(refused(Method::Listen, &error)),
             HttpReply::Answer(Answer::Result(_)) | HttpReply::SessionEnded => {
                 Err(UpstreamError::Protocol("it answered subscriptions/listen without a stream".to_owned()))

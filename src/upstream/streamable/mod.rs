@@ -234,7 +234,7 @@ impl First {
         }
         last.0.store(response.status().as_u16(), Ordering::Relaxed);
         let session_id = response.headers().get(SESSION_ID).cloned();
-        let reply = response::read(&used, response, id, None, None, &mut CallQuestions::none()).await?;
+        let reply = response::read(&used, response, id, None, &mut CallQuestions::none()).await?;
         match reply {
             HttpReply::Answer(answer) => Ok((answer, Self { connection: used, session_id })),
             HttpReply::Refused(error) => Ok((Answer::Error(error), Self { connection: used, session_id })),

@@ -104,6 +104,7 @@ fn good() -> Vec<Value> {
 }
 
 #[tokio::test]
+#[ignore = "long: make test-long"]
 async fn what_was_stored_before_a_rule_stops_nothing_else() {
     let cluster = Cluster::own().await;
     define(&cluster, relax).await;

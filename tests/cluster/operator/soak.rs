@@ -2,7 +2,7 @@
 //! load, it is deleted and made again, and its upstream restarts in another era. Every answer of the upstream holds a
 //! secret that only the Guard takes out.
 //!
-//! 20 seconds of it; five minutes in `make test-long`.
+//! A test that does the same without a cluster runs each time (`tests/it/faults/guarded`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -20,6 +20,9 @@ use super::pods::Served;
 use crate::gateway::client::Caller;
 use crate::gateway::http::get;
 use crate::harness::until;
+
+/// How long the load lasts.
+const LENGTH: Duration = Duration::from_secs(300);
 
 /// Calls a second.
 const RATE: u64 = 50;
@@ -203,23 +206,14 @@ fn load(caller: Caller, tally: Arc<Mutex<Tally>>) -> (oneshot::Sender<()>, JoinH
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_secret_leaves_while_guard_and_upstream_change() {
-    guarded(Duration::from_secs(20)).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: make test-long"]
-async fn no_secret_leaves_in_five_minutes_of_changes() {
-    guarded(Duration::from_secs(300)).await;
-}
-
-async fn guarded(time: Duration) {
+async fn no_secret_leaves_while_guard_and_upstream_change() {
     let mut soak = Soak::start().await;
     let before = soak.recorded().await;
     let caller = Caller::new(&soak.served.gateway, "up__whoami").await;
     let (stop, calls) = load(caller, Arc::clone(&soak.tally));
     let (began, mut rounds) = (Instant::now(), 0);
-    while began.elapsed() < time {
+    while began.elapsed() < LENGTH {
         soak.round().await;
         rounds += 1;
     }

@@ -82,6 +82,7 @@ async fn writes(operated: &Operated<'_>, mark: Mark) -> Vec<Request> {
 }
 
 #[tokio::test]
+#[ignore = "long: make test-long"]
 async fn after_a_storm_of_writers_everything_is_as_it_is_to_be_and_stays() {
     let operated = Operated::start().await;
     let chain = json!({"phase": "Response", "entries": [{"name": "say"}]});

@@ -18,8 +18,8 @@ use crate::gateway::manifests::{gateway, raw_server, yaml};
 use crate::gateway::outcomes::seen::list;
 use crate::gateway::parts::until;
 
-/// Rounds of a short run: the first one fills caches, the others are compared with it.
-const ROUNDS: usize = 3;
+/// Rounds of a short run: the first one fills caches, the second one is compared with it.
+const ROUNDS: usize = 2;
 /// Faults of a long run.
 const SOAK: usize = 10_000;
 /// How often a case is tried whose outcome is late: on a machine that others keep busy some are, by chance. What the

@@ -110,6 +110,7 @@ fn names(upstreams: &[(&str, &[String])]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long: make test-long"]
 async fn clients_of_both_eras_on_servers_of_both() {
     let folder = Folder::new();
     let port = free_port();

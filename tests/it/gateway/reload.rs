@@ -14,7 +14,7 @@ use super::manifests::{chain, gateway, object, plugin, raw_server, yaml};
 /// The load, and how it is edited.
 const PERIOD: Duration = Duration::from_millis(20);
 const EDITS: u32 = 10;
-const BETWEEN: Duration = Duration::from_millis(2750);
+const BETWEEN: Duration = Duration::from_millis(1000);
 /// Which edit is broken.
 const BROKEN: u32 = 5;
 const SHOWN_WITHIN: Duration = Duration::from_millis(250);
@@ -98,7 +98,7 @@ async fn edits_under_load_lose_no_call_and_show_at_once() {
     };
     let mut calls = calls.join_all().await;
     calls.sort_by_key(|call| call.ended);
-    assert!(calls.len() > 1400, "only {} calls", calls.len());
+    assert!(calls.len() > 450, "only {} calls", calls.len());
     let known = |text: &str| text == "p0 c0" || edits.iter().any(|edit| edit.shows == text);
     let lost: Vec<_> = calls.iter().filter(|call| !known(&call.text)).map(|call| &call.text).collect();
     assert!(lost.is_empty(), "{} of {} calls were lost: {lost:?}", lost.len(), calls.len());
