@@ -1,6 +1,6 @@
 //! How one sees what a gateway does: status, calls, the log, and when an edit is in force.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -209,14 +209,17 @@ fn a_terminal_is_told_where_to_go_and_who_speaks() {
         .env_remove("HAWSEPIPE_LOG");
     let mut terminal =
         Running(terminal.env("NO_COLOR", "1").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
-    let lines = BufReader::new(terminal.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = BufReader::new(terminal.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut said: Vec<String> = Vec::new();
-    for line in lines {
+    for line in lines.by_ref() {
         said.push(line.trim_end().to_owned());
         if line.starts_with("  Client ") {
             break;
         }
     }
+    // Ctrl-C ends the gateway, and with it the terminal.
+    terminal.0.stdin.take().unwrap().write_all(b"\x03").unwrap();
+    lines.for_each(drop);
     let all = said.join("\n");
     let found = |part: &str| said.iter().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {all}"));
     let greeted = |word: &str| {
