@@ -12,7 +12,7 @@ readonly alone=(
     gateway::outcomes::table:: gateway::reload::
 )
 # Tests of gateways wait for processes; those against Kubernetes wait for watches, leases and pauses most of the time.
-readonly gateways_at_once=3 cluster_at_once=6
+readonly gateways_at_once=3 cluster_at_once=4
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 

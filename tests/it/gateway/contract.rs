@@ -39,7 +39,8 @@ impl Setup {
         let folder = Folder::new();
         let (api, url) = stand_in(&["--log", folder.path().join("api").to_str().unwrap()]);
         let (down, down_url) = stand_in(&["--fail", "400"]);
-        let plugins = format!("plugins: {{pluginDir: {:?}}}", fixture("contract-1.0"));
+        // How long a start of a process takes on a busy machine is not tried here.
+        let plugins = format!("plugins: {{pluginDir: {:?}, queueTimeoutMs: 30000}}", fixture("contract-1.0"));
         let mut manifests = object("MCPGateway", "main", &format!("authentication: {{anonymous: {{}}}}, {plugins}"));
         for upstream in ["guarded", "echoed", "curated", "api-down"] {
             manifests += &raw_stdio(upstream, &folder.path().join(upstream));
