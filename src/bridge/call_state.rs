@@ -74,7 +74,7 @@ pub(super) struct OpenCall {
     pub(super) to: Arc<Outbox>,
     /// Whether the client reads messages before the answer.
     pub(super) takes_events: bool,
-    /// Whether the call begins the use of the server; see [`BridgedRequest::begins`](super::message::ClientRequest::begins).
+    /// Whether the call begins the use of the server; see [`BridgedRequest::begins`](super::message::BridgedRequest::begins).
     pub(super) begins: bool,
 }
 

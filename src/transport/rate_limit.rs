@@ -10,7 +10,7 @@ const BYTES: u64 = 4 << 20;
 /// How far reading may be ahead of the rate: 2 MiB.
 const AHEAD: Duration = Duration::from_millis(500);
 
-/// A limit of 4 MiB per second. Its clones share it.
+/// A limit of 4 MiB per second on one stream, so that no client waits for the messages of another. Its clones share it.
 #[derive(Clone, Debug)]
 pub struct RateLimit {
     /// Until when the bytes that were read use up the rate.

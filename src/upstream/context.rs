@@ -15,7 +15,6 @@ use crate::domain::budget::{Account, ByteBudget, Category, Reservation};
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
 use crate::transport::ServerLauncher;
-use crate::transport::rate_limit::RateLimit;
 
 /// The maximum number of small tasks that run in the background at the same time: cancellations, replies to servers,
 /// ends of sessions, and reading responses to their end.
@@ -34,17 +33,11 @@ struct UpstreamQuota {
     account: Arc<Account>,
     /// Its small tasks.
     background: Arc<Semaphore>,
-    /// Limits the rate at which messages are read that belong to no call.
-    unasked: RateLimit,
 }
 
 impl Default for UpstreamQuota {
     fn default() -> Self {
-        Self {
-            account: Arc::default(),
-            background: Arc::new(Semaphore::new(BACKGROUND_EACH)),
-            unasked: RateLimit::default(),
-        }
+        Self { account: Arc::default(), background: Arc::new(Semaphore::new(BACKGROUND_EACH)) }
     }
 }
 
@@ -120,11 +113,6 @@ impl UpstreamContext {
     /// Returns a reservation for one answer of an upstream.
     pub(super) fn reservation(&self, upstream: &ObjectKey) -> Reservation {
         self.budget.reservation_for(Category::Answer, &self.share(upstream).account)
-    }
-
-    /// Returns the limit on the rate at which messages of an upstream are read that belong to no call.
-    pub(super) fn unasked(&self, upstream: &ObjectKey) -> RateLimit {
-        self.share(upstream).unasked.clone()
     }
 
     /// The runtime, for tasks that are spawned from threads outside of it.

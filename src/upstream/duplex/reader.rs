@@ -13,6 +13,7 @@ use crate::domain::invalid_message::{self, InvalidMessage};
 use crate::domain::members::{AnsweredRequests, MessageMembers, number};
 use crate::domain::upstream::{Answer, Target, UpstreamError};
 use crate::transport::flow::UNASKED;
+use crate::transport::rate_limit::RateLimit;
 use crate::transport::{Awaited, LastWords, LinePiece, LineReader};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::metrics::Dropped;
@@ -77,7 +78,7 @@ impl DuplexReader {
         let reservation = self.shared.reservation(&self.target.plan.key);
         let lines = LineReader::new(stream, usize::try_from(limit).unwrap_or(usize::MAX), Some(reservation));
         let mut lines = lines.answering(Arc::clone(&self.duplex.calls) as _);
-        let unasked = self.shared.unasked(&self.target.plan.key);
+        let unasked = RateLimit::default();
         while let Ok(Some(piece)) = self.while_asked(lines.next()).await {
             let cost = piece.cost();
             let read = match piece {

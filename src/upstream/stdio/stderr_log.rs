@@ -32,7 +32,7 @@ impl StderrLog {
     /// Creates the log of a process of `target`. `last_words` receives each line.
     pub(super) fn new(target: &Target, shared: &UpstreamContext, last_words: Arc<LastWords>) -> Self {
         let (upstream, metrics) = (target.plan.key.clone(), shared.metrics.clone());
-        let rate = shared.unasked(&upstream);
+        let rate = RateLimit::default();
         Self { upstream, mask: target.mask(), rate, metrics, last_words, left_out: 0 }
     }
 

@@ -77,7 +77,7 @@ impl HttpEndpoint {
     /// Reads the body of a response as events that no call waits for, whose size is limited further.
     pub(super) fn unasked_events(&self, body: PacedBody) -> Messages {
         let limit = self.target.max_response_size.min(UNASKED);
-        Messages::new(body, limit, self.reservation(), self.shared.unasked(&self.target.plan.key))
+        Messages::new(body, limit, self.reservation(), RateLimit::default())
     }
 }
 
