@@ -81,7 +81,7 @@ impl<'a, R: Fn(String)> StdoutReader<'a, R> {
     }
 
     fn take(&mut self, line: &[u8]) {
-        for message in messages(line, true) {
+        for message in messages(line) {
             match std::str::from_utf8(message).ok().and_then(|text| Some((text, ProcessMessage::parse(text)?))) {
                 Some((text, message)) => {
                     if let Some(reply) = self.calls.take(message, text) {

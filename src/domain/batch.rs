@@ -1,5 +1,5 @@
-//! JSON-RPC batches: arrays of messages, which MCP 2025-03-26 introduced and 2025-06-18 removed. Clients cannot send them.
-//! Servers of 2025-03-26 can.
+//! JSON-RPC batches: arrays of messages, which MCP 2025-03-26 introduced and 2025-06-18 removed. Clients cannot send them;
+//! servers of every version can, as with the SDK clients.
 
 use std::fmt;
 

@@ -64,12 +64,6 @@ fn misplaced(text: &[u8]) -> InvalidMessage {
     if let Some(marked) = text.strip_prefix(b"\xef\xbb\xbf") {
         return InvalidMessage::new("a byte order mark stands before a message", MessageMembers::read(marked).whose());
     }
-    if let Some(batch) = batch(text) {
-        let whose = batch.into_iter().map(|message| MessageMembers::read(message.get().as_bytes()).whose());
-        let ids = whose.flat_map(|whose| if let AnsweredRequests::Calls(ids) = whose { ids } else { Vec::new() });
-        let message = "it sent a batch, which this version of the protocol does not have";
-        return InvalidMessage::new(message, AnsweredRequests::Calls(ids.collect()));
-    }
     let quoted = memchr::memchr(b'{', text).map(|at| MessageMembers::read(&text[at..]));
     match quoted.filter(MessageMembers::carries_answer).map(MessageMembers::whose) {
         Some(whose @ AnsweredRequests::Calls(_)) => {
@@ -79,17 +73,11 @@ fn misplaced(text: &[u8]) -> InvalidMessage {
     }
 }
 
-/// Returns the elements of an array if all of them are objects. An array with more than [`MOST`] elements does not
-/// count as a batch.
-fn batch(text: &[u8]) -> Option<Vec<&RawValue>> {
-    let elements = batch::split(text, MOST)?;
-    elements.iter().all(|element| element.get().starts_with('{')).then_some(elements)
-}
-
-/// Splits a text into messages. If `batches` is set and the text is a batch, the messages are its elements; otherwise
-/// the text is the only message.
-pub fn messages(text: &[u8], batches: bool) -> Vec<&[u8]> {
-    let batch = batches.then(|| batch(text)).flatten();
+/// Splits a text into messages: the elements of a batch, that is, of an array of at most [`MOST`] objects. Another text is the
+/// only message.
+pub fn messages(text: &[u8]) -> Vec<&[u8]> {
+    let is_object = |element: &&RawValue| element.get().starts_with('{');
+    let batch = batch::split(text, MOST).filter(|elements| elements.iter().all(is_object));
     batch.map_or_else(|| vec![text], |batch| batch.into_iter().map(|message| message.get().as_bytes()).collect())
 }
 
@@ -98,19 +86,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_version_that_has_batches_gets_them_apart() {
-        let text = br#" [{"a":1}, {} ]"#;
-        assert_eq!(messages(text, true), [br#"{"a":1}"#.as_slice(), b"{}"]);
-        assert_eq!(messages(text, false), [text]);
-        assert_eq!(messages(b"{}", true), [b"{}"]);
+    fn a_batch_is_split() {
+        assert_eq!(messages(br#" [{"a":1}, {} ]"#), [br#"{"a":1}"#.as_slice(), b"{}"]);
+        assert_eq!(messages(b"{}"), [b"{}"]);
     }
 
     #[test]
     fn an_array_of_too_many_elements_or_of_other_than_objects_is_one_fault() {
         let array = |elements: usize| format!("[{}]", vec!["{}"; elements].join(","));
-        assert_eq!(messages(array(MOST).as_bytes(), true).len(), MOST);
+        assert_eq!(messages(array(MOST).as_bytes()).len(), MOST);
         for text in [array(MOST + 1), format!("[{}0]", "0,".repeat(1 << 20)), "[{},2]".into()] {
-            assert_eq!(messages(text.as_bytes(), true), [text.as_bytes()], "{text:.20}");
+            assert_eq!(messages(text.as_bytes()), [text.as_bytes()], "{text:.20}");
             assert_eq!(InvalidMessage::of(text.as_bytes(), "").whose, AnsweredRequests::Nobody, "{text:.20}");
         }
     }

@@ -15,7 +15,6 @@ use serde_json::value::RawValue;
 use super::budget::Account;
 use super::ids::ObjectKey;
 use super::item::{ItemKind, Listed};
-use super::log_level::LogLevel;
 use super::plan::{PluginPlan, Runtime};
 use super::plugin::{Failure, Input, Ran};
 pub use super::plugin_progress::PluginProgress;
@@ -236,12 +235,6 @@ pub trait CallUpstream: Send + Sync + 'static {
     /// Ends one subscription to a resource. Does not wait for the server.
     fn unsubscribe(&self, upstream: &ObjectKey, uri: &str) {
         let _ = (upstream, uri);
-    }
-
-    /// Has a legacy server send log messages from `least` on, the lowest level that any client asked for, and from `level` on
-    /// over the connections that are for the client of `session` alone. Does not wait for the server.
-    fn want_log(&self, target: &Target, least: LogLevel, session: &str, level: LogLevel) {
-        let _ = (target, least, session, level);
     }
 
     /// Counts log messages of an upstream that were dropped because their clients did not read them in time.

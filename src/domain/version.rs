@@ -8,8 +8,6 @@ pub const MODERN_VERSIONS: [&str; 1] = ["2026-07-28"];
 pub const MODERN_VERSION: &str = MODERN_VERSIONS[0];
 /// Versions of the legacy era, with sessions, the newest first.
 pub const LEGACY_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-/// The only version with JSON-RPC batches.
-pub const BATCH_VERSION: &str = LEGACY_VERSIONS[2];
 /// Whether clients of this version understand an event without data at the beginning of a stream (MCP 2025-11-25).
 pub fn has_primed_streams(version: &str) -> bool {
     version == LEGACY_VERSIONS[0]

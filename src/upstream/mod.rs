@@ -17,7 +17,6 @@ mod metrics;
 mod notices;
 mod own_connections;
 mod questions;
-mod reported_level;
 mod request_failure;
 mod server;
 mod server_connection;
@@ -41,7 +40,6 @@ use crate::domain::budget::ByteBudget;
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
 use crate::domain::item::{ItemKind, Listed};
-use crate::domain::log_level::LogLevel;
 use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::upstream::{
     Answer, OutCall, OutCompletion, Probed, ServerAnswer, Subscribed, Target, UpstreamError, UpstreamEvent,
@@ -181,12 +179,6 @@ impl CallUpstream for Upstreams {
             watched.forget(uri, &entry);
         }
         self.shared.unwatch(upstream);
-    }
-
-    fn want_log(&self, target: &Target, least: LogLevel, session: &str, level: LogLevel) {
-        if let Ok(server) = self.find(target) {
-            server.want_log(least, session, level);
-        }
     }
 
     fn log_dropped(&self, upstream: &ObjectKey, messages: usize) {

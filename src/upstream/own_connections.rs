@@ -123,13 +123,6 @@ impl OwnConnections {
         state.slots.drain().map(|(_, own)| own.slot).collect()
     }
 
-    /// Returns the slots for the connections of the clients whose session has this id.
-    pub(super) fn of_session(&self, session: &str) -> Vec<Arc<ConnectionSlot>> {
-        let state = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = state.slots.iter().filter(|(client, _)| client.session == session);
-        own.map(|(_, own)| Arc::clone(&own.slot)).collect()
-    }
-
     /// Closes the connections of the clients whose session has this id, once their calls have ended. They get no new ones if
     /// the session `has_ended`.
     pub(super) fn forget(&self, session: &str, has_ended: bool) {

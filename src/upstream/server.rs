@@ -1,6 +1,6 @@
 //! One upstream: its target, the connection that its calls share, and the connections that are for one client each.
 
-mod log_level;
+pub(super) mod log_level;
 mod subscribing;
 
 use std::sync::Arc;
@@ -28,6 +28,8 @@ use super::request_failure::RequestFailure;
 use super::server_message::readable;
 use super::slot::{ConnectionSlot, ConnectionUse, Purpose};
 use super::wire::McpRequest;
+
+use log_level::report_level;
 
 /// The upper limit of all request timeouts.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -240,7 +242,7 @@ impl Server {
             check_asked(&request, &lease)?;
             if let McpRequest::Use(OutCall { asked_log_level: Some(level), .. }) = request {
                 let began = Instant::now();
-                self.tell_level(&lease, *level, Arc::ptr_eq(&slot, &self.slot)).await;
+                report_level(&lease, *level, Arc::ptr_eq(&slot, &self.slot)).await;
                 // The time is not the call's.
                 deadline += began.elapsed();
             }

@@ -228,7 +228,6 @@ mod tests {
             (r#"recv {"jsonrpc":"2.0","id":1,"me..."#, "not a JSON object", &[]),
             (r#"recv {"jsonrpc":"2.0","id":1}"#, "not a JSON object", &[]),
             (r#"{"jsonrpc":"2.0","id":1,"me..."#, "not valid", &[]),
-            (r#"[{"jsonrpc":"2.0","id":1,"error":{}}]"#, "batch", ONE),
             ("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{", "not valid", ONE),
             (r#"{"jsonrpc":"2.0","id":1,"result":{}} {}"#, "not valid", ONE),
             (r#"{"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","id":2,"result":"#, "not valid", &[1, 2]),
@@ -244,7 +243,6 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1}"#, "neither", ONE),
             ("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", "byte order mark", ONE),
             (r#"done {"jsonrpc":"2.0","id":1,"result":{}}"#, "text stands before", ONE),
-            (r#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"error":{}}]"#, "batch", &[1, 2]),
         ] {
             let fault = read(text.as_bytes()).unwrap_err();
             let named = if let AnsweredRequests::Calls(ids) = fault.whose { ids } else { Vec::new() };

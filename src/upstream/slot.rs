@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::domain::upstream::UpstreamError;
 
-use super::reported_level::ReportedLevel;
+use super::server::log_level::ReportedLevel;
 use super::server_connection::ServerConnection;
 
 /// How long later calls get the error of a failed attempt to connect. Without this pause, every call would start a
@@ -86,11 +86,6 @@ impl ConnectionUse {
     fn new(live: &Arc<LiveConnection>, purpose: Purpose) -> Self {
         live.users.fetch_add(1, Ordering::AcqRel);
         Self { live: Arc::clone(live), purpose }
-    }
-
-    /// Returns another use of the same connection.
-    pub(super) fn another(&self, purpose: Purpose) -> Self {
-        Self::new(&self.live, purpose)
     }
 
     /// The number of the connection in this process.

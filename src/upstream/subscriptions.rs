@@ -1,4 +1,4 @@
-//! What clients want to hear of one upstream: changes of its resources, and its log messages. It outlives the connections to
+//! What clients want to hear of one upstream: changes of its resources. It outlives the connections to
 //! the upstream, and the settings that it is reached by.
 
 use std::collections::{BTreeSet, HashMap};
@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use crate::domain::item::is_part;
-use crate::domain::log_level::LogLevel;
 use crate::domain::upstream::MAX_SUBSCRIBED;
 use crate::transport::flow::Flow;
 
@@ -23,8 +22,6 @@ pub(super) struct Subscriptions {
     listening: watch::Sender<Listening>,
     /// Whether a stream of the server was ever open.
     was_listening: AtomicBool,
-    /// The lowest level of log messages that a client asked for; `None` if none did.
-    log_level: Mutex<Option<LogLevel>>,
     logged: Mutex<Flow>,
 }
 
@@ -35,7 +32,6 @@ impl Default for Subscriptions {
             changed: watch::Sender::default(),
             listening: watch::Sender::default(),
             was_listening: AtomicBool::new(false),
-            log_level: Mutex::default(),
             logged: Mutex::new(Flow::new(LOGGED)),
         }
     }
@@ -160,15 +156,6 @@ impl Subscriptions {
     pub(super) fn listens(&self, now: Listening) {
         self.was_listening.store(true, Ordering::Relaxed);
         self.listening.send_replace(now);
-    }
-
-    /// The lowest level of log messages that a client asked for.
-    pub(super) fn log_level(&self) -> Option<LogLevel> {
-        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn set_log_level(&self, least: LogLevel) {
-        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(least);
     }
 
     /// Counts a log message that belongs to no request. Returns whether it may be passed on.

@@ -243,7 +243,7 @@ impl ClientRequest<'_> {
             return invalid("`level` must be debug, info, notice, warning, error, critical, alert or emergency");
         };
         let engine = &self.gate.engine;
-        match engine.set_log_level(self.endpoint.as_engine(), &self.client.caller(engine), session, level) {
+        match engine.set_log_level(&self.client.caller(engine), session, level) {
             Ok(()) => Reply::Result(to_raw(&json!({}))),
             Err(error) => Reply::Error(error),
         }

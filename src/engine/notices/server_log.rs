@@ -14,34 +14,19 @@ use crate::engine::access::admission::gate;
 use crate::engine::access::session::Session;
 use crate::engine::plan::link::{Linked, LinkedUpstream};
 use crate::engine::plan::snapshot::Snapshot;
-use crate::engine::request::{CallRequest, Caller, Endpoint};
+use crate::engine::request::{CallRequest, Caller};
 
 impl Engine {
-    /// `logging/setLevel`: sets the lowest level of log messages for a session, and tells the servers that it can reach.
+    /// `logging/setLevel`: sets the lowest level of log messages for a session. Servers learn of it with the next call.
     ///
     /// # Errors
     /// If the request is not admitted.
-    pub fn set_log_level(
-        &self,
-        endpoint: Endpoint<'_>,
-        caller: &Caller,
-        session: &Session,
-        level: LogLevel,
-    ) -> Result<(), RpcError> {
-        let snapshot = self.snapshot();
-        let _admitted = self.admit_of(&snapshot, caller, 0, false).map_err(|error| {
+    pub fn set_log_level(&self, caller: &Caller, session: &Session, level: LogLevel) -> Result<(), RpcError> {
+        let _admitted = self.admit_of(&self.snapshot(), caller, 0, false).map_err(|error| {
             self.metrics.refused(error.reason);
             error.to_error()
         })?;
         session.set_log_level(level);
-        let asked = self.state.sessions.all().into_iter().filter_map(|session| session.asked_log_level());
-        let least = asked.min().unwrap_or(level);
-        for upstream in snapshot.linked.upstreams.iter() {
-            let name = &upstream.target.plan.key.name;
-            if matches!(endpoint, Endpoint::All) || matches!(endpoint, Endpoint::One(one) if one == name) {
-                self.upstreams.want_log(&upstream.target, least, &session.id, level);
-            }
-        }
         Ok(())
     }
 

@@ -185,7 +185,7 @@ async fn a_gateway_that_is_stopped_sets_no_level_of_log_messages() {
     let snapshot = engine.snapshot();
     let scope = SessionScope { gateway: &snapshot.plan().gateway.key, principal: "anonymous", upstream: None };
     let (session, caller) = (engine.sessions().open(facts, scope).unwrap(), caller(Era::Legacy));
-    let set = |level| engine.set_log_level(Endpoint::All, &caller, &session, level);
+    let set = |level| engine.set_log_level(&caller, &session, level);
     assert!(set(LogLevel::Warning).is_ok());
     inputs.gateway.as_mut().unwrap().plan.stopped = true;
     apply(&engine, &inputs).await;

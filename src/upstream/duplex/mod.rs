@@ -9,7 +9,7 @@ mod reader;
 use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::ids::ObjectKey;
 use crate::domain::ports::ToClient;
-use crate::domain::upstream::{Answer, ClientKey, ServerFacts, UpstreamError};
-use crate::domain::version::{BATCH_VERSION, Era};
+use crate::domain::upstream::{Answer, ClientKey, UpstreamError};
+use crate::domain::version::Era;
 
 pub(super) use self::events::EventLines;
 pub(super) use self::listen::{ProcessListenStream, ProcessListener};
@@ -65,8 +65,6 @@ pub(super) struct Duplex {
     strays: Arc<AtomicU64>,
     /// The clients that use the connection.
     pub(super) users: Arc<Users>,
-    /// Whether the version of the protocol has batches, once the handshake is done.
-    has_batches: Arc<AtomicBool>,
     /// Cancelled to end the connection.
     pub(super) stop: CancellationToken,
     /// Cancelled when the server no longer reads or writes properly, or the connection is told to end.
@@ -84,25 +82,14 @@ impl Duplex {
             key,
             strays: Arc::default(),
             users: Arc::new(Users::of(of)),
-            has_batches: Arc::default(),
             stop,
             ended,
         }
     }
 
-    /// Records what the handshake found out.
-    pub(super) fn agree(&self, facts: &ServerFacts) {
-        self.has_batches.store(facts.version == BATCH_VERSION, Ordering::Relaxed);
-    }
-
     /// Takes what the server says outside of answers.
     fn notices<'a>(&'a self, shared: &'a UpstreamContext) -> Notices<'a> {
         Notices { upstream: &self.key, shared, users: &self.users, server: self }
-    }
-
-    /// Whether the server may send batches.
-    fn has_batches(&self) -> bool {
-        self.has_batches.load(Ordering::Relaxed)
     }
 
     /// Whether requests can still be sent.

@@ -207,7 +207,7 @@ impl DuplexReader {
 
     fn take(&mut self, line: &[u8]) -> LineOrigin {
         let mut awaited = false;
-        for message in invalid_message::messages(line, self.duplex.has_batches()) {
+        for message in invalid_message::messages(line) {
             awaited |= match server_message::read(message) {
                 Ok(message) => self.handle(message),
                 Err(fault) => self.take_broken(message, fault),

@@ -101,7 +101,6 @@ impl Server {
 
     /// Called once for each new connection that clients share: tells the server what they want to hear of.
     pub(super) fn greet(&self, lease: &ConnectionUse) {
-        self.greet_with_level();
         let Connector { shared, target, watched, .. } = &*self.connector;
         let facts = lease.facts();
         match facts.era {

@@ -100,7 +100,6 @@ impl ServerProcess {
                     {
                         return Err((duplex.why_ended(failure.into()).await, HandshakeStep::Initialize));
                     }
-                    duplex.agree(&facts);
                     guard.disarm();
                     ready.cancel();
                     return Ok(Self { duplex, facts });

@@ -4,7 +4,6 @@ use crate::domain::budget::Reservation;
 use crate::domain::header_text::encode;
 use crate::domain::item::ItemKind;
 use crate::domain::upstream::{Target, UpstreamError};
-use crate::domain::version::BATCH_VERSION;
 use crate::domain::version::Era;
 use crate::telemetry::trace_context::members_of;
 use crate::transport::flow::UNASKED;
@@ -99,11 +98,6 @@ impl Connection {
     pub(super) fn take_notice(self: &Arc<Self>, message: ServerMessage<'_>) {
         let HttpEndpoint { target, shared, .. } = &*self.endpoint;
         Notices { upstream: &target.plan.key, shared, users: &self.users, server: self }.take(message);
-    }
-
-    /// Whether the negotiated version allows batches.
-    pub(super) fn has_batches(&self) -> bool {
-        self.headers.get(PROTOCOL_VERSION).is_some_and(|version| version == BATCH_VERSION)
     }
 
     pub(super) fn request_headers(&self, request: &McpRequest<'_>) -> Result<HeaderMap, UpstreamError> {

@@ -30,7 +30,7 @@ pub(super) fn take<'a>(
     asked: &mut CallQuestions<'a>,
 ) -> Result<Option<HttpReply>, UpstreamError> {
     let mut reply = None;
-    for message in invalid_message::messages(text, connection.has_batches()) {
+    for message in invalid_message::messages(text) {
         match server_message::read(message)? {
             ServerMessage::Answer { .. } if reply.is_some() => {
                 return Err(UpstreamError::Protocol("a batch answers the request twice".into()));

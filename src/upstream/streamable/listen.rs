@@ -56,7 +56,7 @@ impl HttpListenStream {
     pub(in crate::upstream) async fn next(&mut self) -> Option<Vec<String>> {
         loop {
             let text = self.messages.next().await.ok()??;
-            for message in invalid_message::messages(text.as_bytes(), false) {
+            for message in invalid_message::messages(text.as_bytes()) {
                 let Ok(message) = server_message::read(message) else { continue };
                 match message {
                     ServerMessage::Notification { notice: NotificationKind::Acknowledged, params } => {

@@ -81,7 +81,7 @@ async fn keep_listening(connection: &Arc<Connection>, first: DropGuard) {
 /// Handles all messages of a stream, to its end.
 async fn read_all(connection: &Arc<Connection>, messages: &mut Messages) {
     while let Ok(Some(text)) = messages.next().await {
-        let messages = invalid_message::messages(text.as_bytes(), connection.has_batches());
+        let messages = invalid_message::messages(text.as_bytes());
         let read = messages.into_iter().filter_map(|text| server_message::read(text).ok());
         read.for_each(|one| connection.take_notice(one));
     }

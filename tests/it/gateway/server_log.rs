@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use hyper::Method;
 use serde_json::json;
 
 use super::harness::{Folder, Gateway};
 use super::http::{Http, Session};
-use super::parts::{ECHO_MODULE, external, logged, object, plugin, process, tools_of, until};
+use super::parts::{ECHO_MODULE, external, object, plugin, process, tools_of, until};
 use super::subscribed::Stream;
 use crate::fixtures::node_module;
 use crate::upstream::Running;
@@ -114,23 +113,19 @@ async fn messages_of_a_process_of_one_session_come_on_its_stream_from_its_level_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_is_told_the_lowest_level_that_a_client_wants() {
+async fn a_server_gets_the_lowest_level_of_its_clients_before_a_call() {
     let folder = Folder::new();
     let (gateway, log) = started(&folder, false, "").await;
     let http = Http::new();
     let (session, other) = (http.initialize(&gateway.url()).await, http.initialize(&gateway.url()).await);
-    for (client, level, told) in
-        [(&session, "warning", "warning"), (&other, "notice", "notice"), (&session, "info", "info")]
-    {
+    for (client, level) in [(&session, "warning"), (&other, "error"), (&other, "notice"), (&session, "info")] {
         set_level(client, level).await;
-        until("the server is told", async || logged(&log, told) == 1).await;
+        client.call_raw(2, "up__says", "{}").await;
     }
-    session.http.send(Method::DELETE, &session.url, &session.headers(), "").await;
-    set_level(&other, "error").await;
-    until("nobody else wants more", async || logged(&log, "error") == 1).await;
     let meta = json!({"io.modelcontextprotocol/logLevel": "debug"});
     http.call_raw(&gateway.url(), "up__says", "{}", &meta).await;
-    assert_eq!(logged(&log, "debug"), 1);
+    session.call_raw(3, "up__says", "{}").await;
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "warning\nnotice\ninfo\ndebug\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

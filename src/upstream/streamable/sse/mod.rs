@@ -91,7 +91,6 @@ impl SseSession {
         };
         poster.set_version(&facts.version);
         poster.send(wire::INITIALIZED.into()).await?;
-        duplex.agree(&facts);
         guard.disarm();
         ready.cancel();
         Ok(Self { duplex, facts, heard, noted: AtomicU64::new(0) })
