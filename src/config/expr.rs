@@ -18,13 +18,15 @@ use cel::parser::Parser;
 use cel::{Context, ExecutionError, IdedExpr, ParseErrors, Value};
 
 use self::check::Checker;
-use self::functions::MAX_READ;
+use self::functions::{ELEMENTS, MAX_ELEMENTS, MAX_READ};
 pub use self::kind::{Kind, Member};
 
 /// Maximum length of an expression in bytes.
 pub const MAX_TEXT: usize = 1024;
 /// Maximum size in bytes of the JSON and the texts that an expression with a macro reads: once for each element.
 const MAX_READ_BY_MACRO: usize = 256 << 10;
+/// Maximum size in bytes of what a macro reads for all its elements together: for each, it can read everything.
+const MAX_READ_IN_ALL: usize = 4 << 20;
 
 /// The values of variables, by name.
 pub type Values = Vec<(&'static str, serde_json::Value)>;
@@ -92,15 +94,18 @@ impl Expression {
             let value = Value::resolve_val(&self.tree, context)?;
             Ok(value.downcast_ref::<CelBool>().map(|value| *value.inner()))
         };
-        self.with_variables(variables()?, evaluated)?.ok_or_else(|| "it does not yield a boolean".to_owned())
+        let elements = (MAX_READ_IN_ALL / size.max(1)).min(MAX_ELEMENTS);
+        self.with_variables(variables()?, elements, evaluated)?.ok_or_else(|| "it does not yield a boolean".to_owned())
     }
 
     fn with_variables<T>(
         &self,
         variables: Values,
+        elements: usize,
         evaluate: impl FnOnce(&Context<'_, 'static>) -> Result<T, ExecutionError>,
     ) -> Result<T, String> {
         let mut context = self.context.new_inner_scope();
+        context.add_variable_as_val(ELEMENTS, values::from_json(elements.into()));
         for (name, value) in variables {
             context.add_variable_as_val(name, values::from_json(value));
         }

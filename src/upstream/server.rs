@@ -240,9 +240,10 @@ impl Server {
                 None => boxed(|| self.connection_in_time(&request, purpose, deadline, limit)).await?,
             };
             check_asked(&request, &lease)?;
-            if let McpRequest::Use(OutCall { asked_log_level: Some(level), .. }) = request {
+            if let McpRequest::Use(call @ OutCall { asked_log_level: Some(level), .. }) = request {
                 let began = Instant::now();
-                report_level(&lease, *level, Arc::ptr_eq(&slot, &self.slot)).await;
+                let is_shared = Arc::ptr_eq(&slot, &self.slot) || call.client.session.is_empty();
+                report_level(&lease, *level, is_shared).await;
                 // The time is not the call's.
                 deadline += began.elapsed();
             }

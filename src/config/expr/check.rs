@@ -125,7 +125,12 @@ impl<'v> Checker<'v> {
             return Err("a macro inside another is not allowed: its cost has no bound".into());
         }
         self.check(&mut all.iter_range, depth)?;
+        let most = Expr::Ident(functions::ELEMENTS.to_owned());
+        let most = IdedExpr { id: all.iter_range.id, expr: most };
         wrap(functions::RANGE, &mut all.iter_range);
+        if let Expr::Call(range) = &mut all.iter_range.expr {
+            range.args.push(most);
+        }
         if self.variables.iter().any(|(name, _)| *name == all.iter_var) {
             return Err(format!("{:?} is a variable: give the elements another name", all.iter_var));
         }

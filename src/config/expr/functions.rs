@@ -16,13 +16,15 @@ use crate::config::nearest::nearest;
 
 /// Maximum size in bytes of the JSON and the texts that an evaluation reads, and of a text that a function takes.
 pub(super) const MAX_READ: usize = 1 << 20;
-/// Maximum number of the elements that a macro goes through.
+/// Maximum number of the elements that a macro goes through, if they are few enough for what it reads.
 pub(super) const MAX_ELEMENTS: usize = 1000;
 
 /// The name of the function that replaces `+`.
 pub(super) const ADD: &str = "@add";
-/// The name of the function that returns the list or map of a macro.
+/// The name of the function that returns the list or map of a macro, if it has at most so many elements.
 pub(super) const RANGE: &str = "@range";
+/// The name of the variable with the number of elements that a macro goes through at most.
+pub(super) const ELEMENTS: &str = "@elements";
 /// The name of the function that returns an element of a list or map that is written out.
 pub(super) const ELEMENT: &str = "@element";
 
@@ -94,7 +96,7 @@ pub(super) fn find(name: &str) -> Result<&'static Function, String> {
 static ENV: LazyLock<Result<Arc<Env>, String>> = LazyLock::new(|| {
     let evaluated: [(&str, usize, Evaluate); 15] = [
         (ADD, 2, add),
-        (RANGE, 1, range),
+        (RANGE, 2, range),
         (ELEMENT, 1, element),
         ("@size", 1, size),
         ("@contains", 2, |given| test(&given, |text, part| text.contains(part))),
@@ -168,12 +170,12 @@ fn add<'b, 'v>(given: Vec<CowVal<'b, 'v>>) -> Evaluated<'b, 'v> {
 }
 
 fn range<'b, 'v>(mut given: Vec<CowVal<'b, 'v>>) -> Evaluated<'b, 'v> {
+    let most = given.split_off(1);
+    let most = number::<CelInt>(&most).ok_or_else(failure)?.into_inner();
     let elements = at(&given, 0)?;
     let is_iterable = elements.as_iterable().is_some();
     match elements.as_sizer().map(|sizer| sizer.size().into_inner()) {
-        Some(size) if is_iterable && usize::try_from(size).is_ok_and(|size| size <= MAX_ELEMENTS) => {
-            given.pop().ok_or_else(failure)
-        }
+        Some(size) if is_iterable && size <= most => given.pop().ok_or_else(failure),
         _ => Err(failure()),
     }
 }

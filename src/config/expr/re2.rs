@@ -10,24 +10,32 @@ use regex_syntax::ast::{
     HexLiteralKind, LiteralKind, RepetitionKind, RepetitionRange, Span, Visitor,
 };
 
+use crate::domain::schema::has_few_states;
+
 /// How often RE2 repeats a part at most, repetitions of repetitions multiplied.
 const MAX_REPEATS: u32 = 1000;
-/// Maximum size of a compiled pattern in bytes. If the states of its automaton do not fit, each byte of a text takes time in
-/// proportion to this size.
+/// Maximum size of a compiled pattern in bytes.
 const MAX_SIZE: usize = 64 << 10;
 
 /// Compiles a pattern.
 ///
 /// # Errors
-/// Returns a message if it is no pattern, has a form that RE2 reads otherwise or not at all, or is too large.
+/// Returns a message if it is no pattern, has a form that RE2 reads otherwise or not at all, is too large, or takes more than
+/// some nanoseconds for a byte.
 pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
     let translated = translate(pattern)?;
-    RegexBuilder::new(&translated).size_limit(MAX_SIZE).build().map_err(|error| match error {
+    let compiled = RegexBuilder::new(&translated).size_limit(MAX_SIZE).build().map_err(|error| match error {
         regex::Error::CompiledTooBig(limit) => {
             format!("the pattern {pattern:?} has more than {limit} bytes when it is compiled")
         }
         _ => format!("{pattern:?} is not a regular expression"),
-    })
+    })?;
+    match has_few_states(&translated) {
+        true => Ok(compiled),
+        false => {
+            Err(format!("the pattern {pattern:?} has too many states: repeat fewer parts, or parts that differ more"))
+        }
+    }
 }
 
 fn translate(pattern: &str) -> Result<String, String> {

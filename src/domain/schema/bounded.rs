@@ -2,9 +2,10 @@
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ErrorIterator, Validator};
+use jsonschema_regex::is_valid_ecma_regex;
 use serde_json::Value;
 
-use super::patterns::{self, is_linear};
+use super::patterns::{self, MAX_LENGTH, is_linear};
 use super::places::Places;
 use super::said::shortened;
 use super::unique::{UNIQUE, unique_items};
@@ -60,6 +61,8 @@ impl PreparedSchema {
         // References to other documents are not fetched: the library is built without network support.
         let options =
             jsonschema::options().with_keyword(UNIQUE, unique_items).with_pattern_options(patterns::options());
+        // The library takes quadratic time to read a pattern with many groups.
+        let options = options.with_format("regex", |text: &str| text.len() <= MAX_LENGTH && is_valid_ecma_regex(text));
         let validator = options.build(&self.schema).map_err(|error| match error.kind() {
             ValidationErrorKind::Format { format } if format == "regex" => {
                 Unusable::Pattern(shortened(error.instance()))

@@ -12,6 +12,7 @@ mod unique;
 mod unusable;
 
 pub use self::bounded::{BoundedSchema, PreparedSchema};
+pub use self::patterns::has_few_states;
 pub use self::said::{MAX_LINE, shortened, with_value, without_value};
 pub use self::unusable::{MAX_DEPTH, MAX_PLACES, MAX_SCHEMA, Unusable};
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::patterns::MAX_LENGTH;
 use super::said::shortened;
 use super::unusable::{MAX_DEPTH, MAX_PLACES, Unusable};
 
@@ -78,6 +79,10 @@ impl<'a> Places<'a> {
         if let Some(name) = members.filter_map(|(_, value)| named(value, names)).next() {
             return Err(Unusable::Unfollowed(format!("{name:?} below its root")));
         }
+        // The library reads those outside of schemas too, when it holds the document against its meta-schema.
+        if let Some(pattern) = long_pattern(root) {
+            return Err(Unusable::Pattern(shortened(&format_args!("{pattern:?}"))));
+        }
         let mut places = Self { root, count: 0, patterns: BTreeSet::new() };
         places.schema(root, Position { depth: 0, path: 0 })?;
         Ok(places)
@@ -146,6 +151,21 @@ fn named<'n>(value: &Value, names: [&'n str; 2]) -> Option<&'n str> {
             let own = names.into_iter().find(|name| members.get(*name).is_some_and(Value::is_string));
             own.or_else(|| members.values().find_map(|value| named(value, names)))
         }
+        _ => None,
+    }
+}
+
+/// Returns a string or name at any depth that is too long and, as a part of a schema, would be a pattern.
+fn long_pattern(value: &Value) -> Option<&str> {
+    match value {
+        Value::Array(list) => list.iter().find_map(long_pattern),
+        Value::Object(members) => members.iter().find_map(|(name, value)| {
+            let mut patterns: Vec<&str> = value.as_str().filter(|_| name == "pattern").into_iter().collect();
+            if name == "patternProperties" {
+                patterns.extend(value.as_object().into_iter().flatten().map(|(name, _)| name.as_str()));
+            }
+            patterns.into_iter().find(|pattern| pattern.len() > MAX_LENGTH).or_else(|| long_pattern(value))
+        }),
         _ => None,
     }
 }

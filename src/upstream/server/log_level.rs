@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use crate::domain::log_level::LogLevel;
+use crate::domain::upstream::UpstreamError;
 use crate::domain::version::Era;
+use crate::upstream::request_failure::RequestFailure;
 use crate::upstream::slot::ConnectionUse;
 use crate::upstream::wire::McpRequest;
 
@@ -15,10 +17,11 @@ const LONGEST_WAIT: Duration = Duration::from_millis(500);
 pub(in crate::upstream) type ReportedLevel = tokio::sync::Mutex<Option<LogLevel>>;
 
 /// Asks the server for the level of a call's client. A connection that clients share keeps the lowest one: the gateway passes
-/// on to each client only the messages from its level on.
+/// on to each client only the messages from its level on. If it cannot tell whose they are, the server is not asked for any.
 pub(super) async fn report_level(lease: &ConnectionUse, level: LogLevel, is_shared: bool) {
     let facts = lease.facts();
-    if facts.era != Era::Legacy || !facts.has_logging {
+    let is_dropped = is_shared && lease.is_duplex();
+    if facts.era != Era::Legacy || !facts.has_logging || is_dropped {
         return;
     }
     let report = async {
@@ -26,10 +29,12 @@ pub(super) async fn report_level(lease: &ConnectionUse, level: LogLevel, is_shar
         if reported.is_some_and(|known| if is_shared { known <= level } else { known == level }) {
             return;
         }
-        *reported = Some(level);
-        if let Err(failure) = lease.ask(McpRequest::SetLogLevel(level), None, LONGEST_WAIT).await {
-            tracing::debug!("logging/setLevel failed: {failure:?}");
+        // A server that does not respond is not asked again.
+        match lease.ask(McpRequest::SetLogLevel(level), None, LONGEST_WAIT).await {
+            Ok(_) | Err(RequestFailure::Final(UpstreamError::Timeout(_))) => *reported = Some(level),
+            Err(failure) => tracing::debug!("logging/setLevel failed: {failure:?}"),
         }
     };
-    let _ = tokio::time::timeout(LONGEST_WAIT, report).await;
+    // Those of other calls are waited for too.
+    let _ = tokio::time::timeout(LONGEST_WAIT * 2, report).await;
 }

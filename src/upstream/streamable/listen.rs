@@ -55,16 +55,19 @@ impl HttpListener {
 impl HttpListenStream {
     pub(in crate::upstream) async fn next(&mut self) -> Option<Vec<String>> {
         loop {
-            let text = self.messages.next().await.ok()??;
+            let (text, mut reported) = (self.messages.next().await.ok()??, None);
             for message in invalid_message::messages(text.as_bytes()) {
                 let Ok(message) = server_message::read(message) else { continue };
                 match message {
                     ServerMessage::Notification { notice: NotificationKind::Acknowledged, params } => {
-                        return Some(server_message::acknowledged(params.as_deref())?.1);
+                        reported = Some(server_message::acknowledged(params.as_deref())?.1);
                     }
                     ServerMessage::Answer { .. } => return None,
                     other => self.connection.take_notice(other),
                 }
+            }
+            if reported.is_some() {
+                return reported;
             }
         }
     }

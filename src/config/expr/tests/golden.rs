@@ -54,7 +54,7 @@ fn result(expression: &Expression, x: &str) -> String {
     let x = serde_json::from_str(x).unwrap();
     let shown =
         |context: &Context<'_, 'static>| Value::resolve_val(&expression.tree, context).map(|value| shown(&*value));
-    expression.with_variables(vec![("x", x)], shown).unwrap_or_else(|_| "E".to_owned())
+    expression.with_variables(vec![("x", x)], MAX_ELEMENTS, shown).unwrap_or_else(|_| "E".to_owned())
 }
 
 fn compare(line: Line, values: &[String], differences: &mut Differences) {
