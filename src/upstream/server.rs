@@ -1,6 +1,6 @@
 //! One upstream: its target, the connection that its calls share, and the connections that are for one client each.
 
-pub(super) mod log_level;
+mod log_level;
 mod subscribing;
 
 use std::sync::Arc;
@@ -28,8 +28,6 @@ use super::request_failure::RequestFailure;
 use super::server_message::readable;
 use super::slot::{ConnectionSlot, ConnectionUse, Purpose};
 use super::wire::McpRequest;
-
-use log_level::report_level;
 
 /// The upper limit of all request timeouts.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -243,7 +241,7 @@ impl Server {
             if let McpRequest::Use(call @ OutCall { asked_log_level: Some(level), .. }) = request {
                 let began = Instant::now();
                 let is_shared = Arc::ptr_eq(&slot, &self.slot) || call.client.session.is_empty();
-                report_level(&lease, *level, is_shared).await;
+                log_level::report_level(&lease, *level, is_shared).await;
                 // The time is not the call's.
                 deadline += began.elapsed();
             }

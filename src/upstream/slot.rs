@@ -11,9 +11,9 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::domain::log_level::LogLevel;
 use crate::domain::upstream::UpstreamError;
 
-use super::server::log_level::ReportedLevel;
 use super::server_connection::ServerConnection;
 
 /// How long later calls get the error of a failed attempt to connect. Without this pause, every call would start a
@@ -53,7 +53,7 @@ pub(super) struct LiveConnection {
     /// Whether [`ConnectionUse::is_new`] was asked.
     is_known: AtomicBool,
     /// The level of log messages that the server is told.
-    log_level: ReportedLevel,
+    log_level: tokio::sync::Mutex<Option<LogLevel>>,
 }
 
 /// The number of the next connection.
@@ -98,8 +98,8 @@ impl ConnectionUse {
         !self.live.is_known.swap(true, Ordering::AcqRel)
     }
 
-    /// The level of log messages that the server is told over this connection.
-    pub(super) fn log_level(&self) -> &ReportedLevel {
+    /// The level of log messages that the server was asked for over this connection; `None` if it was not asked.
+    pub(super) fn log_level(&self) -> &tokio::sync::Mutex<Option<LogLevel>> {
         &self.live.log_level
     }
 
@@ -133,7 +133,7 @@ impl LiveConnection {
             last_used_ms,
             number,
             is_known,
-            log_level: ReportedLevel::default(),
+            log_level: tokio::sync::Mutex::default(),
         }
     }
 

@@ -13,9 +13,6 @@ use crate::upstream::wire::McpRequest;
 /// How long a call waits for the server's response. A server that does not respond in time may still answer the call.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
-/// The level that the server was asked for over one connection; `None` if it was not asked.
-pub(in crate::upstream) type ReportedLevel = tokio::sync::Mutex<Option<LogLevel>>;
-
 /// Asks the server for the level of a call's client. A connection that clients share keeps the lowest one: the gateway passes
 /// on to each client only the messages from its level on. If it cannot tell whose they are, the server is not asked for any.
 pub(super) async fn report_level(lease: &ConnectionUse, level: LogLevel, is_shared: bool) {
