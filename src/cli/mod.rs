@@ -7,7 +7,6 @@ mod args;
 mod call;
 mod calls;
 mod clock;
-mod cluster;
 mod complete;
 mod docs;
 mod executions;

@@ -1,5 +1,9 @@
 //! Names of objects of Kubernetes on the command line.
 
+use anyhow::bail;
+
+use crate::domain::ids::ObjectKey;
+
 /// Parses the name of a namespace, an RFC 1123 label.
 pub fn label(written: &str) -> Result<String, String> {
     match is_label(written) {
@@ -25,10 +29,26 @@ pub fn is_label(name: &str) -> bool {
     is_bounded && name.chars().all(|c| is_word(c) || c == '-')
 }
 
+/// Returns the key of the object that `text` names: NAME or NAMESPACE/NAME. Without a namespace in `text`, the object
+/// is in `namespace`, the value of `--namespace`, or else in `default`, the namespace of the kubeconfig's context.
+///
+/// # Errors
+/// If `text` and `--namespace` name different namespaces.
+pub fn key(text: &str, namespace: Option<&str>, default: &str) -> anyhow::Result<ObjectKey> {
+    match (text.split_once('/'), namespace) {
+        (Some((written, _)), Some(other)) if written != other => {
+            bail!("{text} is not in namespace {other}: give the namespace once")
+        }
+        (Some((written, name)), _) => Ok(ObjectKey::new(written, name)),
+        (None, namespace) => Ok(ObjectKey::new(namespace.unwrap_or(default), text)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
 
+    use super::*;
     use crate::cli::args::Args;
 
     #[test]
@@ -45,5 +65,15 @@ mod tests {
             let error = parsed(name, namespace).unwrap_err();
             assert!(error.contains("is not such a name"), "{name} {namespace}: {error}");
         }
+    }
+
+    #[test]
+    fn an_object_is_named_with_its_namespace_or_without() {
+        let named = |text, namespace| key(text, namespace, "team").map(|key| key.to_string()).ok();
+        assert_eq!(named("main", None).as_deref(), Some("team/main"));
+        assert_eq!(named("main", Some("mcp")).as_deref(), Some("mcp/main"));
+        assert_eq!(named("mcp/main", None).as_deref(), Some("mcp/main"));
+        assert_eq!(named("mcp/main", Some("mcp")).as_deref(), Some("mcp/main"));
+        assert_eq!(named("mcp/main", Some("other")), None);
     }
 }

@@ -7,7 +7,7 @@ use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use super::cluster::key;
+use super::names::key;
 use super::output::print_line;
 use super::refused::Asked;
 use super::snapshot::Stored;

@@ -1,10 +1,9 @@
 //! JSON-RPC batches: arrays of messages, which MCP 2025-03-26 introduced and 2025-06-18 removed. Clients cannot send them;
 //! servers of every version can, as with the SDK clients.
 
-use std::fmt;
-
-use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+
+use super::skim::Skim;
 
 /// The error for a batch of a client.
 pub const BATCHES_REMOVED: &str =
@@ -15,36 +14,12 @@ pub fn is_batch(text: &[u8]) -> bool {
     text.trim_ascii_start().first() == Some(&b'[')
 }
 
-/// Returns the elements of an array of 1 to `most` elements; `None` for other texts. An array with too many elements is not
-/// read to its end, because each element takes memory that no budget counts.
-pub fn split(text: &[u8], most: usize) -> Option<Vec<&RawValue>> {
-    let mut json = serde_json::Deserializer::from_slice(text);
-    let elements = json.deserialize_seq(Elements { most }).ok()?;
-    json.end().ok()?;
-    Some(elements).filter(|elements| !elements.is_empty())
-}
-
-struct Elements {
-    most: usize,
-}
-
-impl<'a> Visitor<'a> for Elements {
-    type Value = Vec<&'a RawValue>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an array of at most {} elements", self.most)
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut array: A) -> Result<Self::Value, A::Error> {
-        let mut elements = Vec::new();
-        while let Some(element) = array.next_element()? {
-            if elements.len() == self.most {
-                return Err(serde::de::Error::invalid_length(self.most + 1, &self));
-            }
-            elements.push(element);
-        }
-        Ok(elements)
-    }
+/// Returns the elements of an array of 1 to `most` elements; `None` for other texts.
+pub fn split(text: &[u8], most: usize) -> Option<Vec<Skim<'_>>> {
+    let array: &RawValue = is_batch(text).then(|| serde_json::from_slice(text).ok()).flatten()?;
+    // Each takes memory that no budget counts.
+    let elements: Vec<_> = Skim::from(array).elements()?.take(most + 1).collect();
+    (1..=most).contains(&elements.len()).then_some(elements)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 
 use super::batch;
 use super::members::{AnsweredRequests, MOST, MessageMembers};
+use super::skim::Skim;
 
 /// Why a message is not valid, and which requests it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +77,7 @@ fn misplaced(text: &[u8]) -> InvalidMessage {
 /// Splits a text into messages: the elements of a batch, that is, of an array of at most [`MOST`] objects. Another text is the
 /// only message.
 pub fn messages(text: &[u8]) -> Vec<&[u8]> {
-    let is_object = |element: &&RawValue| element.get().starts_with('{');
+    let is_object = |element: &Skim<'_>| element.get().starts_with('{');
     let batch = batch::split(text, MOST).filter(|elements| elements.iter().all(is_object));
     batch.map_or_else(|| vec![text], |batch| batch.into_iter().map(|message| message.get().as_bytes()).collect())
 }

@@ -3,7 +3,7 @@
 //! The crate `regex` reads some forms otherwise (`[a&&b]`, `\<`), and others that RE2 refuses (`a++`). These are refused.
 //! `\d`, `\s`, `\w` and `\b` are of ASCII in RE2, and are translated.
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 use regex_syntax::ast::parse::Parser;
 use regex_syntax::ast::{
     self, AssertionKind, Ast, ClassPerlKind, ClassSetBinaryOp, ClassSetItem, Flag, FlagsItemKind, GroupKind,
@@ -14,8 +14,6 @@ use crate::domain::schema::has_few_states;
 
 /// How often RE2 repeats a part at most, repetitions of repetitions multiplied.
 const MAX_REPEATS: u32 = 1000;
-/// Maximum size of a compiled pattern in bytes.
-const MAX_SIZE: usize = 64 << 10;
 
 /// Compiles a pattern.
 ///
@@ -24,18 +22,12 @@ const MAX_SIZE: usize = 64 << 10;
 /// some nanoseconds for a byte.
 pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
     let translated = translate(pattern)?;
-    let compiled = RegexBuilder::new(&translated).size_limit(MAX_SIZE).build().map_err(|error| match error {
-        regex::Error::CompiledTooBig(limit) => {
-            format!("the pattern {pattern:?} has more than {limit} bytes when it is compiled")
-        }
-        _ => format!("{pattern:?} is not a regular expression"),
-    })?;
-    match has_few_states(&translated) {
-        true => Ok(compiled),
-        false => {
-            Err(format!("the pattern {pattern:?} has too many states: repeat fewer parts, or parts that differ more"))
-        }
-    }
+    let compiled = has_few_states(&translated).then(|| Regex::new(&translated).ok()).flatten();
+    compiled.ok_or_else(|| {
+        format!(
+            "the pattern {pattern:?} is too large or has too many states: repeat fewer parts, or parts that differ more"
+        )
+    })
 }
 
 fn translate(pattern: &str) -> Result<String, String> {
