@@ -14,7 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::api::check::MAX_DEPTH;
-use crate::domain::rpc::deeper_than;
+use crate::domain::tokens::deeper_than;
 
 /// Maximum depth of an object as it is read; values that nest deeper are replaced by null. The limit is higher than
 /// [`MAX_DEPTH`], so that the check still reports such an object as too deep, and lower than the depth at which

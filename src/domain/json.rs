@@ -10,9 +10,8 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
-use serde_json::value::RawValue;
 
-use super::rpc::{MAX_DEPTH, after_string};
+use super::tokens::{JsonToken, JsonTokens, MAX_DEPTH, valid};
 
 /// The keys of an object are compared one by one up to this number. An object with more keys needs a hash set.
 const FEW: usize = 16;
@@ -27,44 +26,6 @@ pub enum JsonStep {
     Member(String),
     /// A step to the element at this index.
     Element(usize),
-}
-
-/// A token of a JSON text. Colons and commas are left out.
-#[derive(Clone, Copy)]
-pub(super) enum JsonToken<'a> {
-    Object,
-    Array,
-    Close,
-    /// A string, including its quotes.
-    String(&'a str),
-    /// A number, `true`, `false` or `null`.
-    Other(&'a str),
-}
-
-/// Iterates over the tokens of a valid JSON text. Holds what comes after the last one.
-pub(super) struct JsonTokens<'a>(pub(super) &'a str);
-
-impl<'a> Iterator for JsonTokens<'a> {
-    type Item = JsonToken<'a>;
-
-    fn next(&mut self) -> Option<JsonToken<'a>> {
-        let text = self.0.trim_start_matches([' ', '\t', '\r', '\n', ',', ':']);
-        let first = *text.as_bytes().first()?;
-        let length = match first {
-            b'{' | b'}' | b'[' | b']' => 1,
-            b'"' => text.len() - after_string(&text.as_bytes()[1..]).len(),
-            _ => text.find([',', ':', '}', ']', ' ', '\t', '\r', '\n']).unwrap_or(text.len()),
-        };
-        let (token, rest) = text.split_at_checked(length)?;
-        self.0 = rest;
-        Some(match first {
-            b'{' => JsonToken::Object,
-            b'[' => JsonToken::Array,
-            b'}' | b']' => JsonToken::Close,
-            b'"' => JsonToken::String(token),
-            _ => JsonToken::Other(token),
-        })
-    }
 }
 
 /// The keys that were read so far of one object.
@@ -194,7 +155,7 @@ enum Tree<'a> {
 /// Whether two texts are the same JSON, apart from white space and the order of keys. Strings are compared without
 /// their escapes, numbers as text. False if either text is not JSON, has a key twice in one object, or nests too deep.
 pub fn is_same(one: &str, other: &str) -> bool {
-    let is_json = |text: &str| serde_json::from_str::<&RawValue>(text).is_ok();
+    let is_json = |text: &str| valid(text.as_bytes()).is_some();
     is_json(one) && is_json(other) && tree(one).is_some_and(|one| tree(other) == Some(one))
 }
 

@@ -8,9 +8,10 @@ use std::borrow::Cow;
 use serde_json::Number;
 use serde_json::value::RawValue;
 
-use super::json::{JsonToken, JsonTokens, unescaped};
+use super::json::unescaped;
 use super::raw::to_raw;
 use super::secret::{HIDDEN, Mask};
+use super::tokens::{JsonToken, JsonTokens};
 
 /// The members of a JSON-RPC error. Clients ignore an error without them, and wait for another answer.
 const OF_ERROR: [&str; 3] = ["code", "message", "data"];

@@ -55,6 +55,7 @@ pub mod secret;
 pub mod seen;
 pub mod skim;
 pub mod task;
+pub mod tokens;
 pub mod tool_name;
 pub mod turns;
 pub mod upstream;

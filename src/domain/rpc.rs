@@ -125,9 +125,6 @@ pub fn failure(id: &str, error: &RawValue) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{}}}"#, error.get())
 }
 
-/// Maximum nesting depth of JSON that the gateway parses.
-pub const MAX_DEPTH: usize = 128;
-
 /// How many levels are above the definition of an item, at most: the message, its result, the structured content of
 /// `search_tools` and the array.
 pub const LEVELS_ABOVE_ITEM: usize = 4;
@@ -135,44 +132,6 @@ pub const LEVELS_ABOVE_ITEM: usize = 4;
 /// How many levels are above the parameters of a question, at most: the message, its result, `inputRequests` and the request
 /// (MCP 2026-07-28, multi-round-trip requests).
 pub const LEVELS_ABOVE_QUESTION: usize = 4;
-
-/// Whether brackets nest deeper than [`MAX_DEPTH`]. Scans the bytes once and skips strings; does not check the syntax.
-pub fn too_deep(json: &[u8]) -> bool {
-    deeper_than(MAX_DEPTH, json)
-}
-
-/// Whether brackets nest deeper than `most`.
-pub fn deeper_than(most: usize, json: &[u8]) -> bool {
-    let (mut depth, mut rest) = (0usize, json);
-    while let Some((byte, after)) = rest.split_first() {
-        rest = match byte {
-            // Most bytes of large messages are in strings, and `memchr` skips them quickly.
-            b'"' => after_string(after),
-            _ => after,
-        };
-        match byte {
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > most {
-            return true;
-        }
-    }
-    false
-}
-
-/// Returns the bytes that follow a string, given the bytes after its opening quote.
-pub(super) fn after_string(mut rest: &[u8]) -> &[u8] {
-    while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
-        let escapes = rest[at] == b'\\';
-        rest = rest.get(at + 1 + usize::from(escapes)..).unwrap_or_default();
-        if !escapes {
-            return rest;
-        }
-    }
-    &[]
-}
 
 #[cfg(test)]
 mod tests {
@@ -183,14 +142,5 @@ mod tests {
         let text = r#"{"jsonrpc":"2.0","id":"a","result":{"n": 1.0, "big":12345678901234567890123}}"#;
         let message: std::collections::HashMap<&str, &RawValue> = serde_json::from_str(text).unwrap();
         assert_eq!(success("7", message["result"]), text.replace("\"a\"", "7"));
-    }
-
-    #[test]
-    fn depth_is_counted_outside_strings() {
-        assert!(!too_deep(br#"{"a":"[[[[\"[[["}"#));
-        assert!(!too_deep("[".repeat(128).as_bytes()));
-        assert!(too_deep("[".repeat(129).as_bytes()));
-        assert!(too_deep(format!(r#"{{"a\\":{}"#, "[".repeat(128)).as_bytes()));
-        assert!(!too_deep(br#"{"a\"#));
     }
 }

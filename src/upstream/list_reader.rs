@@ -11,7 +11,8 @@ use crate::domain::definition::for_clients;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::quoted::Quoted;
 use crate::domain::raw::RawObject;
-use crate::domain::rpc::{LEVELS_ABOVE_ITEM, MAX_DEPTH, deeper_than};
+use crate::domain::rpc::LEVELS_ABOVE_ITEM;
+use crate::domain::tokens::{MAX_DEPTH, deeper_than};
 use crate::domain::upstream::{Answer, UpstreamError};
 use crate::domain::version::Era;
 

@@ -10,7 +10,7 @@ use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::members::{JsonString, MessageMembers};
 use crate::domain::own_keys::{error_without_own_keys, without_own_keys};
 use crate::domain::raw::RawObject;
-use crate::domain::rpc::{MAX_DEPTH, deeper_than};
+use crate::domain::tokens::{MAX_DEPTH, deeper_than};
 use crate::domain::upstream::{Answer, UpstreamError};
 
 #[derive(Debug)]

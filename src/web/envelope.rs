@@ -10,8 +10,9 @@ use crate::domain::json::{Pointer, doubled_key};
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::ItemParam;
 use crate::domain::own_keys::{answers_without_own_keys, error_without_own_keys, without_own_keys};
-use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError, too_deep};
+use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError};
 use crate::domain::skim::Skim;
+use crate::domain::tokens::too_deep;
 use crate::domain::upstream::{Answer, InputRound};
 
 /// The maximum length of a request id, in bytes of JSON without the quotes of a string.

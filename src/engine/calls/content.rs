@@ -12,7 +12,8 @@ use crate::domain::json::{JsonStep, doubled_key};
 use crate::domain::method::Method;
 use crate::domain::plugin::{ContentType, Failure, Role, View};
 use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::rpc::{LEVELS_ABOVE_ITEM, LEVELS_ABOVE_QUESTION, MAX_DEPTH, deeper_than};
+use crate::domain::rpc::{LEVELS_ABOVE_ITEM, LEVELS_ABOVE_QUESTION};
+use crate::domain::tokens::{MAX_DEPTH, deeper_than};
 use crate::domain::upstream::Answer;
 
 /// What passes through a chain.

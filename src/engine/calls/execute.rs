@@ -17,7 +17,7 @@ use crate::domain::reason::Reason;
 use crate::domain::record::{
     EntryOutcome, EntryTrace, ExecutionStatus, MAX_TRACE_DEPTH, MAX_TRACE_METADATA, PluginExecution,
 };
-use crate::domain::rpc::deeper_than;
+use crate::domain::tokens::deeper_than;
 use crate::domain::verdict::Verdict;
 use crate::engine::Engine;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};

@@ -11,7 +11,8 @@ use crate::domain::budget::Reservation;
 use crate::domain::ports::Answering;
 use crate::domain::question::Question;
 use crate::domain::raw::RawObject;
-use crate::domain::rpc::{LEVELS_ABOVE_QUESTION, MAX_DEPTH, deeper_than};
+use crate::domain::rpc::LEVELS_ABOVE_QUESTION;
+use crate::domain::tokens::{MAX_DEPTH, deeper_than};
 use crate::domain::upstream::Answer;
 
 /// The maximum number of questions that wait for one client.
