@@ -192,7 +192,7 @@ impl ProcessMessage {
         match (object.get_str("method"), object.get("id")) {
             (Some(method), Some(id)) if is_id(id.get()) => Some(Self::Request { id: id.get().to_owned(), method }),
             (Some(method), None) => Some(Self::Notification { method, object }),
-            (None, Some(id)) if is_result != is_error => Some(Self::Answer { id: number(id)?, is_error, object }),
+            (None, Some(id)) if is_result != is_error => Some(Self::Answer { id: number(id.get())?, is_error, object }),
             _ => None,
         }
     }
@@ -203,10 +203,12 @@ pub(super) fn about(method: &str, object: &RawObject) -> About {
     let params = object.get("params").and_then(|params| RawObject::parse(params.get()).ok());
     let of_params = |name: &str| params.as_ref()?.get(name).map(ToOwned::to_owned);
     let found = match method {
-        "notifications/progress" => of_params("progressToken").and_then(|token| number(&token)).map(About::Progress),
+        "notifications/progress" => {
+            of_params("progressToken").and_then(|token| number(token.get())).map(About::Progress)
+        }
         "notifications/cancelled" => of_params("requestId").map(|id| About::Cancelled(id.get().to_owned())),
         _ => {
-            let id = meta_of(object).and_then(|meta| number(meta.get(SUBSCRIPTION)?));
+            let id = meta_of(object).and_then(|meta| number(meta.get(SUBSCRIPTION)?.get()));
             id.map(About::Subscription)
         }
     };

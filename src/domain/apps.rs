@@ -8,6 +8,7 @@ use memchr::memmem::Finder;
 use serde_json::value::RawValue;
 
 use super::skim::Skim;
+use super::tokens::owned;
 
 /// How the URIs of apps begin.
 const SCHEME: &str = "ui://";
@@ -78,7 +79,7 @@ fn replaced<'a>(json: &'a RawValue, upstream: &'a str, look: impl FnOnce(&mut Fo
         copied = at + place.len();
     }
     changed.push_str(&text[copied..]);
-    RawValue::from_string(changed).ok().filter(|_| !found.places.is_empty())
+    owned(&changed).filter(|_| !found.places.is_empty())
 }
 
 /// URIs of apps as JSON strings in a text, in their order, and what to put in the place of each.

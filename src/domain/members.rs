@@ -2,11 +2,12 @@
 //! which call it belongs to. Does no I/O.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
+
+use super::skim::Skim;
+use super::tokens::valid_part;
 
 /// The maximum number of ids that are read from one text, and of messages that are read from a batch.
 pub const MOST: usize = 256;
@@ -58,9 +59,26 @@ impl<'a> MessageMembers<'a> {
     /// Reads `text` as far as it is a JSON object.
     pub fn read(text: &'a [u8]) -> Self {
         let mut members = Self::default();
-        let mut json = serde_json::Deserializer::from_slice(text);
-        let read = json.deserialize_map(MembersVisitor(&mut members)).and_then(|()| json.end());
-        members.whole = read.is_ok();
+        let valid = valid_part(text);
+        let (Ok(part) | Err(part)) = valid;
+        let Some(mut parts) = Skim::of_valid(part).parts() else { return members };
+        members.whole = valid.is_ok();
+        while let Some(name) = parts.next() {
+            let value = parts.next();
+            // Other parsers can read a name that cannot be decoded as one of these.
+            let Some(name) = name.text() else {
+                members.whole = false;
+                break;
+            };
+            if name == "id" && members.ids.len() < MOST {
+                members.ids.extend(value.and_then(|id| number(id.get())));
+            }
+            let is_whole = members.whole;
+            let Some(member) = members.member(&name) else { continue };
+            let again = std::mem::replace(&mut member.seen, true);
+            member.value = value.filter(|value| is_whole && value.get() != "null").and_then(Skim::raw);
+            members.doubled |= again;
+        }
         members
     }
 
@@ -98,11 +116,11 @@ impl<'a> MessageMembers<'a> {
     }
 }
 
-/// Returns the number that an id represents. Some servers answer a request with id `7` as `"7"` or `7.0`, which
-/// JSON-RPC considers different ids.
-pub fn number(id: &RawValue) -> Option<u64> {
-    serde_json::from_str(id.get().trim_matches('"')).ok().or_else(|| {
-        let number: f64 = serde_json::from_str(id.get()).ok()?;
+/// Returns the number that an id, which is JSON, represents. Some servers answer a request with id `7` as `"7"` or `7.0`,
+/// which JSON-RPC considers different ids.
+pub fn number(id: &str) -> Option<u64> {
+    serde_json::from_str(id.trim_matches('"')).ok().or_else(|| {
+        let number: f64 = serde_json::from_str(id).ok()?;
         // Below this limit, `f64` represents every whole number exactly.
         ((0.0..9e15).contains(&number) && number.fract() == 0.0).then_some(number as u64)
     })
@@ -125,33 +143,6 @@ pub fn id_at_end(end: &[u8]) -> Option<u64> {
             b"jsonrpc" if value == r#""2.0""# => {}
             _ => return None,
         }
-    }
-}
-
-struct MembersVisitor<'m, 'a>(&'m mut MessageMembers<'a>);
-
-impl<'a> Visitor<'a> for MembersVisitor<'_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a message")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(JsonString(name)) = map.next_key()? {
-            let Some(member) = self.0.member(&name) else {
-                map.next_value::<IgnoredAny>()?;
-                continue;
-            };
-            let again = std::mem::replace(&mut member.seen, true);
-            let value = map.next_value()?;
-            member.value = value;
-            self.0.doubled |= again;
-            if name == "id" && self.0.ids.len() < MOST {
-                self.0.ids.extend(value.and_then(number));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@ use memchr::memmem::Finder;
 use serde_json::value::RawValue;
 
 use super::skim::Skim;
+use super::tokens::owned;
 
 /// How all keys of the gateway begin.
 pub const OWN_KEYS: &str = "hawsepipe.dev/";
@@ -166,7 +167,7 @@ impl<'a> Edited<'a> {
             return None;
         }
         self.new.push_str(&self.text[self.copied..]);
-        RawValue::from_string(self.new).ok()
+        owned(&self.new)
     }
 }
 

@@ -10,6 +10,8 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::skim::Skim;
+
 /// The members of a JSON object in their original order, with raw values.
 #[derive(Clone, Debug, Default)]
 pub struct RawObject(Vec<(String, Box<RawValue>)>);
@@ -17,7 +19,16 @@ pub struct RawObject(Vec<(String, Box<RawValue>)>);
 impl RawObject {
     /// Parses an object. Fails if `json` is not a JSON object.
     pub fn parse(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
+        // The library reads slowly. It says what is wrong.
+        Self::read(json).map_or_else(|| serde_json::from_str(json), Ok)
+    }
+
+    fn read(json: &str) -> Option<Self> {
+        let members = Skim::of(json.as_bytes())?.members()?;
+        members
+            .map(|(name, value)| Some((name?.into_owned(), value.raw()?.to_owned())))
+            .collect::<Option<_>>()
+            .map(Self)
     }
 
     /// Returns the value under `key`. If the key occurs twice, returns the last value, as most parsers do.

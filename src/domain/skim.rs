@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::raw::to_raw;
-use super::tokens::{is_between, length_of_first};
+use super::tokens::{is_between, length_of_first, raw, valid};
 
 const WHITE_SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
@@ -15,11 +15,31 @@ pub struct Skim<'a>(&'a str);
 
 impl<'a> From<&'a RawValue> for Skim<'a> {
     fn from(raw: &'a RawValue) -> Self {
-        Self(raw.get().trim_matches(WHITE_SPACE))
+        Self::of_valid(raw.get())
     }
 }
 
 impl<'a> Skim<'a> {
+    /// Reads a text if it is one JSON value.
+    pub fn of(text: &'a [u8]) -> Option<Self> {
+        valid(text).map(Self::of_valid)
+    }
+
+    /// Reads a text that is valid, or is the beginning of a valid one.
+    pub(super) fn of_valid(text: &'a str) -> Self {
+        Self(text.trim_matches(WHITE_SPACE))
+    }
+
+    /// Returns the value as raw JSON.
+    pub fn raw(self) -> Option<&'a RawValue> {
+        raw(self.0)
+    }
+
+    /// Iterates over the names and values of an object, alternately; `None` if the value is not an object.
+    pub(super) fn parts(self) -> Option<Elements<'a>> {
+        self.0.starts_with('{').then(|| Elements(&self.0[1..]))
+    }
+
     /// An object without members.
     pub const EMPTY: Self = Self("{}");
 
@@ -51,7 +71,7 @@ impl<'a> Skim<'a> {
     /// left out; `None` if the value is not an object. A member that is there keeps its place and occurs once afterwards,
     /// another one is added at the end. The others keep their bytes.
     pub fn with_members(self, changes: &[(&str, Option<&str>)]) -> Option<String> {
-        let mut elements = Elements(self.0.strip_prefix('{')?);
+        let mut elements = self.parts()?;
         let mut new = String::with_capacity(self.0.len());
         let mut push = |name: &str, value: &str| {
             let parts = [if new.is_empty() { "{" } else { "," }, name, ":", value];
@@ -75,7 +95,7 @@ impl<'a> Skim<'a> {
 
     /// Iterates over the members of an object in their order; `None` if the value is not an object.
     pub fn members(self) -> Option<Members<'a>> {
-        self.0.starts_with('{').then(|| Members(Elements(&self.0[1..])))
+        self.parts().map(Members)
     }
 }
 

@@ -217,9 +217,23 @@ fn escaped_by(backslashes: u64, is_escaped: u64) -> (u64, u64) {
 
 /// Returns a text as `str` if it is one JSON value (RFC 8259). It can nest as deep as it is long.
 pub fn valid(text: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(text).ok()?;
-    let mut reader = Reader { text: text.as_bytes(), at: 0 };
-    reader.value().filter(|()| reader.skip_white().is_none()).map(|()| text)
+    valid_part(text).ok()
+}
+
+/// Returns a text as `str` if it is one JSON value.
+///
+/// # Errors
+/// Returns the text up to the first fault, which the beginning of a JSON value may be followed by others.
+pub(super) fn valid_part(text: &[u8]) -> Result<&str, &str> {
+    let (readable, is_readable) = match std::str::from_utf8(text) {
+        Ok(text) => (text, true),
+        Err(error) => (std::str::from_utf8(&text[..error.valid_up_to()]).unwrap_or_default(), false),
+    };
+    let mut reader = Reader { text: readable.as_bytes(), at: 0 };
+    match reader.value().filter(|()| reader.skip_white().is_none()) {
+        Some(()) if is_readable => Ok(readable),
+        _ => Err(readable.get(..reader.at).unwrap_or(readable)),
+    }
 }
 
 /// Returns a text that [is valid](valid), without surrounding white space, as raw JSON: it is not read again.
@@ -228,6 +242,11 @@ pub fn raw(valid: &str) -> Option<&RawValue> {
     const NAME: &str = "$serde_json::private::RawValue";
     let text = BorrowedStrDeserializer::<Error>::new(valid);
     <&RawValue>::deserialize(MapDeserializer::new(std::iter::once((NAME, text)))).ok()
+}
+
+/// Returns a text that [is valid](valid), without surrounding white space, as raw JSON of its own.
+pub fn owned(valid: &str) -> Option<Box<RawValue>> {
+    raw(valid).map(RawValue::to_owned)
 }
 
 /// Checks a text against the grammar.

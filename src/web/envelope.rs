@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::batch::{BATCHES_REMOVED, is_batch};
@@ -21,23 +21,31 @@ const MAX_ID: usize = 1024;
 const MAX_META: usize = 256;
 
 /// One message with raw values. In a client's message, unlike an upstream's, `id: null` differs from a missing `id`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default)]
 struct Envelope<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
     jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     method: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     error: Option<&'a RawValue>,
 }
 
-impl Envelope<'_> {
+impl<'a> Envelope<'a> {
+    fn read(message: Skim<'a>) -> Option<Self> {
+        let mut read = Self::default();
+        let Self { jsonrpc, id, method, params, result, error } = &mut read;
+        let places = [
+            ("jsonrpc", jsonrpc),
+            ("id", id),
+            ("method", method),
+            ("params", params),
+            ("result", result),
+            ("error", error),
+        ];
+        read_members(message, true, places).map(|()| read)
+    }
+
     /// Reads a message without `method` as an answer. The error says what is wrong with it.
     fn answer(&self) -> Result<Answer, &'static str> {
         match (self.result, self.error) {
@@ -49,8 +57,25 @@ impl Envelope<'_> {
     }
 }
 
-fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
+/// Reads the members of an object that have a place. Returns `None` if the value is not an object, has one of them twice, or
+/// has a name that cannot be decoded. A `null` counts as a value only if it `is_value`.
+fn read_members<'a, const N: usize>(
+    object: Skim<'a>,
+    is_value: bool,
+    places: [(&str, &mut Option<&'a RawValue>); N],
+) -> Option<()> {
+    let mut seen = [false; N];
+    for (name, value) in object.members()? {
+        let name = name?;
+        let Some(index) = places.iter().position(|(known, _)| *known == name) else { continue };
+        if std::mem::replace(&mut seen[index], true) {
+            return None;
+        }
+        if is_value || value.get() != "null" {
+            *places[index].1 = value.raw();
+        }
+    }
+    Some(())
 }
 
 /// A message of a client.
@@ -82,39 +107,23 @@ pub enum ClientMessage<'a> {
 }
 
 /// The members of `params` that the gateway reads, as raw JSON.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default)]
 pub struct Params<'a> {
-    #[serde(borrow, default)]
     pub(super) name: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) uri: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) arguments: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) task_id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) task: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) level: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) cursor: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "_meta")]
     pub(super) meta: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) request_id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) protocol_version: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) client_info: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) capabilities: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) input_responses: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) request_state: Option<&'a RawValue>,
     /// All of `params`; `None` if the message has none.
-    #[serde(skip)]
     pub raw: Option<&'a RawValue>,
 }
 
@@ -155,17 +164,18 @@ impl<'a> ClientMessage<'a> {
         if is_batch(body) {
             return Err(invalid("null", BATCHES_REMOVED));
         }
-        let envelope: Envelope<'_> = serde_json::from_slice(body).map_err(|error| {
-            let is_json = error.classify() == serde_json::error::Category::Data;
-            let (code, what) = if is_json {
-                (INVALID_REQUEST, "the request is not a JSON-RPC message")
-            } else {
-                (PARSE_ERROR, "the request is not valid JSON")
-            };
-            let whole: Option<&RawValue> = serde_json::from_slice(body).ok().filter(|_| is_json);
-            let twice = whole.and_then(|whole| stands_twice("", whole.get()));
-            let place = || format!("{what} (line {}, column {})", error.line(), error.column());
-            unreadable("null", code, &twice.unwrap_or_else(place))
+        let Some(message) = Skim::of(body) else {
+            let error = serde_json::from_slice::<&RawValue>(body).err();
+            let place = error.map(|error| format!(" (line {}, column {})", error.line(), error.column()));
+            let message = format!("the request is not valid JSON{}", place.unwrap_or_default());
+            return Err(unreadable("null", PARSE_ERROR, &message));
+        };
+        let envelope = Envelope::read(message).ok_or_else(|| {
+            let twice = stands_twice("", message.get());
+            invalid(
+                "null",
+                &twice.unwrap_or_else(|| "the request is not a JSON-RPC message: it must be an object".to_owned()),
+            )
         })?;
         let id = envelope.id.map(RawValue::get);
         if let Some(id) = id.filter(|id| !is_id(id)) {
@@ -195,8 +205,9 @@ impl<'a> Params<'a> {
     /// known whether anything will read them.
     fn read(params: &'a RawValue) -> Result<Self, String> {
         let text = object(params).ok_or("`params` must be an object")?;
-        // All members are raw JSON, so this fails only if a key occurs twice.
-        let read: Self = serde_json::from_str(text).map_err(|_| stands_twice("params", text).unwrap_or_default())?;
+        let mut read = Self { raw: Some(params), ..Self::default() };
+        let unreadable = || "`params` has a name that is not Unicode".to_owned();
+        read.read_members(params).ok_or_else(|| stands_twice("params", text).unwrap_or_else(unreadable))?;
         if let Some(meta) = read.meta {
             let many = Skim::from(meta).members().is_some_and(|members| members.count() > MAX_META);
             let meta = object(meta).ok_or("`params/_meta` must be an object")?;
@@ -205,7 +216,27 @@ impl<'a> Params<'a> {
             }
             stands_twice("params/_meta", meta).map_or(Ok(()), Err)?;
         }
-        Ok(Self { raw: Some(params), ..read })
+        Ok(read)
+    }
+
+    fn read_members(&mut self, params: &'a RawValue) -> Option<()> {
+        let places = [
+            ("name", &mut self.name),
+            ("uri", &mut self.uri),
+            ("arguments", &mut self.arguments),
+            ("taskId", &mut self.task_id),
+            ("task", &mut self.task),
+            ("level", &mut self.level),
+            ("cursor", &mut self.cursor),
+            ("_meta", &mut self.meta),
+            ("requestId", &mut self.request_id),
+            ("protocolVersion", &mut self.protocol_version),
+            ("clientInfo", &mut self.client_info),
+            ("capabilities", &mut self.capabilities),
+            ("inputResponses", &mut self.input_responses),
+            ("requestState", &mut self.request_state),
+        ];
+        read_members(params.into(), false, places)
     }
 
     /// Returns the text that names the item that the request is about.

@@ -16,6 +16,7 @@ use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::domain::rpc::RpcError;
+use crate::domain::skim::Skim;
 use crate::domain::upstream::OutMembers;
 use crate::engine::request::Reply;
 
@@ -103,7 +104,7 @@ impl<'a> Routed<'a> {
                     None => shown.check_changed(&text, places).await,
                 };
                 fits.map_err(|places| CallEnd::invalid_changed_arguments(tool, &places))?;
-                Ok(RawValue::from_string(text).ok())
+                Ok(Skim::of(text.as_bytes()).and_then(Skim::raw).map(RawValue::to_owned))
             }
             (Some(change), changed) => {
                 let text = changed.as_deref().unwrap_or(&self.content);

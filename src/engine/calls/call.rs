@@ -132,6 +132,10 @@ impl Engine {
             Ok(members) => members,
             Err(end) => return end,
         };
+        // The check can have waited for those of other calls.
+        if let Err(error) = gate(&self.snapshot(), request.depth()) {
+            return self.not_admitted(&error);
+        }
         let client = AskedClient::new(self, &call, recorder);
         self.run_guarded(&call, &client, members, recorder).await
     }
@@ -188,10 +192,6 @@ impl Engine {
                 Err(end) => return end,
             },
         };
-        // A check of the arguments can have waited for those of other calls, and plugins can have taken long.
-        if let Err(error) = gate(&self.snapshot(), call.request.depth()) {
-            return self.not_admitted(&error);
-        }
         let sent_text = if call.item.recalls_arguments() { call.as_content(&sent) } else { String::new() };
         let (answered, facts) = match self.send_in_rounds(call, client, sent, recorder).await {
             Ok(answered) => answered,

@@ -11,9 +11,10 @@ use crate::domain::item::ItemKind;
 use crate::domain::json::{JsonStep, doubled_key};
 use crate::domain::method::Method;
 use crate::domain::plugin::{ContentType, Failure, Role, View};
-use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::raw::to_raw;
 use crate::domain::rpc::{LEVELS_ABOVE_ITEM, LEVELS_ABOVE_QUESTION};
-use crate::domain::tokens::{MAX_DEPTH, deeper_than};
+use crate::domain::skim::Skim;
+use crate::domain::tokens::{MAX_DEPTH, deeper_than, owned};
 use crate::domain::upstream::Answer;
 
 /// What passes through a chain.
@@ -122,30 +123,24 @@ impl<'a> ShownContent<'a> {
 /// Returns `result` with a new text in its only block. If the structured content repeats the old text, it is changed
 /// too.
 fn with_text(result: &RawValue, mirror: Mirror, text: &str) -> Result<Box<RawValue>, Failure> {
-    let unreadable = |_| invalid("the result cannot be read");
-    let mut object = RawObject::parse(result.get()).map_err(unreadable)?;
-    let blocks = object.get("content").map_or("[]", RawValue::get);
-    let mut blocks: Vec<RawObject> = serde_json::from_str(blocks).map_err(unreadable)?;
-    for block in &mut blocks {
-        block.set("text", to_raw(&text));
-    }
-    object.set("content", to_raw(&blocks));
-    match mirror {
-        Mirror::Wrapped => {
-            let mut structured = RawObject::default();
-            structured.set("result", to_raw(&text));
-            object.set("structuredContent", structured.to_raw());
+    let (result, quoted) = (Skim::from(result), to_raw(&text));
+    let block = result.member("content").and_then(|blocks| blocks.elements()?.next());
+    let block = block.and_then(|block| block.with_members(&[("text", Some(quoted.get()))]));
+    let content = block.map(|block| format!("[{block}]"));
+    let structured = match mirror {
+        Mirror::Wrapped => Some(Cow::Owned(format!("{{\"result\":{quoted}}}"))),
+        Mirror::SameJson if Skim::of(text.as_bytes()).is_some_and(|json| json.members().is_some()) => {
+            Some(Cow::Borrowed(text.trim()))
         }
         Mirror::SameJson => {
-            let same = RawObject::parse(text).map(|_| RawValue::from_string(text.to_owned()));
-            let Ok(Ok(same)) = same else {
-                return Err(invalid("its text is also the structured content, so it must stay a JSON object"));
-            };
-            object.set("structuredContent", same);
+            return Err(invalid("its text is also the structured content, so it must stay a JSON object"));
         }
-        Mirror::Absent | Mirror::Other => {}
-    }
-    Ok(object.to_raw())
+        Mirror::Absent | Mirror::Other => None,
+    };
+    let mut changes = vec![("content", content.as_deref())];
+    changes.extend(structured.as_deref().map(|structured| ("structuredContent", Some(structured))));
+    let changed = content.is_some().then(|| result.with_members(&changes)).flatten();
+    changed.as_deref().and_then(owned).ok_or_else(|| invalid("the result cannot be read"))
 }
 
 #[cfg(test)]

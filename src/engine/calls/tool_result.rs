@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use crate::domain::question::{INPUT_REQUIRED, RESULT_TYPE};
 use crate::domain::raw::to_raw;
 use crate::domain::skim::Skim;
+use crate::domain::tokens::owned;
 use crate::domain::upstream::Answer;
 
 /// Facts about an answer, read in one pass because results can be large.
@@ -86,7 +87,7 @@ pub(crate) fn without_members(answer: Answer, unwanted: &[&str]) -> Answer {
 
 /// Returns an object with its members changed as [`Skim::with_members`] does; `None` if it is not an object.
 pub(super) fn with_members(object: &RawValue, changes: &[(&str, Option<&str>)]) -> Option<Box<RawValue>> {
-    RawValue::from_string(Skim::from(object).with_members(changes)?).ok()
+    owned(&Skim::from(object).with_members(changes)?)
 }
 
 /// Sets members of a result to these values, which are JSON. Everything else keeps its bytes, and is not parsed, because
@@ -117,7 +118,7 @@ pub(crate) fn set_members(result: &mut Box<RawValue>, members: &[(&str, &str)]) 
         new.push(',');
     }
     new.push_str(rest);
-    if let Ok(new) = RawValue::from_string(new) {
+    if let Some(new) = owned(&new) {
         *result = new;
     }
 }

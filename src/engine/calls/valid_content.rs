@@ -11,6 +11,7 @@ use crate::domain::method::Method;
 use crate::domain::plugin::Failure;
 use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
+use crate::domain::skim::Skim;
 
 /// The members of a content block that are validated when a plugin has changed a result.
 #[derive(Deserialize)]
@@ -185,7 +186,8 @@ pub(super) fn valid_error(text: &str) -> Result<Box<RawValue>, Failure> {
 }
 
 fn raw(text: &str) -> Result<Box<RawValue>, Failure> {
-    RawValue::from_string(text.to_owned()).map_err(|_| invalid("it is not JSON"))
+    let json = Skim::of(text.as_bytes()).and_then(Skim::raw);
+    json.map(RawValue::to_owned).ok_or_else(|| invalid("it is not JSON"))
 }
 
 /// Returns the failure of a plugin that returned such content.

@@ -264,7 +264,7 @@ impl DuplexReader {
             _ => {}
         }
         let reason = UpstreamError::Protocol("the id of an answer is not as it was sent".into());
-        if id.and_then(number).is_some_and(|id| calls.fail(id, reason)) {
+        if id.and_then(|id| number(id.get())).is_some_and(|id| calls.fail(id, reason)) {
             return true;
         }
         if self.strays() {
