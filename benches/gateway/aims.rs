@@ -4,8 +4,6 @@ use serde::Serialize;
 
 use crate::cells::Cells;
 use crate::client::Era;
-use crate::load::Load;
-use crate::matrix::Cell;
 use crate::system::System;
 
 /// A figure and its aim, which is an upper bound, or a lower one if `at_least` is set.
@@ -48,7 +46,9 @@ impl Ratio {
     }
 }
 
-const OVER_HOP: f64 = 1.2;
+/// The aims over the hop, for content of up to 1 KB and for larger content.
+const OVER_HOP: [f64; 2] = [1.3, 1.4];
+const MODULE_OVER_HOP: [f64; 2] = [0.8, 1.5];
 const OVER_HOP_IN_MODERN: f64 = 2.0;
 const OVER_POOL: f64 = 1.5;
 const OF_RATE: f64 = 0.6;
@@ -64,7 +64,8 @@ pub struct Yardsticks {
 
 /// Returns all ratios whose figures were measured.
 pub fn ratios(cells: &Cells<'_>, size: u32, yardsticks: &Yardsticks) -> Vec<Ratio> {
-    let of = |era, connections| move |system| Cell { era, load: Load { size, connections }, system };
+    let of = |era, connections| move |system| cells.cell(era, size, connections, system);
+    let of_size = |aims: [f64; 2]| aims[usize::from(size > 1024)];
     let (alone, many, modern) = (of(Era::Legacy, 1), of(Era::Legacy, 16), of(Era::Modern, 1));
     let over_direct = |cell| cells.added(cell, System::Direct);
     let added = |modules: f64, system| cells.added(alone(system), System::Gateway).map(|us| us / modules);
@@ -75,11 +76,16 @@ pub fn ratios(cells: &Cells<'_>, size: u32, yardsticks: &Yardsticks) -> Vec<Rati
     };
     let mut held = Held { size, ratios: Vec::new() };
     let what = "added p50 at 1 connection, over the hop's";
-    held.most(what, over_direct(alone(System::Gateway)), over_direct(alone(System::Hop)), OVER_HOP, best_p50);
+    held.most(what, over_direct(alone(System::Gateway)), over_direct(alone(System::Hop)), of_size(OVER_HOP), best_p50);
     let what = "added p50 at 16 connections, over the hop's";
-    held.most(what, over_direct(many(System::Gateway)), over_direct(many(System::Hop)), OVER_HOP, None);
+    held.most(what, over_direct(many(System::Gateway)), over_direct(many(System::Hop)), of_size(OVER_HOP), None);
+    let what = "CPU a call at 1 connection, over the hop's";
+    held.most(what, cells.cpu(alone(System::Gateway)), cells.cpu(alone(System::Hop)), of_size(OVER_HOP), None);
     let what = "CPU a call at 16 connections, over the hop's";
-    held.most(what, cells.cpu(many(System::Gateway)), cells.cpu(many(System::Hop)), OVER_HOP, best_cpu);
+    held.most(what, cells.cpu(many(System::Gateway)), cells.cpu(many(System::Hop)), of_size(OVER_HOP), best_cpu);
+    let what = "p50 that one Module adds, over what the hop adds";
+    let hop = over_direct(alone(System::Hop));
+    held.most(what, added(1.0, System::OneModule), hop, of_size(MODULE_OVER_HOP), None);
     let what = "added p50 at 1 connection in the modern era, over the hop's";
     let (here, hop) = (over_direct(modern(System::Gateway)), over_direct(modern(System::Hop)));
     held.most(what, here, hop, OVER_HOP_IN_MODERN, None);

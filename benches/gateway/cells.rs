@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::load::Measured;
+use crate::client::Era;
+use crate::load::{Load, Measured, Payload};
 use crate::matrix::Cell;
 use crate::system::System;
 
@@ -10,6 +11,12 @@ use crate::system::System;
 pub struct Cells<'a>(pub &'a BTreeMap<Cell, Vec<Measured>>);
 
 impl Cells<'_> {
+    /// Returns the cell of a load with the payload that was measured.
+    pub fn cell(&self, era: Era, size: u32, connections: u16, system: System) -> Cell {
+        let payload = self.0.keys().next().map_or(Payload::Json, |cell| cell.load.payload);
+        Cell { era, load: Load { size, connections, payload }, system }
+    }
+
     /// Returns the measurements of a cell, one for each round.
     pub fn rounds(&self, cell: Cell) -> &[Measured] {
         self.0.get(&cell).map_or(&[], Vec::as_slice)

@@ -13,13 +13,13 @@ use crate::cells::median;
 use crate::child::Scratch;
 use crate::client::{self, Client, Era};
 use crate::hostile_upstream::TOOLS;
-use crate::load::{Load, Measured, slice};
+use crate::load::{Load, Measured, Payload, slice};
 use crate::options::Options;
 use crate::system::{Running, System};
 use crate::{gateway, hostile_upstream, upstream};
 
 /// The load on the good upstream.
-const LOAD: Load = Load { size: 1024, connections: 16 };
+const LOAD: Load = Load { size: 1024, connections: 16, payload: Payload::Plain };
 /// How many clients call each tool of the hostile upstream.
 const CALLERS: usize = 2;
 /// How long they wait after each call.

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 use futures_util::future::try_join_all;
 use memchr::memmem;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::client::{Client, excerpt, message};
 use crate::procfs::tree_cpu_seconds;
@@ -24,6 +26,36 @@ const PATIENCE: u32 = 4;
 /// How many different errors are reported.
 const MAX_KINDS: usize = 4;
 
+/// The kind of text in calls and answers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Payload {
+    /// JSON as text, as most servers send it: one byte in five is a backslash
+    Json,
+    /// Words that need no escaping
+    Plain,
+}
+
+impl Payload {
+    /// Makes text of `size` bytes as it stands in a JSON string.
+    fn text(self, size: usize) -> String {
+        if self == Self::Plain {
+            return text(size);
+        }
+        let mut json = String::with_capacity(size + 128);
+        for number in 0.. {
+            let record = json!({"id": number, "name": format!("item {number}"), "tags": ["new", "sale"], "ok": true});
+            let quoted = record.to_string().replace('"', "\\\"");
+            if json.len() + quoted.len() >= size {
+                break;
+            }
+            json = json + &quoted + "\\n";
+        }
+        let rest = size - json.len();
+        json + &text(rest)
+    }
+}
+
 /// The load that clients make.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub struct Load {
@@ -31,6 +63,7 @@ pub struct Load {
     pub size: u32,
     /// The number of concurrent clients, each with its own connection.
     pub connections: u16,
+    pub payload: Payload,
 }
 
 /// The results of one slice.
@@ -160,7 +193,7 @@ struct Caller {
 impl Caller {
     async fn open(system: &Running, load: Load, number: u16) -> Result<Self> {
         let client = Client::open(&system.endpoint, system.era).await?;
-        let (tool, text) = (system.tool.clone(), text(load.size as usize));
+        let (tool, text) = (system.tool.clone(), load.payload.text(load.size as usize));
         Ok(Self { client, tool, text, name: format!("caller{number}"), calls: 0 })
     }
 }
@@ -210,7 +243,8 @@ impl Repeat for Caller {
             let result = &message(answer).context("an answer that is no message")?["result"];
             let text =
                 result["content"][0]["text"].as_str().and_then(|text| text.strip_suffix(&nonce)?.strip_suffix(' '));
-            ensure!(text == Some(&*self.text) && result["isError"] != true, "not a good result: {result}");
+            let sent: String = serde_json::from_str(&format!("\"{}\"", self.text))?;
+            ensure!(text == Some(&*sent) && result["isError"] != true, "not a good result: {result}");
         }
         Ok(took)
     }

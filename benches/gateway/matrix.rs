@@ -54,7 +54,8 @@ pub async fn run(options: &Options) -> Result<Results> {
             floor = back;
             results.floor.entry(size).or_default().push(echo?);
             for (era, connections) in loads(options) {
-                measure(&systems.running, era, Load { size, connections }, options.slice(), &mut results).await?;
+                let load = Load { size, connections, payload: options.payload };
+                measure(&systems.running, era, load, options.slice(), &mut results).await?;
             }
         }
     }

@@ -8,6 +8,7 @@ use clap::builder::PossibleValue;
 use clap::{Parser, Subcommand, ValueEnum};
 use http::Uri;
 
+use crate::load::Payload;
 use crate::system::System;
 
 /// Measure the gateway against direct calls, a bare hop and fastmcp's proxy.
@@ -33,6 +34,9 @@ pub struct Options {
     /// Bytes of text in each call and its answer
     #[arg(long, value_delimiter = ',', default_values_t = [1024, 51200], value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub sizes: Vec<u32>,
+    /// The kind of text in each call and its answer
+    #[arg(long, value_enum, default_value_t = Payload::Json)]
+    pub payload: Payload,
     /// Another gateway binary to compare with, without a plugin and with one Module
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,

@@ -130,7 +130,11 @@ fn matrix_text(report: &Report) -> String {
         let plural = if first.load.connections == 1 { "" } else { "s" };
         let (era, load) = (first.era.word(), first.load);
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "\n{} connection{plural}, {} bytes, {era} era", load.connections, load.size);
+        let _ = writeln!(
+            text,
+            "\n{} connection{plural}, {} bytes, {:?}, {era} era",
+            load.connections, load.size, load.payload
+        );
         let _ = writeln!(text, "{}", rows_table(rows));
         rest = others;
     }

@@ -238,12 +238,9 @@ impl Server {
                 None => boxed(|| self.connection_in_time(&request, purpose, deadline, limit)).await?,
             };
             check_asked(&request, &lease)?;
-            if let McpRequest::Use(call @ OutCall { asked_log_level: Some(level), .. }) = request {
-                let began = Instant::now();
-                let is_shared = Arc::ptr_eq(&slot, &self.slot) || call.client.session.is_empty();
-                log_level::report_level(&lease, *level, is_shared).await;
+            if let McpRequest::Use(call) = request {
                 // The time is not the call's.
-                deadline += began.elapsed();
+                deadline += log_level::report(&lease, call, Arc::ptr_eq(&slot, &self.slot)).await;
             }
             let heard = lease.heard();
             match lease.ask(request, to, deadline.saturating_duration_since(Instant::now())).await {

@@ -164,12 +164,7 @@ impl<'a> ClientMessage<'a> {
         if is_batch(body) {
             return Err(invalid("null", BATCHES_REMOVED));
         }
-        let Some(message) = Skim::of(body) else {
-            let error = serde_json::from_slice::<&RawValue>(body).err();
-            let place = error.map(|error| format!(" (line {}, column {})", error.line(), error.column()));
-            let message = format!("the request is not valid JSON{}", place.unwrap_or_default());
-            return Err(unreadable("null", PARSE_ERROR, &message));
-        };
+        let message = Skim::of(body).ok_or_else(|| unreadable("null", PARSE_ERROR, &not_json(body)))?;
         let envelope = Envelope::read(message).ok_or_else(|| {
             let twice = stands_twice("", message.get());
             invalid(
@@ -290,6 +285,13 @@ impl<'a> EnvelopeMeta<'a> {
     pub(super) fn log_level(&self) -> Option<LogLevel> {
         LogLevel::parse(self.log_level?.get())
     }
+}
+
+/// Says where a body is not JSON.
+fn not_json(body: &[u8]) -> String {
+    let error = serde_json::from_slice::<&RawValue>(body).err();
+    let place = error.map(|error| format!(" (line {}, column {})", error.line(), error.column()));
+    format!("the request is not valid JSON{}", place.unwrap_or_default())
 }
 
 /// Returns a message about the first key that occurs twice in one object, at any depth of `json`; `None` if there is no

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use crate::domain::log_level::LogLevel;
-use crate::domain::upstream::UpstreamError;
+use tokio::time::Instant;
+
+use crate::domain::upstream::{OutCall, UpstreamError};
 use crate::domain::version::Era;
 use crate::upstream::request_failure::RequestFailure;
 use crate::upstream::slot::ConnectionUse;
@@ -13,14 +14,17 @@ use crate::upstream::wire::McpRequest;
 /// How long a call waits for the server's response. A server that does not respond in time may still answer the call.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
-/// Asks the server for the level of a call's client. A connection that clients share keeps the lowest one: the gateway passes
-/// on to each client only the messages from its level on. If it cannot tell whose they are, the server is not asked for any.
-pub(super) async fn report_level(lease: &ConnectionUse, level: LogLevel, is_shared: bool) {
-    let facts = lease.facts();
+/// Asks the server for the level of a call's client, and returns how long that took. A connection that clients share keeps the
+/// lowest one: the gateway passes on to each client only the messages from its level on. If it cannot tell whose they are, the
+/// server is not asked for any.
+pub(super) async fn report(lease: &ConnectionUse, call: &OutCall, is_of_all: bool) -> Duration {
+    let (facts, is_shared) = (lease.facts(), is_of_all || call.client.session.is_empty());
     let is_dropped = is_shared && lease.is_duplex();
-    if facts.era != Era::Legacy || !facts.has_logging || is_dropped {
-        return;
-    }
+    let Some(level) = call.asked_log_level.filter(|_| facts.era == Era::Legacy && facts.has_logging && !is_dropped)
+    else {
+        return Duration::ZERO;
+    };
+    let began = Instant::now();
     let report = async {
         let mut reported = lease.log_level().lock().await;
         if reported.is_some_and(|known| if is_shared { known <= level } else { known == level }) {
@@ -34,4 +38,5 @@ pub(super) async fn report_level(lease: &ConnectionUse, level: LogLevel, is_shar
     };
     // Those of other calls are waited for too.
     let _ = tokio::time::timeout(LONGEST_WAIT * 2, report).await;
+    began.elapsed()
 }
