@@ -16,6 +16,9 @@ use super::tokens::{JsonToken, JsonTokens, MAX_DEPTH, valid};
 /// The keys of an object are compared one by one up to this number. An object with more keys needs a hash set.
 const FEW: usize = 16;
 
+/// Strings of more bytes take longer to copy than to leave out.
+const LONG: usize = 64;
+
 /// A JSON string without its escapes, as bytes. It can contain lone surrogates, and those cannot be encoded in UTF-8.
 type Bytes<'a> = Cow<'a, [u8]>;
 
@@ -71,6 +74,26 @@ pub fn doubled_key(json: &str) -> Option<Vec<JsonStep>> {
 pub fn lone_surrogate(json: &str) -> Option<Vec<JsonStep>> {
     let is_escaped = |raw: &str| memchr::memchr(b'\\', raw.as_bytes()).is_some();
     first_string(json, |raw, _| is_escaped(raw) && serde_json::from_str::<String>(raw).is_err())
+}
+
+/// Returns a JSON text with `""` in the place of each long string that is a value; `None` if there is none, or if one has an
+/// escape that can be half of a surrogate pair. `json` must be valid JSON.
+pub fn without_long_strings(json: &str) -> Option<String> {
+    let (mut tokens, mut short, mut copied) = (JsonTokens(json), String::new(), 0);
+    while let Some(token) = tokens.next() {
+        let JsonToken::String(text) = token else { continue };
+        if text.len() <= LONG || tokens.is_before_colon() {
+            continue;
+        }
+        if memchr::memmem::find(text.as_bytes(), br"\u").is_some() {
+            return None;
+        }
+        let end = json.len() - tokens.0.len();
+        short.push_str(&json[copied..end - text.len()]);
+        short.push_str("\"\"");
+        copied = end;
+    }
+    (copied > 0).then(|| short + &json[copied..])
 }
 
 /// Whether a JSON text has neither escapes nor exponents, so that a search of the text finds what its strings and numbers
@@ -283,6 +306,16 @@ mod tests {
         for json in [r#"{"a":"\ud83d\ude00\\ud83c\n","b":[1e400,{}],"a":"\"\\"}"#, "[]", r#""""#, "1"] {
             assert_eq!(lone_surrogate(json), None, "{json}");
         }
+    }
+
+    #[test]
+    fn long_strings_that_are_values_are_left_out() {
+        let (long, escaped) = ("x".repeat(LONG), r#"{\"a\": \n}"#.repeat(8));
+        let json = format!(r#"{{"{long}" : 1,"a":["{long}",{{"b": "{escaped}" , "c":"short"}}]}}"#);
+        let short = format!(r#"{{"{long}" : 1,"a":["",{{"b": "" , "c":"short"}}]}}"#);
+        assert_eq!(without_long_strings(&json), Some(short));
+        assert_eq!(without_long_strings(r#"{"a":"short"}"#), None);
+        assert_eq!(without_long_strings(&format!(r#"["{long}","{long}\ud800"]"#)), None);
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Mask {
                     depth -= 1;
                     continue;
                 }
-                JsonToken::String(quoted) if is_followed_by_colon(tokens.0) => {
+                JsonToken::String(quoted) if tokens.is_before_colon() => {
                     let name = said(quoted);
                     is_code = of_error && name == "code";
                     let stays = of_error && OF_ERROR.contains(&&*name);
@@ -87,10 +87,6 @@ impl Mask {
             changed(self.masked_whole(&*spelled_out.to_string()))
         })
     }
-}
-
-fn is_followed_by_colon(rest: &str) -> bool {
-    rest.trim_start_matches([' ', '\t', '\r', '\n']).starts_with(':')
 }
 
 /// Returns what a string says. A surrogate without its pair is no character, and part of no value.

@@ -33,6 +33,13 @@ pub(super) enum JsonToken<'a> {
 /// Iterates over the tokens of a valid JSON text. Holds what comes after the last one.
 pub(super) struct JsonTokens<'a>(pub(super) &'a str);
 
+impl JsonTokens<'_> {
+    /// Whether a colon comes next: a string before it is the name of a member.
+    pub(super) fn is_before_colon(&self) -> bool {
+        self.0.bytes().find(|byte| !is_white(*byte)) == Some(b':')
+    }
+}
+
 impl<'a> Iterator for JsonTokens<'a> {
     type Item = JsonToken<'a>;
 

@@ -19,6 +19,7 @@ pub struct PreparedSchema {
     schema: Value,
     places: usize,
     patterns: Vec<String>,
+    reads_strings: bool,
 }
 
 impl PreparedSchema {
@@ -31,13 +32,13 @@ impl PreparedSchema {
             return Err(Unusable::TooLarge);
         }
         let mut schema: Value = serde_json::from_str(schema).map_err(|error| Unusable::Invalid(error.to_string()))?;
-        let Places { count, patterns, .. } = Places::of(&schema)?;
+        let Places { count, patterns, reads_strings, .. } = Places::of(&schema)?;
         let patterns = patterns.into_iter().map(str::to_owned).collect();
         if let Value::Object(root) = &mut schema {
             // The library repeats them at each place. All references begin with `#`.
             root.retain(|name, _| !["$id", "id"].contains(&&**name));
         }
-        Ok(Self { schema, places: count, patterns })
+        Ok(Self { schema, places: count, patterns, reads_strings })
     }
 
     /// The number of places: JSON values, with references followed, of which deep ones and patterns count more.
@@ -69,7 +70,7 @@ impl PreparedSchema {
             }
             _ => Unusable::Invalid(shortened(&error)),
         })?;
-        Ok(BoundedSchema { validator, places: self.places })
+        Ok(BoundedSchema { validator, places: self.places, reads_strings: self.reads_strings })
     }
 }
 
@@ -77,6 +78,7 @@ impl PreparedSchema {
 pub struct BoundedSchema {
     validator: Validator,
     places: usize,
+    reads_strings: bool,
 }
 
 impl BoundedSchema {
@@ -85,6 +87,11 @@ impl BoundedSchema {
     pub fn cost(&self, text: &str) -> u64 {
         let values = text.bytes().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count();
         self.places as u64 * (1 + values + text.len() / BYTES) as u64
+    }
+
+    /// Whether a value fits only if its strings are certain ones.
+    pub fn reads_strings(&self) -> bool {
+        self.reads_strings
     }
 
     /// Whether the value fits.

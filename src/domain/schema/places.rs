@@ -17,6 +17,20 @@ const LEVELS: usize = 8;
 /// and for so many bytes of the path to it, which the library keeps for each keyword.
 const PATH: usize = 256;
 
+/// The keywords that depend on more of a string than that it is one.
+const READING: [&str; 10] = [
+    "const",
+    "contentEncoding",
+    "contentMediaType",
+    "contentSchema",
+    "enum",
+    "format",
+    "maxLength",
+    "minLength",
+    "pattern",
+    "uniqueItems",
+];
+
 /// What the members of a schema hold that JSON Schema (2020-12, core 10 and 11, and older drafts) takes as schemas.
 enum Holds {
     Schema,
@@ -63,6 +77,8 @@ pub(super) struct Places<'a> {
     root: &'a Value,
     pub(super) count: usize,
     pub(super) patterns: BTreeSet<&'a str>,
+    /// Whether a keyword depends on more of a string than that it is one.
+    pub(super) reads_strings: bool,
 }
 
 impl<'a> Places<'a> {
@@ -83,7 +99,7 @@ impl<'a> Places<'a> {
         if let Some(pattern) = long_pattern(root) {
             return Err(Unusable::Pattern(shortened(&format_args!("{pattern:?}"))));
         }
-        let mut places = Self { root, count: 0, patterns: BTreeSet::new() };
+        let mut places = Self { root, count: 0, patterns: BTreeSet::new(), reads_strings: false };
         places.schema(root, Position { depth: 0, path: 0 })?;
         Ok(places)
     }
@@ -105,6 +121,7 @@ impl<'a> Places<'a> {
     /// Counts what one keyword of a schema holds.
     fn keyword(&mut self, keyword: &str, value: &'a Value, at: Position) -> Result<(), Unusable> {
         let inner = Position { depth: at.depth + 1, ..at };
+        self.reads_strings |= READING.contains(&keyword);
         match (keyword, value) {
             ("$ref", Value::String(reference)) => {
                 let inner = Position { path: reference.len(), ..inner };

@@ -31,6 +31,27 @@ fn names_each_place() {
     assert_eq!(check(schema, r#"{"c":1}"#), Ok(()));
 }
 
+#[test]
+fn long_strings_are_read_if_a_keyword_depends_on_them() {
+    let long = "x".repeat(1000);
+    let arguments = format!(r#"{{"a":"{long}"}}"#);
+    let schema = |of_a: &str| format!(r#"{{"properties":{{"a":{of_a}}}}}"#);
+    assert_eq!(check(&schema(r#"{"type":"string"}"#), &arguments), Ok(()));
+    assert!(check(&schema(r#"{"type":"number"}"#), &arguments).is_err());
+    for keyword in [
+        r#""maxLength":999"#,
+        r#""enum":["x",""]"#,
+        r#""const":"""#,
+        r#""not":{"minLength":1}"#,
+        r#""pattern":"^$""#,
+        r##""$ref":"#/$defs/b"},"b":{"maxLength":1"##,
+    ] {
+        let schema = schema(&format!("{{{keyword}}}")).replacen('{', r#"{"$defs":{"b":{"maxLength":1}},"#, 1);
+        assert!(check(&schema, &arguments).is_err(), "{schema}");
+    }
+    assert!(check(&schema(r#"{"type":"string"}"#), &format!(r#"{{"a":"{long}\ud800"}}"#)).is_err());
+}
+
 #[tokio::test]
 async fn what_json_has_and_no_value_can_hold_is_named() {
     let schema = r#"{"type":"object","properties":{"x":{"type":"array"}}}"#;
