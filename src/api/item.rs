@@ -14,7 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::api::check::MAX_DEPTH;
-use crate::domain::tokens::deeper_than;
+use crate::domain::tokens::{JsonToken, JsonTokens, deeper_than};
 
 /// Maximum depth of an object as it is read; values that nest deeper are replaced by null. The limit is higher than
 /// [`MAX_DEPTH`], so that the check still reports such an object as too deep, and lower than the depth at which
@@ -125,28 +125,24 @@ fn without_deeper_than(most: usize, json: &str) -> Cow<'_, str> {
         return Cow::Borrowed(json);
     }
     let mut kept = String::with_capacity(json.len());
-    let (mut depth, mut from) = (0, 0);
-    let (mut in_string, mut is_escaped) = (false, false);
-    for (at, byte) in json.bytes().enumerate() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if in_string => is_escaped = true,
-            b'"' => in_string = !in_string,
-            _ if in_string => {}
-            b'{' | b'[' => {
+    let (mut tokens, mut depth, mut from) = (JsonTokens(json), 0, 0);
+    while let Some(token) = tokens.next() {
+        let end = json.len() - tokens.0.len();
+        match token {
+            JsonToken::Object | JsonToken::Array => {
                 depth += 1;
                 if depth == most + 1 {
-                    kept.push_str(&json[from..at]);
+                    kept.push_str(&json[from..end - 1]);
                     kept.push_str("null");
                 }
             }
-            b'}' | b']' => {
+            JsonToken::Close => {
                 if depth == most + 1 {
-                    from = at + 1;
+                    from = end;
                 }
                 depth = depth.saturating_sub(1);
             }
-            _ => {}
+            JsonToken::String(_) | JsonToken::Other(_) => {}
         }
     }
     kept.push_str(&json[from..]);

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::raw::to_raw;
 use super::tokens::{is_between, length_of_first, raw, valid};
 
 const WHITE_SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -87,7 +86,7 @@ impl<'a> Skim<'a> {
             value.into_iter().for_each(|value| push(name.0, value));
         }
         for ((name, value), _) in changes.iter().zip(is_done).filter(|(_, is_done)| !is_done) {
-            value.iter().for_each(|value| push(to_raw(name).get(), value));
+            value.iter().for_each(|value| push(&quoted(name), value));
         }
         new.push_str(if new.is_empty() { "{}" } else { "}" });
         Some(new)
@@ -97,6 +96,11 @@ impl<'a> Skim<'a> {
     pub fn members(self) -> Option<Members<'a>> {
         self.parts().map(Members)
     }
+}
+
+/// Returns a name as a JSON string.
+fn quoted(name: &str) -> String {
+    serde_json::Value::from(name).to_string()
 }
 
 /// Iterates over the members of an object. The name is `None` if it contains a lone surrogate. Members are not
@@ -132,7 +136,7 @@ impl<'a> Iterator for Elements<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::raw::RawObject;
+    use crate::domain::raw::{RawObject, to_raw};
 
     fn raw(json: &str) -> &RawValue {
         serde_json::from_str(json).unwrap()

@@ -20,9 +20,12 @@ const EVEN: u64 = 0x5555_5555_5555_5555;
 
 /// A token of a JSON text. Colons and commas are left out.
 #[derive(Clone, Copy)]
-pub(super) enum JsonToken<'a> {
+pub enum JsonToken<'a> {
+    /// The beginning of an object.
     Object,
+    /// The beginning of an array.
     Array,
+    /// The end of an object or array.
     Close,
     /// A string, including its quotes.
     String(&'a str),
@@ -31,7 +34,7 @@ pub(super) enum JsonToken<'a> {
 }
 
 /// Iterates over the tokens of a valid JSON text. Holds what comes after the last one.
-pub(super) struct JsonTokens<'a>(pub(super) &'a str);
+pub struct JsonTokens<'a>(pub &'a str);
 
 impl JsonTokens<'_> {
     /// Whether a colon comes next: a string before it is the name of a member.

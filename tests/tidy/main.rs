@@ -258,6 +258,17 @@ fn no_format_cuts_a_debug_form() {
     });
 }
 
+/// Who reads a quote and a backslash as bytes looks for the end of a string.
+#[test]
+fn nothing_but_the_tokenizer_walks_raw_json() {
+    check("a file walks raw JSON: use domain/tokens.rs", rust(), |file, text, faults| {
+        let is_walking = file.starts_with("src/") && [r#"b'"'"#, r"b'\\'"].iter().all(|byte| text.contains(byte));
+        if is_walking && file != "src/domain/tokens.rs" {
+            faults.push((1, "reads quotes and backslashes".to_owned()));
+        }
+    });
+}
+
 #[test]
 fn files_do_not_use_each_other_in_circles() {
     // Each crate, and how many uses there are at least if all of them are read.

@@ -1,3 +1,5 @@
+//! The tokenizer against `serde_json`.
+
 use serde_json::Value;
 
 use super::*;
