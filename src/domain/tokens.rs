@@ -146,8 +146,8 @@ fn string_end<const CHECKED: bool>(rest: &[u8]) -> Option<usize> {
             padded[..bytes.len()].copy_from_slice(bytes);
             &padded
         });
-        let lanes: [u8x16; 4] =
-            std::array::from_fn(|at| u8x16::new(std::array::from_fn(|byte| block[at * LANE + byte])));
+        let (parts, _) = block.as_chunks::<LANE>();
+        let lanes = [u8x16::new(parts[0]), u8x16::new(parts[1]), u8x16::new(parts[2]), u8x16::new(parts[3])];
         let (quotes, backslashes) = (bits(&lanes, |lane| equal(lane, b'"')), bits(&lanes, |lane| equal(lane, b'\\')));
         let escaped;
         (escaped, is_escaped) = escaped_by(backslashes, is_escaped);
@@ -211,7 +211,8 @@ fn controls(lane: u8x16) -> u32 {
 }
 
 fn bits(lanes: &[u8x16; 4], of: impl Fn(u8x16) -> u32) -> u64 {
-    lanes.iter().rev().fold(0, |bits, lane| bits << LANE | u64::from(of(*lane)))
+    let [first, second, third, fourth] = lanes.map(|lane| u64::from(of(lane)));
+    first | second << LANE | third << (2 * LANE) | fourth << (3 * LANE)
 }
 
 /// Returns the places of the characters that follow a backslash which is not escaped itself. `is_escaped` is 1 if the first one
