@@ -13,8 +13,12 @@ pub struct Cells<'a>(pub &'a BTreeMap<Cell, Vec<Measured>>);
 impl Cells<'_> {
     /// Returns the cell of a load with the payload that was measured.
     pub fn cell(&self, era: Era, size: u32, connections: u16, system: System) -> Cell {
-        let payload = self.0.keys().next().map_or(Payload::Json, |cell| cell.load.payload);
-        Cell { era, load: Load { size, connections, payload }, system }
+        Cell { era, load: Load { size, connections, payload: self.payload() }, system }
+    }
+
+    /// The payload that was measured.
+    pub fn payload(&self) -> Payload {
+        self.0.keys().next().map_or(Payload::Json, |cell| cell.load.payload)
     }
 
     /// Returns the measurements of a cell, one for each round.

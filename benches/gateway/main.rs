@@ -72,6 +72,12 @@ fn bench(options: &Options) -> Result<()> {
         let text = serde_json::to_string_pretty(&report)?;
         fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))?;
     }
+    let worse: Vec<_> = report.ratios.iter().filter(|ratio| ratio.is_worse() && !options.quick).collect();
+    for ratio in &worse {
+        let recorded = ratio.recorded.unwrap_or_default();
+        eprintln!("{} bytes, {}: {:.2}, more than a tenth above {recorded}", ratio.size, ratio.what, ratio.ratio);
+    }
+    anyhow::ensure!(worse.is_empty(), "calls cost more than docs/benchmarks.md says: measure again, then find out why");
     anyhow::ensure!(report.errors == 0, "{} calls failed or were wrong: the figures do not count", report.errors);
     Ok(())
 }
