@@ -1,9 +1,6 @@
 //! Reads the members of a JSON-RPC message as far as possible. A message that is truncated or too large may still show
 //! which call it belongs to. Does no I/O.
 
-use std::borrow::Cow;
-
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::skim::Skim;
@@ -145,10 +142,6 @@ pub fn id_at_end(end: &[u8]) -> Option<u64> {
         }
     }
 }
-
-/// A JSON string, borrowed from the text if it contains no escapes.
-#[derive(Deserialize)]
-pub struct JsonString<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {

@@ -7,9 +7,10 @@ use serde_json::value::RawValue;
 
 use crate::domain::invalid_message::InvalidMessage;
 use crate::domain::item::{ItemKind, MAX_URI};
-use crate::domain::members::{JsonString, MessageMembers};
+use crate::domain::members::MessageMembers;
 use crate::domain::own_keys::{error_without_own_keys, without_own_keys};
 use crate::domain::raw::RawObject;
+use crate::domain::skim::Skim;
 use crate::domain::tokens::{MAX_DEPTH, deeper_than};
 use crate::domain::upstream::{Answer, UpstreamError};
 
@@ -103,8 +104,7 @@ fn understood<'a>(members: &MessageMembers<'a>) -> Result<ServerMessage<'a>, &'s
         if result.seen || error.seen {
             return Err("a message is a request and an answer");
         }
-        let JsonString(method) =
-            serde_json::from_str(method.get()).map_err(|_| "the method of a message is not a string")?;
+        let method = Skim::from(method).text().ok_or("the method of a message is not a string")?;
         let params = params.value.map(without_own_keys);
         return Ok(match id.value {
             Some(id) => ServerMessage::Request { id, method, params },

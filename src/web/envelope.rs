@@ -315,7 +315,5 @@ pub(super) fn is_id(raw: &str) -> bool {
 
 /// Returns the text of a raw JSON string; `None` for other values.
 pub(super) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
-    let json = raw.get();
-    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
-    if inner.contains('\\') { serde_json::from_str(json).ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
+    Skim::from(raw).text()
 }

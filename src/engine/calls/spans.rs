@@ -1,7 +1,6 @@
 //! Tracing spans of calls, following OpenTelemetry's conventions for MCP. They are created only while traces are
 //! exported.
 
-use serde::Deserialize;
 use tracing::field::Empty;
 use tracing::{Span, debug_span};
 
@@ -12,6 +11,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::TransportPlan;
 use crate::domain::record::CallOutcome;
+use crate::domain::rpc::code_of;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::engine::request::CallRequest;
@@ -109,17 +109,12 @@ fn transport(plan: &TransportPlan) -> Option<&'static str> {
 
 /// Records what came of the request to the server in the span that [`upstream`] made.
 pub(crate) fn answered(span: &Span, answer: Result<&Answer, &UpstreamError>) {
-    #[derive(Deserialize)]
-    struct Coded {
-        code: i64,
-    }
     if span.is_disabled() {
         return;
     }
     match answer {
         Ok(Answer::Error(text)) => {
-            let code = serde_json::from_str::<Coded>(text.get()).map(|error| error.code.to_string());
-            let code = code.unwrap_or_else(|_| "_OTHER".to_owned());
+            let code = code_of(text).map_or_else(|| "_OTHER".to_owned(), |code| code.to_string());
             span.record("rpc.response.status_code", &code);
             failed(span, &code);
         }

@@ -14,7 +14,7 @@ use super::media::{Media, encoding, is_event_stream, media};
 use super::paced_body::PacedBody;
 use super::response_body::whole;
 use crate::domain::ports::ToClient;
-use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
+use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED, code_of};
 use crate::domain::upstream::{Answer, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 use crate::transport::rate_limit::RateLimit;
@@ -138,12 +138,8 @@ fn cause(status: StatusCode) -> &'static str {
 /// Whether servers of this era send this error with a client error status (MCP 2026-07-28, Streamable HTTP). A legacy
 /// server sends errors with status 200.
 fn is_refusal_of_era(era: Era, error: &RawValue) -> bool {
-    #[derive(Deserialize)]
-    struct Coded {
-        code: i64,
-    }
-    let code = serde_json::from_str::<Coded>(error.get()).map(|error| error.code);
-    era == Era::Modern && matches!(code, Ok(PARSE_ERROR | INVALID_REQUEST | METHOD_NOT_FOUND | INVALID_PARAMS))
+    let is_of_era = |code| matches!(code, PARSE_ERROR | INVALID_REQUEST | METHOD_NOT_FOUND | INVALID_PARAMS);
+    era == Era::Modern && code_of(error).is_some_and(is_of_era)
 }
 
 /// Whether the error means that the session is unknown. Servers that follow the example of the TypeScript SDK answer
