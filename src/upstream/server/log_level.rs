@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::domain::log_level::LogLevel;
 use crate::domain::upstream::{OutCall, UpstreamError};
 use crate::domain::version::Era;
 use crate::upstream::request_failure::RequestFailure;
@@ -24,6 +25,8 @@ pub(super) async fn report(lease: &ConnectionUse, call: &OutCall, is_of_all: boo
     else {
         return Duration::ZERO;
     };
+    // Clients that did not ask for a level get the default one.
+    let level = if is_shared { level.min(LogLevel::default()) } else { level };
     let began = Instant::now();
     let report = async {
         let mut reported = lease.log_level().lock().await;
