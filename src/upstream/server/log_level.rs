@@ -25,8 +25,8 @@ pub(super) async fn report(lease: &ConnectionUse, call: &OutCall, is_of_all: boo
     else {
         return Duration::ZERO;
     };
-    // Clients that did not ask for a level get the default one.
-    let level = if is_shared { level.min(LogLevel::default()) } else { level };
+    // Most servers send messages from this level on to clients that did not ask for another.
+    let level = if is_shared { level.min(LogLevel::Info) } else { level };
     let began = Instant::now();
     let report = async {
         let mut reported = lease.log_level().lock().await;
