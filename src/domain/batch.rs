@@ -1,8 +1,6 @@
 //! JSON-RPC batches: arrays of messages, which MCP 2025-03-26 introduced and 2025-06-18 removed. Clients cannot send them;
 //! servers of every version can, as with the SDK clients.
 
-use serde_json::value::RawValue;
-
 use super::skim::Skim;
 
 /// The error for a batch of a client.
@@ -16,9 +14,9 @@ pub fn is_batch(text: &[u8]) -> bool {
 
 /// Returns the elements of an array of 1 to `most` elements; `None` for other texts.
 pub fn split(text: &[u8], most: usize) -> Option<Vec<Skim<'_>>> {
-    let array: &RawValue = is_batch(text).then(|| serde_json::from_slice(text).ok()).flatten()?;
+    let array = is_batch(text).then(|| Skim::of(text)).flatten()?;
     // Each takes memory that no budget counts.
-    let elements: Vec<_> = Skim::from(array).elements()?.take(most + 1).collect();
+    let elements: Vec<_> = array.elements()?.take(most + 1).collect();
     (1..=most).contains(&elements.len()).then_some(elements)
 }
 

@@ -172,6 +172,8 @@ mod tests {
             (format!(r#"{{"result":{{"id":7,"a":"{long}"#), AnsweredRequests::SomeCall),
             (r#"{"jsonrpc":"2.0","error":{"co"#.into(), AnsweredRequests::SomeCall),
             (r#"{"jsonrpc":"2.0","i"#.into(), AnsweredRequests::Nobody),
+            (r#"{"id":7 é "result":{}}"#.into(), AnsweredRequests::Nobody),
+            (r#"{"id":7] "result":{}}"#.into(), AnsweredRequests::Nobody),
             (long, AnsweredRequests::Nobody),
         ] {
             assert_eq!(MessageMembers::read(text.as_bytes()).whose(), whose, "{text:.60}");

@@ -258,7 +258,7 @@ fn no_format_cuts_a_debug_form() {
     });
 }
 
-/// Who reads a quote and a backslash as bytes looks for the end of a string.
+/// A file that compares bytes with a quote and with a backslash searches for the ends of strings.
 #[test]
 fn nothing_but_the_tokenizer_walks_raw_json() {
     check("a file walks raw JSON: use domain/tokens.rs", rust(), |file, text, faults| {

@@ -21,7 +21,7 @@ pub(super) const MAX_ELEMENTS: usize = 1000;
 
 /// The name of the function that replaces `+`.
 pub(super) const ADD: &str = "@add";
-/// The name of the function that returns the list or map of a macro, if it has at most so many elements.
+/// The name of the function that returns the list or map of a macro, if its number of elements is within the limit.
 pub(super) const RANGE: &str = "@range";
 /// The name of the variable with the number of elements that a macro goes through at most.
 pub(super) const ELEMENTS: &str = "@elements";

@@ -17,7 +17,7 @@ use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Caller};
 
 impl Engine {
-    /// `logging/setLevel`: sets the lowest level of log messages for a session. Servers learn of it with the next call.
+    /// `logging/setLevel`: sets the lowest level of log messages for a session. The gateway passes it to servers before a call.
     ///
     /// # Errors
     /// If the request is not admitted.

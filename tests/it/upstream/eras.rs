@@ -218,3 +218,24 @@ async fn progress_gives_a_call_its_time_again() {
     }
     upstreams.shutdown().await;
 }
+
+/// A server that does not take the first level.
+#[tokio::test]
+async fn a_level_of_one_client_silences_no_other_client_of_the_connection() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let fake = Fake::start(move |seen| match seen.rpc() {
+        "initialize" => answer(seen, r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}}}"#),
+        "logging/setLevel" if asked.fetch_add(1, Ordering::SeqCst) == 0 => status(503),
+        "logging/setLevel" => answer(seen, "{}"),
+        "tools/call" => answer(seen, r#"{"content":[]}"#),
+        _ => status(405),
+    })
+    .await;
+    let upstreams = started(external(&fake.url));
+    for level in [LogLevel::Emergency, LogLevel::Emergency, LogLevel::Debug, LogLevel::Error] {
+        result_of(&upstreams, OutCall { asked_log_level: Some(level), ..out("x", "{}") }).await;
+    }
+    let levels: Vec<_> =
+        fake.seen("logging/setLevel").iter().map(|seen| seen.body["params"]["level"].clone()).collect();
+    assert_eq!(levels, ["info", "info", "debug"]);
+}
