@@ -7,7 +7,9 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use serde_json::value::RawValue;
 
+use super::raw::to_raw;
 use super::skim::Skim;
+use super::splice::Splice;
 use super::tokens::owned;
 
 /// How the URIs of apps begin.
@@ -31,16 +33,9 @@ pub fn own_uri(public: &str) -> Option<(&str, String)> {
 
 /// Whether a tool is for apps and not for models, as its definition says (`_meta.ui.visibility`).
 pub fn is_for_apps_alone(definition: &RawValue) -> bool {
-    let member = |object: Skim<'_>, wanted: &str| -> Option<String> {
-        let mut members = object.members()?;
-        members.find(|(name, _)| name.as_deref() == Some(wanted)).map(|(_, value)| value.get().to_owned())
-    };
-    let inner = |object: String, wanted: &str| {
-        let object: &RawValue = serde_json::from_str(&object).ok()?;
-        member(object.into(), wanted)
-    };
-    let visibility = member(definition.into(), "_meta").and_then(|meta| inner(inner(meta, "ui")?, "visibility"));
-    let seen_by: Vec<String> = visibility.and_then(|list| serde_json::from_str(&list).ok()).unwrap_or_default();
+    let ui = Skim::from(definition).member("_meta").and_then(|meta| meta.member("ui"));
+    let visibility = ui.and_then(|ui| ui.member("visibility"));
+    let seen_by: Vec<String> = visibility.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
     !seen_by.is_empty() && !seen_by.iter().any(|who| who == "model")
 }
 
@@ -69,22 +64,14 @@ fn replaced<'a>(json: &'a RawValue, upstream: &'a str, look: impl FnOnce(&mut Fo
     if SOUGHT.iter().all(|finder| finder.find(text.as_bytes()).is_none()) {
         return None;
     }
-    let mut found = Found { places: Vec::new(), upstream };
+    let mut found = Found { changed: Splice::new(text), upstream };
     look(&mut found);
-    let (mut changed, mut copied) = (String::with_capacity(text.len() + 64), 0);
-    for (place, uri) in &found.places {
-        let at = place.as_ptr() as usize - text.as_ptr() as usize;
-        changed.push_str(&text[copied..at]);
-        changed.push_str(&serde_json::to_string(uri).ok()?);
-        copied = at + place.len();
-    }
-    changed.push_str(&text[copied..]);
-    owned(&changed).filter(|_| !found.places.is_empty())
+    owned(&found.changed.finish()?)
 }
 
-/// URIs of apps as JSON strings in a text, in their order, and what to put in the place of each.
+/// A text in which URIs of apps, which are JSON strings, are being replaced.
 struct Found<'a> {
-    places: Vec<(&'a str, String)>,
+    changed: Splice<'a>,
     upstream: &'a str,
 }
 
@@ -142,8 +129,9 @@ impl<'a> Found<'a> {
     }
 
     fn note(&mut self, uri: Skim<'a>) {
-        let public = uri.text().and_then(|own| public_uri(self.upstream, &own));
-        self.places.extend(public.map(|public| (uri.get(), public)));
+        if let Some(public) = uri.text().and_then(|own| public_uri(self.upstream, &own)) {
+            self.changed.replace(uri.get(), to_raw(&public).get());
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use super::item::ItemKind;
 use super::raw::RawObject;
+use super::skim::Skim;
 
 /// A JSON type that a member of a definition can be required to have. Only the type of the value itself is checked, not
 /// what the value contains.
@@ -131,9 +132,9 @@ fn check_tool(object: &mut RawObject, dropped: &mut Vec<&str>) -> Result<(), Str
 
 fn check_arguments(object: &RawObject) -> Result<(), String> {
     let Some(arguments) = object.get("arguments") else { return Ok(()) };
-    let unreadable = |_| "its arguments must be a list of objects".to_owned();
-    let arguments: Vec<RawObject> = serde_json::from_str(arguments.get()).map_err(unreadable)?;
-    for (index, argument) in arguments.iter().enumerate() {
+    let unreadable = "its arguments must be a list of objects";
+    for (index, argument) in Skim::from(arguments).elements().ok_or(unreadable)?.enumerate() {
+        let argument = &RawObject::parse(argument.get()).map_err(|_| unreadable)?;
         argument.get("name").ok_or_else(|| format!("its arguments[{index}].name is missing"))?;
         check(argument, &format!("arguments[{index}]."), &PROMPT_ARGUMENT)?;
     }

@@ -11,6 +11,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
+use super::splice::Splice;
 use super::tokens::{JsonToken, JsonTokens, MAX_DEPTH, valid};
 
 /// The keys of an object are compared one by one up to this number. An object with more keys needs a hash set.
@@ -79,7 +80,7 @@ pub fn lone_surrogate(json: &str) -> Option<Vec<JsonStep>> {
 /// Returns a JSON text with `""` in the place of each long string that is a value; `None` if there is none, or if one has an
 /// escape that can be half of a surrogate pair. `json` must be valid JSON.
 pub fn without_long_strings(json: &str) -> Option<String> {
-    let (mut tokens, mut short, mut copied) = (JsonTokens(json), String::new(), 0);
+    let (mut tokens, mut short) = (JsonTokens(json), Splice::new(json));
     while let Some(token) = tokens.next() {
         let JsonToken::String(text) = token else { continue };
         if text.len() <= LONG || tokens.is_before_colon() {
@@ -88,12 +89,9 @@ pub fn without_long_strings(json: &str) -> Option<String> {
         if memchr::memmem::find(text.as_bytes(), br"\u").is_some() {
             return None;
         }
-        let end = json.len() - tokens.0.len();
-        short.push_str(&json[copied..end - text.len()]);
-        short.push_str("\"\"");
-        copied = end;
+        short.replace(text, "\"\"");
     }
-    (copied > 0).then(|| short + &json[copied..])
+    short.finish()
 }
 
 /// Whether a JSON text has neither escapes nor exponents, so that a search of the text finds what its strings and numbers

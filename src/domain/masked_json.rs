@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::json::unescaped;
 use super::raw::to_raw;
 use super::secret::{HIDDEN, Mask};
+use super::splice::Splice;
 use super::tokens::{JsonToken, JsonTokens};
 
 /// The members of a JSON-RPC error. Clients ignore an error without them, and wait for another answer.
@@ -41,7 +42,7 @@ impl Mask {
 
     /// Returns the text with values hidden; `None` if it has none.
     fn pass(&self, json: &str, is_error: bool) -> Option<String> {
-        let (mut masked, mut copied) = (String::new(), 0);
+        let mut masked = Splice::new(json);
         let (mut tokens, mut depth, mut is_code) = (JsonTokens(json), 0_usize, false);
         while let Some(token) = tokens.next() {
             let of_error = is_error && depth == 1;
@@ -66,14 +67,10 @@ impl Mask {
                 JsonToken::Other(other) => (other, self.masked_number(other)),
             };
             if let Some(hidden) = hidden {
-                let end = json.len() - tokens.0.len();
-                masked.push_str(&json[copied..end - text.len()]);
-                masked.push_str(to_raw(&hidden).get());
-                copied = end;
+                masked.replace(text, to_raw(&hidden).get());
             }
         }
-        masked.push_str(&json[copied..]);
-        (copied > 0).then_some(masked)
+        masked.finish()
     }
 
     /// Masks a number; `None` if no value is in it, or if it is another literal.

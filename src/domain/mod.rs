@@ -54,6 +54,7 @@ pub mod search;
 pub mod secret;
 pub mod seen;
 pub mod skim;
+pub mod splice;
 pub mod task;
 pub mod tokens;
 pub mod tool_name;

@@ -9,6 +9,7 @@ use memchr::memmem::Finder;
 use serde_json::value::RawValue;
 
 use super::skim::Skim;
+use super::splice::Splice;
 use super::tokens::owned;
 
 /// How all keys of the gateway begin.
@@ -80,9 +81,9 @@ fn without(object: &RawValue, part: Part) -> Cow<'_, RawValue> {
     if !may_have_key(object.get().as_bytes()) {
         return Cow::Borrowed(object);
     }
-    let mut edited = Edited { text: object.get(), copied: 0, new: String::new() };
-    edited.look_into(Skim::from(object), part, DEPTH);
-    edited.finish().map_or(Cow::Borrowed(object), Cow::Owned)
+    let mut without = Splice::new(object.get());
+    look_into(&mut without, object.get(), Skim::from(object), part, DEPTH);
+    without.finish().and_then(|without| owned(&without)).map_or(Cow::Borrowed(object), Cow::Owned)
 }
 
 /// Whether a text can have a key of the gateway: as it is, or with characters of ASCII escaped, which encoders do with a
@@ -100,74 +101,30 @@ fn is_own(name: Option<&str>) -> bool {
     name.is_some_and(|name| name.starts_with(OWN_KEYS))
 }
 
-/// A text of which parts were taken out.
-struct Edited<'a> {
-    text: &'a str,
-    /// How much of the text is copied, or taken out.
-    copied: usize,
-    new: String,
-}
-
-impl<'a> Edited<'a> {
-    /// Takes the keys out of this value and of what is in it.
-    fn look_into(&mut self, value: Skim<'a>, part: Part, depth: usize) {
-        let Some(depth) = depth.checked_sub(1) else { return };
-        for element in value.elements().into_iter().flatten().filter(|element| element.get().starts_with('{')) {
-            self.look_into(element, part, depth);
-        }
-        let Some(members) = value.members() else { return };
-        if part.can_have_own_keys() && members.clone().any(|(name, _)| is_own(name.as_deref())) {
-            return self.take_out(value, part, depth);
-        }
-        for (name, value) in members {
-            self.look_into_member(name.as_deref(), value, part, depth);
-        }
+/// Takes the keys out of this value and of what is in it. `text` is what the value is a part of.
+fn look_into(without: &mut Splice<'_>, text: &str, value: Skim<'_>, part: Part, depth: usize) {
+    let Some(depth) = depth.checked_sub(1) else { return };
+    let is_nested = |value: Skim<'_>| value.get().starts_with(['{', '[']);
+    for element in value.elements().into_iter().flatten().filter(|element| element.get().starts_with('{')) {
+        look_into(without, text, element, part, depth);
     }
-
-    fn look_into_member(&mut self, name: Option<&str>, value: Skim<'a>, part: Part, depth: usize) {
-        if value.get().starts_with(['{', '['])
-            && let Some(part) = part.member(name)
-        {
-            self.look_into(value, part, depth);
-        }
-    }
-
-    /// Takes the keys out of an object that has some, and of what is in its other members.
-    fn take_out(&mut self, object: Skim<'a>, part: Part, depth: usize) {
-        let mut from = self.place(object) + 1;
-        self.copy_to(from);
-        let mut is_first = true;
-        for (name, value) in object.members().into_iter().flatten() {
-            let end = self.place(value) + value.get().len();
-            if !is_own(name.as_deref()) {
-                let member = self.text[from..end].trim_start_matches([' ', '\t', '\r', '\n', ',']);
-                self.copied = end - member.len();
-                self.new.push_str(if std::mem::take(&mut is_first) { "" } else { "," });
-                self.look_into_member(name.as_deref(), value, part, depth);
-                self.copy_to(end);
+    let (mut from, mut is_first, mut is_cut) = (without.place(value.get()) + 1, true, false);
+    for (name, member) in value.members().into_iter().flatten() {
+        let end = without.place(member.get()) + member.get().len();
+        if part.can_have_own_keys() && is_own(name.as_deref()) {
+            without.replace(&text[from..end], "");
+            is_cut = true;
+        } else {
+            if is_cut && is_first {
+                let kept = text[from..end].trim_start_matches([' ', '\t', '\r', '\n', ',']);
+                without.replace(&text[from..end - kept.len()], "");
             }
-            from = end;
+            is_first = false;
+            if let Some(part) = part.member(name.as_deref()).filter(|_| is_nested(member)) {
+                look_into(without, text, member, part, depth);
+            }
         }
-        self.copied = from;
-    }
-
-    fn copy_to(&mut self, end: usize) {
-        self.new.push_str(&self.text[self.copied..end]);
-        self.copied = end;
-    }
-
-    /// Where this value, which is a part of the text, begins.
-    fn place(&self, value: Skim<'_>) -> usize {
-        value.get().as_ptr() as usize - self.text.as_ptr() as usize
-    }
-
-    /// Returns the new text; `None` if nothing was taken out.
-    fn finish(mut self) -> Option<Box<RawValue>> {
-        if self.copied == 0 {
-            return None;
-        }
-        self.new.push_str(&self.text[self.copied..]);
-        owned(&self.new)
+        from = end;
     }
 }
 

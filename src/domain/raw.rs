@@ -3,11 +3,11 @@
 //! Everything that no plugin changed is sent on unchanged: number text, key order, unknown fields. So an object is
 //! parsed only one level deep and reassembled from the same raw values.
 
-use std::fmt;
+use std::collections::BTreeMap;
 
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::Serialize;
+use serde::de::Error;
 use serde::ser::{SerializeMap, Serializer};
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::skim::Skim;
@@ -19,8 +19,8 @@ pub struct RawObject(Vec<(String, Box<RawValue>)>);
 impl RawObject {
     /// Parses an object. Fails if `json` is not a JSON object.
     pub fn parse(json: &str) -> Result<Self, serde_json::Error> {
-        // The library reads slowly. It says what is wrong.
-        Self::read(json).map_or_else(|| serde_json::from_str(json), Ok)
+        let why = || serde_json::from_str::<BTreeMap<String, &RawValue>>(json).err();
+        Self::read(json).ok_or_else(|| why().unwrap_or_else(|| Error::custom("it cannot be read")))
     }
 
     fn read(json: &str) -> Option<Self> {
@@ -70,26 +70,6 @@ impl RawObject {
     /// Serializes the object.
     pub fn to_raw(&self) -> Box<RawValue> {
         to_raw(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for RawObject {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct RawObjectVisitor;
-        impl<'de> Visitor<'de> for RawObjectVisitor {
-            type Value = RawObject;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawObject, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(RawObject(members))
-            }
-        }
-        deserializer.deserialize_map(RawObjectVisitor)
     }
 }
 

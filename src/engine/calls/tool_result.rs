@@ -90,35 +90,11 @@ pub(super) fn with_members(object: &RawValue, changes: &[(&str, Option<&str>)]) 
     owned(&Skim::from(object).with_members(changes)?)
 }
 
-/// Sets members of a result to these values, which are JSON. Everything else keeps its bytes, and is not parsed, because
-/// results can be large. If the result has a member twice, both get the value. A result that is not an object stays as it
-/// is.
+/// Sets members of a result to these values, which are JSON. The others keep their bytes. A result that is not an object stays
+/// as it is.
 pub(crate) fn set_members(result: &mut Box<RawValue>, members: &[(&str, &str)]) {
-    let Some(known) = Skim::from(&**result).members().filter(|_| !members.is_empty()) else { return };
-    let text = result.get();
-    let (mut new, mut is_set, mut copied) = (String::new(), vec![false; members.len()], 0);
-    let mut rest = String::new();
-    for (name, value) in known {
-        let Some(place) = members.iter().position(|(member, _)| name.as_deref() == Some(*member)) else { continue };
-        let at = value.get().as_ptr() as usize - text.as_ptr() as usize;
-        rest.push_str(&text[copied..at]);
-        rest.push_str(members[place].1);
-        (is_set[place], copied) = (true, at + value.get().len());
-    }
-    rest.push_str(&text[copied..]);
-    let Some(rest) = rest.trim_start().strip_prefix('{').map(str::trim_start) else { return };
-    new.push('{');
-    for ((member, value), _) in members.iter().zip(is_set).filter(|(_, is_set)| !is_set) {
-        if new.len() > 1 {
-            new.push(',');
-        }
-        new.push_str(&format!("\"{member}\":{value}"));
-    }
-    if new.len() > 1 && !rest.starts_with('}') {
-        new.push(',');
-    }
-    new.push_str(rest);
-    if let Some(new) = owned(&new) {
+    let changes: Vec<_> = members.iter().map(|(name, value)| (*name, Some(*value))).collect();
+    if let Some(new) = with_members(result, &changes).filter(|_| !members.is_empty()) {
         *result = new;
     }
 }
@@ -178,11 +154,11 @@ mod tests {
     fn members_are_set_and_everything_else_keeps_its_bytes() {
         for (result, expected) in [
             ("{}", r#"{"ttlMs":0,"cacheScope":"private"}"#),
-            (r#" { "n": 1.0 } "#, r#"{"ttlMs":0,"cacheScope":"private","n": 1.0 }"#),
-            (r#"{"ttlMs": 9e9 ,"x":[{"ttlMs":1}]}"#, r#"{"cacheScope":"private","ttlMs": 0 ,"x":[{"ttlMs":1}]}"#),
+            (r#" { "n": [1.0, 2 ] } "#, r#"{"n":[1.0, 2 ],"ttlMs":0,"cacheScope":"private"}"#),
+            (r#"{"ttlMs": 9e9 ,"x":[{"ttlMs":1}]}"#, r#"{"ttlMs":0,"x":[{"ttlMs":1}],"cacheScope":"private"}"#),
             (
                 r#"{"a":"\ud800","cacheSc\u006fpe":"public","ttlMs":1,"\ud800":2,"ttlMs":{"a":[]}}"#,
-                r#"{"a":"\ud800","cacheSc\u006fpe":"private","ttlMs":0,"\ud800":2,"ttlMs":0}"#,
+                r#"{"a":"\ud800","cacheSc\u006fpe":"private","ttlMs":0,"\ud800":2}"#,
             ),
             ("[]", "[]"),
         ] {

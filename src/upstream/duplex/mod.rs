@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::ids::ObjectKey;
@@ -33,9 +32,6 @@ use super::wire::{self, McpRequest};
 
 /// How long to wait for the end of a server that does not read any more, and so for the reason.
 const END: Duration = Duration::from_secs(1);
-/// How long a request still waits after the server has sent a line that quotes the answer. A server that logs its
-/// messages to stdout may still send the answer itself.
-const DOUBT: Duration = Duration::from_secs(1);
 
 /// The direction to the server.
 #[async_trait]
@@ -117,12 +113,12 @@ impl Duplex {
         era: Era,
         to: Option<&dyn ToClient>,
     ) -> Result<Answer, RequestFailure> {
-        let OpenRequest { id, mut answer, doubt, mut progress } = self.calls.open().map_err(RequestFailure::Stale)?;
+        let OpenRequest { id, mut answer, mut progress } = self.calls.open().map_err(RequestFailure::Stale)?;
         let strays = self.strays.load(Ordering::Relaxed);
         let mut pending = RequestGuard { duplex: self, id, cancels: false, strays };
         let mut asked = CallQuestions::new(self, self.users.askable.as_ref(), &request, era, to);
         let answering = async {
-            let (mut sending, mut doubted) = (pin!(self.out.send(request.render(era, id))), pin!(doubted(doubt)));
+            let mut sending = pin!(self.out.send(request.render(era, id)));
             let mut is_sent = false;
             pending.cancels = self.out.arrives_early() && request.may_be_cancelled();
             loop {
@@ -140,7 +136,6 @@ impl Duplex {
                         is_sent = true;
                         pending.cancels = request.may_be_cancelled();
                     }
-                    reason = &mut doubted => break Err(RequestFailure::Final(reason)),
                 }
             }
         };
@@ -167,17 +162,6 @@ impl Replies for Duplex {
 
     fn reply_later(&self, text: String) {
         self.out.offer(text);
-    }
-}
-
-/// Waits for a reason for doubt, and returns it [`DOUBT`] later. Never completes if no reason is reported.
-async fn doubted(doubt: oneshot::Receiver<UpstreamError>) -> UpstreamError {
-    match doubt.await {
-        Ok(reason) => {
-            tokio::time::sleep(DOUBT).await;
-            reason
-        }
-        Err(_) => std::future::pending().await,
     }
 }
 

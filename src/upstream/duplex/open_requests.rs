@@ -36,7 +36,6 @@ struct OpenState {
 #[derive(Debug)]
 struct Waiter {
     answer: oneshot::Sender<Result<Answer, UpstreamError>>,
-    doubt: Option<oneshot::Sender<UpstreamError>>,
     progress: mpsc::Sender<Box<RawValue>>,
 }
 
@@ -56,8 +55,6 @@ pub(super) struct OpenRequest {
     pub(super) id: u64,
     /// The answer, or the reason why there will be none.
     pub(super) answer: oneshot::Receiver<Result<Answer, UpstreamError>>,
-    /// Receives a reason when a line was read that may have been the answer but cannot be used.
-    pub(super) doubt: oneshot::Receiver<UpstreamError>,
     pub(super) progress: mpsc::Receiver<Box<RawValue>>,
 }
 
@@ -74,9 +71,8 @@ impl OpenRequests {
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let ((answer, answered), (progress, progressed)) = (oneshot::channel(), mpsc::channel(PROGRESS));
-        let (doubt, doubted) = oneshot::channel();
-        state.waiting.insert(id, Waiter { answer, doubt: Some(doubt), progress });
-        Ok(OpenRequest { id, answer: answered, doubt: doubted, progress: progressed })
+        state.waiting.insert(id, Waiter { answer, progress });
+        Ok(OpenRequest { id, answer: answered, progress: progressed })
     }
 
     /// Registers a stream of notifications under a new id. If there will be no more answers, returns the reason.
@@ -124,13 +120,6 @@ impl OpenRequests {
         let mut state = self.lock();
         let (1, Some(id)) = (state.waiting.len(), state.waiting.keys().next().copied()) else { return false };
         self.remove(&mut state, id).is_some_and(|w| w.answer.send(Err(reason)).is_ok())
-    }
-
-    /// Tells the caller of a request, if it still waits, that a line was read that may have been its answer.
-    pub(super) fn doubt(&self, id: u64, reason: UpstreamError) {
-        if let Some(doubt) = self.lock().waiting.get_mut(&id).and_then(|waiter| waiter.doubt.take()) {
-            let _ = doubt.send(reason);
-        }
     }
 
     /// Delivers progress to the caller of a request. Returns false if the progress is dropped, because it is too large

@@ -276,19 +276,12 @@ impl DuplexReader {
         false
     }
 
-    /// Handles a text that is not a valid message. The requests that the text answers fail immediately; if it only
-    /// quotes an answer, they fail after a short wait. Any other text is skipped. Returns whether a request failed
-    /// immediately.
+    /// Handles a text that is not a valid message. The requests that the text answers fail. Any other text is skipped.
+    /// Returns whether a request failed.
     fn take_broken(&mut self, text: &[u8], fault: InvalidMessage) -> bool {
-        let (whose, quoted, message) = (fault.whose.clone(), fault.quoted, fault.message);
-        let shown = fault.may_be_shown(text);
-        let reason = UpstreamError::from(fault);
-        match whose {
-            AnsweredRequests::Calls(ids) if quoted => {
-                ids.into_iter().for_each(|id| self.duplex.calls.doubt(id, reason.clone()))
-            }
-            whose if self.fail(&whose, &reason) => return true,
-            _ => {}
+        let (shown, message) = (fault.may_be_shown(text), fault.message);
+        if self.fail(&fault.whose.clone(), &fault.into()) {
+            return true;
         }
         self.warn_of(text, if shown { None } else { Some(message) });
         false

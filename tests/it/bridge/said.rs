@@ -76,7 +76,7 @@ async fn a_process_that_is_told_to_end_is_not_logged() {
 async fn stdout_that_is_no_message_is_logged_once() {
     for (stray, shown) in [
         (r#"echo "Server ready, key $API_KEY"; echo; echo more"#, "stderr: Server ready, key [secret]"),
-        (r#"echo 'sent {"id":1,"result":{"text":"a secret"}}'"#, "stderr: text stands before a message on its line"),
+        (r#"echo 'sent {"id":1,"result":{"text":"a secret"}}'"#, "stderr: a message is not a JSON object"),
     ] {
         let bridge = script(&[], &format!("{stray}; read -r _; echo '{INIT}'; while read -r _; do :; done"));
         let http = Http::new();
