@@ -46,7 +46,9 @@ export interface Metadata<Config = JsonObject> {
   config?: Config;
   /** `namespace/name`. */
   chain: string;
-  /** 1, and more where a call is tried again. */
+  /** The method of the request, such as `tools/call`. */
+  method: string;
+  /** Always 1: chains run once, even if a call is sent again. */
   attempt: number;
 }
 

@@ -8,9 +8,11 @@ use super::message::ProcessMessage;
 use super::stderr;
 use crate::domain::budget::Category;
 use crate::domain::invalid_message::{InvalidMessage, messages};
-use crate::domain::members::{AnsweredRequests, MessageMembers};
+use crate::domain::members::{AnsweredRequests, MessageMembers, id_at_end};
 use crate::transport::{LastWords, LinePiece, LineReader};
 
+/// How many bytes at the end of a line that is too long are searched for the id.
+const END: usize = 256;
 /// The maximum number of bytes at the beginning of a line that are read to make the text for the log.
 const READ_OF_IT: usize = 4096;
 /// The maximum number of characters of a line in the log.
@@ -27,6 +29,21 @@ pub(super) struct StdoutReader<'a, R> {
     warned: bool,
     /// Receives the first of these lines.
     last_words: &'a LastWords,
+    /// The line that is being skipped, if it answers a call and it is not yet known which one.
+    skipped: Option<SkippedAnswer>,
+}
+
+struct SkippedAnswer {
+    why: String,
+    /// The last bytes so far.
+    end: Vec<u8>,
+}
+
+impl SkippedAnswer {
+    fn add(&mut self, bytes: &[u8]) {
+        self.end.extend_from_slice(&bytes[bytes.len().saturating_sub(END)..]);
+        self.end.drain(..self.end.len().saturating_sub(END));
+    }
 }
 
 impl<'a, R: Fn(String)> StdoutReader<'a, R> {
@@ -37,7 +54,7 @@ impl<'a, R: Fn(String)> StdoutReader<'a, R> {
         label: &'a str,
         last_words: &'a LastWords,
     ) -> Self {
-        Self { calls, reply, context, label, warned: false, last_words }
+        Self { calls, reply, context, label, warned: false, last_words, skipped: None }
     }
 
     /// Reads until the end of the stream.
@@ -49,12 +66,16 @@ impl<'a, R: Fn(String)> StdoutReader<'a, R> {
                 LinePiece::Line(line) | LinePiece::Last(line) => self.take(line),
                 LinePiece::Cut(beginning) => {
                     let why = format!("the server's answer is larger than {max_message} bytes");
-                    self.take_beginning(beginning, &why);
+                    self.take_beginning(beginning, why);
                 }
                 LinePiece::NoRoom(beginning) | LinePiece::Unasked(beginning) => {
-                    self.take_beginning(beginning, "the bridge holds as many bytes as it may");
+                    self.take_beginning(beginning, "the bridge holds as many bytes as it may".to_owned());
                 }
-                LinePiece::Rest(_) | LinePiece::End(_) => {}
+                LinePiece::Rest(bytes) => self.skip(bytes),
+                LinePiece::End(bytes) => {
+                    self.skip(bytes);
+                    self.take_end();
+                }
             }
         }
     }
@@ -103,12 +124,27 @@ impl<'a, R: Fn(String)> StdoutReader<'a, R> {
         )));
     }
 
-    /// Fails the calls that a line answers of which only the beginning is read.
-    fn take_beginning(&self, beginning: &[u8], why: &str) {
+    /// Fails the calls that a line answers of which only the beginning is read. If they are not named there, waits for
+    /// the end of the line.
+    fn take_beginning(&mut self, beginning: &[u8], why: String) {
         match MessageMembers::read(beginning).whose() {
-            AnsweredRequests::Calls(ids) => ids.into_iter().for_each(|own| self.calls.fail(own, why)),
-            AnsweredRequests::SomeCall => self.calls.fail_all(why),
+            AnsweredRequests::Calls(ids) => ids.into_iter().for_each(|own| self.calls.fail(own, &why)),
+            AnsweredRequests::SomeCall => self.skipped = Some(SkippedAnswer { why, end: Vec::new() }),
             AnsweredRequests::Nobody => {}
+        }
+    }
+
+    fn skip(&mut self, bytes: &[u8]) {
+        if let Some(skipped) = &mut self.skipped {
+            skipped.add(bytes);
+        }
+    }
+
+    fn take_end(&mut self) {
+        let Some(SkippedAnswer { why, end }) = self.skipped.take() else { return };
+        match id_at_end(&end) {
+            Some(own) => self.calls.fail(own, &why),
+            None => self.calls.fail_all(&why),
         }
     }
 }

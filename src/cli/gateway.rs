@@ -41,7 +41,7 @@ pub async fn gateway(args: args::GatewayArgs) -> anyhow::Result<ExitCode> {
     // apply even to the last calls.
     let drained = async {
         let signal = signals.next().await;
-        drain(&engine, signal, &mut signals, Duration::from_secs(args.drain_seconds)).await
+        drain(&engine, signal, &mut signals, Duration::from_secs(args.drain_seconds), true).await
     };
     let ended = tokio::select! {
         ended = serve(&args, client, telemetry.clone(), &engine, &mut servers) => ended.map(|()| None),

@@ -62,7 +62,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let signal = signals.next().await;
     // A change that is read from now on would start workers and upstreams only to end them again.
     following.abort();
-    let deadline = drain(&engine, signal, &mut signals, Duration::from_secs(args.drain_seconds)).await;
+    let deadline = drain(&engine, signal, &mut signals, Duration::from_secs(args.drain_seconds), false).await;
     servers.end(deadline, &mut signals).await;
     state_folder::write_seen_names(&engine, &state);
     state_folder::write_loaded_plugins(&engine, &state);

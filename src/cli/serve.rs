@@ -119,14 +119,21 @@ async fn closed(tasks: &mut JoinSet<()>) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// Begins the shutdown after a signal, and returns the deadline for calls in flight. After SIGTERM, first waits while
-/// new connections are still accepted, unless no plan was in force yet. Returns `None` if another signal arrives during
-/// this wait.
-pub async fn drain(engine: &Gateway, signal: EndSignal, signals: &mut EndSignals, grace: Duration) -> Option<Instant> {
+/// Begins the shutdown after a signal, and returns the deadline for calls in flight. After SIGTERM of a gateway that is behind
+/// a load balancer, first waits while new connections are still accepted, unless no plan was in force yet. One that reads its
+/// plan from files counts as such while it has calls. Returns `None` if another signal arrives during this wait.
+pub async fn drain(
+    engine: &Gateway,
+    signal: EndSignal,
+    signals: &mut EndSignals,
+    grace: Duration,
+    is_balanced: bool,
+) -> Option<Instant> {
     let deadline = Instant::now() + grace;
     engine.drain();
     tracing::info!("ending: calls in flight have {grace:?}; a second signal ends at once");
-    if signal == EndSignal::Interrupt || engine.snapshot().plan().revision.is_empty() {
+    let is_idle = !is_balanced && !engine.has_calls();
+    if signal == EndSignal::Interrupt || is_idle || engine.snapshot().plan().revision.is_empty() {
         return Some(deadline);
     }
     tokio::select! {

@@ -66,7 +66,7 @@ fn replaced<'a>(json: &'a RawValue, upstream: &'a str, look: impl FnOnce(&mut Fo
     }
     let mut found = Found { changed: Splice::new(text), upstream };
     look(&mut found);
-    owned(&found.changed.finish()?)
+    owned(found.changed.finish()?)
 }
 
 /// A text in which URIs of apps, which are JSON strings, are being replaced.

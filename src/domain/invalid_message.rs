@@ -14,8 +14,7 @@ pub struct InvalidMessage {
 }
 
 impl InvalidMessage {
-    /// Finds which requests `text` answers, which is not a valid message. `message` describes the error of an object;
-    /// other texts have their own descriptions.
+    /// Finds which requests `text` answers, which is not a valid message. `message` describes the error of an object.
     pub fn of(text: &[u8], message: &'static str) -> Self {
         if text.trim_ascii_start().first() == Some(&b'{') {
             Self { message, whose: MessageMembers::read(text).whose() }

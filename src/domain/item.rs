@@ -154,6 +154,8 @@ pub struct Listed {
     pub items: Vec<Item>,
     /// Messages that name items which are not offered to clients, and say why; see [`Listed::leave_out`].
     pub left_out: Vec<String>,
+    /// Messages about the list as a whole, without text of the server.
+    pub notes: Vec<String>,
     /// What the server says about the caching of the list. A legacy server says nothing.
     pub caching: Caching,
 }
@@ -168,6 +170,13 @@ impl Listed {
             0..MAX_LEFT_OUT => self.left_out.push(format!("{kind} {name:.128} is left out: {fault}")),
             MAX_LEFT_OUT => self.left_out.push("more items are left out".to_owned()),
             _ => {}
+        }
+    }
+
+    /// Records something unusual about the list as a whole. It contains no text of the server.
+    pub fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
         }
     }
 

@@ -52,7 +52,7 @@ impl Mask {
                     continue;
                 }
                 JsonToken::Close => {
-                    depth -= 1;
+                    depth = depth.saturating_sub(1);
                     continue;
                 }
                 JsonToken::String(quoted) if tokens.is_before_colon() => {

@@ -62,7 +62,7 @@ impl<'a> MessageMembers<'a> {
         members.whole = valid.is_ok();
         while let Some(name) = parts.next() {
             let value = parts.next();
-            // Other parsers can read a name that cannot be decoded as one of these.
+            // Another parser may take such a name for one of these.
             let Some(name) = name.text() else {
                 members.whole = false;
                 break;
@@ -123,6 +123,26 @@ pub fn number(id: &str) -> Option<u64> {
     })
 }
 
+/// Returns the id of an object of which only the end is known, if nothing but `jsonrpc` follows it there. Some servers
+/// write the id behind the result.
+pub fn id_at_end(end: &[u8]) -> Option<u64> {
+    // The last bracket of a text that is one object closes that object.
+    let mut rest = end.trim_ascii_end().strip_suffix(b"}")?;
+    loop {
+        let colon = memchr::memrchr(b':', rest)?;
+        let value = std::str::from_utf8(&rest[colon + 1..]).ok()?.trim_ascii();
+        let before = rest[..colon].trim_ascii_end().strip_suffix(b"\"")?;
+        let quote = memchr::memrchr(b'"', before)?;
+        // A quote that belongs to a string would have a backslash before it.
+        rest = before[..quote].trim_ascii_end().strip_suffix(b",")?;
+        match &before[quote + 1..] {
+            b"id" => return value.trim_matches('"').parse().ok(),
+            b"jsonrpc" if value == r#""2.0""# => {}
+            _ => return None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,6 +177,22 @@ mod tests {
             (long, AnsweredRequests::Nobody),
         ] {
             assert_eq!(MessageMembers::read(text.as_bytes()).whose(), whose, "{text:.60}");
+        }
+    }
+
+    #[test]
+    fn an_id_behind_the_result_is_read_from_the_end() {
+        for (end, id) in [
+            (r#"xxx"}]},"jsonrpc":"2.0","id":7}"#, Some(7)),
+            (r#"xxx"} , "id" : "7" , "jsonrpc" : "2.0" } "#, Some(7)),
+            (r#"xxx\"},\"id\":7}"#, None),
+            (r#"xxx","id":7}"}"#, None),
+            (r#"xxx"},"id":7},"more":1}"#, None),
+            (r#"xxx"},"id":[7]}"#, None),
+            (r#","id":7"#, None),
+            ("}", None),
+        ] {
+            assert_eq!(id_at_end(end.as_bytes()), id, "{end}");
         }
     }
 }

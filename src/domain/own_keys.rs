@@ -82,8 +82,8 @@ fn without(object: &RawValue, part: Part) -> Cow<'_, RawValue> {
         return Cow::Borrowed(object);
     }
     let mut without = Splice::new(object.get());
-    look_into(&mut without, object.get(), Skim::from(object), part, DEPTH);
-    without.finish().and_then(|without| owned(&without)).map_or(Cow::Borrowed(object), Cow::Owned)
+    look_into(&mut without, Skim::from(object), part, DEPTH);
+    without.finish().and_then(owned).map_or(Cow::Borrowed(object), Cow::Owned)
 }
 
 /// Whether a text can have a key of the gateway: as it is, or with characters of ASCII escaped, which encoders do with a
@@ -101,31 +101,18 @@ fn is_own(name: Option<&str>) -> bool {
     name.is_some_and(|name| name.starts_with(OWN_KEYS))
 }
 
-/// Takes the keys out of this value and of what is in it. `text` is what the value is a part of.
-fn look_into(without: &mut Splice<'_>, text: &str, value: Skim<'_>, part: Part, depth: usize) {
+/// Takes the keys out of this value, which is a part of the text of `without`, and of what is in it.
+fn look_into(without: &mut Splice<'_>, value: Skim<'_>, part: Part, depth: usize) {
     let Some(depth) = depth.checked_sub(1) else { return };
-    let is_nested = |value: Skim<'_>| value.get().starts_with(['{', '[']);
     for element in value.elements().into_iter().flatten().filter(|element| element.get().starts_with('{')) {
-        look_into(without, text, element, part, depth);
+        look_into(without, element, part, depth);
     }
-    let (mut from, mut is_first, mut is_cut) = (without.place(value.get()) + 1, true, false);
-    for (name, member) in value.members().into_iter().flatten() {
-        let end = without.place(member.get()) + member.get().len();
-        if part.can_have_own_keys() && is_own(name.as_deref()) {
-            without.replace(&text[from..end], "");
-            is_cut = true;
-        } else {
-            if is_cut && is_first {
-                let kept = text[from..end].trim_start_matches([' ', '\t', '\r', '\n', ',']);
-                without.replace(&text[from..end - kept.len()], "");
-            }
-            is_first = false;
-            if let Some(part) = part.member(name.as_deref()).filter(|_| is_nested(member)) {
-                look_into(without, text, member, part, depth);
-            }
+    let stays = |name: Option<&str>| !(part.can_have_own_keys() && is_own(name));
+    value.retain_members(without, stays, |without, name, member| {
+        if let Some(part) = part.member(name).filter(|_| member.get().starts_with(['{', '['])) {
+            look_into(without, member, part, depth);
         }
-        from = end;
-    }
+    });
 }
 
 #[cfg(test)]
@@ -147,7 +134,7 @@ mod tests {
             (r#"{"_meta":{"hawsepipe.dev/trace":[]}}"#, r#"{"_meta":{}}"#),
             (
                 r#"{ "n": 1.0, "_meta" : { "a" : 1e2 , "hawsepipe.dev/x" : {"y":","} , "b":[ ] }, "m" : 2 }"#,
-                r#"{ "n": 1.0, "_meta" : {"a" : 1e2,"b":[ ] }, "m" : 2 }"#,
+                r#"{ "n": 1.0, "_meta" : { "a" : 1e2 , "b":[ ] }, "m" : 2 }"#,
             ),
             (r#"{"_meta":{"h\u0061wsepipe\u002Edev\/trace":1,"\ud800":2}}"#, r#"{"_meta":{"\ud800":2}}"#),
             (r#"{"\u005fmeta":{"hawsepipe.dev/x":1}}"#, r#"{"\u005fmeta":{}}"#),
@@ -171,7 +158,7 @@ mod tests {
         let error = r#"{"code":1,"message":"m","data":{"hawsepipe.dev/denied":{}}}"#;
         assert_eq!(cleaned(error, error_without_own_keys), r#"{"code":1,"message":"m","data":{}}"#);
         let asks = r#"{"data":{"a":1, "hawsepipe.dev/x":1, "elicitations": [{"_meta":{"hawsepipe.dev/x":1}, "b":1.0}] , "hawsepipe.dev/y":1,"c":2}}"#;
-        let cleaned_of_all = r#"{"data":{"a":1,"elicitations": [{"_meta":{}, "b":1.0}],"c":2}}"#;
+        let cleaned_of_all = r#"{"data":{"a":1, "elicitations": [{"_meta":{}, "b":1.0}],"c":2}}"#;
         assert_eq!(cleaned(asks, error_without_own_keys), cleaned_of_all);
         let only_in_it = r#"{"data":{"elicitations":[{"_meta":{"hawsepipe.dev/x":1}}], "k":1}}"#;
         let cleaned_in_it = r#"{"data":{"elicitations":[{"_meta":{}}], "k":1}}"#;

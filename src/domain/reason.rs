@@ -129,6 +129,8 @@ reasons! {
     MethodsNotNamed,
     /// A list of prompts, resources or templates cannot be read. Where a chain must see it, what no list names may be refused.
     ListUnread,
+    /// A list of the server is not as the protocol has it, but can be used: see the message.
+    UnusualList,
     /// Connections to the server end by themselves soon after they were made, again and again.
     ConnectionEnds,
     /// The address of a listener cannot be listened on, such as one that another program has.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use super::splice::Splice;
 use super::tokens::{is_between, length_of_first, raw, valid};
 
 const WHITE_SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -68,28 +69,55 @@ impl<'a> Skim<'a> {
 
     /// Returns the text of an object in which these members have these values, which are JSON, and those with `None` are
     /// left out; `None` if the value is not an object. A member that is there keeps its place and occurs once afterwards,
-    /// another one is added at the end. The others keep their bytes.
+    /// another one is added at the end. Everything else keeps its bytes.
     pub fn with_members(self, changes: &[(&str, Option<&str>)]) -> Option<String> {
-        let mut elements = self.parts()?;
-        let mut new = String::with_capacity(self.0.len());
-        let mut push = |name: &str, value: &str| {
-            let parts = [if new.is_empty() { "{" } else { "," }, name, ":", value];
-            parts.into_iter().for_each(|part| new.push_str(part));
+        let (mut new, mut is_done) = (Splice::new(self.0), vec![false; changes.len()]);
+        let change = |name: Option<&str>| changes.iter().position(|(changed, _)| name == Some(*changed));
+        let stays = |name: Option<&str>| {
+            let place = change(name);
+            place.is_none_or(|place| !std::mem::replace(&mut is_done[place], true) && changes[place].1.is_some())
         };
-        let mut is_done = vec![false; changes.len()];
-        while let Some(name) = elements.next() {
-            let Some(value) = elements.next() else { break };
-            let known = name.text();
-            let place = changes.iter().position(|(changed, _)| known.as_deref() == Some(*changed));
-            let was_done = place.is_some_and(|place| std::mem::replace(&mut is_done[place], true));
-            let value = place.map_or(Some(value.0), |place| changes[place].1.filter(|_| !was_done));
-            value.into_iter().for_each(|value| push(name.0, value));
-        }
+        let edit = |new: &mut Splice<'_>, name: Option<&str>, value: Self| {
+            change(name).and_then(|place| changes[place].1).into_iter().for_each(|json| new.replace(value.0, json));
+        };
+        let mut has_some = self.retain_members(&mut new, stays, edit)?;
+        let mut end = String::new();
         for ((name, value), _) in changes.iter().zip(is_done).filter(|(_, is_done)| !is_done) {
-            value.iter().for_each(|value| push(&quoted(name), value));
+            let Some(json) = value else { continue };
+            let comma = if std::mem::replace(&mut has_some, true) { "," } else { "" };
+            end.push_str(&format!("{comma}{}:{json}", quoted(name)));
         }
-        new.push_str(if new.is_empty() { "{}" } else { "}" });
-        Some(new)
+        if !end.is_empty() {
+            new.replace(&self.0[self.0.len() - 1..], &(end + "}"));
+        }
+        Some(new.finish().unwrap_or_else(|| self.0.to_owned()))
+    }
+
+    /// Leaves out the members of an object that do not stay, and has the values of the others edited. The object is a part of
+    /// the text of `new`. Returns whether any member stays; `None` if the value is not an object.
+    pub(super) fn retain_members(
+        self,
+        new: &mut Splice<'_>,
+        mut stays: impl FnMut(Option<&str>) -> bool,
+        mut edit: impl FnMut(&mut Splice<'_>, Option<&str>, Self),
+    ) -> Option<bool> {
+        let (mut from, mut has_some, mut is_cut) = (1, false, false);
+        for (name, value) in self.members()? {
+            let end = Splice::place(self.0, value.0) + value.0.len();
+            if stays(name.as_deref()) {
+                if is_cut && !has_some {
+                    let member = self.0[from..end].trim_start_matches([' ', '\t', '\r', '\n', ',']);
+                    new.replace(&self.0[from..end - member.len()], "");
+                }
+                has_some = true;
+                edit(new, name.as_deref(), value);
+            } else {
+                new.replace(&self.0[from..end], "");
+                is_cut = true;
+            }
+            from = end;
+        }
+        Some(has_some)
     }
 
     /// Iterates over the members of an object in their order; `None` if the value is not an object.
@@ -196,7 +224,7 @@ mod tests {
             assert_eq!((a, none), (RawObject::parse(json).unwrap().get("a").map(RawValue::get), None));
         }
         let spaced = Skim::from(raw("{ \"a\" : 1 , \"\\ud800\":[ 2 ] }"));
-        assert_eq!(spaced.with_members(&[("\"", Some("3"))]).unwrap(), r#"{"a":1,"\ud800":[ 2 ],"\"":3}"#);
+        assert_eq!(spaced.with_members(&[("\"", Some("3"))]).unwrap(), r#"{ "a" : 1 , "\ud800":[ 2 ] ,"\"":3}"#);
         assert_eq!(Skim::from(raw(r#"{"\u0061":1}"#)).with_members(&[("a", None)]).unwrap(), "{}");
         assert_eq!(Skim::from(raw("[]")).with_members(&[]), None);
     }

@@ -14,14 +14,14 @@ impl<'a> Splice<'a> {
         Self { text, new: String::new(), done: 0 }
     }
 
-    /// Returns where a slice of the text begins in it.
-    pub fn place(&self, part: &str) -> usize {
-        part.as_ptr() as usize - self.text.as_ptr() as usize
+    /// Returns where a slice of `text` begins in it.
+    pub fn place(text: &str, part: &str) -> usize {
+        part.as_ptr() as usize - text.as_ptr() as usize
     }
 
     /// Puts `new` in the place of a slice of the text, which is behind all that were replaced before.
     pub fn replace(&mut self, part: &str, new: &str) {
-        let place = self.place(part);
+        let place = Self::place(self.text, part);
         self.new.push_str(&self.text[self.done..place]);
         self.new.push_str(new);
         self.done = place + part.len();

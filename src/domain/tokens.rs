@@ -1,11 +1,11 @@
 //! The tokenizer of JSON: nothing else walks through raw JSON text.
 //!
 //! Most bytes of a large message are in strings. They are read in blocks of 64 bytes: one bit for each byte says whether it is a
-//! quote, a backslash or a control character. So an escape takes no longer than other bytes. `simd-json` finds the ends of strings in the same way
-//! ("Parsing Gigabytes of JSON per Second", section 3.1).
+//! quote, a backslash or a control character. So an escape takes no longer than other bytes. `simd-json` finds the ends of
+//! strings in the same way ("Parsing Gigabytes of JSON per Second", section 3.1).
 
 use serde::Deserialize;
-use serde::de::value::{BorrowedStrDeserializer, Error, MapDeserializer};
+use serde::de::value::{BorrowedStrDeserializer, Error, MapDeserializer, StringDeserializer};
 use serde_json::value::RawValue;
 use wide::u8x16;
 
@@ -75,7 +75,8 @@ fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// Returns the length in bytes of the value that `json` begins with, which is valid or breaks off.
+/// Returns the length in bytes of the value that `json` begins with, which is valid or breaks off: a string or a number then
+/// has all that is left, and an array or object `None`.
 pub(super) fn length_of_first(json: &[u8]) -> Option<usize> {
     let (first, mut rest) = json.split_first()?;
     match first {
@@ -215,12 +216,12 @@ fn bits(lanes: &[u8x16; 4], of: impl Fn(u8x16) -> u32) -> u64 {
     first | second << LANE | third << (2 * LANE) | fourth << (3 * LANE)
 }
 
-/// Returns the places of the characters that follow a backslash which is not escaped itself. `is_escaped` is 1 if the first one
-/// does, and so is what is returned beside, for the next block.
+/// Returns the places of the characters that follow a backslash which is not escaped itself. `is_escaped` is 1 if the previous
+/// block ends in such a backslash; the second number says the same about this block.
 fn escaped_by(backslashes: u64, is_escaped: u64) -> (u64, u64) {
     let backslashes = backslashes & !is_escaped;
     let followers = backslashes << 1 | is_escaped;
-    // A run of backslashes that begins at an odd place is added up to the place after it.
+    // To add the start of a run to the run carries a bit to the place after it.
     let odd_starts = backslashes & !EVEN & !followers;
     let (even_runs, overflows) = odd_starts.overflowing_add(backslashes);
     ((EVEN ^ even_runs << 1) & followers, u64::from(overflows))
@@ -247,17 +248,19 @@ pub(super) fn valid_part(text: &[u8]) -> Result<&str, &str> {
     }
 }
 
+/// The member in which `serde_json` hands a raw value to its visitor.
+const NAME: &str = "$serde_json::private::RawValue";
+
 /// Returns a text that [is valid](valid), without surrounding white space, as raw JSON: it is not read again.
-pub fn raw(valid: &str) -> Option<&RawValue> {
-    // This is how `serde_json` hands a raw value to its visitor.
-    const NAME: &str = "$serde_json::private::RawValue";
+pub(super) fn raw(valid: &str) -> Option<&RawValue> {
     let text = BorrowedStrDeserializer::<Error>::new(valid);
     <&RawValue>::deserialize(MapDeserializer::new(std::iter::once((NAME, text)))).ok()
 }
 
 /// Returns a text that [is valid](valid), without surrounding white space, as raw JSON of its own.
-pub fn owned(valid: &str) -> Option<Box<RawValue>> {
-    raw(valid).map(RawValue::to_owned)
+pub fn owned(valid: String) -> Option<Box<RawValue>> {
+    let text = StringDeserializer::<Error>::new(valid);
+    <Box<RawValue>>::deserialize(MapDeserializer::new(std::iter::once((NAME, text)))).ok()
 }
 
 /// Checks a text against the grammar.

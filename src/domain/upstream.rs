@@ -20,7 +20,7 @@ use super::version::Era;
 
 pub use super::upstream_error::UpstreamError;
 
-/// The time limit of a process's first connection. It is long because `npx` may have to download the program.
+/// How long calls wait for the first start of a process. It is long because `npx` may have to download the program.
 pub const FIRST_START: Duration = Duration::from_secs(60);
 
 /// The maximum number of resources of one upstream that can be subscribed to.

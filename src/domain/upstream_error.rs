@@ -58,8 +58,13 @@ pub enum UpstreamError {
     #[error("no answer within {0:?}")]
     Timeout(Duration),
     /// The server requires credentials that were missing or rejected (HTTP 401 or 403).
-    #[error("unauthorized: {0}")]
-    Unauthorized(String),
+    #[error("unauthorized: HTTP {status}{}", tail("it says", said))]
+    Unauthorized {
+        /// The status.
+        status: u16,
+        /// What the server says in the body. Empty if it says nothing.
+        said: String,
+    },
     /// The server sent something that the protocol does not allow.
     #[error("protocol error: {0}")]
     Protocol(String),
@@ -98,7 +103,7 @@ impl UpstreamError {
                 Reason::ConnectFailed
             }
             Self::Timeout(_) => Reason::Timeout,
-            Self::Unauthorized(_) => Reason::Unauthorized,
+            Self::Unauthorized { .. } => Reason::Unauthorized,
             Self::Protocol(_) | Self::Refused { .. } | Self::Encoded(_) => Reason::ProtocolError,
             Self::NeitherTransport { post, .. } => post.reason(),
             Self::OwnProcesses(_) => Reason::OwnProcesses,
@@ -119,6 +124,7 @@ impl UpstreamError {
                 "protocol error: its response is encoded, which it was not asked for; the gateway's log says how"
                     .to_owned()
             }
+            Self::Unauthorized { status, .. } => format!("unauthorized: HTTP {status}"),
             Self::Lost(_) => "connection lost; the gateway's log says why".to_owned(),
             Self::Exited { how, .. } => format!("its process ended ({how}); the gateway's log says why"),
             Self::Refused { what, .. } => format!("protocol error: {what}; the gateway's log says why"),
@@ -137,6 +143,9 @@ impl UpstreamError {
         match self {
             Self::Refused { code, what, said } => {
                 Self::Refused { code, what, said: cut(mask.printable(said.as_bytes())) }
+            }
+            Self::Unauthorized { status, said } => {
+                Self::Unauthorized { status, said: cut(mask.printable(said.as_bytes())) }
             }
             Self::NeitherTransport { post, get } => {
                 Self::NeitherTransport { post: Box::new(post.masked(mask)), get: Box::new(get.masked(mask)) }

@@ -92,6 +92,12 @@ impl Engine {
             Endpoint::One(upstream) => upstream == plan.key.name,
             Endpoint::All => !is_named || name.strip_prefix(&*plan.key.name).is_some_and(|rest| rest.starts_with("__")),
         };
+        if is_named && matches!(item.find(snapshot), Lookup::Unknown) {
+            let upstreams = snapshot.linked.upstreams.iter().map(|upstream| &upstream.target.plan);
+            upstreams.filter(|plan| may_have(plan)).for_each(|plan| {
+                self.retry_probe(&plan.key);
+            });
+        }
         let Some(longest) = self.untried(snapshot, kind, may_have, is_named).map(first_try).max() else { return };
         let limit = match item.find(snapshot) {
             Lookup::Unknown | Lookup::Undecided(_) => longest + list_timeout(snapshot),
@@ -130,15 +136,16 @@ impl Engine {
     /// The names of the upstreams whose tools are not known: no list of theirs was ever read, or the chains over it have not
     /// run.
     pub(super) fn upstreams_without_tools<'s>(&self, snapshot: &'s Snapshot) -> Vec<&'s str> {
-        let is_unknown =
-            |key: &ObjectKey| self.state.catalogue(key).is_none() || snapshot.filters.are_running(key, ItemKind::Tool);
+        let is_unknown = |key: &ObjectKey| {
+            !self.state.upstream(key).knows_tools() || snapshot.filters.are_running(key, ItemKind::Tool)
+        };
         let upstreams = snapshot.linked.upstreams.iter().filter(|upstream| upstream.refusing.is_none());
         let plans =
             upstreams.map(|upstream| &upstream.target.plan).filter(|plan| plan.enabled && is_unknown(&plan.key));
         plans.map(|plan| &*plan.key.name).collect()
     }
 
-    async fn wait_while(&self, holds: impl Fn() -> bool) {
+    pub(super) async fn wait_while(&self, holds: impl Fn() -> bool) {
         let (mut lists, mut tried, mut plans) = (self.lists(), self.tried.subscribe(), self.plans());
         while holds() {
             let told = tokio::select! {

@@ -39,6 +39,11 @@ impl Engine {
         })
     }
 
+    /// Whether calls are running.
+    pub fn has_calls(&self) -> bool {
+        self.state.calls.in_flight() > 0
+    }
+
     /// Waits until no call is running, no observer or shadow is running in the background, and no task that goes on without
     /// its request.
     pub async fn calls_ended(&self) {

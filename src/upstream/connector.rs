@@ -15,9 +15,11 @@ use super::streamable::{HttpEndpoint, HttpSession, SseSession};
 use super::subscriptions::Subscriptions;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{EraSetting, HttpTransport, TransportPlan};
-use crate::domain::upstream::{ClientKey, FIRST_START, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{ClientKey, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 
+/// The time for connecting where none is set.
+const UNLIMITED: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long the connection of one client stays open without a call, at most.
 const OWN_IDLE: Duration = Duration::from_secs(10 * 60);
 /// The shortest time between two checks for an idle connection.
@@ -127,7 +129,7 @@ impl Connector {
         let link = match &self.method {
             ConnectMethod::None(error) => return Err(error.clone()),
             ConnectMethod::Process => {
-                let limit = if *lock(&self.connected) { limit } else { limit.max(FIRST_START) };
+                let limit = if limit.is_zero() { UNLIMITED } else { limit };
                 ServerConnection::Process(ServerProcess::connect(&self.target, &self.shared, before, limit, of).await?)
             }
             ConnectMethod::Http(endpoint) => self.open_http(endpoint, before, limit, of).await?,

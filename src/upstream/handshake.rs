@@ -352,7 +352,7 @@ mod tests {
         for outcome in [
             Err(UpstreamError::Connect("x".into())),
             Err(UpstreamError::Lost("x".into())),
-            Err(UpstreamError::Unauthorized("x".into())),
+            Err(UpstreamError::Unauthorized { status: 401, said: String::new() }),
             error(r#"{"code":-32020,"message":"x"}"#),
             error(r#"{"code":-32022,"message":"x","data":{"supported":["2027-01-01"]}}"#),
         ] {

@@ -2,26 +2,23 @@
 
 use std::time::Duration;
 
-use crate::domain::plan::{TransportPlan, UpstreamPlan};
-use crate::domain::upstream::{FIRST_START, UpstreamError};
+use crate::domain::plan::UpstreamPlan;
+use crate::domain::upstream::UpstreamError;
 
 /// Returns the error for a handshake that was not done in time. `limit` is the time that it had, and `seen` is what is
 /// known of the cause; empty if nothing is.
 pub(super) fn late(plan: &UpstreamPlan, limit: Duration, seen: &str) -> UpstreamError {
-    let connect = Duration::from_millis(u64::from(plan.connect_timeout_ms));
-    let first = if limit > connect { ", which the first start of a process has at least" } else { "" };
     let ms = plan.connect_timeout_ms;
-    let waited = format!("no handshake within {limit:?}{first} (spec.timeouts.connectMs is {ms})");
+    let waited = format!("no handshake within {limit:?} (spec.timeouts.connectMs is {ms})");
     UpstreamError::Late { waited, seen: seen.to_owned() }
 }
 
 /// Returns the error for a request that waited for a connection until its own time was over. `limit` is the time that it had.
 pub(super) fn unready(plan: &UpstreamPlan, limit: Duration) -> UpstreamError {
-    let first = match plan.transport {
-        TransportPlan::Process { .. } => format!("; the first start of a process has at least {FIRST_START:?}"),
-        TransportPlan::External { .. } | TransportPlan::None => String::new(),
+    let setting = match plan.connect_timeout_ms {
+        0 => "its process is still starting".to_owned(),
+        ms => format!("spec.timeouts.connectMs is {ms}"),
     };
-    let ms = plan.connect_timeout_ms;
-    let waited = format!("not connected within the {limit:?} of the request (spec.timeouts.connectMs is {ms}{first})");
+    let waited = format!("not connected within the {limit:?} of the request ({setting})");
     UpstreamError::Late { waited, seen: String::new() }
 }

@@ -1,5 +1,6 @@
 //! Reads the pages of a server's lists.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde::Deserialize;
@@ -12,6 +13,7 @@ use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::quoted::Quoted;
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::LEVELS_ABOVE_ITEM;
+use crate::domain::skim::Skim;
 use crate::domain::tokens::{MAX_DEPTH, deeper_than};
 use crate::domain::upstream::{Answer, UpstreamError};
 use crate::domain::version::Era;
@@ -35,7 +37,8 @@ struct ServerPage<'a> {
     resources: Option<&'a RawValue>,
     #[serde(borrow)]
     resource_templates: Option<&'a RawValue>,
-    next_cursor: Option<String>,
+    #[serde(borrow)]
+    next_cursor: Option<&'a RawValue>,
     #[serde(borrow)]
     ttl_ms: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -43,15 +46,14 @@ struct ServerPage<'a> {
 }
 
 impl<'a> ServerPage<'a> {
-    /// Parses the list of this kind; `None` if the page has none.
-    fn items(&self, kind: ItemKind) -> Option<Vec<&'a RawValue>> {
-        let list = match kind {
+    /// Returns the list of this kind; `None` if it is null or missing.
+    fn list(&self, kind: ItemKind) -> Option<&'a RawValue> {
+        match kind {
             ItemKind::Tool => self.tools,
             ItemKind::Prompt => self.prompts,
             ItemKind::Resource => self.resources,
             ItemKind::Template => self.resource_templates,
-        };
-        serde_json::from_str(list?.get()).ok()
+        }
     }
 }
 
@@ -77,45 +79,58 @@ impl ListReader {
         Self { kind, era, listed, names, pages: 0, cursor: None, seen: 0, bytes: 0 }
     }
 
-    /// Adds a page. Returns the cursor of the next one, if there is one.
+    /// Adds a page. Returns the cursor of the next one, if there is one. Of a list that is too long, keeps what was read.
     pub(super) fn add(&mut self, answer: &Answer) -> Result<Option<String>, UpstreamError> {
         let (kind, method) = (self.kind, self.kind.listed_by());
-        let protocol = |fault: String| UpstreamError::Protocol(fault);
         let result = match answer {
             Answer::Result(result) => result,
             Answer::Error(error) => return Err(refused(method, error)),
         };
         let page: Option<ServerPage<'_>> = serde_json::from_str(result.get()).ok();
-        let (items, next, caching) = page
-            .and_then(|page| {
-                let caching = Caching::read(page.ttl_ms, page.cache_scope);
-                Some((page.items(kind)?, page.next_cursor, caching))
-            })
-            .ok_or_else(|| protocol(format!("its answer to {method} cannot be read")))?;
-        if self.era == Era::Modern {
-            self.listed.caching = self.listed.caching.and(caching);
-        }
-        (self.pages, self.seen) = (self.pages + 1, self.seen + items.len());
-        if self.seen > ITEMS {
-            return Err(protocol(format!("it lists more than {ITEMS} items")));
-        }
-        self.bytes += items.iter().map(|definition| definition.get().len()).sum::<usize>();
-        if self.bytes > BYTES {
-            return Err(protocol(format!("the definitions have more than {BYTES} bytes")));
-        }
-        for definition in items {
-            match self.read(definition) {
-                Ok(item) => self.listed.items.push(item),
-                Err(fault) => self.leave_out(definition, &fault),
+        let unreadable = || UpstreamError::Protocol(format!("its answer to {method} cannot be read"));
+        let page = page.ok_or_else(unreadable)?;
+        let items: Vec<&RawValue> = match page.list(kind) {
+            Some(list) => serde_json::from_str(list.get()).map_err(|_| unreadable())?,
+            None => {
+                self.listed
+                    .note(format!("its answer to {method} has no `{}`, which counts as empty", kind.list_member()));
+                Vec::new()
             }
+        };
+        if self.era == Era::Modern {
+            self.listed.caching = self.listed.caching.and(Caching::read(page.ttl_ms, page.cache_scope));
+        }
+        self.pages += 1;
+        for definition in items {
+            (self.seen, self.bytes) = (self.seen + 1, self.bytes + definition.get().len());
+            let limit = match () {
+                () if self.seen > ITEMS => format!("{ITEMS} items"),
+                () if self.bytes > BYTES => format!("{} MiB of definitions", BYTES >> 20),
+                () => {
+                    match self.read(definition) {
+                        Ok(item) => self.listed.items.push(item),
+                        Err(fault) => self.leave_out(definition, &fault),
+                    }
+                    continue;
+                }
+            };
+            return Ok(self.cut(&limit));
         }
         // Some servers mark the last page with a cursor that leads to that same page.
+        let next = page.next_cursor.and_then(|cursor| Skim::from(cursor).text()).map(Cow::into_owned);
         let next = next.filter(|cursor| self.cursor.as_ref() != Some(cursor));
         if next.is_some() && self.pages == PAGES {
-            return Err(protocol(format!("its answer to {method} has more than {PAGES} pages")));
+            return Ok(self.cut(&format!("{PAGES} pages")));
         }
         self.cursor.clone_from(&next);
         Ok(next)
+    }
+
+    /// Ends a list that is longer than `limit`.
+    fn cut(&mut self, limit: &str) -> Option<String> {
+        let (method, count) = (self.kind.listed_by(), self.listed.items.len());
+        self.listed.note(format!("its answer to {method} has more than {limit}: the first {count} items are offered"));
+        None
     }
 
     fn leave_out(&mut self, definition: &RawValue, fault: &str) {
@@ -135,8 +150,19 @@ impl ListReader {
         Ok(item)
     }
 
-    /// Returns the items that were read, and messages about those that were left out.
-    pub(super) fn finish(self) -> Listed {
+    /// Returns the items that were read, and messages about those that were left out. `is_announced` tells whether the server
+    /// announces items of this kind.
+    pub(super) fn finish(mut self, is_announced: bool) -> Listed {
+        match (is_announced, self.seen) {
+            (true, 0) if self.kind == ItemKind::Tool => {
+                self.listed.note("it announces tools and lists none".to_owned());
+            }
+            (false, 1..) => {
+                let note = format!("it lists {}s, which its capabilities do not announce", self.kind);
+                self.listed.note(note);
+            }
+            _ => {}
+        }
         self.listed
     }
 }
@@ -167,7 +193,7 @@ mod tests {
             let text = format!(r#"{{"tools":[{}],"nextCursor":{cursor}}}"#, tool(name));
             assert_eq!(list.add(&page(&text)).unwrap().as_deref(), next, "the second leads to itself");
         }
-        let listed = list.finish();
+        let listed = list.finish(true);
         assert_eq!(listed.items.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a", "z", "b", "c"]);
         let left_out = [
             "tool without a name is left out: its definition is not an object",
@@ -190,7 +216,7 @@ mod tests {
         let mut list = ListReader::new(ItemKind::Tool, Era::Legacy);
         let tools = [tool("a", room), tool("b", room + 1)].join(",");
         list.add(&page(&format!(r#"{{"tools":[{tools}]}}"#))).unwrap();
-        let listed = list.finish();
+        let listed = list.finish(true);
         assert_eq!(listed.items.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a"]);
         assert_eq!(listed.left_out, [r#"tool "b" is left out: it nests too deep"#]);
     }
@@ -202,7 +228,7 @@ mod tests {
         let read = |era, count: usize| {
             let mut list = ListReader::new(ItemKind::Tool, era);
             pages[..count].iter().for_each(|text| drop(list.add(&page(text)).unwrap()));
-            list.finish().caching
+            list.finish(true).caching
         };
         assert_eq!(read(Era::Modern, 1), Caching { ttl_ms: Some(9000), is_private: false });
         assert_eq!(read(Era::Modern, 2), Caching { ttl_ms: Some(7), is_private: true });
@@ -214,7 +240,7 @@ mod tests {
         let mut list = ListReader::new(ItemKind::Tool, Era::Legacy);
         let long = "x".repeat(10_000);
         list.add(&page(&format!(r#"{{"tools":[{{"name":"{long}","inputSchema":{{"type":"object"}}}}]}}"#))).unwrap();
-        let left_out = list.finish().left_out;
+        let left_out = list.finish(true).left_out;
         assert!(left_out[0].len() < 256, "{} bytes", left_out[0].len());
     }
 
@@ -222,15 +248,37 @@ mod tests {
     fn lists_are_bounded() {
         let mut list = ListReader::new(ItemKind::Tool, Era::Legacy);
         let endless = |n: usize| page(&format!(r#"{{"tools":[],"nextCursor":"{n}"}}"#));
-        let outcome = (0..PAGES).map(|n| list.add(&endless(n))).find(Result::is_err);
-        assert!(outcome.unwrap().unwrap_err().to_string().contains("50 pages"));
+        let pages = (0..).map(|n| list.add(&endless(n)).unwrap()).take_while(Option::is_some).count();
+        let cut = |list: ListReader| list.finish(true).notes.concat();
+        assert_eq!((pages, cut(list).contains("more than 50 pages")), (PAGES - 1, true));
         let mut list = ListReader::new(ItemKind::Tool, Era::Legacy);
         let many = format!(r#"{{"tools":[{}0]}}"#, "0,".repeat(ITEMS));
-        assert!(list.add(&page(&many)).is_err());
+        assert_eq!(list.add(&page(&many)).unwrap(), None);
+        assert!(cut(list).contains("more than 10000 items"));
         let mut list = ListReader::new(ItemKind::Tool, Era::Legacy);
-        let large = |n: usize| page(&format!(r#"{{"tools":[{{"name":"t{n}","x":"{}"}}]}}"#, "x".repeat(1 << 20)));
-        let outcomes: Vec<_> = (0..4).map(|n| list.add(&large(n)).is_ok()).collect();
+        let large = |n: usize| {
+            let long = "x".repeat(1 << 20);
+            let tool = format!(r#"{{"name":"t{n}","inputSchema":{{"type":"object"}},"x":"{long}"}}"#);
+            page(&format!(r#"{{"tools":[{tool}],"nextCursor":"{n}"}}"#))
+        };
+        let outcomes: Vec<_> = (0..4).map(|n| list.add(&large(n)).unwrap().is_some()).collect();
         assert_eq!(outcomes, [true, true, true, false], "of a mebibyte each");
-        assert!(list.add(&page("[]")).is_err());
+        assert!(cut(list).ends_with("more than 4 MiB of definitions: the first 3 items are offered"));
+    }
+
+    #[test]
+    fn null_counts_as_empty_and_other_values_cannot_be_read() {
+        for (text, note) in [
+            (r#"{"tools":null,"nextCursor":null}"#, "its answer to tools/list has no `tools`, which counts as empty"),
+            ("{}", "its answer to tools/list has no `tools`, which counts as empty"),
+            (r#"{"tools":[],"nextCursor":7}"#, "it announces tools and lists none"),
+        ] {
+            let mut list = ListReader::new(ItemKind::Tool, Era::Legacy);
+            assert_eq!(list.add(&page(text)).unwrap(), None);
+            assert_eq!(list.finish(true).notes.first().unwrap(), note, "{text}");
+        }
+        for text in ["[]", r#"{"tools":{}}"#, r#"{"tools":"none"}"#] {
+            assert!(ListReader::new(ItemKind::Tool, Era::Legacy).add(&page(text)).is_err(), "{text}");
+        }
     }
 }

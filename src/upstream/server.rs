@@ -29,6 +29,9 @@ use super::server_message::readable;
 use super::slot::{ConnectionSlot, ConnectionUse, Purpose};
 use super::wire::McpRequest;
 
+/// How long to wait for a page of a list that the server does not announce.
+const UNANNOUNCED: Duration = Duration::from_secs(5);
+
 /// The upper limit of all request timeouts.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -108,10 +111,10 @@ impl Server {
         self.connector.forget_era();
     }
 
-    /// Reads all pages of the server's list of items of this kind. A server that does not announce such items is not asked.
-    /// Other lists than that of tools are only read over a connection that is open or that was closed because no call used
-    /// it, and a server that does not know their methods has none of their items: servers that announce resources need not
-    /// have templates.
+    /// Reads all pages of the server's list of items of this kind. A server that does not announce such items is asked too,
+    /// as clients do; an error then means that it has none. Other lists than that of tools are only read over a connection that
+    /// is open or that was closed because no call used it, and a server that does not know their methods has none of their
+    /// items: servers that announce resources need not have templates.
     pub(super) async fn list(&self, kind: ItemKind, limit: Duration) -> Result<Listed, UpstreamError> {
         let lease = if kind == ItemKind::Tool || self.slot.rests() {
             self.lease(&self.slot, None, Purpose::Maintenance, false).await?
@@ -120,14 +123,27 @@ impl Server {
                 .current(Purpose::Maintenance)
                 .ok_or_else(|| UpstreamError::Connect("it is not connected".into()))?
         };
-        if !lease.facts().has(kind) {
-            return Ok(Listed::default());
+        let (era, is_announced) = (lease.facts().era, lease.facts().has(kind));
+        drop(lease);
+        if is_announced {
+            return self.read_list(kind, era, is_announced, limit).await;
         }
-        self.read_list(kind, lease.facts().era, limit).await
+        match self.read_list(kind, era, is_announced, limit.min(UNANNOUNCED)).await {
+            Err(UpstreamError::Refused { .. } | UpstreamError::Protocol(_) | UpstreamError::Timeout(_)) => {
+                Ok(Listed::default())
+            }
+            listed => listed,
+        }
     }
 
     /// Reads all pages of one list.
-    async fn read_list(&self, kind: ItemKind, era: Era, limit: Duration) -> Result<Listed, UpstreamError> {
+    async fn read_list(
+        &self,
+        kind: ItemKind,
+        era: Era,
+        is_announced: bool,
+        limit: Duration,
+    ) -> Result<Listed, UpstreamError> {
         let (mut list, mut cursor) = (ListReader::new(kind, era), None);
         loop {
             let request = McpRequest::List(kind, cursor.as_deref());
@@ -140,7 +156,7 @@ impl Server {
             let (next, lease) = added.map_err(|error| self.masked(error))?;
             cursor = next;
             if cursor.is_none() {
-                let mut listed = list.finish();
+                let mut listed = list.finish(is_announced);
                 if kind == ItemKind::Tool {
                     lease.note_tools(&mut listed);
                 }

@@ -230,7 +230,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"me..."#, "not valid", &[]),
             ("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{", "not valid", ONE),
             (r#"{"jsonrpc":"2.0","id":1,"result":{}} {}"#, "not valid", ONE),
-            (r#"{"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","id":2,"result":"#, "not valid", &[1, 2]),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","id":2,"result":"#, "not valid", ONE),
             (r#"{"id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
             (r#"{"jsonrpc":2.0,"id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
             (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),

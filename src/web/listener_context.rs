@@ -96,9 +96,11 @@ pub(super) enum PathEndpoint {
 
 impl PathEndpoint {
     /// Returns the endpoint at `path`, if there is one. `all` is the listener's path for all upstreams; a single
-    /// upstream is at `{all without /mcp}/{upstream}/mcp`.
+    /// upstream is at `{all without /mcp}/{upstream}/mcp`. A slash at the end makes no difference, because many servers have
+    /// one there.
     pub(super) fn of(path: &str, all: &str) -> Option<Self> {
-        if path == all {
+        let path = without_slash(path);
+        if path == without_slash(all) {
             return Some(Self::All);
         }
         let name = path.strip_prefix(base(all))?.strip_prefix('/')?.strip_suffix("/mcp")?;
@@ -129,9 +131,14 @@ impl PathEndpoint {
     }
 }
 
+fn without_slash(path: &str) -> &str {
+    path.strip_suffix('/').unwrap_or(path)
+}
+
 /// Returns what the paths of single upstreams begin with. `all` is the listener's path for all upstreams.
 fn base(all: &str) -> &str {
-    all.strip_suffix("/mcp").unwrap_or(all.trim_end_matches('/'))
+    let all = without_slash(all);
+    all.strip_suffix("/mcp").unwrap_or(all)
 }
 
 #[cfg(test)]
@@ -140,10 +147,14 @@ mod tests {
 
     #[test]
     fn the_path_of_an_endpoint_leads_to_it() {
-        for all in ["/mcp", "/team/mcp", "/", "/api"] {
+        for all in ["/mcp", "/team/mcp", "/", "/api", "/mcp/"] {
             for endpoint in [PathEndpoint::All, PathEndpoint::One("up".into())] {
-                assert_eq!(PathEndpoint::of(&endpoint.path(all), all), Some(endpoint), "{all}");
+                let path = endpoint.path(all);
+                assert_eq!(PathEndpoint::of(&path, all).as_ref(), Some(&endpoint), "{all}");
+                let other = path.strip_suffix('/').map_or_else(|| format!("{path}/"), str::to_owned);
+                assert_eq!(PathEndpoint::of(&other, all).as_ref(), Some(&endpoint), "{all}");
             }
+            assert_eq!(PathEndpoint::of("/up/mcp//", all), None);
         }
     }
 }

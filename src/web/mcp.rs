@@ -9,7 +9,7 @@ use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use hyper::service::Service;
 use tokio_util::sync::CancellationToken;
 
@@ -123,6 +123,9 @@ async fn answer_client(gate: &Arc<ListenerContext>, request: Request) -> Respons
     if is_forwarded(request.headers()) {
         return refuse(StatusCode::FORBIDDEN, NOT_FORWARDED);
     }
+    if let Some(health) = health(gate, &request) {
+        return health;
+    }
     let origin = match check_sender(gate, request.headers()) {
         Ok(origin) => origin,
         Err((status, why)) => return refuse(status, why),
@@ -132,6 +135,18 @@ async fn answer_client(gate: &Arc<ListenerContext>, request: Request) -> Respons
         access::allow_page(&mut response, origin);
     }
     response
+}
+
+/// Answers a load balancer that checks the port of the Service. `Host` is not checked, because load balancers send an address
+/// there, and the answer has no details, because anybody can ask.
+fn health(gate: &ListenerContext, request: &Request) -> Option<Response> {
+    let (status, text) = match request.uri().path() {
+        "/healthz" => (StatusCode::OK, "ok\n"),
+        "/readyz" if gate.engine.readiness().is_ok() => (StatusCode::OK, "ready\n"),
+        "/readyz" => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+        _ => return None,
+    };
+    matches!(*request.method(), Method::GET | Method::HEAD).then(|| (status, text).into_response())
 }
 
 /// Returns the origin of the web page that may read the answer, `None` if the request does not come from a page.

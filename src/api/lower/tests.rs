@@ -14,8 +14,8 @@ use super::*;
 use crate::config::input::{InputValue, Namespaces, ProtocolSetting, SourceInput};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
-    EraSetting, HttpTransport, Limits, OtlpProtocol, PluginLimits, PrefixMode, Runtime, ToolDiscovery, TracingPlan,
-    TransportPlan,
+    ArgumentValidation, EraSetting, HttpTransport, Limits, OtlpProtocol, PluginLimits, PrefixMode, Runtime,
+    ToolDiscovery, TracingPlan, TransportPlan,
 };
 use crate::domain::plugin::{Encoding, FailurePolicy, Mode, Phase, Role, View};
 use crate::domain::problem::Problem;
@@ -153,7 +153,12 @@ fn an_upstream_has_its_defaults() {
     let (input, problems) = lower_upstream(json!({"external": {"url": "http://h/mcp"}}));
     assert!(problems.is_empty(), "{problems:?}");
     let plan = input.plan;
-    assert!(plan.enabled && plan.validate_arguments && plan.refusing.is_none() && plan.labels["l"] == "v");
+    assert!(
+        plan.enabled
+            && plan.argument_validation == ArgumentValidation::Coerce
+            && plan.refusing.is_none()
+            && plan.labels["l"] == "v"
+    );
     assert_eq!((plan.connect_timeout_ms, plan.call_timeout_ms, plan.idle_timeout_ms), (5000, None, 300_000));
     assert_eq!((plan.health.period_seconds, plan.health.timeout_ms), (30, 5000));
     assert_eq!(plan.health.retry_backoff_ms, [1000, 5000, 15_000]);
@@ -161,7 +166,8 @@ fn an_upstream_has_its_defaults() {
     assert_eq!((plan.era, plan.concurrent_calls, plan.max_response_size), (EraSetting::Auto, None, None));
     assert!(input.share_with.is_none());
     let (input, _) = lower_upstream(json!({"process": {"command": "npx"}}));
-    assert!(!input.plan.health.auto_recover);
+    assert!(input.plan.health.auto_recover);
+    assert_eq!((input.plan.connect_timeout_ms, input.plan.idle_timeout_ms), (0, 0));
     for (transport, connect_ms) in [("Stdio", 60_000), ("StreamableHTTP", 5000)] {
         let ports = json!([{"name": "http", "port": 80}]);
         let managed = json!({"image": "i", "command": ["serve"], "transport": transport, "ports": ports});

@@ -29,8 +29,10 @@ pub const ENABLE: &str = "hawsepipe.dev/enable";
 /// Number of significant characters in the annotation's value. The status field `enableAcknowledged`, which repeats the
 /// value, has the same limit.
 const MAX_WORD: usize = 253;
-/// Default time in milliseconds for connecting to a server, and to one whose process starts meanwhile.
+/// Default time in milliseconds for connecting to a server, and to one whose process the bridge starts meanwhile.
 const CONNECT_MS: (u32, u32) = (5000, 60_000);
+/// Default time in milliseconds after which an unused session ends.
+const IDLE_MS: u32 = 300_000;
 /// Default pauses in milliseconds before retries.
 const RETRIES: &[u32] = &[1000, 5000, 15_000];
 /// The same for a server that the operator runs: in all 4.6 minutes, about as long as a container may take to start.
@@ -64,10 +66,15 @@ pub fn upstream(object: &MCPUpstream, place: ManifestSource<'_>) -> (UpstreamInp
         call_timeout_ms: timeouts.call_ms,
         extend_on_progress: timeouts.extend_on_progress.unwrap_or(true),
         retry: spec.retry.as_ref().map(retry).unwrap_or_default(),
-        idle_timeout_ms: timeouts.idle_ms.unwrap_or(300_000),
+        // A process can hold state in its memory.
+        idle_timeout_ms: timeouts.idle_ms.unwrap_or(if spec.process.is_some() { 0 } else { IDLE_MS }),
         health: health(spec),
         enable: enable_word(&object.metadata),
-        validate_arguments: spec.argument_validation != Some(ArgumentValidation::Off),
+        argument_validation: match spec.argument_validation {
+            None | Some(ArgumentValidation::Coerce) => plan::ArgumentValidation::Coerce,
+            Some(ArgumentValidation::Enforce) => plan::ArgumentValidation::Enforce,
+            Some(ArgumentValidation::Off) => plan::ArgumentValidation::Off,
+        },
         concurrent_calls: limits.concurrent_calls,
         max_response_size: limits.max_response_size.as_ref().and_then(Size::value),
         overrides: overrides(&tools),
@@ -158,8 +165,11 @@ fn external(server: &External, findings: &mut Findings) -> LoweredTransport {
         let field = format!("spec.external.headers[{i}]");
         named(&header.name, header.value.as_ref(), header.value_from.as_ref(), field)
     });
+    // An `http` client sends no other Host than one that is set.
+    let host =
+        server.host_header.as_ref().map(|host| named("host", Some(host), None, "spec.external.hostHeader".to_owned()));
     let plan = TransportPlan::External { url: server.url.clone(), headers: Vec::new() };
-    (plan, headers.collect(), refusals.into_iter().flatten().next())
+    (plan, headers.chain(host).collect(), refusals.into_iter().flatten().next())
 }
 
 fn process(server: &Process, folder: &Path) -> LoweredTransport {
@@ -229,8 +239,12 @@ pub fn enable_word(metadata: &ObjectMeta) -> Option<String> {
     Some(word.chars().take(MAX_WORD).collect())
 }
 
-/// Returns the default time for connecting. The bridge starts a server's process when a session begins.
+/// Returns the default time for connecting; 0 means no limit. The bridge starts a server's process when a session begins. A
+/// process of this gateway has all the time that it takes: its first start can download it.
 fn connect_ms(spec: &MCPUpstreamSpec) -> u32 {
+    if spec.process.is_some() {
+        return 0;
+    }
     let is_stdio = spec.managed.as_ref().is_some_and(|managed| managed.transport() == ManagedTransport::Stdio);
     if is_stdio { CONNECT_MS.1 } else { CONNECT_MS.0 }
 }
@@ -242,6 +256,6 @@ fn health(spec: &MCPUpstreamSpec) -> HealthPlan {
         period_seconds: written.period_seconds.unwrap_or(30),
         timeout_ms: written.timeout_ms.unwrap_or(5000),
         retry_backoff_ms: written.retry_backoff_ms.unwrap_or_else(|| retries.to_vec()),
-        auto_recover: written.auto_recover.unwrap_or(spec.external.is_some() || spec.managed.is_some()),
+        auto_recover: written.auto_recover.unwrap_or(true),
     }
 }

@@ -9,9 +9,9 @@ use crate::api::values::Size;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeouts {
-    /// Time limit for connecting, including the MCP handshake, in milliseconds. A process has at least 60000 for its
-    /// first start, whatever this says. Default: 60000 for a managed server with the transport Stdio, whose process
-    /// starts meanwhile, otherwise 5000.
+    /// Time limit for connecting, including the MCP handshake, in milliseconds. Default: none for `process`, because the
+    /// first start can download the program; 60000 for a managed server with the transport Stdio, whose process starts
+    /// meanwhile; otherwise 5000.
     #[schemars(range(min = 1, max = 600_000))]
     pub connect_ms: Option<u32>,
     /// Milliseconds to wait for the answer to a call. Default: the gateway's.
@@ -21,7 +21,7 @@ pub struct Timeouts {
     /// longer than the gateway's `limits.callCeilingMs`. Default: true.
     pub extend_on_progress: Option<bool>,
     /// Milliseconds after which a session or process that no call uses is ended; the next call starts a new one. 0
-    /// means never. Default: 300000.
+    /// means never. Default: 0 for `process`, otherwise 300000.
     #[schemars(range(max = 86_400_000))]
     pub idle_ms: Option<u32>,
 }
@@ -72,16 +72,19 @@ pub struct HealthChecks {
     #[schemars(length(min = 1, max = 10), inner(range(max = 600_000)), extend("x-kubernetes-list-type" = "atomic"))]
     pub retry_backoff_ms: Option<Vec<u32>>,
     /// Whether an upstream that was taken out of routing is still probed, at intervals that grow up to 5 minutes.
-    /// Default: true if `external` or `managed` is set, otherwise false.
+    /// Default: true.
     pub auto_recover: Option<bool>,
 }
 
-/// Whether arguments are validated against the tool's input schema before a call is sent: `Enforce` or `Off`. Default:
-/// Enforce.
+/// Whether arguments are validated against the tool's input schema before a call is sent: `Enforce`, `Coerce` or `Off`.
+/// `Coerce` first turns texts into the values that the schema wants, such as `"5"` into `5`, as common servers do. Default:
+/// Coerce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ArgumentValidation {
     /// Arguments are validated.
     Enforce,
+    /// Texts that are the exact form of a value which the schema wants become that value, then arguments are validated.
+    Coerce,
     /// Arguments are not validated.
     Off,
 }

@@ -38,6 +38,9 @@ pub struct External {
     /// HTTP transport of the server: `StreamableHTTP`, `SSE` (HTTP+SSE of 2024-11-05), or `Auto`, which tries
     /// StreamableHTTP first. Default: Auto.
     pub transport: Option<HttpTransport>,
+    /// The `Host` that is sent, for servers that check it. Default: the host and port of the `url`.
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[A-Za-z0-9._\[\]:-]+$"))]
+    pub host_header: Option<String>,
     /// HTTP headers that are sent with each request. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub headers: Option<Vec<Header>>,

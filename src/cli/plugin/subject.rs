@@ -13,8 +13,8 @@ use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::json::{Pointer, doubled_key};
 use crate::domain::method::Method;
 use crate::domain::plan::{
-    ChainPlan, EntryPlan, EraSetting, HealthPlan, Plan, PluginPlan, RetryPlan, TransportPlan, UpstreamPlan,
-    UpstreamScope,
+    ArgumentValidation, ChainPlan, EntryPlan, EraSetting, HealthPlan, Plan, PluginPlan, RetryPlan, TransportPlan,
+    UpstreamPlan, UpstreamScope,
 };
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
 use crate::domain::problem::Problem;
@@ -241,7 +241,7 @@ fn upstream(name: &str, namespace: &str) -> UpstreamPlan {
         pinning: None,
         idle_timeout_ms: 60_000,
         health: HealthPlan { period_seconds: 3600, timeout_ms: 5000, retry_backoff_ms: Vec::new(), auto_recover: true },
-        validate_arguments: true,
+        argument_validation: ArgumentValidation::Enforce,
         concurrent_calls: None,
         max_response_size: None,
         include: Vec::new(),

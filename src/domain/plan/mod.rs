@@ -35,7 +35,7 @@ pub use retry::{RetryPlan, RetryWhen};
 pub use runtime::Runtime;
 pub use tool_override::{AnnotationsOverride, ArgumentOverride, ToolOverride};
 pub use tracing::{OtlpProtocol, TracingPlan};
-pub use upstream::{EraSetting, HealthPlan, HttpTransport, TransportPlan, UpstreamPlan};
+pub use upstream::{ArgumentValidation, EraSetting, HealthPlan, HttpTransport, TransportPlan, UpstreamPlan};
 pub use value::{NamedValue, ValueSource};
 
 use super::ids::ObjectKey;

@@ -25,7 +25,7 @@ pub struct UpstreamPlan {
     /// The transport of a server at a URL.
     #[serde(default, skip_serializing_if = "HttpTransport::is_auto")]
     pub http_transport: HttpTransport,
-    /// Timeout in milliseconds for connecting, up to the arrival of the response headers.
+    /// Timeout in milliseconds for connecting, with the handshake; 0 means none, for a process.
     pub connect_timeout_ms: u32,
     /// How long to wait for the answer to a call, in milliseconds; `None` means the gateway's setting.
     pub call_timeout_ms: Option<u32>,
@@ -44,8 +44,8 @@ pub struct UpstreamPlan {
     /// returns it to routing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable: Option<String>,
-    /// Whether the arguments of calls are checked against the tool's input schema.
-    pub validate_arguments: bool,
+    /// What is done with the arguments of calls that do not fit the tool's input schema.
+    pub argument_validation: ArgumentValidation,
     /// Maximum number of calls in flight; `None` means no limit.
     pub concurrent_calls: Option<u32>,
     /// Maximum size of an answer in bytes; `None` means the gateway's setting.
@@ -95,6 +95,17 @@ pub enum TransportPlan {
     },
     /// A transport that this gateway cannot use. `refusing` says why.
     None,
+}
+
+/// What is done with arguments that do not fit the input schema of their tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ArgumentValidation {
+    /// They are refused.
+    Enforce,
+    /// Texts become the values that the schema wants, if they are the exact form of one; others are refused.
+    Coerce,
+    /// They pass.
+    Off,
 }
 
 /// The transport of a server at a URL.

@@ -89,7 +89,7 @@ impl BoundedSchema {
         self.places as u64 * (1 + values + text.len() / BYTES) as u64
     }
 
-    /// Whether a value fits only if its strings are certain ones.
+    /// Whether a keyword depends on more of a string than that it is one.
     pub fn reads_strings(&self) -> bool {
         self.reads_strings
     }

@@ -5,6 +5,7 @@
 //! so that a check tries each of its places on each value at most once. What a check costs is known before it begins.
 
 mod bounded;
+mod coercion;
 mod patterns;
 mod places;
 mod said;
@@ -12,6 +13,7 @@ mod unique;
 mod unusable;
 
 pub use self::bounded::{BoundedSchema, PreparedSchema};
+pub use self::coercion::Coercion;
 pub use self::patterns::has_few_states;
 pub use self::said::{MAX_LINE, shortened, with_value, without_value};
 pub use self::unusable::{MAX_DEPTH, MAX_PLACES, MAX_SCHEMA, Unusable};

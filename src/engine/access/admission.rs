@@ -71,8 +71,8 @@ fn retry_after_ms(reason: Reason) -> Option<u64> {
         | Reason::UpstreamConcurrentCalls
         | Reason::SessionConcurrentCalls
         | Reason::AddressConcurrentCalls
+        | Reason::AutoDisabled
         | Reason::Draining => Some(RETRY_AFTER_MS),
-        Reason::AutoDisabled => Some(30_000),
         _ => None,
     }
 }
@@ -196,7 +196,17 @@ impl Engine {
         if self.state.in_routing(&plan.key) {
             return Ok(());
         }
-        let message = format!("upstream {} does not answer and was taken out of routing", plan.key.name);
+        let state = self.state.upstream(&plan.key);
+        let wait = state.next_probe_at.map(|at| at.saturating_sub(self.clock.unix_millis()).div_ceil(1000));
+        let next = match wait {
+            Some(seconds) => format!("; each call tries it once more, and the gateway does so in {seconds} s"),
+            None => format!(
+                "; spec.health.autoRecover is false: change the annotation hawsepipe.dev/enable of MCPUpstream {} to have \
+                 it tried again",
+                plan.key
+            ),
+        };
+        let message = format!("upstream {} does not answer and was taken out of routing{next}", plan.key.name);
         Err(AdmissionError::new(Reason::AutoDisabled, message))
     }
 

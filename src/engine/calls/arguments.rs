@@ -96,7 +96,10 @@ impl<'a> Routed<'a> {
         let tool = self.request.name;
         let change = self.change.filter(|change| !change.arguments.is_empty() && change.answer.is_none());
         match (change, changed) {
-            (None, None) => Ok(self.request.input.map(RawValue::to_owned)),
+            (None, None) => match &self.content {
+                Cow::Borrowed(_) => Ok(self.request.input.map(RawValue::to_owned)),
+                Cow::Owned(coerced) => raw(coerced).map(Some),
+            },
             (None, Some(text)) => {
                 let (shown, places) = (&self.item.arguments, &self.upstream.checks);
                 let fits = match &self.item.sent {
@@ -104,7 +107,7 @@ impl<'a> Routed<'a> {
                     None => shown.check_changed(&text, places).await,
                 };
                 fits.map_err(|places| CallEnd::invalid_changed_arguments(tool, &places))?;
-                Ok(Skim::of(text.as_bytes()).and_then(Skim::raw).map(RawValue::to_owned))
+                raw(&text).map(Some)
             }
             (Some(change), changed) => {
                 let text = changed.as_deref().unwrap_or(&self.content);
@@ -137,4 +140,10 @@ impl CallEnd {
         let error = RpcError::new(REQUEST_TIMEOUT, message).with_data(json!({"reason": reason, "upstream": upstream}));
         Self::new(Reply::Error(error), CallOutcome::Timeout, reason)
     }
+}
+
+/// Returns arguments as raw JSON.
+fn raw(arguments: &str) -> Result<Box<RawValue>, CallEnd> {
+    let raw = Skim::of(arguments.as_bytes()).and_then(Skim::raw).map(RawValue::to_owned);
+    raw.ok_or_else(|| CallEnd::internal("the arguments to send are not JSON"))
 }

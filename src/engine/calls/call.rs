@@ -124,6 +124,9 @@ impl Engine {
             return self.not_found(&current, request.item(), request.caller.era, &found);
         };
         let call = Routed::new(&current, &found, request, meta, recorder.record());
+        if !self.state.in_routing(&call.plan().key) {
+            self.try_again(call.plan()).await;
+        }
         let mut at_upstream = Admitted::new();
         if let Some(end) = self.end_before_check(&call, &mut at_upstream, recorder) {
             return end;

@@ -129,18 +129,17 @@ fn with_text(result: &RawValue, mirror: Mirror, text: &str) -> Result<Box<RawVal
     let content = block.map(|block| format!("[{block}]"));
     let structured = match mirror {
         Mirror::Wrapped => Some(Cow::Owned(format!("{{\"result\":{quoted}}}"))),
-        Mirror::SameJson if Skim::of(text.as_bytes()).is_some_and(|json| json.members().is_some()) => {
-            Some(Cow::Borrowed(text.trim()))
-        }
         Mirror::SameJson => {
-            return Err(invalid("its text is also the structured content, so it must stay a JSON object"));
+            let json = Skim::of(text.as_bytes()).filter(|json| json.members().is_some());
+            let why = "its text is also the structured content, so it must stay a JSON object";
+            Some(Cow::Borrowed(json.ok_or_else(|| invalid(why))?.get()))
         }
         Mirror::Absent | Mirror::Other => None,
     };
     let mut changes = vec![("content", content.as_deref())];
     changes.extend(structured.as_deref().map(|structured| ("structuredContent", Some(structured))));
     let changed = content.is_some().then(|| result.with_members(&changes)).flatten();
-    changed.as_deref().and_then(owned).ok_or_else(|| invalid("the result cannot be read"))
+    changed.and_then(owned).ok_or_else(|| invalid("the result cannot be read"))
 }
 
 #[cfg(test)]
@@ -167,7 +166,7 @@ mod tests {
     fn one_text_block_is_seen_as_text() {
         let (seen, replaced) = pass(r#"{"content":[{"type":"text","text":"a\nb","x": 1.0}],"y":2}"#, View::Auto, "c");
         assert_eq!(seen, "a\nb");
-        assert_eq!(replaced.unwrap().unwrap(), r#"{"content":[{"type":"text","text":"c","x":1.0}],"y":2}"#);
+        assert_eq!(replaced.unwrap().unwrap(), r#"{"content":[{"type":"text","text":"c","x": 1.0}],"y":2}"#);
     }
 
     #[test]

@@ -200,11 +200,13 @@ impl Engine {
         CallEnd::ambiguous_uri(&uri, upstreams.map(|index| &*snapshot.linked.upstreams[index].target.plan.key.name))
     }
 
-    /// Returns why the last attempt to reach an upstream failed, in words that clients can see. `None` if the attempt
-    /// succeeded, if a tool list of the upstream was ever read, or if the upstream is disabled.
+    /// Returns why the last attempt to reach an upstream failed, or that it is starting, in words that clients can see. `None` if
+    /// the attempt succeeded, if a list of the upstream was ever read, or if the upstream is disabled.
     fn down(&self, upstream: &LinkedUpstream) -> Option<String> {
         let state = self.state.upstream(&upstream.target.plan.key);
-        state.down.filter(|_| state.catalogue.is_none() && upstream.target.plan.enabled)
+        let is_unknown = state.catalogue.is_none() && upstream.target.plan.enabled;
+        let why = state.starting(self.clock.monotonic()).or(state.down);
+        why.filter(|_| is_unknown)
     }
 
     /// Withholds an answer that a Guard must check, because it has a key twice in one object. Returns the end of the

@@ -89,6 +89,8 @@ impl Denial {
 
     /// Creates the denial for an entry that denied the call or failed.
     pub(crate) fn by_entry(kind: DenialKind, chain: &str, plugin: &str, text: String) -> Self {
+        // Models cannot make anything of an error without a text.
+        let text = if text.trim().is_empty() { format!("Denied by {plugin}") } else { text };
         Self { kind, chain: Some(chain.to_owned()), plugin: Some(plugin.to_owned()), text }
     }
 
@@ -269,8 +271,8 @@ impl CallEnd {
         const REASON: Reason = Reason::UpstreamDown;
         let data = json!({"reason": REASON, "upstream": name});
         let message = format!("upstream {name} is down, so that its {kind}s are not known: {why}");
-        let reply = Reply::Error(RpcError::new(INTERNAL_ERROR, message).with_data(data));
-        Self::new(reply, CallOutcome::RpcError, REASON)
+        let error = RpcError::new(INTERNAL_ERROR, message).with_data(data).with_retry_after(RETRY_AFTER_MS);
+        Self::new(Reply::Error(error), CallOutcome::RpcError, REASON)
     }
 
     /// The end of a call whose arguments do not match the tool's schema. `places` lists the mismatches, one per line.

@@ -84,7 +84,7 @@ fn may_be_sent_again(failure: &UpstreamError, when: RetryWhen, hints: Hints) -> 
         | UpstreamError::Refused { .. }
         | UpstreamError::NeitherTransport { .. }
         | UpstreamError::Timeout(_)
-        | UpstreamError::Unauthorized(_)
+        | UpstreamError::Unauthorized { .. }
         | UpstreamError::Protocol(_)
         | UpstreamError::Encoded(_)
         | UpstreamError::OwnProcesses(_)

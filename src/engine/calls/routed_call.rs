@@ -63,7 +63,7 @@ impl<'a> Routed<'a> {
             meta,
             route,
             item,
-            content: content(request, &route.item.name),
+            content: content(request, item, &route.item.name),
             upstream,
             timeout: Duration::from_millis(u64::from(timeout)),
             facts: Arc::new(CallFacts::new(request, record, upstream, &route.item.name, meta)),
@@ -102,9 +102,10 @@ impl<'a> Routed<'a> {
     }
 }
 
-fn content<'a>(request: &CallRequest<'a>, own_name: &str) -> Cow<'a, str> {
+fn content<'a>(request: &CallRequest<'a>, item: &LinkedItem, own_name: &str) -> Cow<'a, str> {
     if request.kind == ItemKind::Tool {
-        return Cow::Borrowed(request.input.map_or("{}", RawValue::get));
+        let arguments = request.input.map_or("{}", RawValue::get);
+        return item.arguments.coerced(arguments).map_or(Cow::Borrowed(arguments), Cow::Owned);
     }
     let mut params = request.input.and_then(|params| RawObject::parse(params.get()).ok()).unwrap_or_default();
     ENVELOPE.iter().for_each(|member| params.remove(member));

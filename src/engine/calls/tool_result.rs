@@ -87,14 +87,15 @@ pub(crate) fn without_members(answer: Answer, unwanted: &[&str]) -> Answer {
 
 /// Returns an object with its members changed as [`Skim::with_members`] does; `None` if it is not an object.
 pub(super) fn with_members(object: &RawValue, changes: &[(&str, Option<&str>)]) -> Option<Box<RawValue>> {
-    owned(&Skim::from(object).with_members(changes)?)
+    owned(Skim::from(object).with_members(changes)?)
 }
 
-/// Sets members of a result to these values, which are JSON. The others keep their bytes. A result that is not an object stays
-/// as it is.
+/// Sets members of a result to these values, which are JSON. Everything else keeps its bytes. A result that is not an object
+/// stays as it is.
 pub(crate) fn set_members(result: &mut Box<RawValue>, members: &[(&str, &str)]) {
     let changes: Vec<_> = members.iter().map(|(name, value)| (*name, Some(*value))).collect();
-    if let Some(new) = with_members(result, &changes).filter(|_| !members.is_empty()) {
+    // Most results need no change, and are large.
+    if let Some(new) = if changes.is_empty() { None } else { with_members(result, &changes) } {
         *result = new;
     }
 }
@@ -154,8 +155,8 @@ mod tests {
     fn members_are_set_and_everything_else_keeps_its_bytes() {
         for (result, expected) in [
             ("{}", r#"{"ttlMs":0,"cacheScope":"private"}"#),
-            (r#" { "n": [1.0, 2 ] } "#, r#"{"n":[1.0, 2 ],"ttlMs":0,"cacheScope":"private"}"#),
-            (r#"{"ttlMs": 9e9 ,"x":[{"ttlMs":1}]}"#, r#"{"ttlMs":0,"x":[{"ttlMs":1}],"cacheScope":"private"}"#),
+            (r#" { "n": [1.0, 2 ] } "#, r#"{ "n": [1.0, 2 ] ,"ttlMs":0,"cacheScope":"private"}"#),
+            (r#"{"ttlMs": 9e9 ,"x":[{"ttlMs":1}]}"#, r#"{"ttlMs": 0 ,"x":[{"ttlMs":1}],"cacheScope":"private"}"#),
             (
                 r#"{"a":"\ud800","cacheSc\u006fpe":"public","ttlMs":1,"\ud800":2,"ttlMs":{"a":[]}}"#,
                 r#"{"a":"\ud800","cacheSc\u006fpe":"private","ttlMs":0,"\ud800":2}"#,
@@ -200,6 +201,6 @@ mod tests {
     fn meta_is_added_and_nothing_else_changes() {
         let result = RawValue::from_string(r#"{"content":[],"n": 1.0,"_meta":{"a": 1e2}}"#.into()).unwrap();
         let with = with_meta(&result, "b", &RawValue::from_string("true".into()).unwrap());
-        assert_eq!(with.get(), r#"{"content":[],"n":1.0,"_meta":{"a":1e2,"b":true}}"#);
+        assert_eq!(with.get(), r#"{"content":[],"n": 1.0,"_meta":{"a": 1e2,"b":true}}"#);
     }
 }

@@ -164,8 +164,8 @@ impl LinkedItem {
         let upstream = &linked.upstreams[route.upstream].target.plan;
         let (kind, name) = (route.item.kind, &*route.item.name);
         let select = |method| MethodChains::select(linked, upstream, method, kind, name);
-        let enforced = upstream.validate_arguments;
-        let mut check = |schema, old| Arguments::reuse_or_compile(schema, enforced, old, room);
+        let validation = upstream.argument_validation;
+        let mut check = |schema, old| Arguments::reuse_or_compile(schema, validation, old, room);
         let marked = route.item.input_schema.as_deref().and_then(|schema| marks(schema).ok());
         let MethodChains { request, response } = select(kind.used_by());
         Self {

@@ -95,7 +95,11 @@ fn left_out(
             _ => warning(Reason::InvalidItem, said),
         });
         let mut problems: Vec<_> = left_out.collect();
+        problems.extend(list.iter().flat_map(|list| list.notes()).map(|note| warning(Reason::UnusualList, note)));
         let known = state.upstream(key);
+        problems.extend(known.tools_fault.map(|fault| {
+            warning(Reason::ListUnread, &format!("{} is not read anew: {fault}", ItemKind::Tool.listed_by()))
+        }));
         problems.extend(known.short.fault().map(|fault| warning(Reason::ConnectionEnds, &fault)));
         problems.extend(known.others.faults().map(|(kind, fault)| {
             let is_awaited = kind == ItemKind::Resource && filters.closed.get(&index) == Some(&false);

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::schema::{Arguments, Room};
+use crate::domain::plan::ArgumentValidation;
 use crate::domain::raw::to_raw;
 use crate::domain::skim::Skim;
 use crate::domain::tool_name::{CALL_TOOL, SEARCH_TOOLS};
@@ -50,7 +51,8 @@ pub(crate) struct CallArguments {
 impl OwnTool {
     fn new(definition: Value) -> Self {
         let schema = Arc::from(to_raw(&definition["inputSchema"]));
-        let arguments = Arguments::reuse_or_compile(Some(&schema), true, None, &mut Room::default());
+        let arguments =
+            Arguments::reuse_or_compile(Some(&schema), ArgumentValidation::Enforce, None, &mut Room::default());
         Self { definition: to_raw(&definition), arguments }
     }
 

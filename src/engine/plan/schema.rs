@@ -19,8 +19,9 @@ pub(crate) use self::room::Room;
 use self::room::{NotEnforced, compiled};
 use super::check_places::{CheckPlace, CheckPlaces};
 use crate::domain::json::{JsonStep, lone_surrogate, without_long_strings};
+use crate::domain::plan::ArgumentValidation;
 use crate::domain::raw::to_raw;
-use crate::domain::schema::{BoundedSchema, with_value};
+use crate::domain::schema::{BoundedSchema, Coercion, with_value};
 
 /// The most that a check may cost, as [`BoundedSchema::cost`] tells it: about a second.
 const MAX_COST: u64 = 500_000_000;
@@ -39,8 +40,9 @@ const LONE_SURROGATE: &str =
 /// The schema check of one tool's arguments. Later snapshots reuse it if the schema stays the same.
 pub(crate) struct Arguments {
     schema: Option<Arc<RawValue>>,
-    enforced: bool,
+    validation: ArgumentValidation,
     validator: Option<BoundedSchema>,
+    coercion: Option<Coercion>,
     /// What the schema takes of the room of its upstream.
     taken: Room,
     /// The room that did not suffice.
@@ -50,35 +52,43 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Returns `old`, the earlier check of the tool with the same name, if the schema and `enforced` are the same.
+    /// Returns `old`, the earlier check of the tool with the same name, if the schema and `validation` are the same.
     /// Otherwise compiles a new check. What the schema takes is taken from `room`, that of its upstream.
     pub(crate) fn reuse_or_compile(
         schema: Option<&Arc<RawValue>>,
-        enforced: bool,
+        validation: ArgumentValidation,
         old: Option<&Arc<Self>>,
         room: &mut Room,
     ) -> Arc<Self> {
         let text = schema.map(|schema| schema.get());
-        let same = |old: &&Arc<Self>| old.enforced == enforced && old.schema.as_deref().map(RawValue::get) == text;
+        let same = |old: &&Arc<Self>| old.validation == validation && old.schema.as_deref().map(RawValue::get) == text;
         let would_end_so = |old: &&Arc<Self>| match &old.lacked {
             Some(lacked) => room.is_within(lacked),
             None => old.taken.is_within(room),
         };
         let check = old.filter(same).filter(would_end_so).cloned();
-        let check = check.unwrap_or_else(|| Arc::new(Self::compile(schema.cloned(), enforced, room)));
+        let check = check.unwrap_or_else(|| Arc::new(Self::compile(schema.cloned(), validation, room)));
         room.take(&check.taken);
         check
     }
 
-    fn compile(schema: Option<Arc<RawValue>>, enforced: bool, room: &Room) -> Self {
+    fn compile(schema: Option<Arc<RawValue>>, validation: ArgumentValidation, room: &Room) -> Self {
         let mut taken = Room::NONE;
-        let (validator, why) = match schema.as_deref().filter(|_| enforced).map(|it| compiled(it, room, &mut taken)) {
+        let enforced = schema.as_deref().filter(|_| validation != ArgumentValidation::Off);
+        let coercion = enforced.filter(|_| validation == ArgumentValidation::Coerce);
+        let coercion = coercion.and_then(|schema| Coercion::of(schema.get()));
+        let (validator, why) = match enforced.map(|it| compiled(it, room, &mut taken)) {
             Some(Ok(compiled)) => (Some(compiled), None),
             Some(Err(why)) => (None, Some(why)),
             None => (None, None),
         };
         let lacked = matches!(why, Some(NotEnforced::LacksRoom)).then_some(*room);
-        Self { schema, enforced, validator, taken, lacked, not_enforced: why.map(|why| why.to_string()) }
+        Self { schema, validation, validator, coercion, taken, lacked, not_enforced: why.map(|why| why.to_string()) }
+    }
+
+    /// Returns the arguments with [texts coerced](Coercion::coerced); `None` if none is.
+    pub(crate) fn coerced(&self, arguments: &str) -> Option<String> {
+        self.coercion.as_ref()?.coerced(arguments)
     }
 
     /// Checks `arguments`, a JSON text. A long check takes a place of the upstream.
@@ -191,7 +201,7 @@ impl Arguments {
 
     fn try_out(&self, arguments: &str) -> Result<(), Misfit> {
         let Some(validator) = &self.validator else { return Ok(()) };
-        // To remove the escapes of a long text takes longer than all the rest.
+        // If no keyword depends on the text of a string, long ones are left out: to remove their escapes takes longest.
         let short = if validator.reads_strings() { None } else { without_long_strings(arguments) };
         let short = short.and_then(|short| serde_json::from_str(&short).ok());
         if short.is_some_and(|value| validator.is_valid(&value)) {

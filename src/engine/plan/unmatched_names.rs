@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::link::{Globs, Linked, LinkedChain, LinkedEntry};
 use crate::config::nearest::nearest;
 use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::{PluginPlan, UpstreamPlan};
 use crate::domain::plugin::Role;
@@ -48,11 +49,13 @@ pub(super) fn unmatched_names(linked: &Linked, lists: &[Option<Arc<Catalogue>>],
     if chains.peek().is_none() && !linked.plan.upstreams.iter().any(filters) {
         return Vec::new();
     }
+    let is_known =
+        |list: &Option<Arc<Catalogue>>| list.as_ref().is_some_and(|list| list.list(ItemKind::Tool).is_some());
     let tools = linked.upstreams.iter().zip(lists).map(|(upstream, list)| {
         let plan = &upstream.target.plan;
         let listed = list.iter().flat_map(|list| list.tools()).map(|(tool, _)| &*tool.name);
         let seen = seen.of(&plan.key).into_iter().flatten().map(String::as_str);
-        Tools { plan, names: listed.chain(seen).collect(), are_known: list.is_some() }
+        Tools { plan, names: listed.chain(seen).collect(), are_known: is_known(list) }
     });
     let tools: Vec<_> = tools.filter(|tools| tools.plan.enabled).collect();
     let hints = Hints { left: Cell::new(MAX_COMPARED) };

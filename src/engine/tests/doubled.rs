@@ -1,6 +1,7 @@
 //! Keys that occur twice in an object: such content is refused, so that a Guard sees the same values as the receiver.
 
 use super::*;
+use crate::domain::plan::ArgumentValidation;
 
 fn error(value: &Value) -> (i64, &str, &str) {
     let error = &value["error"];
@@ -39,7 +40,7 @@ async fn arguments_that_something_looks_at_are_refused() {
     // The arguments are not checked against the schema, but a header that repeats an argument is compared with the
     // argument's last value.
     let mut unchecked = bare();
-    unchecked.upstreams[0].plan.validate_arguments = false;
+    unchecked.upstreams[0].plan.argument_validation = ArgumentValidation::Off;
     let marked = r#"[{"name":"read","inputSchema":{"properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}]"#;
     let engine = start_with(&unchecked, Server::with(marked)).await;
     assert_eq!(error(&call(&engine, r#"{"n":1,"n":2}"#).await).1, "DuplicateKey");

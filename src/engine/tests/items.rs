@@ -139,10 +139,13 @@ async fn what_is_refused_is_named_as_the_client_sent_it() {
     let mut inputs = bare();
     inputs.gateway.as_mut().unwrap().plan.limits.list_timeout_ms = 50;
     let server = Server::default();
-    server.probes.lock().unwrap().push_back(Err(UpstreamError::Start("nocmd".into())));
+    let down = || Err(UpstreamError::Start("nocmd".into()));
+    server.probes.lock().unwrap().extend([down(), down()]);
     let engine = start_with(&inputs, server).await;
+    // The call tries it once more.
     let error = ask(&engine, ItemKind::Prompt, GREET).await;
     assert!(error["message"].as_str().unwrap().contains("its prompts are not known"), "{error}");
+    assert_eq!(error["data"]["retryAfterMs"], 1000, "{error}");
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ fn problems(engine: &Gateway) -> String {
 async fn tools_are_there_while_other_lists_fail_or_take_forever() {
     for fault in [
         None,
-        Some(UpstreamError::Unauthorized("401".into())),
+        Some(UpstreamError::Unauthorized { status: 401, said: String::new() }),
         Some(UpstreamError::Lost("it ended".into())),
         Some(UpstreamError::Timeout(Duration::from_secs(1))),
     ] {

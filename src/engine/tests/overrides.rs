@@ -1,7 +1,7 @@
 //! Tests of overrides of tools: what clients see, what they may give, what is sent, and what the gateway answers itself.
 
 use super::*;
-use crate::domain::plan::{ArgumentOverride, ToolOverride};
+use crate::domain::plan::{ArgumentOverride, ArgumentValidation, ToolOverride};
 use crate::domain::record::CallOutcome;
 
 /// A tool that requires a key and takes a number.
@@ -71,7 +71,7 @@ async fn a_client_that_gives_a_hidden_argument_is_told_that_there_is_none() {
 #[tokio::test]
 async fn hidden_arguments_are_kept_from_clients_where_the_schema_is_not_enforced_too() {
     let mut inputs = with_key();
-    inputs.upstreams[0].plan.validate_arguments = false;
+    inputs.upstreams[0].plan.argument_validation = ArgumentValidation::Off;
     let engine = started(&inputs).await;
     let reply = call(&engine, r#"{"key":"mine"}"#).await;
     assert!(text(&reply).contains("no such argument"), "{reply}");

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::compile::tests::entry;
+use crate::domain::plan::ArgumentValidation;
 use crate::domain::plugin::FailurePolicy;
 
 fn refused(value: &Value) -> &Value {
@@ -106,7 +107,7 @@ async fn arguments_that_do_not_fit_are_told_by_place() {
     assert!(text.contains("input schema of up__read. Nothing was sent.") && text.contains("arguments/n"), "{text}");
     assert!(sent(&engine).is_empty());
     let mut inputs = bare();
-    inputs.upstreams[0].plan.validate_arguments = false;
+    inputs.upstreams[0].plan.argument_validation = ArgumentValidation::Off;
     apply(&engine, &inputs).await;
     call(&engine, r#"{"n":"x"}"#).await;
     assert_eq!(sent(&engine).len(), 1);

@@ -77,7 +77,7 @@ async fn a_call_that_may_have_been_executed_is_not_said_to_be_unsent() {
 async fn what_would_fail_again_is_not_sent_again() {
     let all = [
         UpstreamError::Timeout(Duration::from_secs(1)),
-        UpstreamError::Unauthorized("HTTP 401".into()),
+        UpstreamError::Unauthorized { status: 401, said: String::new() },
         UpstreamError::Protocol("no".into()),
         UpstreamError::TooLarge(1),
     ];

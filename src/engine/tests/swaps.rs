@@ -243,7 +243,7 @@ async fn calls_of_one_out_of_routing_are_told_when_to_try_again() {
     let engine = start(&bare()).await;
     engine.state.update(&up(), |state| state.health.auto_disabled = Some(Duration::ZERO));
     let value = call(&engine, "{}").await;
-    assert_eq!(value["error"]["data"], json!({"reason": "AutoDisabled", "retryAfterMs": 30_000}));
+    assert_eq!(value["error"]["data"], json!({"reason": "AutoDisabled", "retryAfterMs": 1000}));
     assert!(sent(&engine).is_empty());
 }
 

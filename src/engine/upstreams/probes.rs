@@ -40,6 +40,8 @@ impl SoleTask {
 pub(crate) struct Probe {
     pub(crate) target: Target,
     pub(crate) wake: Arc<Notify>,
+    /// Has a probe that waits after a failure run now.
+    pub(crate) retry: Arc<Notify>,
     pub(crate) task: JoinHandle<()>,
     /// Wakes the task that reads other lists than that of tools.
     pub(crate) wake_lists: Arc<Notify>,
@@ -79,6 +81,13 @@ impl Probes {
         if let Some(probe) = self.lock().get(upstream) {
             probe.wake.notify_one();
         }
+    }
+
+    /// Returns what makes an upstream that does not answer be probed again now; `None` if it is not probed any more.
+    pub(crate) fn retry_of(&self, upstream: &ObjectKey) -> Option<Arc<Notify>> {
+        let probes = self.lock();
+        let probe = probes.get(upstream).filter(|probe| !probe.task.is_finished())?;
+        Some(Arc::clone(&probe.retry))
     }
 
     /// Wakes the task that reads the other lists of an upstream than that of its tools.
@@ -122,8 +131,8 @@ mod tests {
         });
         let plan = upstream("up").plan;
         let target = Arc::new(UpstreamTarget { plan, values: Vec::new(), max_response_size: 0 });
-        let (wake, wake_lists) = (Arc::default(), Arc::default());
-        let probe = Probe { target, wake, task, wake_lists, lists: tokio::spawn(pending()) };
+        let (wake, retry, wake_lists) = (Arc::default(), Arc::default(), Arc::default());
+        let probe = Probe { target, wake, retry, task, wake_lists, lists: tokio::spawn(pending()) };
         begun.await.unwrap();
         Probe::end_all(vec![probe]).await;
         assert!(recorded.load(Ordering::Relaxed), "it did so before its end was told");

@@ -15,6 +15,7 @@ use crate::domain::health::{ConnectionState, ShortConnections};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{ItemKind, Listed};
 use crate::domain::plan::{TransportPlan, UpstreamPlan};
+use crate::domain::reason::Reason;
 use crate::domain::upstream::{FIRST_START, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 use crate::engine::Engine;
@@ -52,11 +53,12 @@ impl Engine {
         let mut running = self.probes.lock();
         for (key, target) in probed(linked) {
             running.entry(key).or_insert_with(|| {
-                let wake = Arc::new(Notify::new());
-                let task = tokio::spawn(Arc::clone(self).probe_on(Arc::clone(&target), Arc::clone(&wake)));
+                let (wake, retry) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+                let probing = Arc::clone(self).probe_on(Arc::clone(&target), Arc::clone(&wake), Arc::clone(&retry));
+                let task = tokio::spawn(probing);
                 let wake_lists = Arc::new(Notify::new());
                 let lists = Arc::clone(self).read_other_lists(Arc::clone(&target), Arc::clone(&wake_lists));
-                Probe { target, wake, task, wake_lists, lists: tokio::spawn(lists) }
+                Probe { target, wake, retry, task, wake_lists, lists: tokio::spawn(lists) }
             });
         }
     }
@@ -109,6 +111,33 @@ impl Engine {
         }
     }
 
+    /// Tries an upstream that does not answer once more for a call, and waits for the outcome. One try at a time is made, and at
+    /// most one a second.
+    pub(crate) async fn try_again(&self, plan: &UpstreamPlan) {
+        if self.retry_probe(&plan.key) {
+            let is_untried = || !self.state.was_tried(&plan.key, ItemKind::Tool);
+            let _ = tokio::time::timeout(first_try(plan), self.wait_while(is_untried)).await;
+        }
+    }
+
+    /// Begins a probe of an upstream that does not answer. Returns whether one is under way.
+    pub(crate) fn retry_probe(&self, key: &ObjectKey) -> bool {
+        let now = self.clock.monotonic();
+        let Some(retry) = self.probes.retry_of(key) else { return false };
+        let (is_due, is_untried) = self.state.update(key, |state| {
+            let is_down = state.health.state == ConnectionState::Error && state.tried;
+            let is_due = is_down && state.retried_at.is_none_or(|at| now.saturating_sub(at) >= SHORTEST);
+            if is_due {
+                (state.retried_at, state.tried) = (Some(now), false);
+            }
+            (is_due, !state.tried)
+        });
+        if is_due {
+            retry.notify_one();
+        }
+        is_untried
+    }
+
     /// Has a list read again that may have changed. `is_announced` tells whether the server said so.
     fn read_anew(&self, key: &ObjectKey, kind: ItemKind, is_announced: bool) {
         self.state.update(key, |state| {
@@ -135,7 +164,8 @@ impl Engine {
             .update(key, |state| std::mem::take(&mut state.announced[kind as usize]) && state.announcements.take(now))
     }
 
-    async fn probe_on(self: Arc<Self>, target: Target, wake: Arc<Notify>) {
+    /// `wake` asks for a probe of an upstream that answers, `retry` for one of an upstream that does not.
+    async fn probe_on(self: Arc<Self>, target: Target, wake: Arc<Notify>, retry: Arc<Notify>) {
         let key = target.plan.key.clone();
         loop {
             let began = self.clock.monotonic();
@@ -146,7 +176,7 @@ impl Engine {
             // up.
             let Some(wait) = wait else { return };
             if self.state.upstream(&key).health.state == ConnectionState::Error {
-                tokio::time::sleep(wait).await;
+                let _ = tokio::time::timeout(wait, retry.notified()).await;
             } else {
                 let _ = tokio::time::timeout(wait, wake.notified()).await;
                 let rest_of = |pause: Duration| pause.saturating_sub(self.clock.monotonic().saturating_sub(began));
@@ -168,7 +198,11 @@ impl Engine {
         let known = self.state.upstream(&plan.key);
         let connected = known.health.state == ConnectionState::Connected;
         if !connected {
-            self.state.update(&plan.key, |state| state.health.state = ConnectionState::Connecting);
+            let now = self.clock.monotonic();
+            self.state.update(&plan.key, |state| {
+                state.health.state = ConnectionState::Connecting;
+                state.connecting_since = Some(now);
+            });
         }
         let before = self.clock.monotonic();
         let probed = self.upstreams.probe(target, probe_timeout(target, connected, known.tried)).await;
@@ -177,7 +211,10 @@ impl Engine {
         self.state
             .update(&plan.key, |state| state.resting_since = rested.map(|now| state.resting_since.unwrap_or(now)));
         let wait = self.take_probed(target, probed, took, &known).await;
-        let first = self.state.update(&plan.key, |state| !std::mem::replace(&mut state.tried, true));
+        let first = self.state.update(&plan.key, |state| {
+            state.connecting_since = None;
+            !std::mem::replace(&mut state.tried, true)
+        });
         let state = self.state.upstream(&plan.key);
         self.metrics.upstream_state(&plan.key.name, state.health.state, !state.health.in_routing());
         if first {
@@ -264,14 +301,17 @@ impl Engine {
     async fn refresh_tools(&self, target: &Target, due: DueLists, was_connected: bool) -> Option<Duration> {
         let plan = &target.plan;
         let known = self.state.upstream(&plan.key);
-        if due.tools || known.catalogue.is_none() || known.stale {
+        if due.tools || !known.knows_tools() || known.stale {
             let (began, is_announced) = (self.clock.monotonic(), self.take_announced(&plan.key, ItemKind::Tool));
-            match self.ask_for_tools(target, known.facts.is_none_or(|facts| facts.has_tools)).await {
+            match self.ask_for_tools(target).await {
                 Ok(listed) => self.announcing(ItemKind::Tool, is_announced, || self.take_tools(target, listed, began)),
                 Err(UpstreamError::NoRoom) => self.keep_list(&plan.key, NoRoom),
                 Err(error) => {
                     self.state.update(&plan.key, |state| state.announced[ItemKind::Tool as usize] |= is_announced);
-                    return self.note_failure(target, "tools/list: ", &error);
+                    if error.reason() == Reason::ConnectFailed {
+                        return self.note_failure(target, "tools/list: ", &error);
+                    }
+                    self.note_tools_unread(target, &error);
                 }
             }
         }
@@ -308,19 +348,32 @@ impl Engine {
     fn take_tools(&self, target: &Target, listed: Listed, began: Duration) {
         let (key, now) = (&target.plan.key, self.clock.monotonic());
         let fresh_for = self.fresh_for(&listed, now.saturating_sub(began));
-        self.state.update(key, |state| state.fresh_until = fresh_for.map(|fresh_for| now + fresh_for));
+        let was_faulty = self.state.update(key, |state| {
+            state.fresh_until = fresh_for.map(|fresh_for| now + fresh_for);
+            state.tools_fault.take().is_some()
+        });
         let reservation = self.budget.reservation(Category::List);
         match self.state.set_list(key, ItemKind::Tool, listed.masked(&target.mask()), reservation) {
-            Ok(true) => self.relist(),
-            Ok(false) => {}
+            Ok(has_changed) if has_changed || was_faulty => self.relist(),
+            Ok(_) => {}
             Err(no_room) => self.keep_list(key, no_room),
         }
     }
 
-    async fn ask_for_tools(&self, target: &Target, has_tools: bool) -> Result<Listed, UpstreamError> {
-        if !has_tools {
-            return Ok(Listed::default());
+    /// Records why the list of tools cannot be read. The upstream keeps its other items, and the tools that were read before.
+    fn note_tools_unread(&self, target: &Target, error: &UpstreamError) {
+        let (key, fault) = (&target.plan.key, format!("{}: {error}", error.reason()));
+        let is_news = self.state.update(key, |state| {
+            state.stale = true;
+            state.tools_fault.replace(fault.clone()) != Some(fault.clone())
+        });
+        if is_news {
+            tracing::warn!(upstream = key.name, "tools/list was not read: {fault}");
+            self.relist();
         }
+    }
+
+    async fn ask_for_tools(&self, target: &Target) -> Result<Listed, UpstreamError> {
         let key = &target.plan.key;
         let timeout = self.snapshot().plan().gateway.limits.list_timeout_ms;
         let timeout = Duration::from_millis(u64::from(timeout));

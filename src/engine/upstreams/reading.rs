@@ -35,11 +35,12 @@ impl Engine {
     }
 
     /// Returns the list that is read next and how long to wait before. `None` if none is due, or if the upstream is not
-    /// connected or its tools were never listed. A connection that was closed because no call used it is only opened for lists
+    /// connected or its tools were never asked for. A connection that was closed because no call used it is only opened for lists
     /// that chains have to see: until these are read, calls are refused that would open it.
     fn next_other_list(&self, key: &ObjectKey) -> Option<(ItemKind, Duration)> {
         let (state, snapshot) = (self.state.upstream(key), self.snapshot());
-        let is_connected = state.health.state == ConnectionState::Connected && state.catalogue.is_some();
+        let was_asked = state.catalogue.is_some() || state.tools_fault.is_some();
+        let is_connected = state.health.state == ConnectionState::Connected && was_asked;
         let admits = |kind: ItemKind| state.resting_since.is_none() || snapshot.is_unread(key, kind);
         state.others.next(self.clock.monotonic(), admits).filter(|_| is_connected)
     }

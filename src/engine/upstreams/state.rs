@@ -27,8 +27,10 @@ pub struct UpstreamState {
     pub auto_disabled_at: Option<u64>,
     /// What the server reported in its last handshake.
     pub facts: Option<ServerFacts>,
-    /// The last valid lists; `None` before the first list of tools.
+    /// The last valid lists; `None` before the first one.
     pub catalogue: Option<Arc<Catalogue>>,
+    /// Why the list of tools could not be read last; `None` if it was.
+    pub tools_fault: Option<String>,
     /// When other lists than that of tools are read, and why they could not be.
     pub others: OtherLists,
     /// For each tool, the digest of the first definition that was seen.
@@ -48,6 +50,10 @@ pub struct UpstreamState {
     pub fresh_until: Option<Duration>,
     /// What the server says about the caching of its lists, by kind in the order of [`ItemKind::ALL`].
     pub caching: [Caching; ItemKind::ALL.len()],
+    /// Since when a connection is being made, by the monotonic clock; `None` while none is.
+    pub connecting_since: Option<Duration>,
+    /// When a call last had a probe run that waited after a failure, by the monotonic clock.
+    pub(crate) retried_at: Option<Duration>,
     /// Whether the first try to connect and to read the list of tools has ended, successfully or not.
     pub tried: bool,
     /// Duration of the last successful probe in milliseconds.
@@ -83,6 +89,9 @@ impl Announcements {
     }
 }
 
+/// After how long a connection that is being made is reported.
+const STARTING: Duration = Duration::from_secs(5);
+
 /// How many copies of a tool's definition are kept in memory: the original, its schema, and the one with its public name.
 const COPIES_OF_TOOL: u64 = 3;
 /// Like `COPIES_OF_TOOL`, for other items, which have no schema.
@@ -105,30 +114,46 @@ pub struct ItemList {
     pub(crate) pins: BTreeMap<String, String>,
     /// Messages about items whose definitions were rejected; see [`Listed::leave_out`].
     left_out: Vec<String>,
+    /// Messages about the list as a whole; see [`Listed::note`].
+    notes: Vec<String>,
     /// Digest of the names and definitions, independent of their order.
     revision: String,
     /// Reserves the bytes of the definitions.
     reservation: Reservation,
 }
 
+impl UpstreamState {
+    /// Returns for how long a connection is being made, in words; `None` if none is, or since a moment ago. `now` is the time
+    /// by the monotonic clock.
+    pub(crate) fn starting(&self, now: Duration) -> Option<String> {
+        let since = now.saturating_sub(self.connecting_since?);
+        (since >= STARTING).then(|| format!("starting for {} s", since.as_secs()))
+    }
+
+    /// Whether the list of tools was ever read.
+    pub(crate) fn knows_tools(&self) -> bool {
+        self.catalogue.as_ref().is_some_and(|known| known.list(ItemKind::Tool).is_some())
+    }
+}
+
 impl ItemList {
-    pub(crate) fn new(Listed { items, left_out, .. }: Listed, reservation: Reservation) -> Self {
+    pub(crate) fn new(Listed { items, left_out, notes, .. }: Listed, reservation: Reservation) -> Self {
         let digests: Vec<_> = items.iter().map(|item| sha256_hex(item.definition.get().as_bytes())).collect();
         let named: BTreeSet<_> = items.iter().zip(&digests).map(|(item, digest)| (&item.name, digest)).collect();
         let revision = revision(&named);
         let tools = items.iter().filter(|item| item.kind == ItemKind::Tool);
         let pins = tools.map(|tool| (tool.name.clone(), pin::digest(tool))).collect();
-        Self { items, digests, pins, left_out, revision, reservation }
+        Self { items, digests, pins, left_out, notes, revision, reservation }
     }
 
     /// Whether the server listed nothing at all.
     pub(crate) fn is_empty(&self) -> bool {
-        self.items.is_empty() && self.left_out.is_empty()
+        self.items.is_empty() && self.left_out.is_empty() && self.notes.is_empty()
     }
 
     /// Whether the other list has the same items, and the same are rejected for the same reasons.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        self.revision == other.revision && self.left_out == other.left_out
+        self.revision == other.revision && self.left_out == other.left_out && self.notes == other.notes
     }
 
     /// Reserves the bytes of the definitions in the budget.
@@ -185,6 +210,11 @@ impl Catalogue {
     pub fn left_out(&self) -> impl Iterator<Item = (ItemKind, &str)> {
         let lists = ItemKind::ALL.into_iter().filter_map(|kind| Some((kind, self.list(kind)?)));
         lists.flat_map(|(kind, list)| list.left_out.iter().map(move |said| (kind, said.as_str())))
+    }
+
+    /// Returns messages about lists as a whole.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flatten().flat_map(|list| &list.notes).map(String::as_str)
     }
 }
 

@@ -176,7 +176,7 @@ pub struct PlanView {
 impl Engine {
     /// Returns every upstream of the plan.
     pub fn upstreams(&self) -> Vec<UpstreamView> {
-        let snapshot = self.snapshot();
+        let (snapshot, now) = (self.snapshot(), self.clock.monotonic());
         let views = snapshot.linked.upstreams.iter().enumerate().map(|(index, upstream)| {
             let plan = &upstream.target.plan;
             let state = self.state.upstream(&plan.key);
@@ -190,7 +190,12 @@ impl Engine {
                 resting_since: state.resting_since,
                 consecutive_failures: state.health.failures,
                 auto_disabled: !state.health.in_routing(),
-                error: upstream.refusing.as_ref().map(|r| r.message.clone()).or(state.health.last_error),
+                error: upstream
+                    .refusing
+                    .as_ref()
+                    .map(|refusal| refusal.message.clone())
+                    .or_else(|| state.starting(now))
+                    .or(state.health.last_error),
                 server: state.facts,
                 tools: count(ItemKind::Tool),
                 prompts: count(ItemKind::Prompt),

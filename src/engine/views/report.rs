@@ -81,7 +81,12 @@ impl Engine {
             auto_disabled_at: state.auto_disabled_at.map(timestamp),
             enable: plan.enable.clone(),
             last_connected_at: state.connected_at.map(timestamp),
-            error: upstream.refusing.as_ref().map(|refusal| refusal.message.clone()).or(state.health.last_error),
+            error: upstream
+                .refusing
+                .as_ref()
+                .map(|refusal| refusal.message.clone())
+                .or_else(|| state.starting(self.clock.monotonic()))
+                .or(state.health.last_error),
             transport: transport.map(str::to_owned),
             ..UpstreamReport::default()
         };

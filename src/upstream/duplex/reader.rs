@@ -210,7 +210,7 @@ impl DuplexReader {
         for message in invalid_message::messages(line) {
             awaited |= match server_message::read(message) {
                 Ok(message) => self.handle(message),
-                Err(fault) => self.take_broken(message, fault),
+                Err(fault) => self.take_broken(message, &fault),
             };
         }
         if awaited { LineOrigin::Awaited } else { LineOrigin::Unasked }
@@ -249,7 +249,7 @@ impl DuplexReader {
 
     fn handle_answer(&mut self, id: Option<&RawValue>, answer: Answer) -> bool {
         let calls = &self.duplex.calls;
-        let id_number = id.and_then(|id| id.get().parse().ok());
+        let id_number = id.and_then(|id| number(id.get()));
         // A line has room for more than its result.
         let limit = self.target.max_response_size;
         if let (Some(id), Answer::Result(result)) = (id_number, &answer)
@@ -263,10 +263,6 @@ impl DuplexReader {
             Some(id) if calls.was_opened(id) => return false,
             _ => {}
         }
-        let reason = UpstreamError::Protocol("the id of an answer is not as it was sent".into());
-        if id.and_then(|id| number(id.get())).is_some_and(|id| calls.fail(id, reason)) {
-            return true;
-        }
         if self.strays() {
             tracing::warn!(
                 upstream = %self.target.plan.key,
@@ -278,12 +274,11 @@ impl DuplexReader {
 
     /// Handles a text that is not a valid message. The requests that the text answers fail. Any other text is skipped.
     /// Returns whether a request failed.
-    fn take_broken(&mut self, text: &[u8], fault: InvalidMessage) -> bool {
-        let (shown, message) = (fault.may_be_shown(text), fault.message);
-        if self.fail(&fault.whose.clone(), &fault.into()) {
+    fn take_broken(&mut self, text: &[u8], fault: &InvalidMessage) -> bool {
+        if self.fail(&fault.whose, &UpstreamError::Protocol(fault.message.into())) {
             return true;
         }
-        self.warn_of(text, if shown { None } else { Some(message) });
+        self.warn_of(text, if fault.may_be_shown(text) { None } else { Some(fault.message) });
         false
     }
 

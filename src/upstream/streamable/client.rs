@@ -1,6 +1,7 @@
 //! The HTTP client of one upstream, with its endpoint, its headers and its pool of connections.
 
 use std::error::Error;
+use std::future::ready;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use http_body_util::Full;
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
 use hyper::ext::on_informational;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Pool;
@@ -17,8 +19,12 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::Notify;
+use tower::{ServiceExt, service_fn};
+use tower_http::decompression::Decompression;
 
-use super::paced_body::PacedBody;
+use super::media::encoding;
+use super::paced_body::{PacedBody, ServerBody};
+use crate::domain::boxed::boxed;
 use crate::domain::causes::causes;
 use crate::domain::instance::{INSTANCE_HEADER, Instance};
 use crate::domain::quoted::Quoted;
@@ -101,12 +107,25 @@ impl ServerClient {
                 return Err(UpstreamError::Lost(format!("it sent more than {MAX_INTERIM} interim responses (1xx)")));
             }
         };
-        response.map(|response| response.map(PacedBody::new)).map_err(|error| {
+        let response = response.map_err(|error| {
             let words = chain(&error);
             let words = if is_late(&error) { format!("{words} ({})", self.connect_time) } else { words };
             if error.is_connect() { UpstreamError::Connect(words) } else { UpstreamError::Lost(words) }
-        })
+        })?;
+        Ok(decoded(response).await?.map(PacedBody::new))
     }
+}
+
+/// Returns a response without its content coding, if that is a common one. Servers use one although they are not asked to.
+async fn decoded(response: Response<Incoming>) -> Result<Response<ServerBody>, UpstreamError> {
+    if encoding(response.headers()).is_none() {
+        return Ok(response.map(Either::Left));
+    }
+    let mut once = Some(response);
+    let served = service_fn(move |_: Request<()>| ready(once.take().ok_or(io::ErrorKind::Other)));
+    let decoding = boxed(|| Decompression::new(served).oneshot(Request::new(())));
+    let decoded = decoding.await.map_err(|error| UpstreamError::Lost(error.to_string()))?;
+    Ok(decoded.map(Either::Right))
 }
 
 /// Counts the interim responses to a request (RFC 9110, 15.2). hyper skips them, however many there are.
@@ -239,7 +258,7 @@ mod tests {
         let plan = upstream("up").plan;
         let target = Arc::new(UpstreamTarget { plan, values: Vec::new(), max_response_size: 0 });
         let client = ServerClient::new(&target, &url, &Instance::new("of the test")).unwrap();
-        let error = client.send(Method::GET, &client.uri, HeaderMap::new(), Vec::new()).await.unwrap_err();
+        let error = client.send(Method::GET, &client.uri, HeaderMap::new(), Vec::new()).await.map(drop).unwrap_err();
         assert_eq!(error, UpstreamError::Lost("it sent more than 64 interim responses (1xx)".into()));
         // The connection ends.
         server.await.unwrap();

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::connection::Connection;
 use crate::domain::invalid_message;
+use crate::domain::members::number;
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, UpstreamError};
 use crate::upstream::call_questions::CallQuestions;
@@ -63,7 +64,7 @@ pub(super) fn take<'a>(
 /// Checks that an answer is for the request `id`. `answered` is the id in the answer; an error may have none.
 fn own(answered: Option<&RawValue>, id: u64, answer: Answer) -> Result<HttpReply, UpstreamError> {
     let is_own = match answered {
-        Some(answered) => answered.get().parse() == Ok(id),
+        Some(answered) => number(answered.get()) == Some(id),
         None => matches!(answer, Answer::Error(_)),
     };
     if is_own {

@@ -1,12 +1,16 @@
 //! The body of a response, which is read at a bounded rate.
 
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body_util::Either;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Sleep;
+use tower_http::BoxError;
+use tower_http::decompression::DecompressionBody;
 
 /// How much is read before reading rests for the first time, in bytes. Few answers have more.
 const FIRST: usize = 1 << 20;
@@ -15,10 +19,12 @@ const AT_ONCE: usize = 256 << 10;
 /// How long reading rests.
 const REST: Duration = Duration::from_millis(2);
 
+/// The body of a response of a server, without its content coding.
+pub(super) type ServerBody = Either<Incoming, DecompressionBody<Incoming>>;
+
 /// A body of which at most 128 MiB are read in a second after the first MiB. A server that writes as fast as it is read would
 /// otherwise keep the processors busy, its own and those of the gateway, while other calls wait.
-#[derive(Debug)]
-pub struct PacedBody<B = Incoming> {
+pub struct PacedBody<B = ServerBody> {
     body: B,
     /// How many bytes are read until reading rests.
     left: usize,
@@ -44,9 +50,9 @@ impl<B> PacedBody<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for PacedBody<B> {
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for PacedBody<B> {
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
@@ -60,7 +66,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for PacedBody<B> {
         if let Some(data) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
             self.count(data.len());
         }
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -74,8 +80,6 @@ impl<B: Body<Data = Bytes> + Unpin> Body for PacedBody<B> {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use http_body_util::{BodyExt, StreamBody};
     use tokio::time::Instant;
 

@@ -2,12 +2,13 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::connection::{Connection, SESSION_ID};
+use super::connection::{Connection, HttpEndpoint, SESSION_ID};
 use super::continued::read_events;
 use super::http_reply::{HttpReply, take};
 use super::media::{Media, encoding, is_event_stream, media};
@@ -20,6 +21,15 @@ use crate::domain::version::Era;
 use crate::transport::rate_limit::RateLimit;
 use crate::upstream::call_questions::CallQuestions;
 use crate::upstream::server_message::{self, ServerMessage};
+
+/// How many characters of the body of a refusal are quoted.
+const QUOTED: usize = 200;
+/// The maximum size of a body that is quoted, and how long it may take.
+const MAX_SAID: u64 = 8 << 10;
+const SAYING: Duration = Duration::from_secs(1);
+/// The cause of a refusal for its `Host`, as servers check it against DNS rebinding.
+const HOST_REFUSED: &str = ": it does not accept the Host of its URL: allow that at the server (FastMCP: \
+                            TransportSecuritySettings.allowed_hosts), or set spec.external.hostHeader to one that it accepts";
 
 /// Reads the response to the request `id` of a client. Passes the request's progress and log messages on to `to`, and
 /// questions of the server to `asked`.
@@ -83,7 +93,7 @@ async fn refusal(
     id: u64,
 ) -> Result<HttpReply, UpstreamError> {
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-        return Err(UpstreamError::Unauthorized(format!("HTTP {}", status.as_u16())));
+        return Err(refused_by_status(&connection.endpoint, status, body).await);
     }
     if status == StatusCode::LOOP_DETECTED {
         return Err(UpstreamError::Protocol("HTTP 508: its URL leads back to this gateway".into()));
@@ -93,6 +103,9 @@ async fn refusal(
         return Ok(HttpReply::SessionEnded);
     }
     let words = UpstreamError::Protocol(format!("HTTP {}{}", status.as_u16(), cause(status)));
+    if media != Media::Json && status.is_client_error() {
+        return Err(refused_by_status(&connection.endpoint, status, body).await);
+    }
     if media == Media::Json {
         let endpoint = &connection.endpoint;
         let reservation = endpoint.reservation();
@@ -120,6 +133,21 @@ async fn refusal(
         }
         _ => Err(words),
     }
+}
+
+/// Returns the error for a client error status (4xx), with the beginning of what the body says.
+pub(super) async fn refused_by_status(endpoint: &HttpEndpoint, status: StatusCode, body: PacedBody) -> UpstreamError {
+    let reservation = endpoint.reservation();
+    let read = tokio::time::timeout(SAYING, whole(body, MAX_SAID, &reservation)).await;
+    let text = read.ok().and_then(Result::ok).unwrap_or_default();
+    let said: String = String::from_utf8_lossy(&text).trim().chars().take(QUOTED).collect();
+    let status_code = status.as_u16();
+    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        return UpstreamError::Unauthorized { status: status_code, said };
+    }
+    let refuses_host = status == StatusCode::MISDIRECTED_REQUEST || said.to_ascii_lowercase().contains("host header");
+    let cause = if refuses_host { HOST_REFUSED } else { cause(status) };
+    UpstreamError::Refused { code: None, what: format!("HTTP {status_code}{cause}"), said }
 }
 
 /// Returns the probable cause of a status that an MCP endpoint does not answer with.

@@ -20,7 +20,7 @@ use crate::config::input::Inputs;
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
 use crate::domain::plan::{
-    EraSetting, HealthPlan, ListenerPlan, Plan, RetryPlan, Runtime, TransportPlan, UpstreamPlan,
+    ArgumentValidation, EraSetting, HealthPlan, ListenerPlan, Plan, RetryPlan, Runtime, TransportPlan, UpstreamPlan,
 };
 use crate::domain::plugin::{Failure, Input, Ran};
 use crate::domain::ports::{Clock, Host, LinkedPlugin, Loading, PluginLoad, Records, RunPlugin, Secrets, WorkerInfo};
@@ -136,7 +136,7 @@ fn upstream(name: &str) -> UpstreamPlan {
         idle_timeout_ms: 1000,
         health: HealthPlan { period_seconds: 30, timeout_ms: 1000, retry_backoff_ms: vec![1000], auto_recover: true },
         enable: None,
-        validate_arguments: true,
+        argument_validation: ArgumentValidation::Enforce,
         concurrent_calls: None,
         max_response_size: None,
         include: Vec::new(),

@@ -43,7 +43,7 @@ async fn a_call_is_answered_complete() {
         let body = modern("tools/call", json!({"name": "up__echo", "arguments": {"a": 1}}));
         let answer = gateway.post(&headers("tools/call", name), &body).await;
         let expected =
-            r#"{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","content":[], "n": 1.0,"got":{"a":1}}}"#;
+            r#"{"jsonrpc":"2.0","id":7,"result":{"content":[], "n": 1.0,"got":{"a":1},"resultType":"complete"}}"#;
         assert_eq!((answer.status, answer.text.as_str()), (StatusCode::OK, expected));
     }
 }

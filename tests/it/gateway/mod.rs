@@ -2,6 +2,7 @@
 
 mod answers;
 mod asked;
+mod awkward;
 mod bytes;
 mod callbacks;
 mod cli;

@@ -201,7 +201,7 @@ pub const OF_MODULES: &[Attempt] = &[
     at("be steered by NODE_OPTIONS", "ignored", "if (globalThis.steered !== true) throw 'ignored'"),
     at("be steered by LD_PRELOAD", "ignored", "if (process.env.LD_PRELOAD === undefined) throw 'ignored'"),
     // Taking all there is.
-    at("open 400 files", "EMFILE", "for (let n = 0; n < 400; n++) fs.openSync('/dev/null')"),
+    at("open 5000 files", "EMFILE", "for (let n = 0; n < 5000; n++) fs.openSync('/dev/null')"),
     at(
         "take twice its memory",
         "Crashed",

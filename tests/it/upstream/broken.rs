@@ -5,9 +5,8 @@ use super::hostile::{GOOD, fake_process};
 use super::*;
 
 /// What of a good answer is replaced by what, and a word of the error.
-const FAULTS: [(&str, &str, &str); 10] = [
-    ("{\"jsonrpc\"", "\u{feff}{\"jsonrpc\"", "byte order mark"),
-    ("{\"jsonrpc\"", "ok {\"jsonrpc\"", "text stands before"),
+const FAULTS: [(&str, &str, &str); 9] = [
+    ("{\"jsonrpc\"", "ok {\"jsonrpc\"", "not a JSON object"),
     ("\"2.0\"", "\"1.0\"", "2.0"),
     ("\"jsonrpc\"", "\"json\"", "2.0"),
     ("\"result\"", "\"result\":{},\"result\"", "twice"),
@@ -61,9 +60,7 @@ async fn a_broken_answer_of_a_process_fails_its_own_call_at_once_and_no_other() 
         (r#"{"jsonrpc":"2.0","id":"2","result":{}}"#, "id"),
         (r#"{"jsonrpc":"2.0","id":2,"result":{"#, "not valid"),
         (r#"{"jsonrpc":"2.0","id":2,"result":"\377"}"#, "not valid"),
-        (r#"\357\273\277{"jsonrpc":"2.0","id":2,"result":{}}"#, "byte order mark"),
         (r#"[{"jsonrpc":"2.0","id":2}]"#, "neither"),
-        (r#"Done. {"jsonrpc":"2.0","id":2,"result":{}}"#, "text stands before"),
     ] {
         // Two calls are in flight; the other one is answered when it is known that the broken one failed.
         let good = format!(r#"echo '{{"jsonrpc":"2.0","id":3,"result":{GOOD}}}'; cat > /dev/null"#);

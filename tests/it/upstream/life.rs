@@ -344,7 +344,7 @@ async fn whatever_is_no_modern_answer_leads_to_initialize_but_a_refusal_does_not
     for code in [401, 403] {
         let fake = Fake::start(move |_| status(code)).await;
         let error = started(external(&fake.url)).probe(PATIENCE).await.unwrap_err();
-        assert_eq!(error, UpstreamError::Unauthorized(format!("HTTP {code}")));
+        assert_eq!(error, UpstreamError::Unauthorized { status: code, said: String::new() });
         assert!(fake.seen("initialize").is_empty());
     }
 }

@@ -21,7 +21,7 @@ use hawsepipe::domain::budget::ByteBudget;
 use hawsepipe::domain::ids::ObjectKey;
 use hawsepipe::domain::instance::Instance;
 use hawsepipe::domain::item::{Item, ItemKind};
-use hawsepipe::domain::plan::{EraSetting, HealthPlan, TransportPlan, UpstreamPlan};
+use hawsepipe::domain::plan::{ArgumentValidation, EraSetting, HealthPlan, TransportPlan, UpstreamPlan};
 use hawsepipe::domain::ports::{CallUpstream, ToClient};
 use hawsepipe::domain::secret::SecretText;
 use hawsepipe::domain::upstream::{
@@ -59,7 +59,7 @@ fn target(transport: TransportPlan) -> UpstreamTarget {
         idle_timeout_ms: 300_000,
         health,
         enable: None,
-        validate_arguments: false,
+        argument_validation: ArgumentValidation::Off,
         concurrent_calls: None,
         max_response_size: None,
         include: vec![],

@@ -28,7 +28,8 @@ use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::method::Method;
 use crate::domain::plan::{
-    ChainPlan, EraSetting, HealthPlan, LabelSelector, Plan, PluginLimits, RetryPlan, TransportPlan, UpstreamPlan,
+    ArgumentValidation, ChainPlan, EraSetting, HealthPlan, LabelSelector, Plan, PluginLimits, RetryPlan, TransportPlan,
+    UpstreamPlan,
 };
 use crate::domain::plugin::{Encoding, Mode, Phase, Role, View};
 use crate::domain::ports::{CodeFacts, SyntaxProblem};
@@ -100,7 +101,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
         idle_timeout_ms: 1,
         health,
         enable: None,
-        validate_arguments: true,
+        argument_validation: ArgumentValidation::Enforce,
         concurrent_calls: None,
         max_response_size: None,
         include: Vec::new(),

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 use super::super::check_places::CheckPlaces;
 use super::room::MAX_PATTERNS;
 use super::*;
+use crate::domain::plan::ArgumentValidation;
 use crate::domain::schema::MAX_LINE;
 
 fn of(schema: &str) -> Arc<Arguments> {
     let schema = RawValue::from_string(schema.into()).unwrap();
-    Arguments::reuse_or_compile(Some(&schema.into()), true, None, &mut Room::default())
+    Arguments::reuse_or_compile(Some(&schema.into()), ArgumentValidation::Enforce, None, &mut Room::default())
 }
 
 /// Checks arguments as those of the only call.
@@ -64,7 +65,7 @@ async fn what_json_has_and_no_value_can_hold_is_named() {
     ] {
         let error = checked(&of(schema), arguments).await.unwrap_err();
         assert!(error.starts_with(said) && !error.contains("secret"), "{error}");
-        let unchecked = Arguments::reuse_or_compile(None, true, None, &mut Room::default());
+        let unchecked = Arguments::reuse_or_compile(None, ArgumentValidation::Enforce, None, &mut Room::default());
         assert_eq!(checked(&unchecked, arguments).await, Ok(()), "without a schema they are sent as they came");
     }
 }
@@ -146,7 +147,7 @@ async fn a_check_that_takes_some_time_waits_for_the_place_of_its_upstream() {
     let mut waiting = Box::pin(schema.check(&long, &places));
     assert!(futures_util::poll!(&mut waiting).is_pending());
     assert_eq!(schema.check(r#"{"list":[1]}"#, &places).await, Ok(()), "a short one waits for nobody");
-    let unchecked = Arguments::reuse_or_compile(None, true, None, &mut Room::default());
+    let unchecked = Arguments::reuse_or_compile(None, ArgumentValidation::Enforce, None, &mut Room::default());
     assert_eq!(
         unchecked.check(&format!("{:?}", "x".repeat(SMALL)), &places).await,
         Ok(()),
@@ -160,8 +161,9 @@ async fn a_check_that_takes_some_time_waits_for_the_place_of_its_upstream() {
 fn the_schemas_of_a_server_share_what_they_may_have() {
     let schema = json!({"properties": {"a": {"pattern": "^a$"}, "b": {"pattern": "^b$"}}});
     let schema: Arc<RawValue> = RawValue::from_string(schema.to_string()).unwrap().into();
-    let compile =
-        |old: Option<&Arc<Arguments>>, room: &mut Room| Arguments::reuse_or_compile(Some(&schema), true, old, room);
+    let compile = |old: Option<&Arc<Arguments>>, room: &mut Room| {
+        Arguments::reuse_or_compile(Some(&schema), ArgumentValidation::Enforce, old, room)
+    };
     let mut room = Room::default();
     assert_eq!(compile(None, &mut room).not_enforced, None);
     let places = Room::default().places - room.places;

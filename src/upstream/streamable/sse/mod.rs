@@ -163,7 +163,7 @@ async fn open(endpoint: &HttpEndpoint) -> Result<(Uri, Response<PacedBody>), Ups
             Some(encoding) => Err(UpstreamError::Encoded(encoding)),
         },
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            Err(UpstreamError::Unauthorized(format!("HTTP {}", status.as_u16())))
+            Err(UpstreamError::Unauthorized { status: status.as_u16(), said: String::new() })
         }
         _ if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
             Err(UpstreamError::Lost(format!("HTTP {}", status.as_u16())))

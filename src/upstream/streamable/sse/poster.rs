@@ -104,7 +104,9 @@ impl Outgoing for Poster {
             return Ok(());
         }
         Err(match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => UpstreamError::Unauthorized(words).into(),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                UpstreamError::Unauthorized { status: status.as_u16(), said: String::new() }.into()
+            }
             // The server does not know the session any more, and has executed nothing.
             StatusCode::NOT_FOUND | StatusCode::GONE => RequestFailure::Stale(UpstreamError::Protocol(words)),
             StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
