@@ -1,12 +1,16 @@
 //! What an override makes of a tool's definition. Arguments that the override hides are out of sight: they are removed
 //! from the schema that clients see.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::item::{Item, ItemKind};
 use super::plan::{ArgumentOverride, ToolOverride};
 use super::raw::{RawObject, to_raw};
+use super::skim::Skim;
+use super::tokens::owned;
 
 /// Keywords of a schema whose schemas describe the same value, one each; after them, those with a list of such schemas.
 const ONE: [&str; 3] = ["if", "then", "else"];
@@ -39,6 +43,12 @@ pub fn changed(tool: &Item, change: &ToolOverride) -> Item {
         object.set("inputSchema", schema);
     }
     Item::parse(ItemKind::Tool, &object.to_raw()).unwrap_or_else(|_| tool.clone())
+}
+
+/// Returns the tool without its output schema: plugins can change its results, and clients reject those that do not fit it.
+pub fn without_output_schema(tool: Item) -> Item {
+    let changed = Skim::from(&*tool.definition).with_members(&[("outputSchema", None)]).and_then(owned);
+    Item { definition: changed.map_or(tool.definition, Arc::from), ..tool }
 }
 
 /// Returns the description, if the override changes it.

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::item::ItemKind;
 use super::raw::RawObject;
 use super::skim::Skim;
+use super::tokens::owned;
 
 /// A JSON type that a member of a definition can be required to have. Only the type of the value itself is checked, not
 /// what the value contains.
@@ -87,9 +88,8 @@ const ANNOTATIONS: [(&str, JsonType); 5] = [
     ("openWorldHint", JsonType::Flag),
 ];
 
-/// Returns the definition in a form that clients can read: optional members that are null are removed, and so is an
-/// output schema whose type is not `object`, because only the modern era allows such a schema. The error names the part
-/// that clients cannot read, or says why no client can call the tool.
+/// Returns the definition in a form that clients can read: optional members that are null are removed. The error names the
+/// part that clients cannot read, or says why no client can call the tool.
 pub fn for_clients(kind: ItemKind, definition: &RawValue) -> Result<Box<RawValue>, String> {
     let mut object = RawObject::parse(definition.get()).map_err(|_| "its definition is not an object".to_owned())?;
     let members: &[_] = match kind {
@@ -98,11 +98,11 @@ pub fn for_clients(kind: ItemKind, definition: &RawValue) -> Result<Box<RawValue
         ItemKind::Resource | ItemKind::Template => &RESOURCE,
     };
     let nulls = members.iter().map(|(name, _)| *name).filter(|name| is_null(&object, name));
-    let mut dropped: Vec<_> = nulls.collect();
+    let dropped: Vec<_> = nulls.collect();
     dropped.iter().for_each(|name| object.remove(name));
     check(&object, "", members)?;
     match kind {
-        ItemKind::Tool => check_tool(&mut object, &mut dropped)?,
+        ItemKind::Tool => check_tool(&object)?,
         ItemKind::Prompt => check_arguments(&object)?,
         ItemKind::Resource | ItemKind::Template => {
             object.get("name").ok_or("its name is missing")?;
@@ -111,18 +111,21 @@ pub fn for_clients(kind: ItemKind, definition: &RawValue) -> Result<Box<RawValue
     Ok(if dropped.is_empty() { definition.to_owned() } else { object.to_raw() })
 }
 
-/// Checks the members that only tools have. Removes an output schema that some clients cannot read, and adds its name
-/// to `dropped`.
-fn check_tool(object: &mut RawObject, dropped: &mut Vec<&str>) -> Result<(), String> {
+/// Returns the definition of a tool for clients of the legacy era, whose output schemas have the type `object`; `None` if it is
+/// the same.
+pub fn for_legacy_clients(definition: &RawValue) -> Option<Box<RawValue>> {
+    let definition = Skim::from(definition);
+    let schema = definition.member("outputSchema")?;
+    let is_of_object = schema.member("type").and_then(Skim::text).is_some_and(|kind| kind == "object");
+    if is_of_object { None } else { owned(definition.with_members(&[("outputSchema", None)])?) }
+}
+
+/// Checks the members that only tools have.
+fn check_tool(object: &RawObject) -> Result<(), String> {
     let input = object.get("inputSchema").ok_or("its inputSchema is missing")?;
     check_schema(input, "inputSchema")?;
-    if let Some(output) = object.get("outputSchema") {
-        if is_of_object(output) {
-            check_schema(output, "outputSchema")?;
-        } else {
-            dropped.push("outputSchema");
-            object.remove("outputSchema");
-        }
+    if let Some(output) = object.get("outputSchema").filter(|output| is_of_object(output)) {
+        check_schema(output, "outputSchema")?;
     }
     if let Some(annotations) = object.get("annotations") {
         check(&parse(annotations)?, "annotations.", &ANNOTATIONS)?;
@@ -257,9 +260,14 @@ mod tests {
     fn what_only_some_clients_read_is_dropped() {
         let bare = r#"{"name":"a","inputSchema":{"type":"object"}}"#;
         let with = |member: &str| format!(r#"{{"name":"a",{member},"inputSchema":{{"type":"object"}}}}"#);
-        for member in [r#""description":null"#, r#""outputSchema":{"type":"array"}"#, r#""annotations":null"#] {
+        for member in [r#""description":null"#, r#""annotations":null"#] {
             assert_eq!(read(&with(member)).unwrap(), bare);
         }
+        let legacy = |definition: &str| for_legacy_clients(&RawValue::from_string(definition.into()).unwrap());
+        let of_array = with(r#""outputSchema":{"type":"array"}"#);
+        assert_eq!(read(&of_array).unwrap(), of_array);
+        assert_eq!(legacy(&of_array).unwrap().get(), bare);
+        assert!(legacy(bare).is_none() && legacy(&with(r#""outputSchema":{"type":"object"}"#)).is_none());
     }
 
     #[test]

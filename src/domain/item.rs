@@ -145,6 +145,8 @@ pub struct Item {
     pub hints: Hints,
     /// The `_meta` of the definition; `None` if there is none.
     pub meta: Option<Arc<RawValue>>,
+    /// What providers of models reject of a tool, with its place; `None` if it has no such fault. Only lists of servers say so.
+    pub fault: Option<Arc<str>>,
 }
 
 /// A server's list of items of one kind.
@@ -260,6 +262,7 @@ impl Item {
             input_schema: read.input_schema.filter(|_| is_tool).map(Arc::from),
             hints: read.annotations.filter(|_| is_tool).map_or_else(Hints::default, |a| Hints::read(&a)),
             meta: read.meta.map(Arc::from),
+            fault: None,
         })
     }
 

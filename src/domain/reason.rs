@@ -131,6 +131,8 @@ reasons! {
     ListUnread,
     /// A list of the server is not as the protocol has it, but can be used: see the message.
     UnusualList,
+    /// Tools have names that are too long for some clients, with what these put in front.
+    LongNames,
     /// Connections to the server end by themselves soon after they were made, again and again.
     ConnectionEnds,
     /// The address of a listener cannot be listened on, such as one that another program has.

@@ -20,6 +20,8 @@ use crate::engine::upstreams::probing::first_try;
 pub struct ListPage {
     /// The definitions as one JSON array.
     pub items: Arc<RawValue>,
+    /// The same for clients of the legacy era.
+    pub legacy_items: Arc<RawValue>,
     /// The cursor of the next page; `None` on the last page.
     pub next_cursor: Option<String>,
     /// What the servers whose items are in the list say about its caching.
@@ -45,12 +47,13 @@ impl Engine {
         let pages = snapshot.serialized.pages(upstream, kind, &self.budget, definitions);
         let revision = snapshot.list_revisions.of(kind);
         let number = cursor.map_or(Some(0), |cursor| page_number(cursor, revision));
-        let (number, items) = number.and_then(|number| Some((number, pages.page(number)?))).ok_or_else(|| {
+        let (number, page) = number.and_then(|number| Some((number, pages.page(number)?))).ok_or_else(|| {
             let message = "the cursor is not of this list, which may have changed: list from the start";
             RpcError::new(INVALID_PARAMS, message)
         })?;
         let next_cursor = pages.page(number + 1).map(|_| format!("{revision}.{}", number + 1));
-        Ok(ListPage { items: Arc::clone(items), next_cursor, caching: self.caching(&snapshot, endpoint, kind) })
+        let (items, legacy_items) = (Arc::clone(&page.modern), Arc::clone(&page.legacy));
+        Ok(ListPage { items, legacy_items, next_cursor, caching: self.caching(&snapshot, endpoint, kind) })
     }
 
     /// Returns what the servers whose items are in a list say about its caching. What the gateway lists itself changes only

@@ -13,6 +13,7 @@ use super::slot::ConnectionSlot;
 use super::stdio::ServerProcess;
 use super::streamable::{HttpEndpoint, HttpSession, SseSession};
 use super::subscriptions::Subscriptions;
+use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{EraSetting, HttpTransport, TransportPlan};
 use crate::domain::upstream::{ClientKey, Target, UpstreamError, UpstreamEvent};
@@ -140,7 +141,8 @@ impl Connector {
         let watched = of.is_none().then(|| Arc::clone(&self.watched));
         let holds_something = link.is_duplex() || link.facts().era == Era::Legacy;
         if holds_something && !idle.is_zero() {
-            self.shared.tasks.spawn(end_when_idle(slot.clone(), link.ended(), idle, watched));
+            let process = matches!(link, ServerConnection::Process(_)).then(|| self.target.plan.key.clone());
+            self.shared.tasks.spawn(end_when_idle(slot.clone(), link.ended(), idle, watched, process));
         }
         Ok(link)
     }
@@ -187,12 +189,19 @@ async fn end_when_idle(
     ended: CancellationToken,
     limit: Duration,
     watched: Option<Arc<Subscriptions>>,
+    process: Option<ObjectKey>,
 ) {
     let look = (limit / 4).max(SHORTEST_LOOK);
     while tokio::time::timeout(look, ended.cancelled()).await.is_err() {
         let Some(slot) = slot.upgrade() else { return };
-        if watched.as_ref().is_none_or(|watched| watched.is_empty()) {
-            slot.evict_idle(limit);
+        if watched.as_ref().is_none_or(|watched| watched.is_empty())
+            && slot.evict_idle(limit)
+            && let Some(upstream) = &process
+        {
+            tracing::info!(
+                %upstream,
+                "its process ends after {limit:?} without a call (spec.timeouts.idleMs); the next call starts it again"
+            );
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::quoted::Quoted;
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::LEVELS_ABOVE_ITEM;
+use crate::domain::schema::schema_fault;
 use crate::domain::skim::Skim;
 use crate::domain::tokens::{MAX_DEPTH, deeper_than};
 use crate::domain::upstream::{Answer, UpstreamError};
@@ -143,7 +144,9 @@ impl ListReader {
         if deeper_than(MAX_DEPTH - LEVELS_ABOVE_ITEM, definition.get().as_bytes()) {
             return Err("it nests too deep".into());
         }
-        let item = Item::parse(self.kind, &for_clients(self.kind, definition)?)?;
+        let mut item = Item::parse(self.kind, &for_clients(self.kind, definition)?)?;
+        let fault = item.input_schema.as_deref().and_then(|schema| schema_fault(schema.get()));
+        item.fault = fault.map(|fault| format!("inputSchema{fault}").into());
         if !self.names.insert(item.name.clone()) {
             return Err("it is listed twice".into());
         }

@@ -274,12 +274,14 @@ impl ConnectionSlot {
         }
     }
 
-    /// Closes the connection if no call has used it for `limit`.
-    pub(super) fn evict_idle(&self, limit: Duration) {
+    /// Closes the connection if no call has used it for `limit`. Returns whether it did.
+    pub(super) fn evict_idle(&self, limit: Duration) -> bool {
         let mut state = self.lock();
-        if matches!(&*state, SlotState::Up(live) if live.idle().is_some_and(|idle| idle >= limit)) {
+        let is_idle = matches!(&*state, SlotState::Up(live) if live.idle().is_some_and(|idle| idle >= limit));
+        if is_idle {
             *state = SlotState::Resting;
         }
+        is_idle
     }
 
     /// Refuses new calls, waits up to `patience` for those in flight, and ends the connection.

@@ -55,7 +55,8 @@ struct ListResult {
 impl Serialize for ListResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut members = serializer.serialize_map(None)?;
-        members.serialize_entry(self.kind.list_member(), &*self.page.items)?;
+        let items = if self.era == Era::Modern { &self.page.items } else { &self.page.legacy_items };
+        members.serialize_entry(self.kind.list_member(), &**items)?;
         if let Some(cursor) = &self.page.next_cursor {
             members.serialize_entry("nextCursor", cursor)?;
         }

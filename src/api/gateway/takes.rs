@@ -24,6 +24,19 @@ pub struct TakesUpstreams {
     /// gateway, `search_tools`, which finds tools by words, and `call_tool`, which calls one. Tools can still be called
     /// by their names, and the path of one upstream shows all its tools. Default: All.
     pub tool_discovery: Option<ToolDiscovery>,
+    /// Whether clients see tools whose input schemas are not valid: `LeaveOut` or `Offer`. Providers of models reject a
+    /// whole request for one such tool. Default: LeaveOut.
+    pub invalid_tools: Option<InvalidTools>,
+}
+
+/// Whether clients see tools whose input schemas are not valid: `LeaveOut` or `Offer`. Providers of models reject a whole
+/// request for one such tool. Default: LeaveOut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum InvalidTools {
+    /// Clients do not see them.
+    LeaveOut,
+    /// Clients see them.
+    Offer,
 }
 
 /// What the list of tools of the endpoint for all upstreams shows. `All`: every tool. `Search`: two tools of the gateway,

@@ -11,7 +11,7 @@ use crate::api::gateway::inbound::Listener;
 use crate::api::gateway::pods::workload;
 use crate::api::gateway::records::{AuditMode, History, LogLevel, Payloads, Tracing, TracingProtocol};
 use crate::api::gateway::runtime::{self as api, Discovery, GatewayLimits, GatewayPlugins};
-use crate::api::gateway::takes::{Prefix, ToolDiscovery};
+use crate::api::gateway::takes::{InvalidTools, Prefix, ToolDiscovery};
 use crate::api::gateway::{MCPGateway, MCPGatewaySpec, StopMode};
 use crate::api::shared::{FromNamespaces, Selector};
 use crate::api::values::Size;
@@ -56,6 +56,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
         anonymous: spec.authentication.anonymous.is_some(),
         prefix: prefix(spec.upstreams.as_ref().and_then(|u| u.prefix)),
         tool_discovery: tool_discovery(spec.upstreams.as_ref().and_then(|u| u.tool_discovery)),
+        offers_invalid_tools: spec.upstreams.as_ref().and_then(|u| u.invalid_tools) == Some(InvalidTools::Offer),
         limits: spec.limits.as_ref().map(limits).unwrap_or_default(),
         runtime: runtime(spec.plugins.as_ref(), folder, plugin_dir, &mut findings),
         session_idle_seconds: spec.sessions.as_ref().and_then(|s| s.idle_seconds).unwrap_or(3600),

@@ -65,6 +65,7 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
         anonymous: false,
         prefix: PrefixMode::Always,
         tool_discovery: ToolDiscovery::All,
+        offers_invalid_tools: false,
         limits: Limits::default(),
         runtime: Runtime { plugin_dir: inputs.default_plugin_dir.clone(), ..Runtime::default() },
         session_idle_seconds: 3600,

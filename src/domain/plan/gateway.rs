@@ -28,6 +28,9 @@ pub struct GatewayPlan {
     /// What the list of tools shows.
     #[serde(default, skip_serializing_if = "ToolDiscovery::is_all")]
     pub tool_discovery: ToolDiscovery,
+    /// Whether tools are offered whose schemas providers of models reject (`invalidTools: Offer`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub offers_invalid_tools: bool,
     /// Limits on calls.
     pub limits: Limits,
     /// Settings for running plugins.

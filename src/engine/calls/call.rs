@@ -21,7 +21,7 @@ use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::spans;
 use super::task_state::plain_wish;
-use super::tool_result::{MODERN_OF_RESOURCES, ResultFacts, text_result, without_members};
+use super::tool_result::{MODERN_OF_RESOURCES, ResultFacts, leave_out_other_structure, text_result, without_members};
 use crate::domain::boxed::boxed;
 use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
@@ -217,7 +217,14 @@ impl Engine {
         if call.request.kind == ItemKind::Resource && is_foreign(call, era) {
             answered.answer = without_members(answered.answer, &MODERN_OF_RESOURCES);
         }
-        self.answer_to_give(call, context, answered, facts, &sent_text, recorder).await
+        let mut end = self.answer_to_give(call, context, answered, facts, &sent_text, recorder).await;
+        let can_be_other = era == Era::Modern || !call.item.response.is_empty();
+        if let (Reply::Result(result), true) = (&mut end.reply, can_be_other)
+            && call.request.caller.era == Era::Legacy
+        {
+            leave_out_other_structure(result);
+        }
+        end
     }
 
     /// Returns the end of a call of whose result it is not clear what the server wants: it may ask the client for input that

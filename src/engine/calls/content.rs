@@ -120,8 +120,8 @@ impl<'a> ShownContent<'a> {
     }
 }
 
-/// Returns `result` with a new text in its only block. If the structured content repeats the old text, it is changed
-/// too.
+/// Returns `result` with a new text in its only block. If the structured content repeats the old text, it repeats the new one,
+/// or is left out if that is no JSON.
 fn with_text(result: &RawValue, mirror: Mirror, text: &str) -> Result<Box<RawValue>, Failure> {
     let (result, quoted) = (Skim::from(result), to_raw(&text));
     let block = result.member("content").and_then(|blocks| blocks.elements()?.next());
@@ -129,15 +129,14 @@ fn with_text(result: &RawValue, mirror: Mirror, text: &str) -> Result<Box<RawVal
     let content = block.map(|block| format!("[{block}]"));
     let structured = match mirror {
         Mirror::Wrapped => Some(Cow::Owned(format!("{{\"result\":{quoted}}}"))),
-        Mirror::SameJson => {
-            let json = Skim::of(text.as_bytes()).filter(|json| json.members().is_some());
-            let why = "its text is also the structured content, so it must stay a JSON object";
-            Some(Cow::Borrowed(json.ok_or_else(|| invalid(why))?.get()))
-        }
+        Mirror::SameJson => Skim::of(text.as_bytes()).map(|json| Cow::Borrowed(json.get())),
         Mirror::Absent | Mirror::Other => None,
     };
     let mut changes = vec![("content", content.as_deref())];
-    changes.extend(structured.as_deref().map(|structured| ("structuredContent", Some(structured))));
+    // Without JSON in the text, the structured content is left out: the text has all that it said.
+    if matches!(mirror, Mirror::Wrapped | Mirror::SameJson) {
+        changes.push(("structuredContent", structured.as_deref()));
+    }
     let changed = content.is_some().then(|| result.with_members(&changes)).flatten();
     changed.and_then(owned).ok_or_else(|| invalid("the result cannot be read"))
 }
@@ -180,9 +179,11 @@ mod tests {
         );
         let deep = |levels: usize| format!(r#"{{"a":{}{}}}"#, "[".repeat(levels - 1), "]".repeat(levels - 1));
         assert!(pass(same, View::Auto, &deep(MAX_DEPTH - 2)).1.is_ok());
-        for text in ["no json", &deep(MAX_DEPTH - 1), &deep(20_000)] {
+        for text in [&deep(MAX_DEPTH - 1), &deep(20_000)] {
             assert_eq!(pass(same, View::Auto, text).1, Err(Reason::InvalidOutput));
         }
+        let cut = pass(same, View::Auto, r#"{"a":"#).1.unwrap().unwrap();
+        assert_eq!(cut, r#"{"content":[{"type":"text","text":"{\"a\":"}]}"#);
         let wrapped = r#"{"content":[{"type":"text","text":"s"}],"structuredContent":{"result":"s"}}"#;
         assert!(pass(wrapped, View::Auto, "t").1.unwrap().unwrap().ends_with(r#""structuredContent":{"result":"t"}}"#));
     }
@@ -312,7 +313,6 @@ mod tests {
             r#"{"content":{}}"#,
             r#"{"content":[{}]}"#,
             r#"{"content":[{"type":"text"}]}"#,
-            r#"{"content":[],"structuredContent":[]}"#,
             r#"{"content":[],"isError":"yes"}"#,
             &format!(r#"{{"content":[],"x":{}1{}}}"#, "[".repeat(200), "]".repeat(200)),
         ] {

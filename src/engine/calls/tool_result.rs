@@ -85,6 +85,15 @@ pub(crate) fn without_members(answer: Answer, unwanted: &[&str]) -> Answer {
     Answer::Result(with_members(&result, &changes).unwrap_or(result))
 }
 
+/// Leaves structured content out that is no object, which clients of the legacy era cannot read (MCP 2025-11-25,
+/// CallToolResult). Its text block stays.
+pub(crate) fn leave_out_other_structure(result: &mut Box<RawValue>) {
+    let structured = Skim::from(&**result).member("structuredContent");
+    if structured.is_some_and(|structured| structured.members().is_none()) {
+        *result = with_members(result, &[("structuredContent", None)]).unwrap_or_else(|| result.clone());
+    }
+}
+
 /// Returns an object with its members changed as [`Skim::with_members`] does; `None` if it is not an object.
 pub(super) fn with_members(object: &RawValue, changes: &[(&str, Option<&str>)]) -> Option<Box<RawValue>> {
     owned(Skim::from(object).with_members(changes)?)

@@ -167,9 +167,6 @@ fn valid_tool_result(object: &RawObject) -> Result<(), Failure> {
     if blocks.iter().any(ContentBlock::lacks_text) {
         return Err(invalid("a block of type text has no `text`"));
     }
-    if object.get("structuredContent").is_some_and(|s| !s.get().starts_with('{')) {
-        return Err(invalid("`structuredContent` must be an object"));
-    }
     if object.get("isError").is_some_and(|flag| !matches!(flag.get(), "true" | "false")) {
         return Err(invalid("`isError` must be true or false"));
     }

@@ -1,6 +1,7 @@
 //! What is wrong with the lists of upstreams: items without a public name, items that are not offered, lists that could
 //! not be read, overrides and filters of tools that are not there, and tools that are not approved.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::changed_tools::unknown_overrides;
@@ -41,6 +42,7 @@ pub(super) fn list_problems(
     problems.extend(unmatched_names(linked, lists, seen));
     problems.extend(left_out(linked, lists, filters, state));
     problems.extend(unmatched(linked, templates));
+    problems.extend(long_names(linked, routes));
     for (upstream, list) in linked.upstreams.iter().zip(lists) {
         let plan = &upstream.target.plan;
         problems.extend(changed(plan, list.as_deref(), &state.upstream(&plan.key).first_seen));
@@ -78,6 +80,32 @@ fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
     problems
 }
 
+/// The maximum number of tools of an upstream with faults that are named.
+const MOST_INVALID: usize = 20;
+/// Names of this length and more are too long for some clients: they put `mcp__hawsepipe__` in front, and providers of models
+/// allow 64 characters.
+const LONG_NAME: usize = 48;
+
+/// Warns about tools of an upstream whose public names are long.
+fn long_names(linked: &Linked, routes: &Routes) -> Vec<Problem> {
+    let mut longest: BTreeMap<usize, (usize, &str)> = BTreeMap::new();
+    for route in routes.tools() {
+        let Some(name) = route.public.as_deref().filter(|name| name.len() >= LONG_NAME) else { continue };
+        let (count, known) = longest.entry(route.upstream).or_default();
+        *count += 1;
+        *known = if name.len() > known.len() { name } else { known };
+    }
+    let warning = |(upstream, (count, name)): (usize, (usize, &str))| {
+        let object = ObjectId::new(Kind::MCPUpstream, linked.upstreams[upstream].target.plan.key.clone());
+        let message = format!(
+            "{count} of its tools have names of {LONG_NAME} characters or more, such as {name}: clients put a prefix in front, \
+             and providers of models allow 64 in all. Rename them"
+        );
+        Problem::warning(Reason::LongNames, object, "spec.tools.overrides", message)
+    };
+    longest.into_iter().map(warning).collect()
+}
+
 /// Returns warnings about items that are not offered, about lists that could not be read, and about connections that do not
 /// last: their server is at fault, not what is written about it.
 fn left_out(
@@ -95,6 +123,12 @@ fn left_out(
             _ => warning(Reason::InvalidItem, said),
         });
         let mut problems: Vec<_> = left_out.collect();
+        let faulty =
+            list.iter().flat_map(|list| list.tools()).filter_map(|(tool, _)| Some((tool, tool.fault.as_ref()?)));
+        let end = if linked.plan.gateway.offers_invalid_tools { "is offered, and" } else { "is left out:" };
+        problems.extend(faulty.take(MOST_INVALID).map(|(tool, fault)| {
+            warning(Reason::InvalidTool, &format!("tool {:?} {end} providers of models reject it: {fault}", tool.name))
+        }));
         problems.extend(list.iter().flat_map(|list| list.notes()).map(|note| warning(Reason::UnusualList, note)));
         let known = state.upstream(key);
         problems.extend(known.tools_fault.map(|fault| {

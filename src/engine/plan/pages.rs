@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::value::RawValue;
 
 use crate::domain::budget::{ByteBudget, Category, Reservation};
+use crate::domain::definition::for_legacy_clients;
 use crate::domain::item::ItemKind;
 use crate::domain::raw::to_raw;
 
@@ -14,9 +15,31 @@ pub(crate) const PAGE: usize = 200;
 
 /// The pages of one list, each as a JSON array of definitions. An empty list has one page.
 pub(crate) struct Pages {
-    pages: Vec<Arc<RawValue>>,
+    pages: Vec<Page>,
     /// Reserves the bytes of the pages.
     _reservation: Reservation,
+}
+
+/// A page, as clients of each era get it.
+pub(crate) struct Page {
+    pub(crate) modern: Arc<RawValue>,
+    pub(crate) legacy: Arc<RawValue>,
+}
+
+impl Page {
+    fn of(definitions: &[&RawValue], kind: ItemKind) -> Self {
+        let modern: Arc<RawValue> = to_raw(&definitions).into();
+        let in_legacy =
+            |definition: &&RawValue| if kind == ItemKind::Tool { for_legacy_clients(definition) } else { None };
+        let changed: Vec<_> = definitions.iter().map(in_legacy).collect();
+        let legacy = if changed.iter().any(Option::is_some) {
+            let each = changed.iter().zip(definitions).map(|(changed, same)| changed.as_deref().unwrap_or(same));
+            to_raw(&each.collect::<Vec<_>>()).into()
+        } else {
+            Arc::clone(&modern)
+        };
+        Self { modern, legacy }
+    }
 }
 
 /// Lists by the index of their upstream, which is `None` for the list of all of them, and by kind.
@@ -28,7 +51,7 @@ pub(crate) struct SerializedLists(Mutex<ByList>);
 
 impl Pages {
     /// Returns the page of this number; `None` if there are fewer.
-    pub(crate) fn page(&self, number: usize) -> Option<&Arc<RawValue>> {
+    pub(crate) fn page(&self, number: usize) -> Option<&Page> {
         self.pages.get(number)
     }
 }
@@ -47,12 +70,12 @@ impl SerializedLists {
             return pages;
         }
         let definitions = definitions();
-        let mut pages: Vec<Arc<RawValue>> = definitions.chunks(PAGE).map(|page| Arc::from(to_raw(&page))).collect();
+        let mut pages: Vec<_> = definitions.chunks(PAGE).map(|page| Page::of(page, kind)).collect();
         if pages.is_empty() {
-            pages.push(Arc::from(to_raw(&[(); 0])));
+            pages.push(Page::of(&[], kind));
         }
         let reservation = budget.reservation(Category::List);
-        let has_room = reservation.resize(pages.iter().map(|page| page.get().len() as u64).sum()).is_ok();
+        let has_room = reservation.resize(pages.iter().map(|page| page.modern.get().len() as u64).sum()).is_ok();
         let pages = Arc::new(Pages { pages, _reservation: reservation });
         if has_room {
             let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +103,7 @@ mod tests {
         for upstream in [None, Some(0), Some(1)] {
             for _ in 0..2 {
                 let pages = read(&lists, &budget, upstream, 201);
-                assert_eq!(pages.page(1).unwrap().get(), format!("[{}]", definition.get()));
+                assert_eq!(pages.page(1).unwrap().modern.get(), format!("[{}]", definition.get()));
                 assert!(pages.page(2).is_none());
             }
         }
@@ -92,6 +115,6 @@ mod tests {
         assert_eq!([read(&lists, &small, None, 200), read(&lists, &small, None, 200)].map(|it| it.pages.len()), [1; 2]);
         assert_eq!(asked.get(), 5, "there is no room to keep it");
         let empty = read(&lists, &small, None, 0);
-        assert_eq!(empty.page(0).unwrap().get(), "[]");
+        assert_eq!(empty.page(0).unwrap().legacy.get(), "[]");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::changed_tools::{misfits, unsendable};
 use super::link::{Linked, LinkedUpstream};
-use super::linked_item::LinkedItem;
+use super::linked_item::{LinkedItem, Selected, select};
 use super::list_filters::{ListFiltering, ListFilters};
 use super::list_problems::list_problems;
 use super::pages::SerializedLists;
@@ -14,10 +14,13 @@ use super::templates::{Fit, Templates};
 use super::withheld::Withheld;
 use crate::config::compile::implicit;
 use crate::config::input::Inputs;
+use crate::domain::changed_tool::{changed, without_output_schema};
 use crate::domain::digest::revision;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind};
-use crate::domain::plan::{FORMAT_VERSION, Plan, Refusal};
+use crate::domain::method::Method;
+use crate::domain::plan::{FORMAT_VERSION, GatewayPlan, Plan, Refusal, UpstreamPlan};
+use crate::domain::plugin::Phase;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::{Offer, Route, Routes};
@@ -245,8 +248,15 @@ fn offers<'a>(
     static NONE: BTreeSet<String> = BTreeSet::new();
     let offer = |(index, (upstream, list)): (usize, (&'a LinkedUpstream, &'a Option<Arc<Catalogue>>))| {
         let plan = &upstream.target.plan;
-        let listed = offered(upstream, list.as_deref(), state);
-        let (items, filtered) = filtering.pass_all(index, listed);
+        let listed = offered(&linked.plan.gateway, upstream, list.as_deref(), state);
+        let (items, mut filtered) = filtering.pass_all(index, listed);
+        for tool in items.iter().filter(|item| is_reshaped(linked, plan, item)) {
+            let change = plan.overrides.iter().find(|change| change.name == tool.name);
+            let overridden = || change.map_or_else(|| Item::clone(tool), |change| changed(tool, change));
+            let key = (tool.kind, tool.name.as_str());
+            let shown = filtered.remove(&key).unwrap_or_else(overridden);
+            filtered.insert(key, without_output_schema(shown));
+        }
         filtering.close(index, state.was_read(&plan.key, ItemKind::Resource));
         let ever_seen = seen.of(&plan.key).unwrap_or(&NONE);
         Offer { upstream: &plan.key.name, items, overrides: &plan.overrides, filtered, ever_seen }
@@ -254,12 +264,27 @@ fn offers<'a>(
     linked.upstreams.iter().zip(lists).enumerate().map(offer).collect()
 }
 
-/// Returns the items of an upstream that its manifest offers: those of tools that it neither leaves out nor hides nor
-/// withholds because they are not approved, and all others.
-fn offered<'a>(upstream: &LinkedUpstream, list: Option<&'a Catalogue>, state: &EngineState) -> Vec<&'a Item> {
+/// Whether the item is a tool with an output schema, and an entry can change its results.
+fn is_reshaped(linked: &Linked, plan: &UpstreamPlan, item: &Item) -> bool {
+    item.kind == ItemKind::Tool
+        && memchr::memmem::find(item.definition.get().as_bytes(), b"outputSchema").is_some()
+        && select(linked, plan, (Method::CallTool, Phase::Response), item.kind, &item.name).iter().any(Selected::acts)
+}
+
+/// Returns the items of an upstream that its manifest and the gateway offer: those of tools that are neither left out nor hidden
+/// nor withheld because they are not approved or not valid, and all others.
+fn offered<'a>(
+    gateway: &GatewayPlan,
+    upstream: &LinkedUpstream,
+    list: Option<&'a Catalogue>,
+    state: &EngineState,
+) -> Vec<&'a Item> {
     let plan = &upstream.target.plan;
     let unapproved = withheld(plan, list, &state.upstream(&plan.key).first_seen);
-    let is_offered = |item: &&Item| Withheld::by_manifest(upstream, item.kind, &item.name, &unapproved).is_none();
+    let is_offered = |item: &&Item| {
+        let by_manifest = Withheld::by_manifest(upstream, item.kind, &item.name, &unapproved);
+        by_manifest.or_else(|| Withheld::by_fault(gateway, item)).is_none()
+    };
     list.into_iter().flat_map(Catalogue::items).filter(is_offered).collect()
 }
 

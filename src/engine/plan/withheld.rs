@@ -5,7 +5,8 @@ use std::fmt;
 
 use super::link::LinkedUpstream;
 use crate::domain::ids::ObjectKey;
-use crate::domain::item::ItemKind;
+use crate::domain::item::{Item, ItemKind};
+use crate::domain::plan::GatewayPlan;
 
 /// Why an item is withheld from clients. Its text is for operators: clients are not told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub(crate) enum Withheld {
     Excluded,
     /// The override at this place hides the tool.
     Hidden(usize),
+    /// Providers of models reject its schema, for this reason.
+    Invalid(String),
     /// The definition of the tool, which has this digest, is not approved.
     NotApproved(String),
     /// The chains over the list withhold the item, for this reason; `None` if they have not seen it yet.
@@ -37,6 +40,11 @@ impl fmt::Display for Withheld {
             Self::NotIncluded => f.write_str("its upstream does not include it (spec.tools.include)"),
             Self::Excluded => f.write_str("its upstream excludes it (spec.tools.exclude)"),
             Self::Hidden(place) => write!(f, "its upstream hides it (spec.tools.overrides[{place}].hidden)"),
+            Self::Invalid(fault) => write!(
+                f,
+                "providers of models reject it ({fault}): correct that at the server, or set spec.upstreams.invalidTools of the \
+                 MCPGateway to Offer"
+            ),
             Self::NotApproved(digest) => {
                 write!(f, "its definition is not approved: spec.pinning.approved of its upstream has to name {digest}")
             }
@@ -54,6 +62,12 @@ impl fmt::Display for Withheld {
 }
 
 impl Withheld {
+    /// Returns the fault of a tool that is withheld for it, as the gateway says; `None` if it is not.
+    pub(crate) fn by_fault(gateway: &GatewayPlan, item: &Item) -> Option<Self> {
+        let fault = item.fault.as_ref().filter(|_| !gateway.offers_invalid_tools)?;
+        Some(Self::Invalid(fault.to_string()))
+    }
+
     /// Returns why the manifest of an upstream withholds an item; `None` if it does not. `unapproved` are the tools that are
     /// not approved, with their digests.
     pub(crate) fn by_manifest(

@@ -100,7 +100,8 @@ impl Snapshot {
         let first_seen = state.upstream(&plan.key).first_seen;
         let unapproved = withheld(plan, Some(&list), &first_seen);
         let by_manifest = Withheld::by_manifest(linked, kind, &item.name, &unapproved);
-        let why = by_manifest.or_else(|| withheld_by_chains(&self.linked, &state.filtered, upstream, item))?;
+        let by_gateway = by_manifest.or_else(|| Withheld::by_fault(&self.plan().gateway, item));
+        let why = by_gateway.or_else(|| withheld_by_chains(&self.linked, &state.filtered, upstream, item))?;
         Some(WithheldItem { upstream, name: item.name.clone(), why })
     }
 }

@@ -15,7 +15,7 @@ use super::shared::SharedWire;
 use super::socket::Socket;
 use super::wire::{ExclusiveWire, MAX_LOG, Wire, WireError};
 use super::{ExchangeOutcome, PluginCall, closed, too_large};
-use crate::domain::plugin::{Failure, Input, Output};
+use crate::domain::plugin::{Failure, Input, Metadata, Output};
 use crate::domain::ports::PluginProgress;
 use crate::domain::reason::Reason;
 use crate::node::log_mask::LogMask;
@@ -62,7 +62,7 @@ impl Channel<ExclusiveWire> {
                     let message = serde_json::from_slice::<FailureHeader>(json).map(|f| f.message);
                     return Err(Some(message.unwrap_or_else(|_| "could not say why it failed to load".into())));
                 }
-                FrameKind::Log => log_line(&self.log_mask, json, text),
+                FrameKind::Log => log_line(&self.log_mask, json, text, None),
                 _ => {}
             }
             self.wire.take(&head);
@@ -115,7 +115,7 @@ impl<W: Wire> Channel<W> {
                 Ok(head) => head,
                 Err(broken) => return ExchangeOutcome::last(Err(broken.into())),
             };
-            let output = self.judge(&head, &mut asks);
+            let output = self.judge(&head, &mut asks, &call.input.metadata);
             self.wire.take(&head);
             if let Some(output) = output {
                 self.in_call = false;
@@ -144,7 +144,7 @@ impl<W: Wire> Channel<W> {
             let (json, text) = head.parts(self.wire.bytes());
             match head.kind {
                 FrameKind::Result | FrameKind::Failure => self.in_call = !self.is_of_call(json),
-                FrameKind::Log => log_line(&self.log_mask, json, text),
+                FrameKind::Log => log_line(&self.log_mask, json, text, None),
                 FrameKind::Ping => self.awake = true,
                 _ => {}
             }
@@ -164,7 +164,12 @@ impl<W: Wire> Channel<W> {
     }
 
     /// Handles a frame that arrives during a call. Returns the outcome if the frame ends the call.
-    fn judge(&self, head: &Head, asks: &mut PluginRequests<'_>) -> Option<Result<Output, Failure>> {
+    fn judge(
+        &self,
+        head: &Head,
+        asks: &mut PluginRequests<'_>,
+        metadata: &Metadata<'_>,
+    ) -> Option<Result<Output, Failure>> {
         let (json, body) = head.parts(self.wire.bytes());
         match head.kind {
             FrameKind::Result if self.is_of_call(json) => return Some(output(json, head.content.then_some(body))),
@@ -172,7 +177,7 @@ impl<W: Wire> Channel<W> {
                 let failure = serde_json::from_slice::<FailureHeader>(json).ok()?;
                 return (failure.id == self.last_id).then(|| Err(self.plugin_failure(failure)));
             }
-            FrameKind::Log => log_line(&self.log_mask, json, body),
+            FrameKind::Log => log_line(&self.log_mask, json, body, Some(metadata)),
             FrameKind::Ask => {
                 let ask = serde_json::from_slice::<AskHeader>(json).ok()?;
                 if ask.id == self.last_id {

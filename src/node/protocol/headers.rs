@@ -22,8 +22,6 @@ pub(super) struct IdHeader {
 
 #[derive(Deserialize)]
 pub(super) struct LogHeader {
-    #[serde(default)]
-    pub(super) id: u64,
     pub(super) level: String,
 }
 

@@ -132,12 +132,12 @@ async fn hand_out(mut incoming: FrameReader, routes: Arc<Mutex<FrameRoutes>>, lo
             Err(broken) => break broken,
         };
         let (json, body) = head.parts(incoming.bytes());
-        if head.kind == FrameKind::Log {
-            log_line(&log_mask, json, body);
-        } else if let Some(call) = route(&routes, json) {
+        if let Some(call) = route(&routes, json) {
             let whole = incoming.bytes().get(..head.length()).unwrap_or_default().to_vec();
             // A frame for a call that has ended is dropped.
             let _ = call.send(Ok((head, whole))).await;
+        } else if head.kind == FrameKind::Log {
+            log_line(&log_mask, json, body, None);
         }
         incoming.take(&head);
     };
