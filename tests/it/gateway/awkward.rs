@@ -15,7 +15,7 @@ use crate::fixtures::{fixture, python};
 use crate::upstream::Running;
 
 /// The servers of `fixtures/awkward/servers.py`.
-const CASES: [&str; 12] = [
+const CASES: [&str; 13] = [
     "nulltools",
     "nomember",
     "toolsfail",
@@ -28,6 +28,7 @@ const CASES: [&str; 12] = [
     "mark",
     "arrays",
     "coerced",
+    "long",
 ];
 
 /// The servers, and their URL.
@@ -49,7 +50,8 @@ async fn problems(gateway: &Gateway) -> Vec<(String, String)> {
 async fn what_the_sdk_can_use_directly_it_can_use_through_the_gateway() {
     let (_servers, url) = servers();
     let manifests: String = CASES.iter().map(|name| external(name, &format!("{url}/{name}"))).collect();
-    let gateway = Gateway::start(&Folder::with(&manifests));
+    let folder = Folder::with(&manifests);
+    let gateway = Gateway::start(&folder);
     tools_of(
         &gateway,
         &["nullmembers", "unannounced", "endless", "textids", "gzip", "deflate", "mark", "arrays", "coerced"],
@@ -70,7 +72,8 @@ async fn what_the_sdk_can_use_directly_it_can_use_through_the_gateway() {
 async fn a_list_that_is_unusual_has_a_problem() {
     let (_servers, url) = servers();
     let manifests: String = CASES.iter().map(|name| external(name, &format!("{url}/{name}"))).collect();
-    let gateway = Gateway::start(&Folder::with(&manifests));
+    let folder = Folder::with(&manifests);
+    let gateway = Gateway::start(&folder);
     let wanted = [
         ("nulltools", "its answer to tools/list has no `tools`, which counts as empty"),
         ("nomember", "its answer to tools/list has no `tools`, which counts as empty"),
@@ -93,7 +96,8 @@ async fn a_list_as_structured_content_can_be_redacted_and_legacy_clients_get_the
         + &external("guarded", &format!("{url}/arrays"))
         + &plugin("redact", redact, "role: Guard")
         + &chain("r", "Response", &["guarded"], &["redact"]);
-    let gateway = Gateway::start(&Folder::with(&manifests));
+    let folder = Folder::with(&manifests);
+    let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["plain", "guarded"]).await;
     for sdk in SDKS {
         let listed = sdk.run(&gateway.url(), &["list"], "");
@@ -128,7 +132,8 @@ async fn what_a_shaper_leaves_of_structured_content_reaches_clients_that_check_s
         + &plugin("cut", cut, "")
         + &chain("s", "Response", &["shaped"], &["shape"])
         + &chain("c", "Response", &["cut"], &["cut"]);
-    let gateway = Gateway::start(&Folder::with(&manifests));
+    let folder = Folder::with(&manifests);
+    let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["shaped", "cut"]).await;
     for sdk in SDKS {
         let call = |name: &str| sdk.run(&gateway.url(), &["call", name, r#"{"city":"Oslo"}"#], "")[0]["result"].clone();
@@ -146,7 +151,8 @@ async fn a_server_that_refuses_the_host_is_quoted_and_gets_the_host_that_it_want
     let manifests = external("wrong", &format!("{url}/checkshost"))
         + &external("forbids", &format!("{url}/forbids"))
         + &object("MCPUpstream", "right", &with_host);
-    let gateway = Gateway::start(&Folder::with(&manifests));
+    let folder = Folder::with(&manifests);
+    let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["right"]).await;
     let errors = async || {
         let answer = Http::new().get(&format!("http://{}/api/v1/upstreams", gateway.admin())).await.json();
@@ -197,7 +203,8 @@ async fn a_call_finds_a_server_that_is_back_at_once() {
 
 #[tokio::test]
 async fn load_balancers_ask_the_port_of_clients_and_a_slash_at_the_end_is_served() {
-    let gateway = Gateway::start(&Folder::with(&modern_stdio("up")));
+    let folder = Folder::with(&modern_stdio("up"));
+    let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["up"]).await;
     let (http, base) = (Http::new(), gateway.url().replace("/mcp", ""));
     for (path, body) in [("/healthz", "ok\n"), ("/readyz", "ready\n")] {
@@ -212,7 +219,8 @@ async fn load_balancers_ask_the_port_of_clients_and_a_slash_at_the_end_is_served
 
 #[tokio::test]
 async fn a_standalone_gateway_without_calls_ends_at_once() {
-    let gateway = Gateway::start(&Folder::with(&modern_stdio("up")));
+    let folder = Folder::with(&modern_stdio("up"));
+    let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["up"]).await;
     let began = Instant::now();
     gateway.signal(Signal::TERM);
@@ -229,7 +237,8 @@ async fn spec_upstreams_invalid_tools() {
         listed.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let up = external("up", &format!("{url}/schemas")) + &external("long", &format!("{url}/long"));
-    let gateway = Gateway::start(&Folder::with(&up));
+    let folder = Folder::with(&up);
+    let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["long"]).await;
     let listed = names(&gateway).await;
     assert!(listed.contains(&"up__good".to_owned()) && listed.len() == 2, "{listed:?}");
@@ -246,6 +255,7 @@ async fn spec_upstreams_invalid_tools() {
     );
 
     let offers = "upstreams: {invalidTools: Offer}, authentication: {anonymous: {}}";
-    let gateway = Gateway::start(&Folder::with(&(object("MCPGateway", "main", offers) + &up)));
+    let folder = Folder::with(&(object("MCPGateway", "main", offers) + &up));
+    let gateway = Gateway::start(&folder);
     assert_eq!(names(&gateway).await.len(), 8);
 }
