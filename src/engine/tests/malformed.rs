@@ -3,7 +3,7 @@
 use super::*;
 
 /// Each result has SECRET in a place where the protocol expects something else.
-const MALFORMED: [&str; 12] = [
+const MALFORMED: [&str; 10] = [
     r#"{"content":{"type":"text","text":"SECRET"}}"#,
     r#"{"content":"SECRET"}"#,
     r#"{"content":null,"text":"SECRET"}"#,
@@ -14,8 +14,6 @@ const MALFORMED: [&str; 12] = [
     r#"{"content":[{"type":"text","text":"s"},"SECRET"]}"#,
     r#"{"content":[[{"type":"text","text":"SECRET"}]]}"#,
     r#"{"content":[{"type":"text","text":"s"}],"isError":"SECRET"}"#,
-    r#"{"content":[{"type":"text","text":"s"}],"structuredContent":"SECRET"}"#,
-    r#"{"content":[{"type":"text","text":"s"}],"structuredContent":["SECRET"]}"#,
 ];
 
 /// Returns what a client receives of this result if a Guard with this script checks it, and what the Guard saw.
@@ -48,6 +46,24 @@ async fn a_guard_that_takes_something_out_of_it_has_to_make_it_valid() {
         assert!(text.contains("InvalidOutput") && !text.contains("SECRET"), "{text}");
         let (text, _) = guarded(r#"put {"content":[]}"#, result).await;
         assert_eq!(text, r#"{"result":{"content":[]}}"#);
+    }
+}
+
+#[tokio::test]
+async fn a_guard_sees_and_changes_structured_content_that_is_no_object() {
+    const LEGACY: &str = r#"{"result":{"content":[{"type":"text","text":"s"}]}}"#;
+    for structured in [r#""SECRET""#, r#"["SECRET"]"#] {
+        let result = format!(r#"{{"content":[{{"type":"text","text":"s"}}],"structuredContent":{structured}}}"#);
+        assert_eq!(guarded("same", &result).await, (LEGACY.to_owned(), vec![format!("r0 <- {result}")]));
+        let masked = result.replace("SECRET", "***");
+        assert_eq!(guarded(&format!("put {masked}"), &result).await.0, LEGACY);
+        let mut inputs = bare();
+        scripts(&mut inputs, "r", Phase::Response, &[(Role::Guard, &format!("put {masked}"))]);
+        let engine = start(&inputs).await;
+        *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(&result)));
+        let modern = call_as(&engine, &caller(Era::Modern), "{}", None, &Heard::default()).await;
+        let expected = masked[..masked.len() - 1].to_owned() + r#","resultType":"complete"}"#;
+        assert_eq!(modern, format!(r#"{{"result":{expected}}}"#));
     }
 }
 
