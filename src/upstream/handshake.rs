@@ -84,7 +84,9 @@ impl Handshake {
                 Ok(refusal) => refusal,
                 Err(verdict) => return HandshakeStep::Failed(verdict),
             },
-            Err(error @ (UpstreamError::Timeout(_) | UpstreamError::Protocol(_))) => error,
+            Err(error @ (UpstreamError::Timeout(_) | UpstreamError::Protocol(_) | UpstreamError::Refused { .. })) => {
+                error
+            }
             Err(error) => return HandshakeStep::Failed(error),
         };
         if self.setting == EraSetting::Modern {

@@ -82,22 +82,15 @@ impl ListReader {
 
     /// Adds a page. Returns the cursor of the next one, if there is one. Of a list that is too long, keeps what was read.
     pub(super) fn add(&mut self, answer: &Answer) -> Result<Option<String>, UpstreamError> {
-        let (kind, method) = (self.kind, self.kind.listed_by());
+        let method = self.kind.listed_by();
         let result = match answer {
             Answer::Result(result) => result,
             Answer::Error(error) => return Err(refused(method, error)),
         };
         let page: Option<ServerPage<'_>> = serde_json::from_str(result.get()).ok();
+        let read = page.and_then(|page| Some((self.items(&page)?, page)));
         let unreadable = || UpstreamError::Protocol(format!("its answer to {method} cannot be read"));
-        let page = page.ok_or_else(unreadable)?;
-        let items: Vec<&RawValue> = match page.list(kind) {
-            Some(list) => serde_json::from_str(list.get()).map_err(|_| unreadable())?,
-            None => {
-                self.listed
-                    .note(format!("its answer to {method} has no `{}`, which counts as empty", kind.list_member()));
-                Vec::new()
-            }
-        };
+        let (items, page) = read.ok_or_else(unreadable)?;
         if self.era == Era::Modern {
             self.listed.caching = self.listed.caching.and(Caching::read(page.ttl_ms, page.cache_scope));
         }
@@ -125,6 +118,16 @@ impl ListReader {
         }
         self.cursor.clone_from(&next);
         Ok(next)
+    }
+
+    /// Returns the definitions of a page, none if it has no list; `None` if the list cannot be read.
+    fn items<'a>(&mut self, page: &ServerPage<'a>) -> Option<Vec<&'a RawValue>> {
+        if let Some(list) = page.list(self.kind) {
+            return serde_json::from_str(list.get()).ok();
+        }
+        let (method, member) = (self.kind.listed_by(), self.kind.list_member());
+        self.listed.note(format!("its answer to {method} has no `{member}`, which counts as empty"));
+        Some(Vec::new())
     }
 
     /// Ends a list that is longer than `limit`.

@@ -84,9 +84,11 @@ impl Server {
                 lease.was_heard();
                 return Ok(Probed::Up(lease.facts().clone()));
             }
-            Ok(_) | Err(RequestFailure::Refused(_) | RequestFailure::Final(UpstreamError::Protocol(_))) => {
-                self.renounce(&self.slot, &lease)
-            }
+            Ok(_)
+            | Err(
+                RequestFailure::Refused(_)
+                | RequestFailure::Final(UpstreamError::Protocol(_) | UpstreamError::Refused { .. }),
+            ) => self.renounce(&self.slot, &lease),
             Err(RequestFailure::Stale(_)) => self.slot.discard(&lease),
             Err(RequestFailure::Final(error)) => {
                 let is_late = matches!(error, UpstreamError::Timeout(_)) && lease.is_duplex();

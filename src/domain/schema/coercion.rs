@@ -122,7 +122,7 @@ fn exact(text: &str, types: &[&str]) -> Option<String> {
         _ => false,
     };
     let is_plain = || !deeper_than(DEEPEST, text.as_bytes()) && doubled_key(text).is_none();
-    (!types.contains(&"string") && types.iter().any(|kind| fits(&kind)) && is_plain()).then(|| json.get().to_owned())
+    (!types.contains(&"string") && types.iter().any(fits) && is_plain()).then(|| json.get().to_owned())
 }
 
 #[cfg(test)]

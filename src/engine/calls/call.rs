@@ -217,14 +217,8 @@ impl Engine {
         if call.request.kind == ItemKind::Resource && is_foreign(call, era) {
             answered.answer = without_members(answered.answer, &MODERN_OF_RESOURCES);
         }
-        let mut end = self.answer_to_give(call, context, answered, facts, &sent_text, recorder).await;
-        let can_be_other = era == Era::Modern || !call.item.response.is_empty();
-        if let (Reply::Result(result), true) = (&mut end.reply, can_be_other)
-            && call.request.caller.era == Era::Legacy
-        {
-            leave_out_other_structure(result);
-        }
-        end
+        let end = self.answer_to_give(call, context, answered, facts, &sent_text, recorder).await;
+        for_client(call, era, end)
     }
 
     /// Returns the end of a call of whose result it is not clear what the server wants: it may ask the client for input that
@@ -343,6 +337,16 @@ impl Engine {
         call.request.reservation.resize(text.get().len() as u64).map_err(|_| UpstreamError::NoRoom)?;
         Ok(answered)
     }
+}
+
+/// Returns the end of a call with a result that its client can read. `era` is that of the server. Plugins can make what modern
+/// servers can.
+fn for_client(call: &Routed<'_>, era: Era, mut end: CallEnd) -> CallEnd {
+    let can_be_other = era == Era::Modern || !call.item.response.is_empty();
+    if let (Reply::Result(result), Era::Legacy, true) = (&mut end.reply, call.request.caller.era, can_be_other) {
+        leave_out_other_structure(result);
+    }
+    end
 }
 
 /// Whether an answer of this era is for a client of the legacy era, and in the words of the modern one.

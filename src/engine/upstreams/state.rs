@@ -11,6 +11,7 @@ use crate::domain::health::{Health, ShortConnections};
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::limits::Tracker;
 use crate::domain::pin;
+use crate::domain::plan::Refusal;
 use crate::domain::upstream::ServerFacts;
 use crate::engine::upstreams::other_lists::OtherLists;
 
@@ -128,6 +129,13 @@ impl UpstreamState {
     pub(crate) fn starting(&self, now: Duration) -> Option<String> {
         let since = now.saturating_sub(self.connecting_since?);
         (since >= STARTING).then(|| format!("starting for {} s", since.as_secs()))
+    }
+
+    /// Returns why calls are refused, for how long a connection is being made, or else the last failure; `None` if there is none
+    /// of these. `now` is the time by the monotonic clock.
+    pub(crate) fn error(&self, refusing: Option<&Refusal>, now: Duration) -> Option<String> {
+        let refusal = refusing.map(|refusal| refusal.message.clone());
+        refusal.or_else(|| self.starting(now)).or_else(|| self.health.last_error.clone())
     }
 
     /// Whether the list of tools was ever read.

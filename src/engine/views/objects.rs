@@ -190,12 +190,7 @@ impl Engine {
                 resting_since: state.resting_since,
                 consecutive_failures: state.health.failures,
                 auto_disabled: !state.health.in_routing(),
-                error: upstream
-                    .refusing
-                    .as_ref()
-                    .map(|refusal| refusal.message.clone())
-                    .or_else(|| state.starting(now))
-                    .or(state.health.last_error),
+                error: state.error(upstream.refusing.as_ref(), now),
                 server: state.facts,
                 tools: count(ItemKind::Tool),
                 prompts: count(ItemKind::Prompt),

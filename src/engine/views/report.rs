@@ -81,12 +81,7 @@ impl Engine {
             auto_disabled_at: state.auto_disabled_at.map(timestamp),
             enable: plan.enable.clone(),
             last_connected_at: state.connected_at.map(timestamp),
-            error: upstream
-                .refusing
-                .as_ref()
-                .map(|refusal| refusal.message.clone())
-                .or_else(|| state.starting(self.clock.monotonic()))
-                .or(state.health.last_error),
+            error: state.error(upstream.refusing.as_ref(), self.clock.monotonic()),
             transport: transport.map(str::to_owned),
             ..UpstreamReport::default()
         };

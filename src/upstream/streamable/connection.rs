@@ -94,6 +94,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// Whether the server gave a session id.
+    pub(super) fn is_in_session(&self) -> bool {
+        self.era == Era::Legacy && self.headers.contains_key(SESSION_ID)
+    }
+
     /// Takes what the server says that is not for the caller of one request.
     pub(super) fn take_notice(self: &Arc<Self>, message: ServerMessage<'_>) {
         let HttpEndpoint { target, shared, .. } = &*self.endpoint;

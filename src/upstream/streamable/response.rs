@@ -8,7 +8,7 @@ use http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::connection::{Connection, HttpEndpoint, SESSION_ID};
+use super::connection::{Connection, HttpEndpoint};
 use super::continued::read_events;
 use super::http_reply::{HttpReply, take};
 use super::media::{Media, encoding, is_event_stream, media};
@@ -64,6 +64,11 @@ async fn read_whole<'a>(
         }
         media = Media::Other;
     }
+    let is_unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    let ends_session = status == StatusCode::NOT_FOUND && connection.is_in_session();
+    if is_unauthorized || media != Media::Json && status.is_client_error() && !ends_session {
+        return Err(refused_by_status(&connection.endpoint, status, response.into_body()).await);
+    }
     if !status.is_success() {
         return refusal(connection, status, media, response.into_body(), id).await;
     }
@@ -92,20 +97,14 @@ async fn refusal(
     body: PacedBody,
     id: u64,
 ) -> Result<HttpReply, UpstreamError> {
-    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-        return Err(refused_by_status(&connection.endpoint, status, body).await);
-    }
     if status == StatusCode::LOOP_DETECTED {
         return Err(UpstreamError::Protocol("HTTP 508: its URL leads back to this gateway".into()));
     }
-    let in_session = connection.era == Era::Legacy && connection.headers.contains_key(SESSION_ID);
+    let in_session = connection.is_in_session();
     if in_session && status == StatusCode::NOT_FOUND {
         return Ok(HttpReply::SessionEnded);
     }
     let words = UpstreamError::Protocol(format!("HTTP {}{}", status.as_u16(), cause(status)));
-    if media != Media::Json && status.is_client_error() {
-        return Err(refused_by_status(&connection.endpoint, status, body).await);
-    }
     if media == Media::Json {
         let endpoint = &connection.endpoint;
         let reservation = endpoint.reservation();
