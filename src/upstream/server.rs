@@ -1,5 +1,6 @@
 //! One upstream: its target, the connection that its calls share, and the connections that are for one client each.
 
+mod listing;
 mod log_level;
 mod subscribing;
 
@@ -9,7 +10,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::domain::boxed::boxed;
-use crate::domain::item::{ItemKind, Listed};
 use crate::domain::plan::{TransportPlan, ValueSource};
 use crate::domain::ports::ToClient;
 use crate::domain::secret::Mask;
@@ -22,15 +22,11 @@ use super::connector::Connector;
 use super::context::UpstreamContext;
 use super::handshake::speaks_still;
 use super::late::unready;
-use super::list_reader::ListReader;
 use super::own_connections::{FAIR_SHARE, IDLE, MAX_CLIENTS, NoSlot, OwnConnections};
 use super::request_failure::RequestFailure;
 use super::server_message::readable;
 use super::slot::{ConnectionSlot, ConnectionUse, Purpose};
 use super::wire::McpRequest;
-
-/// How long to wait for a page of a list that the server does not announce.
-const UNANNOUNCED: Duration = Duration::from_secs(5);
 
 /// The upper limit of all request timeouts.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -111,60 +107,6 @@ impl Server {
     fn renounce(&self, slot: &ConnectionSlot, lease: &ConnectionUse) {
         slot.discard(lease);
         self.connector.forget_era();
-    }
-
-    /// Reads all pages of the server's list of items of this kind. A server that does not announce such items is asked too,
-    /// as clients do; an error then means that it has none. Other lists than that of tools are only read over a connection that
-    /// is open or that was closed because no call used it, and a server that does not know their methods has none of their
-    /// items: servers that announce resources need not have templates.
-    pub(super) async fn list(&self, kind: ItemKind, limit: Duration) -> Result<Listed, UpstreamError> {
-        let lease = if kind == ItemKind::Tool || self.slot.rests() {
-            self.lease(&self.slot, None, Purpose::Maintenance, false).await?
-        } else {
-            self.slot
-                .current(Purpose::Maintenance)
-                .ok_or_else(|| UpstreamError::Connect("it is not connected".into()))?
-        };
-        let (era, is_announced) = (lease.facts().era, lease.facts().has(kind));
-        drop(lease);
-        if is_announced {
-            return self.read_list(kind, era, is_announced, limit).await;
-        }
-        match self.read_list(kind, era, is_announced, limit.min(UNANNOUNCED)).await {
-            Err(UpstreamError::Refused { .. } | UpstreamError::Protocol(_) | UpstreamError::Timeout(_)) => {
-                Ok(Listed::default())
-            }
-            listed => listed,
-        }
-    }
-
-    /// Reads all pages of one list.
-    async fn read_list(
-        &self,
-        kind: ItemKind,
-        era: Era,
-        is_announced: bool,
-        limit: Duration,
-    ) -> Result<Listed, UpstreamError> {
-        let (mut list, mut cursor) = (ListReader::new(kind, era), None);
-        loop {
-            let request = McpRequest::List(kind, cursor.as_deref());
-            let asked = self.ask(request, Purpose::Maintenance, None, limit).await;
-            let added = asked.and_then(|(answer, lease)| Ok((list.add(&answer)?, lease)));
-            let is_unknown = added.as_ref().is_err_and(UpstreamError::is_unknown_method);
-            if is_unknown && kind != ItemKind::Tool && cursor.is_none() {
-                return Ok(Listed::default());
-            }
-            let (next, lease) = added.map_err(|error| self.masked(error))?;
-            cursor = next;
-            if cursor.is_none() {
-                let mut listed = list.finish(is_announced);
-                if kind == ItemKind::Tool {
-                    lease.note_tools(&mut listed);
-                }
-                return Ok(listed);
-            }
-        }
     }
 
     pub(super) async fn call(&self, call: &OutCall, client: &dyn ToClient) -> Result<ServerAnswer, UpstreamError> {

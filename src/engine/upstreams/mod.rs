@@ -9,3 +9,4 @@ pub(crate) mod probes;
 pub(crate) mod probing;
 mod reading;
 pub(crate) mod state;
+mod tools;
