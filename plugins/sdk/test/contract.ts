@@ -23,6 +23,7 @@ export const example: Input = {
   metadata: {
     requestId: 'req-xyz',
     timestamp: '2025-10-10T12:00:00Z',
+    method: 'tools/call',
     serverName: 'context7',
     phase: 'response',
     userQuery: null,

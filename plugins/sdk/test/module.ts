@@ -61,6 +61,7 @@ export const output: PromiseLike<Output> | Output = plugin(
     metadata: {
       requestId: '1',
       timestamp: '',
+      method: 'tools/call',
       serverName: 's',
       phase: 'request',
       userQuery: null,
