@@ -121,7 +121,7 @@ async fn closed(tasks: &mut JoinSet<()>) {
 
 /// Begins the shutdown after a signal, and returns the deadline for calls in flight. After SIGTERM of a gateway that is behind
 /// a load balancer, first waits while new connections are still accepted, unless no plan was in force yet. One that reads its
-/// plan from files counts as such while it has calls. Returns `None` if another signal arrives during this wait.
+/// plan from files counts as such while it has calls or sessions. Returns `None` if another signal arrives during this wait.
 pub async fn drain(
     engine: &Gateway,
     signal: EndSignal,
@@ -132,7 +132,7 @@ pub async fn drain(
     let deadline = Instant::now() + grace;
     engine.drain();
     tracing::info!("ending: calls in flight have {grace:?}; a second signal ends at once");
-    let is_idle = !is_balanced && !engine.has_calls();
+    let is_idle = !is_balanced && !engine.has_clients();
     if signal == EndSignal::Interrupt || is_idle || engine.snapshot().plan().revision.is_empty() {
         return Some(deadline);
     }

@@ -47,7 +47,7 @@ async fn results_and_arguments_come_out_as_they_went_in() {
     let http = Http::new();
     let session = http.initialize(&gateway.url()).await;
     let exact = exact();
-    let modern = format!(r#"{{"resultType":"complete",{}"#, exact[1..].trim_start());
+    let modern = format!(r#"{},"resultType":"complete"}}"#, &exact[..exact.len() - 1]);
     for upstream in UPSTREAMS {
         let tool = format!("{upstream}__exact");
         assert_eq!(session.call_raw(1, &tool, "{}").await.result(), exact, "{upstream}");
