@@ -132,7 +132,7 @@ pub async fn drain(
     let deadline = Instant::now() + grace;
     engine.drain();
     tracing::info!("ending: calls in flight have {grace:?}; a second signal ends at once");
-    let is_idle = !is_balanced && !engine.has_clients();
+    let is_idle = !is_balanced && !engine.may_have_clients();
     if signal == EndSignal::Interrupt || is_idle || engine.snapshot().plan().revision.is_empty() {
         return Some(deadline);
     }

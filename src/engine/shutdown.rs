@@ -39,9 +39,9 @@ impl Engine {
         })
     }
 
-    /// Whether clients have calls or sessions.
-    pub fn has_clients(&self) -> bool {
-        self.state.calls.in_flight() > 0 || self.sessions().count() > 0
+    /// Whether clients have calls or sessions here, or can come from another replica.
+    pub fn may_have_clients(&self) -> bool {
+        self.state.calls.in_flight() > 0 || self.sessions().count() > 0 || self.sessions().is_shared()
     }
 
     /// Waits until no call is running, no observer or shadow is running in the background, and no task that goes on without

@@ -106,7 +106,7 @@ async fn a_server_that_cannot_be_started_is_said_to_be_down() {
     let answer = Http::new().call(&running.url(), "nocmd__t", &json!({}), &json!({})).await;
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(message.starts_with("upstream nocmd is down") && message.contains("no-such-command"), "{answer}");
-    assert_eq!(answer["error"]["data"], json!({"reason": "UpstreamDown", "upstream": "nocmd"}));
+    assert_eq!(answer["error"]["data"], json!({"reason": "UpstreamDown", "upstream": "nocmd", "retryAfterMs": 1000}));
 }
 
 /// A server of these definitions that first prints a line of its own.
