@@ -37,7 +37,7 @@ async fn a_worker_has_no_rights_and_bounds() {
     assert_confined(pid);
     assert_eq!(read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap().trim(), "1000");
     let limits = read_to_string(format!("/proc/{pid}/limits")).unwrap();
-    assert!(limits.contains("Max open files            256 "), "{limits}");
+    assert!(limits.contains("Max open files            4096 "), "{limits}");
     // What is left of it is for the plugin.
     let line = limits.lines().find_map(|line| line.strip_prefix("Max data size")).unwrap();
     let most: u64 = line.split_whitespace().next().unwrap().parse().unwrap();

@@ -57,7 +57,6 @@ async fn a_broken_answer_of_a_process_fails_its_own_call_at_once_and_no_other() 
         (r#"{"jsonrpc":"1.0","id":2,"result":{}}"#, "2.0"),
         (r#"{"id":2,"result":{}}"#, "2.0"),
         (r#"{"jsonrpc":"2.0","id":2}"#, "neither"),
-        (r#"{"jsonrpc":"2.0","id":"2","result":{}}"#, "id"),
         (r#"{"jsonrpc":"2.0","id":2,"result":{"#, "not valid"),
         (r#"{"jsonrpc":"2.0","id":2,"result":"\377"}"#, "not valid"),
         (r#"[{"jsonrpc":"2.0","id":2}]"#, "neither"),
