@@ -127,7 +127,9 @@ impl UpstreamError {
             Self::Unauthorized { status, .. } => format!("unauthorized: HTTP {status}"),
             Self::Lost(_) => "connection lost; the gateway's log says why".to_owned(),
             Self::Exited { how, .. } => format!("its process ended ({how}); the gateway's log says why"),
-            Self::Refused { what, .. } => format!("protocol error: {what}; the gateway's log says why"),
+            Self::Refused { what, said, .. } if !said.is_empty() => {
+                format!("protocol error: {what}; the gateway's log says why")
+            }
             Self::NeitherTransport { post, get } => format!(
                 "no MCP server over Streamable HTTP: {}; nor over HTTP+SSE (2024-11-05): {}",
                 post.to_client(),

@@ -163,7 +163,9 @@ impl ListReader {
             (true, 0) if self.kind == ItemKind::Tool => {
                 self.listed.note("it announces tools and lists none".to_owned());
             }
-            (false, 1..) => {
+            // Some servers answer whatever they are asked with an empty object.
+            (false, 0) => self.listed.notes.clear(),
+            (false, _) => {
                 let note = format!("it lists {}s, which its capabilities do not announce", self.kind);
                 self.listed.note(note);
             }
