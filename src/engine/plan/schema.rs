@@ -75,20 +75,23 @@ impl Arguments {
     fn compile(schema: Option<Arc<RawValue>>, validation: ArgumentValidation, room: &Room) -> Self {
         let mut taken = Room::NONE;
         let enforced = schema.as_deref().filter(|_| validation != ArgumentValidation::Off);
-        let coercion = enforced.filter(|_| validation == ArgumentValidation::Coerce);
-        let coercion = coercion.and_then(|schema| Coercion::of(schema.get()));
         let (validator, why) = match enforced.map(|it| compiled(it, room, &mut taken)) {
             Some(Ok(compiled)) => (Some(compiled), None),
             Some(Err(why)) => (None, Some(why)),
             None => (None, None),
         };
+        // A schema that is recursive or large is not enforced, so it has no validator.
+        let coerces = validation == ArgumentValidation::Coerce && validator.is_some();
+        let coercion = enforced.filter(|_| coerces).and_then(|schema| Coercion::of(schema.get()));
         let lacked = matches!(why, Some(NotEnforced::LacksRoom)).then_some(*room);
         Self { schema, validation, validator, coercion, taken, lacked, not_enforced: why.map(|why| why.to_string()) }
     }
 
-    /// Returns the arguments with [texts coerced](Coercion::coerced); `None` if none is.
+    /// Returns the arguments with [texts coerced](Coercion::coerced); `None` if none is. Only schemas and arguments are looked at
+    /// whose check is short: the cost of others has no bound.
     pub(crate) fn coerced(&self, arguments: &str) -> Option<String> {
-        self.coercion.as_ref()?.coerced(arguments)
+        let is_short = self.validator.as_ref()?.cost(arguments) <= SMALL_COST;
+        self.coercion.as_ref().filter(|_| is_short)?.coerced(arguments)
     }
 
     /// Checks `arguments`, a JSON text. A long check takes a place of the upstream.

@@ -235,3 +235,19 @@ fn long_values_and_names_are_not_repeated() {
     let error = check(schema, &format!(r#"{{"{long}":1}}"#)).unwrap_err();
     assert!(error.len() < MAX_LINE + 9, "{}", error.len());
 }
+
+#[test]
+fn arguments_are_coerced_within_the_bounds_of_short_checks() {
+    let coerced = |schema: Value, arguments: &str| {
+        let schema: Arc<RawValue> = to_raw(&schema).into();
+        let room = &mut Room::default();
+        Arguments::reuse_or_compile(Some(&schema), ArgumentValidation::Coerce, None, room).coerced(arguments)
+    };
+    let numbers = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    assert_eq!(coerced(numbers.clone(), r#"{"n":"5"}"#).as_deref(), Some(r#"{"n":5}"#));
+    let long = format!(r#"{{"n":"5","x":[{}0]}}"#, "0,".repeat(SMALL_COST as usize));
+    assert_eq!(coerced(numbers, &long), None);
+    // Each level has ten times as many places as the one above.
+    let node: Value = (0..10).map(|n| (n.to_string(), json!({"$ref": "#"}))).collect::<serde_json::Map<_, _>>().into();
+    assert_eq!(coerced(json!({"type": "object", "properties": node}), r#"{"n":"5"}"#), None);
+}
