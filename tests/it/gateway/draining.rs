@@ -136,6 +136,8 @@ async fn a_logger_that_runs_beside_its_call_ends_well() {
 #[tokio::test]
 async fn a_second_signal_ends_it_while_it_still_takes_connections() {
     let (_folder, gateway) = started(&[]).await;
+    // Without clients it would end at once.
+    let _session = Http::new().initialize(&gateway.url()).await;
     told_to_end(&gateway).await;
     assert!(std::net::TcpStream::connect(gateway.address()).is_ok());
     let began = Instant::now();
