@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Where `servers/leaky.mjs` can put a secret in an answer; `error` is a JSON-RPC error.
-pub const LEAKS: [&str; 13] = [
+pub const LEAKS: [&str; 16] = [
     "text",
     "mirror",
     "wrapped",
@@ -16,6 +16,9 @@ pub const LEAKS: [&str; 13] = [
     "blocks",
     "failed",
     "error",
+    "array",
+    "scalar",
+    "nulls",
     "escaped",
 ];
 /// One more, with a key twice: readers differ in what it says.

@@ -61,3 +61,23 @@ async fn arguments_that_hide_something_from_a_guard_are_not_sent() {
     assert_eq!(answer.json()["error"]["code"], -32602, "{}", answer.body);
     assert!(!std::fs::read_to_string(&seen).unwrap().contains("shadow"), "it was sent");
 }
+
+#[tokio::test]
+async fn a_guard_sees_a_coerced_argument_as_the_server_gets_it() {
+    let deny = "export default ({ rawContent }) => JSON.parse(rawContent).ms > 100
+  ? { text: 'too long', continue: false } : { text: rawContent, continue: true };";
+    let folder = Folder::with(&yaml(&[
+        raw_server("up", &[]),
+        plugin("deny", deny, &json!({"role": "Guard", "phases": ["Request"]})),
+        // The rule reads the number, too: an entry that runs on short waits alone would miss this one.
+        chain("requests", "Request", "slow", &[json!({"name": "deny", "when": "args.ms == 5 || args.ms > 100"})]),
+    ]));
+    let running = Gateway::start(&folder);
+    let sent = json!(r#"{"ms":5}"#);
+    running.until_answer("up__slow", &json!({"ms": "5"}), "/result/content/0/text", &sent).await;
+    let denied = Http::new().call(&running.url(), "up__slow", &json!({"ms": "5000"}), &json!({})).await;
+    assert_eq!(denied["result"]["isError"], true, "{denied}");
+    assert!(denied["result"]["content"][0]["text"].as_str().unwrap().contains("too long"), "{denied}");
+    let unfit = Http::new().call(&running.url(), "up__slow", &json!({"ms": "5e3x"}), &json!({})).await;
+    assert!(unfit.to_string().contains("arguments/ms"), "{unfit}");
+}
