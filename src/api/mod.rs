@@ -4,6 +4,7 @@
 mod canonical;
 pub mod chain;
 pub mod check;
+pub mod convert;
 pub mod crds;
 pub mod gateway;
 pub mod item;
@@ -20,7 +21,7 @@ pub mod status;
 pub mod unimplemented;
 pub mod upstream;
 pub mod values;
-mod yaml;
+pub mod yaml;
 
 pub use canonical::canonical;
 pub use crds::{crd_files, crd_templates, crds, crds_yaml, write_crds};

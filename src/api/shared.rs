@@ -147,7 +147,7 @@ pub struct EnvVar {
     pub value_from: Option<ValueFrom>,
 }
 
-/// Source of a value: exactly one of `secretKeyRef`, `configMapKeyRef`.
+/// Source of a value: exactly one of `secretKeyRef`, `configMapKeyRef`, `environment`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
@@ -156,6 +156,9 @@ pub struct ValueFrom {
     pub secret_key_ref: Option<KeyRef>,
     /// Key of a ConfigMap in the same namespace.
     pub config_map_key_ref: Option<KeyRef>,
+    /// Name of a variable in the gateway's own environment. Only outside of a cluster; a pod's variables are not read.
+    #[schemars(length(min = 1, max = 128))]
+    pub environment: Option<String>,
 }
 
 /// When the image is pulled: `Always`, `IfNotPresent` or `Never`. Default: the cluster's default for the image's tag.

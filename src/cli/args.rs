@@ -52,6 +52,8 @@ pub enum Command {
     Bridge(crate::bridge::BridgeArgs),
     /// Check manifests and plugins, and print what is wrong, where, and what to do
     Validate(ValidateArgs),
+    /// Print manifests for the configuration of an MCP client, or of plugins of contract 1.0
+    Convert(super::convert::ConvertArgs),
     /// Print the plan that the operator compiled for a gateway, or what changed between two revisions
     Snapshot(super::snapshot::SnapshotArgs),
     /// Pin a gateway to a revision, or let it follow edits again

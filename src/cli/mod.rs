@@ -8,6 +8,7 @@ mod call;
 mod calls;
 mod clock;
 mod complete;
+mod convert;
 mod docs;
 mod executions;
 mod explain;
@@ -92,6 +93,7 @@ fn dispatch(args: Args) -> LocalBoxFuture<'static, anyhow::Result<ExitCode>> {
         Command::Gateway(args) => gateway::gateway(args).boxed_local(),
         Command::Bridge(args) => bridge(args).boxed_local(),
         Command::Validate(args) => validate::validate(args).boxed_local(),
+        Command::Convert(args) => ready(convert::convert(&args)).boxed_local(),
         Command::Snapshot(args) => of_cluster(snapshot::snapshot(args)).boxed_local(),
         Command::Rollback(args) => of_cluster(rollback::rollback(args)).boxed_local(),
         Command::Grant(args) => of_cluster(grant::grant(args)).boxed_local(),

@@ -70,6 +70,8 @@ reasons! {
     UnsupportedExports,
     /// This version accepts the field but ignores it.
     NotImplemented,
+    /// A field of another form of configuration has no place in the objects that the form is converted to.
+    NotConverted,
     /// The setting is available only in a cluster.
     ClusterOnly,
     /// The setting is available only in a standalone gateway.

@@ -1,4 +1,5 @@
 //! Turns the documents of a file into objects, and skips documents of kinds that are not read outside a cluster.
+//! Documents of other forms (see [`convert`]) are converted, for which the names of the files in a plugin folder are read.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,10 +8,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::files::{FileText, file_names};
 use super::located::Located;
 use super::yaml::{self, Document, Position, PositionTree};
 use crate::api::canonical;
 use crate::api::check::nearest;
+use crate::api::convert::{self, Converted};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
@@ -77,8 +80,7 @@ pub struct ForeignObject {
 /// # Errors
 /// If the text is not valid YAML or JSON; the error has the position.
 pub fn read(file: &Arc<PathBuf>, text: &str, is_json: bool) -> Result<FileObjects, Box<Located>> {
-    let documents = if is_json { json(text) } else { yaml::read(text).map_err(|e| (e.place, e.message)) };
-    let documents = documents.map_err(|(place, message)| {
+    let documents = documents(text, is_json).map_err(|(place, message)| {
         let problem = Problem::without_object(Level::Error, Reason::InvalidYaml, message);
         Box::new(Located { problem, file: Some(file.to_path_buf()), place: Some(place) })
     })?;
@@ -90,6 +92,24 @@ pub fn read(file: &Arc<PathBuf>, text: &str, is_json: bool) -> Result<FileObject
         add(&mut found, file, document.value, document.places);
     }
     Ok(found)
+}
+
+/// Reads the documents of a file, whatever their form.
+///
+/// # Errors
+/// Like [`read`].
+pub fn values(file: &FileText) -> Result<Vec<Value>, Box<Located>> {
+    let failed = |place, message| {
+        let problem = Problem::without_object(Level::Error, Reason::InvalidYaml, message);
+        Box::new(Located { problem, file: Some(file.path.to_path_buf()), place })
+    };
+    let text = file.text.as_ref().map_err(|error| failed(None, format!("cannot be read: {error}")))?;
+    let documents = documents(text, file.is_json()).map_err(|(place, message)| failed(Some(place), message))?;
+    Ok(documents.into_iter().map(|document| document.value).collect())
+}
+
+fn documents(text: &str, is_json: bool) -> Result<Vec<Document>, (Position, String)> {
+    if is_json { json(text) } else { yaml::read(text).map_err(|e| (e.place, e.message)) }
 }
 
 /// Reads JSON text. The values come from a JSON parser. The positions come from a YAML parser, because nearly all JSON
@@ -129,7 +149,28 @@ fn add(found: &mut FileObjects, file: &Arc<PathBuf>, document: Value, places: Po
     add_one(found, file, &document, places);
 }
 
+/// Converts a document of another form, which is in a file.
+pub fn converted(file: &Path, document: &Value) -> Converted {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    convert::convert(document, &|plugin_dir| file_names(&folder.join(plugin_dir)))
+}
+
+/// Adds the objects of a document of another form. Each has the position of the field that it was made from.
+fn add_converted(found: &mut FileObjects, file: &Arc<PathBuf>, document: &Value, places: &PositionTree) {
+    let converted = converted(file, document);
+    for made in converted.objects {
+        add_one(found, file, &made.document, PositionTree::leaf(places.find(&made.field)));
+    }
+    for left in converted.left_out {
+        let message = format!("{}: {}", left.field, left.reason);
+        found.problems.push(finding(file, places.find(&left.field), Level::Warning, Reason::NotConverted, message));
+    }
+}
+
 fn add_one(found: &mut FileObjects, file: &Arc<PathBuf>, document: &Value, places: PositionTree) {
+    if convert::is_convertible(document) {
+        return add_converted(found, file, document, &places);
+    }
     match identify(document) {
         Ok(id) => found.objects.push(FileObject {
             id,

@@ -111,6 +111,14 @@ fn list(path: &Path, known: &HashSet<PathBuf>) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// The names of the files in a folder, in order; none if it cannot be read.
+pub(super) fn file_names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
 /// Whether the file has one of the extensions of manifests, and is not hidden, as the files are that editors keep beside
 /// those that are edited.
 pub(super) fn is_manifest(file: &Path) -> bool {

@@ -75,13 +75,12 @@ fn reference(from: &ValueFrom) -> Option<InputValue> {
         key: r.key.clone(),
         optional: false,
     });
-    secret.or_else(|| {
-        from.config_map_key_ref.as_ref().map(|r| InputValue::ConfigMap {
-            name: r.name.clone(),
-            key: r.key.clone(),
-            optional: false,
-        })
-    })
+    let config_map = from.config_map_key_ref.as_ref().map(|r| InputValue::ConfigMap {
+        name: r.name.clone(),
+        key: r.key.clone(),
+        optional: false,
+    });
+    secret.or(config_map).or_else(|| from.environment.clone().map(InputValue::Environment))
 }
 
 /// Resolves `path` against `folder`, and removes `.` components.

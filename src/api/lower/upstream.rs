@@ -8,16 +8,16 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::findings::Findings;
 use super::managed::managed;
 use super::place::ManifestSource;
-use super::shared::{below, key, labels, named, namespaces, program};
+use super::shared::{below, env, key, labels, named, namespaces, program};
 use super::tools::{overrides, pinning};
 use crate::api::upstream::behaviour::{ArgumentValidation, Era, Retry, RetryWhen};
 use crate::api::upstream::external::{External, HttpTransport};
 use crate::api::upstream::managed::ManagedTransport;
-use crate::api::upstream::process::{Process, ProcessEnvVar, ProcessSession};
+use crate::api::upstream::process::{Process, ProcessSession};
 use crate::api::upstream::referred::ServerRef;
 use crate::api::upstream::{MCPUpstream, MCPUpstreamSpec};
 use crate::api::values::Size;
-use crate::config::input::{InputValue, NamedInput, ServerInput, UpstreamInput};
+use crate::config::input::{NamedInput, ServerInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{self, EraSetting, HealthPlan, PinningPlan, Refusal, RetryPlan, TransportPlan, UpstreamPlan};
 use crate::domain::problem::Problem;
@@ -173,7 +173,6 @@ fn external(server: &External, findings: &mut Findings) -> LoweredTransport {
 }
 
 fn process(server: &Process, folder: &Path) -> LoweredTransport {
-    let env = server.env.iter().flatten().enumerate().map(|(i, var)| variable(var, i));
     let plan = TransportPlan::Process {
         command: program(folder, &server.command).to_string_lossy().into_owned(),
         args: server.args.clone().unwrap_or_default(),
@@ -181,20 +180,7 @@ fn process(server: &Process, folder: &Path) -> LoweredTransport {
         env: Vec::new(),
         per_session: server.session == Some(ProcessSession::PerSession),
     };
-    (plan, env.collect(), None)
-}
-
-fn variable(var: &ProcessEnvVar, place: usize) -> NamedInput {
-    let field = format!("spec.process.env[{place}]");
-    let from = var.value_from.clone().unwrap_or_default();
-    if let Some(variable) = from.environment {
-        return NamedInput { name: var.name.clone(), value: InputValue::Environment(variable), field };
-    }
-    let from = crate::api::shared::ValueFrom {
-        secret_key_ref: from.secret_key_ref,
-        config_map_key_ref: from.config_map_key_ref,
-    };
-    named(&var.name, var.value.as_ref(), Some(&from), field)
+    (plan, env(server.env.as_ref(), "spec.process.env"), None)
 }
 
 fn retry(written: &Retry) -> RetryPlan {

@@ -41,6 +41,11 @@ pub fn workload(upstream: &str) -> String {
 ).message(
     "managed.session is for transport Stdio"
 ))]
+#[x_kube(validation = Rule::new(
+    "!has(self.env) || self.env.all(v, !has(v.valueFrom) || !has(v.valueFrom.environment))"
+).message(
+    "managed.env: `environment` is for gateways outside of a cluster; use a Secret or a ConfigMap"
+))]
 pub struct Managed {
     /// Image of the server.
     #[schemars(length(min = 1, max = 1000))]

@@ -1,11 +1,10 @@
 //! Upstreams that are a command on the gateway's machine.
 
-use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::shared::KeyRef;
-use crate::api::values::{NO_NUL, VARIABLE_NAME};
+use crate::api::shared::EnvVar;
+use crate::api::values::NO_NUL;
 
 /// A command that serves MCP on standard input and output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,7 +26,7 @@ pub struct Process {
     /// Environment variables of the program, in addition to PATH, HOME, USER, LANG and TMPDIR, which have the gateway's
     /// own values. Default: none.
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub env: Option<Vec<ProcessEnvVar>>,
+    pub env: Option<Vec<EnvVar>>,
 }
 
 /// Whether each client session has its own process (`PerSession`), or all sessions share one process (`Shared`). The
@@ -39,37 +38,4 @@ pub enum ProcessSession {
     PerSession,
     /// One process for all client sessions.
     Shared,
-}
-
-/// An environment variable. Exactly one of `value`, `valueFrom` must be set.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new(
-    "has(self.value) != has(self.valueFrom)"
-).message(
-    "give exactly one of value, valueFrom"
-))]
-pub struct ProcessEnvVar {
-    /// Name of the variable.
-    #[schemars(length(min = 1, max = 128), regex(pattern = VARIABLE_NAME))]
-    pub name: String,
-    /// Value of the variable.
-    #[schemars(length(max = 4096), regex(pattern = NO_NUL))]
-    pub value: Option<String>,
-    /// Source of the value; set only if `value` is not set.
-    pub value_from: Option<ProcessValueFrom>,
-}
-
-/// Source of a value: exactly one of `secretKeyRef`, `configMapKeyRef`, `environment`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
-pub struct ProcessValueFrom {
-    /// Key of a Secret in the same namespace.
-    pub secret_key_ref: Option<KeyRef>,
-    /// Key of a ConfigMap in the same namespace.
-    pub config_map_key_ref: Option<KeyRef>,
-    /// Name of a variable in the gateway's own environment.
-    #[schemars(length(min = 1, max = 128))]
-    pub environment: Option<String>,
 }

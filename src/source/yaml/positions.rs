@@ -22,7 +22,7 @@ pub struct PositionTree {
 }
 
 impl PositionTree {
-    pub(super) fn leaf(here: Position) -> Self {
+    pub(in crate::source) fn leaf(here: Position) -> Self {
         Self { here, ..Self::default() }
     }
 

@@ -11,6 +11,7 @@ mod collector;
 mod commands;
 mod completed;
 mod contract;
+mod converted;
 mod curate;
 mod damaged;
 mod discovery;

@@ -1,0 +1,141 @@
+use serde_json::{Value, json};
+
+use super::{Converted, convert, is_convertible};
+
+fn made(document: &Value) -> Converted {
+    assert!(is_convertible(document), "{document}");
+    convert(document, &|folder| match folder {
+        "./plugins" => {
+            ["curation-plugin.js", "idle.mjs", "notes.txt", "security-plugin.mjs"].map(str::to_owned).to_vec()
+        }
+        _ => Vec::new(),
+    })
+}
+
+/// The spec of an object.
+fn spec(converted: &Converted, kind: &str, name: &str) -> Value {
+    let is = |document: &Value| document["kind"] == kind && document["metadata"]["name"] == name;
+    let found = converted.objects.iter().find(|made| is(&made.document));
+    found.map_or(Value::Null, |made| made.document["spec"].clone())
+}
+
+fn left_out(converted: &Converted) -> Vec<&str> {
+    converted.left_out.iter().map(|left| left.field.as_str()).collect()
+}
+
+/// Document 001, "JSON Configuration", with a request chain and document 000's spellings.
+#[test]
+fn plugins() {
+    let converted = made(&json!({"plugins": {
+        "pluginDir": "./plugins", "nodeExecutable": "node", "max_concurrent_executions": 10, "poolSizePerPlugin": 5,
+        "servers": {
+            "context7": {"response": [{"name": "curation-plugin", "order": 1, "enabled": true, "timeoutMs": 45000}]},
+            "File System": {"request": [{"name": "security-plugin", "role": "Guard", "env": ["KEY"], "odd": 1}]},
+        },
+        "server_assignments": {"notes": ["gone"]},
+    }}));
+    let entries = json!([{"name": "curation-plugin", "order": 1, "enabled": true, "timeoutMs": 45000}]);
+    let chain = json!({"phase": "Response", "upstreams": {"names": ["context7"]}, "entries": entries});
+    assert_eq!(spec(&converted, "PluginChain", "context7-response"), chain);
+    assert_eq!(
+        spec(&converted, "Plugin", "security-plugin"),
+        json!({"role": "Guard", "source": {"path": "security-plugin.mjs"},
+            "env": [{"name": "KEY", "valueFrom": {"environment": "KEY"}}]})
+    );
+    assert_eq!(spec(&converted, "Plugin", "idle"), json!({"source": {"path": "idle.mjs"}}));
+    assert_eq!(spec(&converted, "Plugin", "gone")["source"]["path"], "gone.js");
+    for name in ["notes-request", "notes-response"] {
+        assert_eq!(spec(&converted, "PluginChain", name)["entries"], json!([{"name": "gone", "order": 0}]));
+    }
+    assert_eq!(spec(&converted, "MCPGateway", "main")["plugins"]["maxConcurrentExecutions"], 10);
+    assert_eq!(left_out(&converted), ["plugins.servers.File System.request[0].odd"]);
+    assert!(!spec(&converted, "PluginChain", "file-system-request").is_null());
+}
+
+#[test]
+fn servers_of_clients() {
+    let converted = made(&json!({
+        "mcpServers": {
+            "Brave Search": {"command": "npx", "args": ["-y", "x"], "env": {"A": "1", "B": "${env:B}", "C": "x${D}"}},
+            "remote": {"url": "https://mcp.example/mcp", "headers": {"X": "1", "Authorization": "Bearer ${T}"}},
+            "old": {"type": "sse", "url": "https://mcp.example/sse", "disabled": true},
+            "none": {"port": 1},
+        },
+        "servers": {"code": {"type": "stdio", "command": "${workspaceFolder}/x", "env": {"K": "${input:my-key}"}}},
+        "inputs": [{"id": "my-key"}],
+    }));
+    assert_eq!(
+        spec(&converted, "MCPUpstream", "brave-search"),
+        json!({"process": {"command": "npx", "args": ["-y", "x"],
+            "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"environment": "B"}}]}})
+    );
+    let external = json!({"url": "https://mcp.example/mcp", "headers": [{"name": "X", "value": "1"}]});
+    assert_eq!(spec(&converted, "MCPUpstream", "remote"), json!({"external": external}));
+    let external = json!({"url": "https://mcp.example/sse", "transport": "SSE"});
+    assert_eq!(spec(&converted, "MCPUpstream", "old"), json!({"external": external, "enabled": false}));
+    let env = json!([{"name": "K", "valueFrom": {"environment": "MY_KEY"}}]);
+    assert_eq!(spec(&converted, "MCPUpstream", "code"), json!({"process": {"command": "./x", "env": env}}));
+    assert_eq!(
+        left_out(&converted),
+        [
+            "mcpServers.Brave Search.env.C",
+            "mcpServers.none",
+            "mcpServers.remote.headers.Authorization",
+            "servers.code.env.K",
+            "inputs"
+        ]
+    );
+}
+
+/// Document 003, PluginSettings.
+#[test]
+fn settings() {
+    let binding = |more: Value| {
+        let mut all = json!({"serverId": "id-1", "inheritToChildren": true});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        all
+    };
+    let converted = made(&json!({
+        "mcpServers": [
+            {"id": "id-1", "name": "Weather", "transport": "stdio", "deploymentType": "managed", "enabled": false,
+                "failureCount": 2, "dockerConfig": {"image": "weather:1", "containerName": "w", "ports": {"http": 1}},
+                "sectionBindings": [
+                    binding(json!({"sectionType": "heading", "headingText": "## Tools"})),
+                    binding(json!({"sectionType": "block", "blockId": "^a"})),
+                    binding(json!({"sectionType": "range", "startLine": 1, "endLine": 4})),
+                    {"serverId": "id-9", "blockId": "a"},
+                ]},
+            {"id": "id-2", "name": "far", "transport": "sse", "deploymentType": "external", "enabled": true,
+                "sseConfig": {"url": "https://mcp.example/sse"}, "sectionBindings": []},
+        ],
+        "mcpGlobalTimeout": 1000, "mcpSessionLimit": -1,
+    }));
+    let managed = json!({"image": "weather:1", "containerName": "w", "ports": [{"name": "http", "port": 1}], "transport": "Stdio"});
+    assert_eq!(spec(&converted, "MCPUpstream", "weather"), json!({"managed": managed, "enabled": false}));
+    let external = json!({"url": "https://mcp.example/sse", "transport": "SSE"});
+    assert_eq!(spec(&converted, "MCPUpstream", "far"), json!({"external": external, "enabled": true}));
+    let limits = json!({"callTimeoutMs": 1000, "perSession": {"totalCalls": -1}});
+    assert_eq!(spec(&converted, "MCPGateway", "main")["limits"], limits);
+    for (name, part, value) in [
+        ("weather-1", "heading", json!({"text": "Tools", "level": 2})),
+        ("weather-2", "block", json!({"id": "a"})),
+        ("weather-3", "range", json!({"startLine": 1, "endLine": 4})),
+    ] {
+        let binding = spec(&converted, "SectionBinding", name);
+        assert_eq!((&binding[part], &binding["inheritToChildren"]), (&value, &json!(true)));
+        assert_eq!((&binding["upstream"]["name"], &binding["document"]["glob"]), (&json!("weather"), &json!("**")));
+    }
+    assert_eq!(left_out(&converted), ["mcpServers[0].failureCount", "mcpServers[0].sectionBindings[3]"]);
+}
+
+#[test]
+fn other_documents_are_not_converted() {
+    for other in [
+        json!({"apiVersion": "v1", "kind": "Secret", "mcpServers": {}}),
+        json!({"compilerOptions": {"plugins": []}, "plugins": [{"name": "x"}]}),
+        json!({"servers": [1]}),
+        json!([1]),
+    ] {
+        assert!(!is_convertible(&other), "{other}");
+    }
+}
