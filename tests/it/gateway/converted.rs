@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::harness::{Folder, Gateway, hawsepipe};
 use super::http::Http;
 use super::parts::tools_of;
-use crate::fixtures::{fixture, node_module};
+use crate::fixtures::{checkout, fixture, node_module};
 
 /// Document 001, "YAML Configuration", as it is published.
 const YAML: &str = "\
@@ -156,4 +156,21 @@ fn what_has_no_place_is_named() {
         !done.status.success() && String::from_utf8_lossy(&done.stderr).contains("it has none of `plugins`"),
         "{done:?}"
     );
+}
+
+#[test]
+fn the_examples_of_the_documentation_are_converted_whole() {
+    let docs = std::fs::read_to_string(checkout().join("docs/configuration.md")).unwrap();
+    let mut blocks = 0;
+    for (language, ending) in [("```json\n", "json"), ("```yaml\n", "yaml")] {
+        for block in docs.split(language).skip(1) {
+            let folder = Folder::new();
+            let file = format!("config.{ending}");
+            folder.write(&file, block.split("```").next().unwrap());
+            let done = hawsepipe().arg("convert").arg(folder.path().join(&file)).output().unwrap();
+            assert!(done.status.success() && done.stderr.is_empty() && !done.stdout.is_empty(), "{done:?}");
+            blocks += 1;
+        }
+    }
+    assert_eq!(blocks, 2);
 }
