@@ -94,7 +94,8 @@ async fn a_client_that_stops_reading_does_not_hold_up_its_call() {
         for line in ["hawsepipe_calls_in_flight 0", "hawsepipe_plugin_permits_in_use 0"] {
             until_shown(&gateway, line).await;
         }
-        // It is still connected, and what waited for it comes when it reads on.
+        // It is still connected, and what waited for it comes when it reads on, with a buffer that lets it read fast.
+        rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 1 << 20).unwrap();
         let era = if legacy { "legacy" } else { "modern" };
         until_shown(&gateway, &format!("hawsepipe_streams{{era=\"{era}\"}} 1")).await;
         read_until(&mut stream, "\"SAID\"").await;
