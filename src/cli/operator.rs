@@ -103,9 +103,9 @@ pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let socket = bind(address, "--listen ADDR").await?;
     let lease = format!("{}/{}", settings.lease.namespace, settings.lease.name);
     tracing::info!(address = %socket.local_addr()?, server, lease, "the operator starts");
-    let liveness = health.liveness.clone();
-    let alive = Arc::new(move || liveness.check());
-    let router = web::operator_router(Arc::clone(&catalog), Arc::clone(&health.ready), alive);
+    let (liveness, checked) = (health.liveness.clone(), health.clone());
+    let (alive, ready) = (Arc::new(move || liveness.check()), Arc::new(move || checked.ready()));
+    let router = web::operator_router(Arc::clone(&catalog), ready, alive);
     let service = TowerToHyperService::new(router);
     let server = tokio::spawn(crate::transport::serve(socket, service, || MAX_CONNECTIONS, stop.clone()));
     let run = controller::run(client, settings, Inspector::new(launcher), metrics, health, stop.clone());

@@ -1,9 +1,10 @@
 //! Leader election with one Lease (Kubernetes, coordination.k8s.io). A process takes the Lease when the Lease is free,
-//! and renews it until the process ends.
+//! and renews it until the process ends. It creates the Lease if there is none.
 //!
 //! A leader checks its own clock before every write. A leader that was suspended thus notices that its lease has
 //! expired.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,11 @@ const _: () = {
         "after a slow renewal there is time for one more"
     );
 };
+
+/// Advice for an operator that cannot get its Lease.
+const ADVICE: &str = "without its Lease this operator cannot lead, and edits have no effect. The operator creates the \
+    Lease itself: give its service account the rights in manifests/operator/rbac.yaml (`create` on leases in the \
+    namespace of the Lease, `get` and `update` on this one), or name another Lease with --lease";
 
 /// The Lease, and the process that competes for it.
 #[derive(Clone, Debug)]
@@ -145,14 +151,16 @@ struct ObservedLease {
     at: Instant,
 }
 
-/// Takes and renews the lease until `stop`, then gives it back.
+/// Takes and renews the lease until `stop`, then gives it back. `available` shows whether this process can get the lease
+/// or another process holds it.
 pub(super) async fn keep(
     client: Client,
     settings: LeaseSettings,
     (leadership, pulse): (Leadership, Heartbeat),
+    available: Arc<AtomicBool>,
     stop: CancellationToken,
 ) {
-    let mut keeper = LeaseKeeper::new(client, settings, leadership);
+    let mut keeper = LeaseKeeper { available, ..LeaseKeeper::new(client, settings, leadership) };
     loop {
         pulse.beats();
         let wait = keeper.look().await;
@@ -169,17 +177,21 @@ struct LeaseKeeper {
     api: Api<Lease>,
     settings: LeaseSettings,
     leadership: Leadership,
+    available: Arc<AtomicBool>,
     observed: Option<ObservedLease>,
     /// Who led when the log last said so.
     leader: Option<String>,
     /// The pauses while access to the lease is forbidden.
     forbidden: Doubling,
+    /// Whether the log has [`ADVICE`] since the lease was available last.
+    advised: bool,
 }
 
 impl LeaseKeeper {
     fn new(client: Client, settings: LeaseSettings, leadership: Leadership) -> Self {
         let api = Api::namespaced(client, &settings.namespace);
-        Self { api, settings, leadership, observed: None, leader: None, forbidden: FORBIDDEN_PAUSES }
+        let (available, forbidden) = (Arc::default(), FORBIDDEN_PAUSES);
+        Self { api, settings, leadership, available, observed: None, leader: None, forbidden, advised: false }
     }
 
     /// Takes or renews the lease if possible. Returns how long to wait until the next attempt.
@@ -189,6 +201,8 @@ impl LeaseKeeper {
         match timeout(MARGIN, self.round()).await {
             Ok(Ok(holds)) => {
                 self.forbidden = FORBIDDEN_PAUSES;
+                self.advised = false;
+                self.available.store(true, Ordering::Release);
                 self.leadership.set(holds.then_some(began + DURATION - MARGIN));
                 if holds {
                     self.observed = None;
@@ -202,6 +216,7 @@ impl LeaseKeeper {
                     wait = self.forbidden.pause();
                 }
                 tracing::warn!(error = words(&error), "the lease can be neither taken nor renewed");
+                self.refused(&error);
             }
             Err(_) => {
                 tracing::warn!("the lease can be neither taken nor renewed: the API server does not answer");
@@ -216,6 +231,18 @@ impl LeaseKeeper {
         wait
     }
 
+    /// Notes an error that the API server returned. An error that only a person can correct is logged with advice, once.
+    fn refused(&mut self, error: &kube::Error) {
+        let kube::Error::Api(status) = error else { return };
+        if !self.leadership.leads() {
+            self.available.store(false, Ordering::Release);
+        }
+        if matches!(status.code, 403 | 404) && !std::mem::replace(&mut self.advised, true) {
+            let lease = format!("{}/{}", self.settings.namespace, self.settings.name);
+            tracing::error!(lease, "{ADVICE}");
+        }
+    }
+
     /// Logs who leads, if that changed.
     fn tell(&mut self, leader: Option<String>) {
         if leader == self.leader {
@@ -224,7 +251,10 @@ impl LeaseKeeper {
         match &leader {
             Some(leader) if *leader == self.settings.holder => tracing::info!(leader, "this operator leads"),
             Some(leader) => tracing::info!(leader, "another operator leads"),
-            None => tracing::info!("this operator does not lead any more"),
+            None if self.leader.as_ref() == Some(&self.settings.holder) => {
+                tracing::info!("this operator does not lead any more");
+            }
+            None => {}
         }
         self.leader = leader;
     }
@@ -233,6 +263,11 @@ impl LeaseKeeper {
     async fn round(&mut self) -> Result<bool, kube::Error> {
         let settings = &self.settings;
         let Some(mut lease) = self.api.get_opt(&settings.name).await? else {
+            // Its holder may still lead until it sees that the lease was deleted.
+            let deleted = LeaseSpec { lease_duration_seconds: seconds(DURATION), ..LeaseSpec::default() };
+            if self.observed.is_some() && !is_over(&deleted, &mut self.observed, self.leadership.now()) {
+                return Ok(false);
+            }
             let metadata = ObjectMeta { name: Some(settings.name.clone()), ..ObjectMeta::default() };
             let spec = Some(held(settings, None));
             return won(self.api.create(&PostParams::default(), &Lease { metadata, spec }).await);
@@ -283,13 +318,17 @@ fn is_over(spec: &LeaseSpec, seen: &mut Option<ObservedLease>, now: Instant) -> 
     }
 }
 
+fn seconds(duration: Duration) -> Option<i32> {
+    i32::try_from(duration.as_secs()).ok()
+}
+
 fn held(settings: &LeaseSettings, before: Option<&LeaseSpec>) -> LeaseSpec {
     let now = MicroTime(Timestamp::now());
     let ours = before.is_some_and(|before| before.holder_identity.as_ref() == Some(&settings.holder));
     let transitions = before.and_then(|before| before.lease_transitions).unwrap_or_default();
     LeaseSpec {
         holder_identity: Some(settings.holder.clone()),
-        lease_duration_seconds: i32::try_from(DURATION.as_secs()).ok(),
+        lease_duration_seconds: seconds(DURATION),
         acquire_time: before.filter(|_| ours).and_then(|before| before.acquire_time.clone()).or(Some(now.clone())),
         renew_time: Some(now),
         lease_transitions: Some(if ours || before.is_none() { transitions } else { transitions + 1 }),

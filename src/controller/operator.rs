@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube::Client;
@@ -47,9 +47,28 @@ pub struct Settings {
 #[derive(Clone, Default)]
 pub struct OperatorHealth {
     /// Whether every watched kind has been listed once.
-    pub ready: Arc<AtomicBool>,
+    pub(super) listed: Arc<AtomicBool>,
+    /// Whether this process can get the lease, or another process holds it.
+    pub(super) lease: Arc<AtomicBool>,
     /// Whether the operator's loops make progress.
     pub liveness: Liveness,
+}
+
+impl OperatorHealth {
+    /// Checks whether the operator can bring edits into effect, or take over from the operator that does.
+    ///
+    /// # Errors
+    /// Returns what is missing.
+    pub fn ready(&self) -> Result<(), String> {
+        let missing = if !self.listed.load(Ordering::Acquire) {
+            "not every kind was listed yet; the log says which cannot be"
+        } else if !self.lease.load(Ordering::Acquire) {
+            "the Lease for leader election cannot be read or created; the log says why"
+        } else {
+            return Ok(());
+        };
+        Err(format!("not ready: {missing}"))
+    }
 }
 
 /// Runs the planning loop until `stop`. After the last writes, or after [`LAST_WRITES`], cancels `written`, upon
@@ -57,12 +76,12 @@ pub struct OperatorHealth {
 /// progress can finish.
 async fn plan(
     planning: PlanningLoop<impl Inspect + 'static>,
-    ready: &AtomicBool,
+    listed: &AtomicBool,
     stop: &CancellationToken,
     written: &CancellationToken,
 ) {
     let plans = async {
-        planning.run(ready, stop).await;
+        planning.run(listed, stop).await;
         written.cancel();
     };
     let too_long = async {
@@ -80,7 +99,7 @@ pub async fn run(
     settings: Settings,
     inspect: impl Inspect + 'static,
     metrics: ControllerMetrics,
-    OperatorHealth { ready, liveness }: OperatorHealth,
+    OperatorHealth { listed, lease, liveness }: OperatorHealth,
     stop: CancellationToken,
 ) {
     let watches = Arc::new(Watches::start(&client, settings.namespaces, settings.pods.is_some()));
@@ -88,7 +107,7 @@ pub async fn run(
     let writer = Writer::new(client.clone(), leadership.clone(), liveness.pulse("plans"));
     let keeping = (leadership, liveness.pulse("the lease"));
     let (mut tasks, written) = (JoinSet::new(), CancellationToken::new());
-    tasks.spawn(lease::keep(client, settings.lease, keeping, written.clone()));
+    tasks.spawn(lease::keep(client, settings.lease, keeping, lease, written.clone()));
     let (planning, plans) = watch::channel(PlanningState::default());
     let (reports, reported) = watch::channel(ByGateway::new());
     let status_changed = Arc::new(Notify::new());
@@ -115,7 +134,7 @@ pub async fn run(
     let changed = Arc::clone(&status_changed);
     tasks.spawn(async move { statuses.run(&changed).await });
     tokio::select! {
-        () = plan(planning, &ready, &stop, &written) => {}
+        () = plan(planning, &listed, &stop, &written) => {}
         () = pod_poller::follow(watches, asking, reports, status_changed) => {}
         // Either the lease was given back after `stop`, so that no write is in progress, or a task panicked. A panic
         // must end the process.

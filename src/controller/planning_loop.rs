@@ -124,15 +124,15 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         }
     }
 
-    /// Runs until `stop`, then writes the tool names that are still waiting. Sets `ready` once every kind has been
+    /// Runs until `stop`, then writes the tool names that are still waiting. Sets `listed` once every kind has been
     /// listed.
-    pub(super) async fn run(mut self, ready: &AtomicBool, stop: &CancellationToken) {
+    pub(super) async fn run(mut self, listed: &AtomicBool, stop: &CancellationToken) {
         tokio::select! {
             () = self.watches.cache_sync.settled() => {}
             () = stop.cancelled() => return,
         }
         while !stop.is_cancelled() {
-            if self.watches.cache_sync.is_complete() && !ready.swap(true, Ordering::AcqRel) {
+            if self.watches.cache_sync.is_complete() && !listed.swap(true, Ordering::AcqRel) {
                 tracing::info!("every kind is watched");
             }
             self.writer.pulse.beats();

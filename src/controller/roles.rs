@@ -22,13 +22,11 @@ const CHART: Names<'_> = Names {
 pub fn role_files() -> [(&'static str, String); 3] {
     let is_watched = |row: &Row| row.place == RightScope::Watched;
     let is_own = |row: &Row| row.place != RightScope::Watched;
-    // The chart creates the Lease, so the operator needs no right to create Leases.
-    let is_own_in_chart = |row: &Row| is_own(row) && row.place != RightScope::Own;
     let of_chart = |rules: String| format!("# Written by `make docs`; edits here are lost.\nrules:\n{rules}");
     [
         ("manifests/operator/rbac.yaml", manifest(&rules(is_watched, &PLAIN), &rules(is_own, &PLAIN))),
         ("charts/hawsepipe/files/cluster-rules.yaml", of_chart(rules(is_watched, &CHART))),
-        ("charts/hawsepipe/files/own-namespace-rules.yaml", of_chart(rules(is_own_in_chart, &CHART))),
+        ("charts/hawsepipe/files/own-namespace-rules.yaml", of_chart(rules(is_own, &CHART))),
     ]
 }
 

@@ -1,7 +1,6 @@
 //! The HTTP endpoints of an operator: liveness, readiness and metrics.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::extract::State;
@@ -14,16 +13,16 @@ use crate::telemetry::catalog::Catalog;
 #[derive(Clone)]
 struct OperatorState {
     catalog: Arc<Catalog>,
-    ready: Arc<AtomicBool>,
-    alive: CheckAlive,
+    ready: Check,
+    alive: Check,
 }
 
-/// Checks whether the process works. The error says why the process should be restarted.
-pub type CheckAlive = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+/// Checks the process. The error says what is wrong.
+pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// Returns the router of an operator: `/healthz`, which reports the result of `alive`; `/readyz`, which reports
-/// `ready`; and `/metrics`. The operator sets `ready` once it has listed every kind.
-pub fn operator_router(catalog: Arc<Catalog>, ready: Arc<AtomicBool>, alive: CheckAlive) -> Router {
+/// Returns the router of an operator: `/healthz`, which reports the result of `alive`; `/readyz`, which reports that of
+/// `ready`; and `/metrics`.
+pub fn operator_router(catalog: Arc<Catalog>, ready: Check, alive: Check) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
@@ -32,17 +31,18 @@ pub fn operator_router(catalog: Arc<Catalog>, ready: Arc<AtomicBool>, alive: Che
 }
 
 async fn healthz(State(shown): State<OperatorState>) -> (StatusCode, String) {
-    match (shown.alive)() {
-        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
-        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
-    }
+    answer((shown.alive)(), "ok\n")
 }
 
-async fn readyz(State(shown): State<OperatorState>) -> (StatusCode, &'static str) {
-    if shown.ready.load(Ordering::Acquire) {
-        return (StatusCode::OK, "ready\n");
+async fn readyz(State(shown): State<OperatorState>) -> (StatusCode, String) {
+    answer((shown.ready)(), "ready\n")
+}
+
+fn answer(checked: Result<(), String>, ok: &str) -> (StatusCode, String) {
+    match checked {
+        Ok(()) => (StatusCode::OK, ok.to_owned()),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
-    (StatusCode::SERVICE_UNAVAILABLE, "not ready: not every kind was listed yet; the log says which cannot be\n")
 }
 
 async fn metrics(State(shown): State<OperatorState>) -> impl IntoResponse {
@@ -56,8 +56,8 @@ mod tests {
     #[tokio::test]
     async fn a_process_that_is_stuck_is_not_healthy() {
         let asked = |alive: Result<(), String>| {
-            let alive: CheckAlive = Arc::new(move || alive.clone());
-            healthz(State(OperatorState { catalog: Arc::default(), ready: Arc::default(), alive }))
+            let alive: Check = Arc::new(move || alive.clone());
+            healthz(State(OperatorState { catalog: Arc::default(), ready: Arc::clone(&alive), alive }))
         };
         assert_eq!(asked(Ok(())).await, (StatusCode::OK, "ok\n".to_owned()));
         let stuck = asked(Err("the loop of plans is stuck".to_owned())).await;

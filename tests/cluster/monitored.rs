@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Process, until};
+use crate::harness::until;
 use crate::operator::harness::{Operated, gateway, object};
 use crate::prometheus::{Panel, Prometheus, SECONDS, panels_of, query_of, recorded_to};
 
@@ -26,17 +26,6 @@ fn edited(word: &str) -> Value {
 /// A chain of the plugin `name`.
 fn chain(name: &str) -> Value {
     object("PluginChain", name, &json!({"phase": "Response", "entries": [{"name": name}]}))
-}
-
-/// Where the operator's metrics are.
-async fn address(operator: &Process) -> String {
-    until("the operator says where it listens", async || {
-        let log = operator.log();
-        let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let line = lines.find(|line| line["message"] == "the operator starts")?;
-        line["address"].as_str().map(str::to_owned)
-    })
-    .await
 }
 
 /// Edits a plugin each second, with pauses, and records what panels show meanwhile.
@@ -63,7 +52,7 @@ async fn the_dashboard_of_the_control_plane_shows_what_an_operator_and_its_gatew
     let operated = Operated::start().await;
     operated.apply(&[gateway("main"), edited("first"), chain("edited")]).await;
     let served = operated.serve("main", &[]).await;
-    let targets = [address(&operated.operator).await, served.gateway.admin.to_string()];
+    let targets = [operated.operator.address().await, served.gateway.admin.to_string()];
     let prometheus = Prometheus::start(&targets).await;
     until("both are scraped", async || (prometheus.value("sum(up)").await == Some(2.0)).then_some(())).await;
     // A rate needs a series from before what it counts.

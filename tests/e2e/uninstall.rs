@@ -33,7 +33,8 @@ pub fn leaves_what_users_made() {
         let left = try_run("kubectl", &["get", "-f", "-", "--ignore-not-found", "-o", "name"], &made)?;
         if left.is_empty() { Ok(()) } else { Err(left) }
     });
-    only(SYSTEM, &["secret/sh.helm.release.v1.hawsepipe-crds."]);
+    // The operator made its Lease.
+    only(SYSTEM, &["secret/sh.helm.release.v1.hawsepipe-crds.", "lease.coordination.k8s.io/hawsepipe-operator"]);
     helm(&["uninstall", "hawsepipe-crds", "-n", SYSTEM, "--wait"]);
     assert_eq!(objects(MCP), users, "uninstalling leaves what is in the namespaces of users");
     let definitions = kubectl(&["get", "customresourcedefinitions", "-o", "name"]);

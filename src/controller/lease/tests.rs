@@ -17,7 +17,7 @@ fn settings(holder: &str) -> LeaseSettings {
     LeaseSettings { namespace: "ns".into(), name: "lease".into(), holder: holder.into() }
 }
 
-/// Returns a client of an API server that stores one Lease. While `cut` is set, the requests of this client fail.
+/// Returns a client of an API server that stores at most one Lease. While `cut` is set, the requests of this client fail.
 /// `asked` is called before each request is served.
 fn client(lease: &Arc<Mutex<Value>>, cut: &Arc<AtomicBool>, asked: impl Fn() + Clone + Send + 'static) -> Client {
     let (lease, cut) = (Arc::clone(lease), Arc::clone(cut));
@@ -31,6 +31,10 @@ fn client(lease: &Arc<Mutex<Value>>, cut: &Arc<AtomicBool>, asked: impl Fn() + C
                 return Err(BoxError::from("nobody is there"));
             }
             let mut stored = lease.lock().unwrap();
+            if reads && stored.is_null() {
+                let status = json!({"kind": "Status", "code": 404, "reason": "NotFound"});
+                return Ok(Response::builder().status(404).body(Body::from(status.to_string().into_bytes()))?);
+            }
             if !reads {
                 *stored = serde_json::from_slice(&body)?;
             }
@@ -72,6 +76,39 @@ async fn writes_of_a_leader_that_is_cut_off_are_refused_and_over_before_another_
     assert!(last_write > PERIOD + MARGIN, "a renewal that takes its whole time leaves room for the next");
     let taken = *passed.lock().unwrap();
     assert!(last_write + WRITE < taken, "the last write began at {last_write:?}, another led at {taken:?}");
+}
+
+#[tokio::test]
+async fn a_lease_that_was_deleted_is_created_by_its_holder_and_by_others_once_it_would_be_over() {
+    let passed = Arc::new(Mutex::new(Duration::ZERO));
+    let (start, time) = (Instant::now(), Arc::clone(&passed));
+    let clock: MonotonicClock = Arc::new(move || start + *time.lock().unwrap());
+    let (lease, cut) = (Arc::new(Mutex::new(Value::Null)), Arc::new(AtomicBool::new(false)));
+    let keeper = |holder, cut| {
+        LeaseKeeper::new(client(&lease, cut, || ()), settings(holder), Leadership::by(Arc::clone(&clock)))
+    };
+    let (mut one, mut other) = (keeper("one", &cut), keeper("other", &Arc::default()));
+    one.look().await;
+    other.look().await;
+    *lease.lock().unwrap() = Value::Null;
+    other.look().await;
+    assert!(lease.lock().unwrap().is_null(), "the holder may not have seen that it is gone");
+    one.look().await;
+    assert_eq!((one.leadership.term(), other.leadership.term()), (Some(1), None), "it leads without a gap");
+
+    other.look().await;
+    *lease.lock().unwrap() = Value::Null;
+    cut.store(true, Ordering::Relaxed);
+    other.look().await;
+    let mut elapsed = Duration::ZERO;
+    while !other.leadership.leads() {
+        elapsed += Duration::from_secs(1);
+        *passed.lock().unwrap() = elapsed;
+        one.look().await;
+        other.look().await;
+        assert!(!(one.leadership.leads() && other.leadership.leads()), "two lead after {elapsed:?}");
+    }
+    assert_eq!(elapsed, DURATION + Duration::from_secs(1));
 }
 
 #[test]

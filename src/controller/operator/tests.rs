@@ -2,7 +2,6 @@
 //! loop that hangs.
 
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -100,7 +99,7 @@ async fn a_loop_that_hangs_is_named() {
 #[tokio::test]
 async fn an_operator_that_has_nothing_to_do_is_healthy_for_as_long_as_that_lasts() {
     run_until(json!([]), async |health, _| {
-        while !health.ready.load(Ordering::Acquire) {
+        while health.ready().is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         // A loop that is in a round right now rests soon.

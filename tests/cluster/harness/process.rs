@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 
 use kube::config::Kubeconfig;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Cluster, Line, unique};
+use super::{Cluster, Line, unique, until};
 
 /// A folder that goes with the value.
 struct Folder(PathBuf);
@@ -83,6 +83,18 @@ impl Process {
     /// What it logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.0.join("log")).unwrap_or_default()
+    }
+
+    /// Where an operator serves its health checks and metrics.
+    #[allow(dead_code)] // The benchmark does not ask.
+    pub async fn address(&self) -> String {
+        until("the operator says where it listens", async || {
+            let log = self.log();
+            let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let line = lines.find(|line| line["message"] == "the operator starts")?;
+            line["address"].as_str().map(str::to_owned)
+        })
+        .await
     }
 
     /// Sends it a signal, such as `STOP`.

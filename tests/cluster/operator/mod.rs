@@ -18,6 +18,7 @@ mod invalid;
 mod killed;
 mod lagging;
 mod leader;
+mod lease;
 mod logged;
 mod managed;
 mod older;

@@ -9,7 +9,7 @@ use hawsepipe::api::snapshot::Shard;
 use serde_json::Value;
 
 use crate::gateway::process::Gateway;
-use crate::harness::{Process, until};
+use crate::harness::Process;
 use crate::operator::harness::{Operated, api};
 
 /// Values that stand nowhere else, by name.
@@ -110,14 +110,7 @@ pub async fn of_processes(operator: &Process, gateway: &Gateway) -> Vec<Found> {
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         found.push((format!("the gateway's {path}"), answer.text));
     }
-    let address = until("the operator says where it listens", async || {
-        let log = operator.log();
-        let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let line = lines.find(|line| line["message"] == "the operator starts")?;
-        line["address"].as_str().map(str::to_owned)
-    })
-    .await;
-    let metrics = crate::gateway::http::get(&format!("http://{address}/metrics"), &[]).await;
+    let metrics = crate::gateway::http::get(&format!("http://{}/metrics", operator.address().await), &[]).await;
     assert_eq!(metrics.status, 200, "{metrics:?}");
     found.push(("the operator's metrics".to_owned(), metrics.text));
     found.push(("the operator's log".to_owned(), operator.log()));
