@@ -8,6 +8,7 @@ use kube::api::DynamicObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::dropped;
 use super::owner::Owner;
 use crate::api::canonical;
 use crate::api::lower::{self, Lowered, ManifestSource};
@@ -55,8 +56,10 @@ pub(super) struct Origin {
     uid: Option<String>,
     generation: Option<i64>,
     labels: Option<BTreeMap<String, String>>,
-    /// The value of the only annotation that the operator reads.
+    /// The value of the only annotation of users that the operator reads.
     enable: Option<String>,
+    /// The fields that the API server dropped.
+    dropped: Option<String>,
 }
 
 impl Origin {
@@ -66,6 +69,7 @@ impl Origin {
             generation: metadata.generation,
             labels: metadata.labels.clone(),
             enable: lower::enable_word(metadata),
+            dropped: dropped::of(metadata).cloned(),
         }
     }
 }
@@ -159,7 +163,8 @@ fn read(id: &ObjectId, object: &DynamicObject, domain: &str) -> LoweredObject {
     let whole =
         json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": id.kind.as_str(), "metadata": metadata, "spec": spec});
     let document = canonical(&whole);
-    let (lowered, problems) = lower::document(id, &document, None, ManifestSource::Cluster { domain });
+    let (lowered, mut problems) = lower::document(id, &document, None, ManifestSource::Cluster { domain });
+    problems.extend(dropped::problems(id, &object.metadata));
     LoweredObject {
         id: id.clone(),
         metadata: Arc::new(object.metadata.clone()),

@@ -18,6 +18,7 @@ mod condition_type;
 mod dereference;
 mod desired;
 mod doubling;
+mod dropped;
 mod events;
 mod ever_seen;
 mod gateway_reconciler;

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use super::backoff::{RetryBackoff, is_absent, is_lasting, words};
 use super::cache_sync::{CacheSync, WatchKey};
+use super::dropped::LAST_APPLIED;
 
 /// A watch that was restarted after a failure counts as working after this long without an event, because an API server
 /// that refuses a watch does so immediately.
@@ -97,7 +98,7 @@ where
 pub(super) fn slim(object: &mut impl Resource) {
     object.meta_mut().managed_fields = None;
     if let Some(annotations) = &mut object.meta_mut().annotations {
-        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+        annotations.remove(LAST_APPLIED);
     }
 }
 

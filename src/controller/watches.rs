@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::cache_sync::{CacheSync, WatchKey};
+use super::dropped;
 use super::kinds::{owned_kinds, resource, written_kinds};
 use super::lowered::Origin;
 use super::managed::{has_same_health, keep_health};
@@ -206,7 +207,8 @@ impl Starting<'_> {
         let same =
             |before: &DynamicObject, now: &DynamicObject| Origin::of(&before.metadata) == Origin::of(&now.metadata);
         let follow = |(namespace, api): (String, Api<Item<DynamicObject>>)| {
-            let stream = watch(api, watch_config()).modify(keep_own_status);
+            let stream =
+                watch(api, watch_config()).modify(keep_own_status).modify(move |object| dropped::keep(kind, object));
             self.follow((resource.plural.clone(), namespace), resource.clone(), stream, (same, |_: &_| Wakes::Plans))
         };
         scopes.into_iter().map(follow).collect()

@@ -20,7 +20,7 @@ use serde_json::Value;
 use self::schema::SchemaNode;
 use self::walk::{Finding, MAX_PROBLEMS};
 use crate::api::crds::crds;
-use crate::domain::ids::ObjectId;
+use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -94,6 +94,19 @@ pub fn check(id: &ObjectId, document: &Value, previous: Option<&Value>) -> Vec<P
     }
     problems.extend(found.empty.into_iter().map(empty));
     problems
+}
+
+/// Returns the fields of `applied` that no definition has and that are missing in `stored`, the same object as the API
+/// server stored it, each with a message. The API server drops such fields, unless the client asks it to reject them.
+pub fn dropped(kind: Kind, applied: &Value, stored: &Value) -> Vec<(String, String)> {
+    let Some(definition) = DEFINITIONS.get(kind.as_str()) else { return Vec::new() };
+    let unknown = |document| walk::walk(&definition.schema, document).unknown;
+    let mut dropped = unknown(applied);
+    if !dropped.is_empty() {
+        let kept = unknown(stored);
+        dropped.retain(|(field, _)| !field.starts_with("metadata.") && !kept.iter().any(|(kept, _)| kept == field));
+    }
+    dropped
 }
 
 /// Returns `document` without null values in fields that the schema of its kind contains. A document of an unknown kind

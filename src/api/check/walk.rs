@@ -14,11 +14,13 @@ use super::words::{in_words, unknown, unknown_word, wrong_type};
 /// The path of a field, and the message about it.
 pub type Finding = (String, String);
 
-/// The findings in a document. `faults` and `empty` have at most [`MAX_PROBLEMS`] items each.
+/// The findings in a document. `faults`, `unknown` and `empty` have at most [`MAX_PROBLEMS`] items each.
 #[derive(Default)]
 pub struct WalkFindings {
     /// Values that violate the schema.
     pub faults: Vec<Finding>,
+    /// The fields that the schema does not have; each is also one of the faults.
+    pub unknown: Vec<Finding>,
     /// Whether one of the faults makes it impossible to evaluate the validation rules. An API server does not evaluate
     /// them in this case either.
     pub stops: bool,
@@ -50,6 +52,14 @@ impl DocumentWalk {
     fn stop(&mut self, message: impl Into<String>) {
         self.found.stops = true;
         self.say(message);
+    }
+
+    /// Adds the current field, which the schema does not have.
+    fn unknown(&mut self, message: String) {
+        if self.found.unknown.len() < MAX_PROBLEMS {
+            self.found.unknown.push((self.path.clone(), message.clone()));
+        }
+        self.stop(message);
     }
 
     /// Reports the current field as null. Null fields in metadata are not reported, because tools write such fields
@@ -106,7 +116,7 @@ impl DocumentWalk {
                 }
                 Some(_) if value.is_null() => walk.empty(),
                 Some(child) => walk.value(child, value),
-                None => walk.stop(unknown(name, schema)),
+                None => walk.unknown(unknown(name, schema)),
             });
         }
     }

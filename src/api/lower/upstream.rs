@@ -43,6 +43,10 @@ const TRUSTS_FIRST: &str = "without it, each process of the gateway trusts what 
 /// The effect of a list of approved tools without a mode.
 const APPROVES_IN_VAIN: &str =
     "without it, pinning is off, and spec.pinning.approved has no effect: set Alert or Enforce";
+/// What to use instead of `process` in a cluster.
+const ONLY_STANDALONE: &str = "only a standalone gateway starts processes; in a cluster, write the same command into \
+                               spec.managed with an image that contains the server, or use spec.external for a server \
+                               that runs already";
 /// The effect of a protective setting of the upstream that is not implemented.
 const ITS_CALLS: &str = "calls to the upstream are refused";
 
@@ -120,7 +124,7 @@ fn transport(spec: &MCPUpstreamSpec, place: ManifestSource<'_>, findings: &mut F
 /// Lowers an upstream of a type that cannot be served in this place or by this version, and reports why.
 fn unreachable(spec: &MCPUpstreamSpec, findings: &mut Findings) -> LoweredTransport {
     let (reason, elsewhere, field) = if spec.process.is_some() {
-        (Reason::StandaloneOnly, "only a standalone gateway starts processes", "spec.process")
+        (Reason::StandaloneOnly, ONLY_STANDALONE, "spec.process")
     } else if spec.managed.is_some() {
         (Reason::ClusterOnly, "only a cluster runs servers", "spec.managed")
     } else if spec.server_ref.is_some() {

@@ -6,6 +6,7 @@ mod demo;
 mod golden;
 mod helm;
 mod manifests;
+mod misspelt;
 mod operator;
 mod readme;
 mod rights;
