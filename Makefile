@@ -26,6 +26,9 @@ FUZZ_SECONDS ?= 300
 MUTANTS_VERSION := 27.1.0
 # The one in the Dockerfile.
 CYCLONEDX_VERSION := $(shell sed -n 's/^ARG CYCLONEDX_VERSION=//p' Dockerfile)
+# A program, and the archive of an image, for `make release-check` instead of those that it builds.
+RELEASE_BINARY ?=
+RELEASE_IMAGE ?=
 # Which part of all mutants is tried: of some 3,300, each 54th.
 SHARD ?= 0/54
 MUTANTS_TREE := .cache/mutants/tree
@@ -138,11 +141,13 @@ setup: cargo-there ## Install what the tests need: npm packages, a Python enviro
 	@.ci/setup.sh prometheus
 
 .PHONY: lint
-lint: deny-there ## Check formatting, clippy, licences and sources of dependencies
+lint: deny-there ## Check formatting, clippy, licences and sources of dependencies, the release workflow
 	cargo fmt --all --check
 	cargo clippy --locked --lib --bins --tests --benches --test e2e -- -D warnings
 	cargo check --locked --no-default-features --lib --bins
 	cargo deny --locked --log-level error check licenses bans sources
+	@.ci/setup.sh actionlint
+	.cache/actionlint/actionlint
 
 .PHONY: fmt
 fmt: ## Format the Rust code
@@ -175,6 +180,20 @@ sbom: cyclonedx-there ## Write .cache/sbom.cdx.json, the software bill of materi
 	@mkdir -p .cache && mv crates.json .cache/crates.json
 	@node .ci/sbom.mjs .cache/crates.json plugins > .cache/sbom.cdx.json
 	@echo "==> .cache/sbom.cdx.json"
+
+.PHONY: release-check
+release-check: sbom ## Build and check what docs/releasing.md publishes, as far as one machine can; RELEASE_IMAGE=FILE takes that image
+	@command -v jq >/dev/null || { echo "Missing: jq. Install it, for example with: apt-get install jq" >&2; exit 1; }
+	@.ci/setup.sh helm
+	@.ci/setup.sh actionlint
+	@.cache/actionlint/actionlint
+	@rm -rf .cache/release && mkdir -p .cache/release && cp .cache/sbom.cdx.json .cache/release/
+	@.ci/release.sh version v$(VERSION)
+	@.ci/release.sh binary .cache/release $(RELEASE_BINARY)
+	@.ci/release.sh charts .cache/release
+	@if [[ -n "$(RELEASE_IMAGE)" ]]; then cp "$(RELEASE_IMAGE)" .cache/release/image.tar; \
+		else .ci/release.sh image .cache/release/image.tar $(IMAGE); fi
+	@.ci/release.sh check .cache/release
 
 .PHONY: bridge
 bridge: cargo-there ## Build the static bridge that runs in images of MCP servers

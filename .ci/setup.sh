@@ -10,6 +10,7 @@
 #   setup.sh e2e             .cache/e2e/bin with all programs of a Kubernetes node, and CoreDNS
 #   setup.sh helm            .cache/helm/v3 and .cache/helm/v4, each with a Helm of that version
 #   setup.sh kwok            .cache/kwok with kwok, which simulates nodes, and what it does to them
+#   setup.sh actionlint      .cache/actionlint with the program that checks workflows of GitHub Actions
 #   setup.sh prometheus      .cache/prometheus with Prometheus and its promtool
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -22,6 +23,7 @@ readonly helm_versions=(v3.22.0 v4.3.1)
 # The Go module of Prometheus 3.16.0.
 readonly prometheus_version=v0.316.0
 readonly kwok_version=v0.8.0
+readonly actionlint_version=v1.7.12
 readonly cached=${XDG_CACHE_HOME:-$HOME/.cache}/hawsepipe
 export PATH="$PWD/.cache/node/bin:$PATH"
 
@@ -202,6 +204,21 @@ setup_prometheus() {
     done
 }
 
+setup_actionlint() {
+    local folder=$cached/actionlint/$actionlint_version
+    mkdir -p .cache
+    ln -sfn "$folder" .cache/actionlint
+    if [[ -x $folder/actionlint ]]; then
+        return
+    fi
+    go_is_there || lacks "Go 1.21 or newer, to build actionlint" "the archive from https://go.dev/dl"
+    say "go install actionlint $actionlint_version"
+    CGO_ENABLED=0 GOBIN="$folder/$$" nice -n 10 go install -trimpath -ldflags "-s -w" \
+        "github.com/rhysd/actionlint/cmd/actionlint@$actionlint_version"
+    mv "$folder/$$/actionlint" "$folder/actionlint"
+    rmdir "$folder/$$"
+}
+
 setup_kwok() {
     local file module folder=$cached/kwok/$kwok_version
     mkdir -p .cache
@@ -225,7 +242,7 @@ setup_kwok() {
     rmdir "$folder/$$"
 }
 
-what=${1:?node, node-suite, npm, venv, k8s, e2e, helm, kwok or prometheus}
+what=${1:?node, node-suite, npm, venv, k8s, e2e, helm, actionlint, kwok or prometheus}
 shift
 case $what in
     node) setup_node .cache/node "$node_least" ;;
@@ -235,6 +252,7 @@ case $what in
     k8s) setup_k8s ;;
     e2e) setup_e2e ;;
     helm) setup_helm ;;
+    actionlint) setup_actionlint ;;
     kwok) setup_kwok ;;
     prometheus) setup_prometheus ;;
     *) echo "setup.sh: no part $what" >&2 && exit 2 ;;
