@@ -85,7 +85,7 @@ unpack_image() {
 
 # Tests the program in an empty root folder, where nothing but /proc is beside it; elsewhere than on Linux, as it is.
 check_binary() {
-    local archive=$1 port=18099 root=$work/root gateway
+    local archive=$1 port=18099 root=$work/root gateway served=
     say "$archive"
     mkdir -p "$root/proc" "$root/tmp" "$root/demo"
     tar -C "$work" -xzf "$archive"
@@ -110,12 +110,13 @@ YAML
     "${alone[@]}" run -f /demo --state-dir /tmp/state --listen "127.0.0.1:$port" --admin 127.0.0.1:0 2>"$work/log" &
     gateway=$!
     for _ in {1..50}; do
-        curl -fsS "http://127.0.0.1:$port/healthz" 2>/dev/null && break
+        served=$(curl -fsS "http://127.0.0.1:$port/healthz" 2>/dev/null) && break
         sleep 0.2
     done
-    curl -fsS "http://127.0.0.1:$port/healthz" >/dev/null || { cat "$work/log" >&2; fail "$archive: the gateway does not serve"; }
-    "${as_root[@]}" kill "$gateway"
-    wait "$gateway" || true
+    # unshare ignores SIGTERM while its child runs.
+    "${as_root[@]}" kill -KILL "$gateway"
+    wait "$gateway" 2>/dev/null || true
+    [[ $served == ok ]] || { cat "$work/log" >&2; fail "$archive: the gateway does not serve"; }
 }
 
 check_charts() {
