@@ -16,7 +16,8 @@ use super::formats::ResultFormat;
 use super::mcp_client::{MCP_PATH, McpAnswer, McpClient};
 use super::ordered_json;
 use super::output::{
-    Colour, column, harmless, harmless_lines, outcome_text, paint, print, print_line, print_list, say, shown, text,
+    Colour, column, harmless, harmless_lines, outcome_text, paint, print, print_line, print_list, say, says, shown,
+    text,
 };
 use crate::api::check::nearest;
 use crate::domain::question::{INPUT_REQUESTS, INPUT_REQUIRED, RESULT_TYPE};
@@ -173,7 +174,7 @@ fn show_trace(args: &CallArgs, details: Option<&RawValue>, gap: &str) -> anyhow:
         column("OUTCOME", |e| outcome_text(e, "outcome")),
         column("CHANGED", |e| text(&e["changed"])),
         column("MS", |e| format!("{:.2}", e["durationMs"].as_f64().unwrap_or_default())),
-        column("SAYS", |e| text(&e["metadata"])),
+        column("SAYS", |e| says(e, "error")),
     ];
     print_list(super::formats::ListFormat::Table, &Value::Null, &entries, &columns)
 }

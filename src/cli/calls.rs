@@ -10,7 +10,7 @@ use super::admin::list;
 use super::args::CallsArgs;
 use super::formats::ListFormat;
 use super::known::{check_tool, check_upstream};
-use super::output::{Column, column, is_read, outcome_text, print_list, rows, text, time, wide};
+use super::output::{Column, column, is_read, outcome_text, print_list, rows, says, text, time, wide};
 use crate::domain::method::Method;
 /// With `--follow`: the pause between two polls.
 const EVERY: Duration = Duration::from_millis(300);
@@ -114,6 +114,7 @@ fn columns() -> Vec<Column> {
         column("MS", |c| milliseconds(&c["durationMs"])),
         column("RAN", ran),
         column("REASON", |c| text(&c["reason"]).lines().next().unwrap_or_default().to_owned()),
+        column("SAYS", failed),
         wide("UPSTREAM MS", |c| if c["upstreamMs"].is_null() { "-".into() } else { milliseconds(&c["upstreamMs"]) }),
         wide("RETRIES", |c| c["retries"].as_u64().unwrap_or_default().to_string()),
         wide("PLUGIN MS", |c| milliseconds(&c["pluginMs"])),
@@ -148,6 +149,13 @@ fn ran(call: &Value) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
+/// Returns the errors of the entries that failed.
+fn failed(call: &Value) -> String {
+    let entries = call["entries"].as_array().into_iter().flatten();
+    let failed = entries.filter(|entry| text(&entry["outcome"]).starts_with("failed"));
+    failed.map(|entry| says(entry, "error")).filter(|says| !says.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
 fn milliseconds(value: &Value) -> String {
     value.as_f64().map(|ms| format!("{ms:.1}")).unwrap_or_default()
 }
@@ -170,10 +178,11 @@ mod tests {
             entry("default/redact", "ran"),
             entry("team/guard", "denied"),
             entry("default/late", "skipped(stopped)"),
-            entry("default/slow", "failed(Timeout)"),
+            json!({"plugin": "default/slow", "outcome": "failed(Timeout)", "error": "timed out"}),
             json!({"plugin": "default/tried", "outcome": "denied", "mode": "Shadow"}),
         ];
         let told = "redact,team/guard:denied,slow:failed(Timeout),tried:shadow(denied)";
         assert_eq!(ran(&json!({"entries": entries})), told);
+        assert_eq!(failed(&json!({"entries": entries})), "timed out");
     }
 }

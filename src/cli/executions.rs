@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::admin::list;
 use super::args::ExecutionsArgs;
 use super::known::check_plugin;
-use super::output::{column, outcome_text, print_list, text, time, wide};
+use super::output::{column, outcome_text, print_list, says, text, time, wide};
 
 pub async fn executions(args: ExecutionsArgs) -> anyhow::Result<ExitCode> {
     let limit = args.limit as usize;
@@ -25,11 +25,11 @@ pub async fn executions(args: ExecutionsArgs) -> anyhow::Result<ExitCode> {
         column("IN", |e| text(&e["inputSizeBytes"])),
         column("OUT", |e| text(&e["outputSizeBytes"])),
         column("CHANGED", |e| text(&e["changed"])),
+        column("SAYS", |e| says(e, "errorMessage")),
         wide("METHOD", |e| text(&e["method"])),
         wide("REQUEST", |e| text(&e["requestId"])),
         wide("QUEUE MS", |e| milliseconds(&e["queueMs"])),
         wide("WORKER", |e| text(&e["workerPid"])),
-        wide("ERROR", |e| text(&e["errorMessage"])),
     ];
     print_list(args.output, &json!({"items": items}), &items, &columns)?;
     Ok(ExitCode::SUCCESS)

@@ -141,6 +141,15 @@ pub enum Colour {
     /// For warnings.
     Yellow = 33,
 }
+
+/// Returns what an entry says: its metadata, its error from `field`, and why its `when` could not be evaluated.
+pub fn says(entry: &Value, field: &str) -> String {
+    let error = text(&entry[field]).lines().next().unwrap_or_default().to_owned();
+    let when = if entry["when"].is_null() { String::new() } else { format!("when: {}", text(&entry["when"])) };
+    let parts = [text(&entry["metadata"]), error, when].into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("; ")
+}
+
 /// Returns an entry's outcome from `field`. The outcome of an entry in shadow mode is shown as `shadow(...)`, because
 /// it had no effect.
 pub fn outcome_text(entry: &Value, field: &str) -> String {

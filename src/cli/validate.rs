@@ -12,7 +12,8 @@ use super::output::{Colour, column, harmless, paint, print_line, print_list, say
 use super::programs::missing;
 use super::wiring::workers;
 use crate::domain::ids::{Kind, ObjectId};
-use crate::domain::plan::Runtime;
+use crate::domain::plan::{ChainPlan, EntryPlan, Plan, Runtime};
+use crate::domain::plugin::{Mode, Role};
 use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
@@ -64,7 +65,8 @@ async fn all_problems(
         let field = "spec.plugins.nodeExecutable";
         located.push(directory.locate(Problem::error(Reason::NotLoaded, gateway, field, error.to_string())));
     }
-    located.extend(missing(&plan).into_iter().map(|problem| directory.locate(problem)));
+    let warnings = missing(&plan).into_iter().chain(unnamed_methods(&plan));
+    located.extend(warnings.map(|problem| directory.locate(problem)));
     let runtime = plan.gateway.runtime.clone();
     let (plugins, mut problems) = link_plugins(plan, &secrets);
     if loads && !plugins.is_empty() {
@@ -72,6 +74,21 @@ async fn all_problems(
     }
     located.extend(problems.into_iter().map(|problem| directory.locate(problem)));
     Ok(located)
+}
+
+/// Warns about each chain with a Guard that names no methods. A gateway warns only once a server lists prompts or
+/// resources, which such a Guard does not see.
+fn unnamed_methods(plan: &Plan) -> impl Iterator<Item = Problem> {
+    let guards = |chain: &&ChainPlan| {
+        let is_guard = |entry: &EntryPlan| entry.enabled && entry.mode == Mode::Enforce && entry.role == Role::Guard;
+        chain.default_methods && chain.entries.iter().any(|entry| is_guard(entry) && entry.unavailable.is_none())
+    };
+    plan.chains.iter().filter(guards).map(|chain| {
+        let message = "it has a Guard and names no methods, so that the Guard sees tools/call alone, and neither prompts nor \
+                       resources: write the methods, such as [tools/call, prompts/get, resources/read] or [tools/call]";
+        let object = ObjectId::new(Kind::PluginChain, chain.key.clone());
+        Problem::warning(Reason::MethodsNotNamed, object, "spec.methods", message)
+    })
 }
 
 /// Loads each plugin in a worker, as a gateway does. Returns a Problem for each plugin that cannot be loaded.

@@ -26,6 +26,11 @@ pub async fn wait(args: WaitArgs) -> anyhow::Result<ExitCode> {
     let problems: Vec<_> = status["problems"].as_array().cloned().unwrap_or_default();
     problems.iter().for_each(|problem| say(&problem_line(problem)));
     let errors = problems.iter().filter(|problem| problem["level"] == "error").count();
-    print_line(&format!("revision {} is in force", short(&status["revision"])))?;
+    let except = match errors {
+        0 => "",
+        1 => ", without what the error above is about",
+        _ => ", without what the errors above are about",
+    };
+    print_line(&format!("revision {} is in force{except}", short(&status["revision"])))?;
     Ok(if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -17,7 +17,7 @@ use cel::common::types::CelBool;
 use cel::parser::Parser;
 use cel::{Context, ExecutionError, IdedExpr, ParseErrors, Value};
 
-use self::check::Checker;
+use self::check::{Checker, Keys};
 use self::functions::{ELEMENTS, MAX_ELEMENTS, MAX_READ};
 pub use self::kind::{Kind, Member};
 
@@ -37,6 +37,7 @@ pub struct Expression {
     tree: IdedExpr,
     context: Context<'static, 'static>,
     reads: BTreeSet<(String, Option<String>)>,
+    keys: Keys,
     has_macro: bool,
 }
 
@@ -62,9 +63,9 @@ impl Expression {
         let mut tree = parsed.map_err(|errors| describe(&errors))?;
         let mut checker = Checker::new(variables);
         let kind = checker.check(&mut tree, 0)?;
-        let Checker { reads, has_macro, patterns, .. } = checker;
+        let Checker { reads, keys, has_macro, patterns, .. } = checker;
         let context = functions::context(patterns)?;
-        Ok((Self { text: text.to_owned(), tree, context, reads, has_macro }, kind))
+        Ok((Self { text: text.to_owned(), tree, context, reads, keys, has_macro }, kind))
     }
 
     /// Whether the expression might read this variable.
@@ -76,6 +77,12 @@ impl Expression {
     /// every use of the whole variable counts.
     pub fn reads_member(&self, variable: &str, member: &str) -> bool {
         self.reads.iter().any(|(of, read)| of == variable && read.as_deref().is_none_or(|read| read == member))
+    }
+
+    /// Returns the keys of this member that the expression reads without a test of whether they are there: `path` of
+    /// `call.arguments.path`, but not of `has(call.arguments.path) && call.arguments.path == "a"`.
+    pub fn untested_keys<'a>(&'a self, variable: &'a str, member: &'a str) -> impl Iterator<Item = &'a str> {
+        self.keys.untested(variable, member)
     }
 
     /// Evaluates the expression. `size` is the number of bytes of the JSON and of the texts that it reads. `variables` is
@@ -112,9 +119,7 @@ impl Expression {
         let failed = || "it cannot be evaluated on this call".to_owned();
         match catch_unwind(AssertUnwindSafe(|| evaluate(&context))).map_err(|_| failed())? {
             Ok(value) => Ok(value),
-            Err(ExecutionError::NoSuchKey(key)) if self.text.contains(key.as_str()) => {
-                Err(format!("no such key: {key}"))
-            }
+            Err(ExecutionError::NoSuchKey(key)) if self.text.contains(key.as_str()) => Err(format!("no key {key}")),
             Err(_) => Err(failed()),
         }
     }

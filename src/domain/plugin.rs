@@ -143,7 +143,7 @@ pub struct Metadata<'a> {
     pub config: Option<&'a RawValue>,
     /// The chain that the plugin runs in, as `namespace/name`.
     pub chain: &'a str,
-    /// Number of the attempt, from 1. Always 1 in this version, because no execution is repeated.
+    /// Always 1: chains run once, even if a call is sent again.
     pub attempt: u32,
 }
 
@@ -194,12 +194,19 @@ pub struct Failure {
     /// Details for the log and the record. They contain no secrets, and no content unless the plugin itself put content
     /// into its error message.
     pub message: String,
+    /// Whether the message has words of the plugin. They can quote content that clients must not see.
+    pub quotes: bool,
 }
 
 impl Failure {
-    /// Creates a failure. A message longer than [`MAX_MESSAGE`] is cut.
+    /// Creates a failure whose message has no words of the plugin. A message longer than [`MAX_MESSAGE`] is cut.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: cut(message.into()) }
+        Self { reason, message: cut(message.into()), quotes: false }
+    }
+
+    /// Like [`Self::new`], for a message with words of the plugin.
+    pub fn quoting(reason: Reason, message: impl Into<String>) -> Self {
+        Self { quotes: true, ..Self::new(reason, message) }
     }
 }
 

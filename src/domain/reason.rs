@@ -79,7 +79,7 @@ reasons! {
     // -- about references to other objects --------------------------------------------------------
     /// There is no such Plugin.
     PluginNotFound,
-    /// The Plugin was never accepted.
+    /// The Plugin is not accepted, and no accepted form of it is known.
     PluginNotAccepted,
     /// The reference crosses into a namespace without the consent of the object's owner.
     RefNotPermitted,
@@ -113,6 +113,8 @@ reasons! {
     NameConflict,
     /// An override, a filter or a chain names a tool that does not exist, or a chain or a Guard is left none.
     ToolNotFound,
+    /// A condition of a chain's entry reads an argument that no tool which the entry runs on has.
+    UnknownArgument,
     /// A changed argument of an override does not fit the tool's input schema.
     InvalidOverride,
     /// Two tools would have the same name, or a name is too long.
@@ -127,7 +129,7 @@ reasons! {
     InvalidItem,
     /// A chain over lists denied the definition of an item, failed on it, or refuses it. The item is not offered.
     DefinitionDropped,
-    /// A chain with a Guard names no methods and sees tool calls alone, and one of its upstreams lists prompts or resources.
+    /// A chain with a Guard names no methods, so that the Guard sees tool calls alone.
     MethodsNotNamed,
     /// A list of prompts, resources or templates cannot be read. Where a chain must see it, what no list names may be refused.
     ListUnread,

@@ -75,6 +75,9 @@ pub struct PluginExecution {
     /// The message of the failure or of the denial; `None` if the execution succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
+    /// Why the entry's `when` could not be evaluated, so that the entry ran; `None` if it could, or if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
     /// Whether the output differs from the input.
     pub changed: bool,
     /// The method of the content: that of the call, of a question that its server asked, or of a list.
@@ -171,6 +174,15 @@ pub struct EntryTrace {
     pub phase: Phase,
     /// The outcome of the entry.
     pub outcome: EntryOutcome,
+    /// The message of the failure or of the denial; `None` if the entry succeeded or did not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Whether `error` can quote content that clients must not see. It is then left out of the trace for the client.
+    #[serde(skip)]
+    pub hides_error: bool,
+    /// Why the entry's `when` could not be evaluated, so that the entry ran; `None` if it could, or if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
     /// The mode of the entry; serialized only if it is `Shadow`.
     #[serde(skip_serializing_if = "is_enforce")]
     pub mode: Mode,
@@ -187,6 +199,13 @@ pub struct EntryTrace {
     /// Why the plugin's metadata was left out, if it was too large or nested too deep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata_omitted: Option<String>,
+}
+
+impl EntryTrace {
+    /// Returns the trace as a client gets it.
+    pub fn for_client(&self) -> Self {
+        Self { error: self.error.clone().filter(|_| !self.hides_error), ..self.clone() }
+    }
 }
 
 fn is_enforce(mode: &Mode) -> bool {
@@ -300,6 +319,9 @@ mod tests {
                 method: Method::CallTool,
                 phase: Phase::Request,
                 outcome: EntryOutcome::Ran,
+                error: None,
+                hides_error: false,
+                when: None,
                 mode,
                 changed: false,
                 stops: false,

@@ -57,7 +57,7 @@ impl EntryRules {
             Ok(Output { text, proceed, error: None, .. }) => Verdict::Go { text, stop: !proceed },
             Ok(Output { text, error: Some(error), .. }) if self.may_deny(method) => Verdict::Deny { text, error },
             Ok(Output { error: Some(error), .. }) => {
-                self.failed(Failure::new(Reason::PluginError, format!("reported error: {error}")))
+                self.failed(Failure::quoting(Reason::PluginError, format!("reported error: {error}")))
             }
             Err(failure) => self.failed(failure),
         }
@@ -125,7 +125,7 @@ mod tests {
         }
         let verdict = rules(Phase::Response, Role::Guard).judge(Method::ListTools, output(false, Some("no")));
         assert_eq!(verdict, Verdict::Deny { text: "t".into(), error: "no".into() }, "a definition is denied");
-        let failure = Failure::new(Reason::PluginError, "reported error: no");
+        let failure = Failure::quoting(Reason::PluginError, "reported error: no");
         let judge = |role| rules(Phase::Response, role).judge(Method::Elicit, output(false, Some("no")));
         assert_eq!(judge(Role::Guard), Verdict::Fail(failure.clone()));
         assert_eq!(judge(Role::Transform), Verdict::Pass(failure.clone()));

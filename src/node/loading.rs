@@ -9,9 +9,10 @@ use tokio::time::{sleep, timeout};
 
 use super::discovery::NodeError;
 use super::installed_code::CodeError;
+use super::last_words::{is_out_of_memory, with_limit_of_files};
 use super::log_mask::LogMask;
 use super::process::IdleSample;
-use super::seat::{SPOKE_FIRST, Seat, Transport};
+use super::seat::{SPOKE_FIRST, Seat, Transport, over_memory};
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 
@@ -25,6 +26,8 @@ const SLOT_HOLD: Duration = Duration::from_secs(1);
 const SETTLE: Duration = Duration::from_millis(50);
 /// How often the threads of a script that has never worked are checked.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long to wait for the last output of a process that has ended.
+const LAST_OUTPUT: Duration = Duration::from_millis(100);
 /// After this time, a script that never becomes idle counts as started.
 const LONGEST_SETTLE: Duration = Duration::from_secs(3);
 
@@ -92,7 +95,7 @@ impl StartError {
     /// Returns this error without the secrets in its message. The message of a plugin's error can quote the plugin's
     /// environment.
     pub(super) fn masked(self, log_mask: &LogMask) -> Self {
-        let masked = |said: String| log_mask.masked(said).into_owned();
+        let masked = |said: String| with_limit_of_files(log_mask.masked(said).into_owned());
         match self {
             Self::Load(said) => Self::Load(masked(said)),
             Self::Exited { status, cause } => Self::Exited { status, cause: cause.map(masked) },
@@ -152,7 +155,13 @@ impl Seat {
             return Err(StartError::Load(said));
         }
         match self.worker.process.exited().await {
-            Some(status) => Err(StartError::Exited { status, cause: self.worker.drained.first_error() }),
+            Some(status) => {
+                let drained = &self.worker.drained;
+                let _ = timeout(LAST_OUTPUT, drained.ended()).await;
+                let ran_out = drained.last_lines().iter().any(|line| is_out_of_memory(line));
+                let cause = if ran_out { Some(over_memory(&self.worker)) } else { drained.first_error() };
+                Err(StartError::Exited { status, cause })
+            }
             None => Err(StartError::Load("it ended while it was loaded".into())),
         }
     }

@@ -13,6 +13,7 @@ pub mod execution_queue;
 mod fixture;
 pub mod inspect;
 pub mod installed_code;
+mod last_words;
 pub mod launcher;
 pub mod loading;
 pub mod log_mask;

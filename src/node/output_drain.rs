@@ -1,24 +1,31 @@
 //! Continuously reads what a worker prints besides its answers, so that no pipe fills up. The output is counted and, up
 //! to a limit, logged at debug level. Each call that begins resets the count, so calls that overlap share the limit.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio_util::sync::CancellationToken;
 
+use super::last_words::starts_with_error;
 use super::log_mask::LogMask;
 
 /// The maximum number of bytes of one logged line; the rest of the line is cut off.
 const LINE: usize = 1 << 10;
 /// How many bytes of a process's first output are kept, to explain a failed start.
 const OPENING: usize = 4 << 10;
+/// How many lines are kept, to explain the end of the process. V8 prints some 40 after the cause.
+const LAST: usize = 64;
 
-/// What one worker prints besides its answers: the number of bytes since its latest call began, and the beginning of
-/// its first output.
+/// What one worker prints besides its answers: the number of bytes and the last lines since its latest call began, and
+/// the beginning of its first output.
 #[derive(Debug, Default)]
 pub struct OutputDrain {
     bytes: AtomicU64,
     opening: Mutex<Vec<u8>>,
+    last: Mutex<VecDeque<Vec<u8>>>,
+    over: CancellationToken,
 }
 
 impl OutputDrain {
@@ -27,21 +34,45 @@ impl OutputDrain {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Sets the number of bytes to 0 for a new call, even if others are running.
+    /// Sets the number of bytes to 0 for a new call, even if others are running, and forgets the last lines.
     pub fn reset(&self) {
         self.bytes.store(0, Ordering::Relaxed);
+        lock(&self.last).clear();
+    }
+
+    /// Waits until everything that the process printed was read, or is not read any more.
+    pub async fn ended(&self) {
+        self.over.cancelled().await;
+    }
+
+    /// Returns the last lines since the latest call began, each at most [`LINE`] bytes long and not masked.
+    pub fn last_lines(&self) -> Vec<String> {
+        lock(&self.last).iter().map(|line| String::from_utf8_lossy(line).trim_end().to_owned()).collect()
+    }
+
+    /// Marks the output as read.
+    pub fn end(&self) {
+        self.over.cancel();
+    }
+
+    fn keep(&self, line: Vec<u8>) {
+        let mut last = lock(&self.last);
+        if last.len() == LAST {
+            last.pop_front();
+        }
+        last.push_back(line);
     }
 
     /// Returns the first line that names an error (`TypeError: ...`), as Node.js prints uncaught errors.
     pub fn first_error(&self) -> Option<String> {
-        let opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let opening = lock(&self.opening);
         let text = String::from_utf8_lossy(&opening);
         let line = text.lines().find(|line| names_error(line))?;
         Some(line.chars().take(300).collect())
     }
 
     fn record(&self, bytes: &[u8]) -> u64 {
-        let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opening = lock(&self.opening);
         let room = OPENING.saturating_sub(opening.len()).min(bytes.len());
         opening.extend_from_slice(&bytes[..room]);
         self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed)
@@ -51,9 +82,11 @@ impl OutputDrain {
 /// Whether the line names an error. Lines about JSON do not count: for text that is not JSON, Node.js prints a
 /// `SyntaxError` that quotes the text, and the text can be the content of a call.
 fn names_error(line: &str) -> bool {
-    let Some((name, _)) = line.split_once(':') else { return false };
-    let name = name.split_once(' ').map_or(name, |(name, _)| name);
-    name.ends_with("Error") && name.chars().all(|c| c.is_ascii_alphanumeric()) && !line.contains("JSON")
+    starts_with_error(line) && !line.contains("JSON")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads `source` to its end and logs its lines, masked by `log_mask`. After `limit` bytes, nothing is logged until the
@@ -71,21 +104,23 @@ pub async fn drain(
         && read > 0
     {
         let chunk = chunk.get(..read).unwrap_or_default();
-        if drained.record(chunk) >= limit {
-            line.clear();
-            continue;
-        }
+        let is_logged = drained.record(chunk) < limit;
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
             let room = LINE.saturating_sub(line.len()).min(piece.len());
             line.extend_from_slice(&piece[..room]);
             if piece.ends_with(b"\n") {
-                write_line(&log_mask, pid, &line);
-                line.clear();
+                if is_logged {
+                    write_line(&log_mask, pid, &line);
+                }
+                drained.keep(std::mem::take(&mut line));
             }
         }
     }
     if !line.is_empty() {
-        write_line(&log_mask, pid, &line);
+        if drained.bytes() < limit {
+            write_line(&log_mask, pid, &line);
+        }
+        drained.keep(line);
     }
 }
 
@@ -105,6 +140,7 @@ mod tests {
         drain(&flood[..], Arc::clone(&drained), LogMask::named("p"), 1, 1000).await;
         assert_eq!(drained.bytes(), 100_000);
         assert_eq!(drained.opening.lock().unwrap().len(), OPENING);
+        assert_eq!(drained.last_lines(), ["x".repeat(LINE)]);
         drained.reset();
         assert_eq!(drained.bytes(), 0);
     }

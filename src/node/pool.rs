@@ -15,7 +15,7 @@ use super::execution_limits::ExecutionLimits;
 use super::execution_queue::{QueuePlace, Ticket};
 use super::installed_code::InstalledCode;
 use super::metrics::{KillCause, RecycleCause, SpawnCause};
-use super::seat::Seat;
+use super::seat::{Seat, log_end};
 use super::seat_lease::{SeatLease, SeatOwner};
 use super::seat_queue::SeatQueue;
 use super::starter::Starter;
@@ -370,6 +370,7 @@ pub(super) fn exited(pool: &Weak<WorkerPool>, id: u64) {
     // serve the call.
     if state.idle.get(at).is_some_and(|seat| seat.worn() == Some(RecycleCause::Exited)) {
         let seat = state.idle.remove(at);
+        pool.starter.tasks.spawn(log_end(Arc::clone(&seat.worker)));
         pool.discard(&mut state, seat, RecycleCause::Exited);
         pool.fill(&mut state, SpawnCause::Replace);
     }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
+use super::last_words::{cause, is_out_of_memory, with_limit_of_files};
 use super::metrics::{KillCause, RecycleCause};
 use super::process::Tasks;
 use super::protocol::channel::Channel;
@@ -16,13 +17,16 @@ use super::protocol::shared::SharedWire;
 use super::protocol::wire::ExclusiveWire;
 use super::protocol::{ExchangeOutcome, PluginCall};
 use super::worker::{Disposition, Worker};
+use crate::domain::plugin::Failure;
 use crate::domain::ports::WorkerState;
 use crate::domain::reason::Reason;
 
 /// How long a process may take to exit on its own once its worker is no longer needed.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long to wait for the exit status of a process whose socket has closed.
-const STATUS_WAIT: Duration = Duration::from_millis(20);
+/// How long to wait for the exit status of a process whose socket has closed, and for its last output.
+const STATUS_WAIT: Duration = Duration::from_millis(100);
+/// How long to wait for the output of a process that goes on after a call has failed.
+const OUTPUT_WAIT: Duration = Duration::from_millis(10);
 
 /// How calls reach a worker.
 #[derive(Debug)]
@@ -109,27 +113,33 @@ impl Seat {
         if let Some(said) = said {
             *said = log_mask.masked(std::mem::take(said)).into_owned();
         }
+        if let Err(failure) = &mut exchange.output {
+            failure.message = with_limit_of_files(std::mem::take(&mut failure.message));
+        }
         exchange
     }
 
     async fn exchange(&mut self, call: &PluginCall<'_>) -> ExchangeOutcome {
         let process = &self.worker.process;
         let mut exchange = match &mut self.transport {
-            Transport::Once(pipes) => {
-                return ExchangeOutcome::last(pipes.exchange(process, call.input, call.max_output).await);
-            }
-            Transport::Lines(lines) => return lines.exchange(process, call.input, call.max_output).await,
+            Transport::Once(pipes) => ExchangeOutcome::last(pipes.exchange(process, call.input, call.max_output).await),
+            Transport::Lines(lines) => lines.exchange(process, call.input, call.max_output).await,
             Transport::Module(channel) => channel.exchange(call).await,
             Transport::Shared(channel) => channel.exchange(call).await,
         };
-        if let Err(failure) = &mut exchange.output
-            && failure.reason == Reason::Crashed
-        {
-            if let Some(why) = self.worker.killed_with() {
-                failure.message = why.into();
-            } else if let Ok(Some(status)) = tokio::time::timeout(STATUS_WAIT, process.exited()).await {
-                failure.message = format!("ended before it answered ({status})");
+        if let Err(failure) = &mut exchange.output {
+            let is_module = matches!(self.transport, Transport::Module(_) | Transport::Shared(_));
+            if is_module && failure.reason == Reason::Crashed {
+                if let Some(why) = self.worker.killed_with() {
+                    failure.message = why.into();
+                    return exchange;
+                }
+                if let Ok(Some(status)) = timeout(STATUS_WAIT, process.exited()).await {
+                    failure.message = format!("ended before it answered ({status})");
+                }
             }
+            let wait = if exchange.reusable { OUTPUT_WAIT } else { STATUS_WAIT };
+            explain(failure, &self.worker, wait).await;
         }
         exchange
     }
@@ -249,6 +259,40 @@ impl Seat {
             worker.process.end_within(GRACE, tasks);
         }
     }
+}
+
+/// Adds to the failure of a call why its process has ended or gave an exit code, as far as its last lines say so.
+async fn explain(failure: &mut Failure, worker: &Worker, wait: Duration) {
+    if !matches!(failure.reason, Reason::Crashed | Reason::ExitCode) {
+        if is_out_of_memory(&failure.message) {
+            failure.message = format!("{}: {failure}", over_memory(worker));
+        }
+        return;
+    }
+    // An error means that the process still runs, or that a process that it started holds its output.
+    let _ = timeout(wait, worker.drained.ended()).await;
+    let lines = worker.drained.last_lines();
+    if lines.iter().any(|line| is_out_of_memory(line)) {
+        failure.message = format!("{} ({failure})", over_memory(worker));
+    } else if let Some(cause) = cause(&lines) {
+        *failure = Failure::quoting(failure.reason, format!("{failure}: {cause}"));
+    }
+}
+
+/// Logs why a worker that has served calls ended while no call was running.
+pub(super) async fn log_end(worker: Arc<Worker>) {
+    let Some(status) = worker.process.status().filter(|_| worker.stats.executions() > 0) else { return };
+    let mut failure = Failure::new(Reason::Crashed, format!("ended between calls ({status})"));
+    explain(&mut failure, &worker, STATUS_WAIT).await;
+    let (plugin, message) = (worker.log_mask.name(), worker.log_mask.masked(failure.message));
+    tracing::warn!(plugin, "a worker of Plugin '{plugin}' {message}");
+}
+
+/// The message about a worker that ran out of memory.
+pub(super) fn over_memory(worker: &Worker) -> String {
+    let limit = worker.stats.plugin.plan.limits.memory;
+    let unit = if limit.is_multiple_of(1 << 20) { format!("{}Mi", limit >> 20) } else { format!("{limit} bytes") };
+    format!("exceeded its memory limit of {unit}")
 }
 
 fn max_output(worker: &Worker) -> usize {

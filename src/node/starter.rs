@@ -293,13 +293,14 @@ impl Starter {
         let drained = Arc::new(OutputDrain::default());
         let printed = pipe::Receiver::from_owned_fd(printed.into())?;
         let draining = drain(printed, Arc::clone(&drained), log_mask, process.pid(), plugin.plan.limits.max_stderr);
-        let over = process.over();
+        let (over, read) = (process.over(), Arc::clone(&drained));
         self.tasks.spawn(async move {
             // A process that has left the group can keep the pipe open forever.
             tokio::select! {
                 () = draining => {}
                 () = async { over.await; tokio::time::sleep(LAST_WORDS).await } => {}
             }
+            read.end();
         });
         Ok(drained)
     }

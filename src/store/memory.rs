@@ -147,6 +147,7 @@ mod tests {
             input_size_bytes: 1,
             output_size_bytes: Some(1),
             error_message: None,
+            when: None,
             changed: false,
             method: crate::domain::method::Method::CallTool,
             phase: Phase::Request,

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
 
+use self::entry_labels::EntryCounters;
 pub use self::entry_labels::EntryLabels;
 pub use self::tool_labels::MAX_TOOLS;
 use self::tool_labels::ToolLabels;
@@ -43,7 +44,7 @@ pub struct Metrics {
     gateway_duration: HistogramVec,
     in_flight: IntGaugeVec,
     refused: IntCounterVec,
-    executions: IntCounterVec,
+    entries: EntryCounters,
     execution_duration: HistogramVec,
     queue_duration: HistogramVec,
     input_bytes: IntCounterVec,
@@ -116,11 +117,7 @@ impl Metrics {
                  no place for",
                 &["reason"],
             )?,
-            executions: m.counter(
-                "hawsepipe_plugin_executions_total",
-                "Entries of chains on calls, questions and definitions, by what they did",
-                &["plugin", "chain", "method", "phase", "mode", "status", "reason"],
-            )?,
+            entries: EntryCounters::new(&m)?,
             execution_duration: m.histogram(
                 "hawsepipe_plugin_execution_duration_seconds",
                 "In a worker",
@@ -284,6 +281,9 @@ impl Metrics {
             status: row.status.as_label(),
             reason: row.reason.map_or("", |r| r.as_str()),
         });
+        if row.when.is_some() {
+            self.entries.count_unevaluated(&row.plugin, &row.chain_id, row.method, row.phase);
+        }
         let labels = [row.plugin.as_str(), &row.chain_id, phase];
         self.execution_duration.with_label_values(&labels).observe(row.run_ms / 1e3);
         self.queue_duration.with_label_values(&labels).observe(row.queue_ms / 1e3);
@@ -294,9 +294,7 @@ impl Metrics {
 
     /// Counts the outcome of a chain's entry. An entry that was not executed has an outcome too.
     pub fn entry(&self, labels: &EntryLabels<'_>) {
-        let EntryLabels { plugin, chain, method, phase, mode, status, reason } = labels;
-        let (method, phase, mode) = (method.as_str(), phase.wire(), mode.as_label());
-        self.executions.with_label_values(&[*plugin, *chain, method, phase, mode, *status, *reason]).inc();
+        self.entries.count(labels);
     }
 
     /// Sets the gauges of workers, and of the executions that run or wait.

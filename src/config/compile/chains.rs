@@ -95,7 +95,7 @@ impl World<'_> {
                 accepted.clone()
             }
             None => {
-                message.push_str(". No form of it was ever accepted, so it refuses each call that it selects");
+                message.push_str(". No accepted form of it is known, so it refuses each call that it selects");
                 self.refusing(chain, Refusal { reason, message: message.clone() })
             }
         };
@@ -188,7 +188,7 @@ impl World<'_> {
     /// Like [`Self::refusing`], for a chain that violates its schema or a rule. A chain that cannot be read at all
     /// selects everything within its reach. Returns `None` if the gateway does not take the chain.
     fn refusing_form(&self, key: &ObjectKey, chain: Option<&ChainInput>) -> Option<ChainPlan> {
-        let message = format!("PluginChain {key} is not valid, and no form of it was ever accepted");
+        let message = format!("PluginChain {key} is not valid, and no accepted form of it is known");
         let refusal = Refusal { reason: Reason::InvalidObject, message };
         let everything = ChainInput {
             key: key.clone(),

@@ -24,7 +24,7 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
         declared: true,
         refusing: Some(Refusal {
             reason: Reason::InvalidObject,
-            message: format!("{} is not valid, and no form of it was ever accepted", invalid.id),
+            message: format!("{} is not valid, and no accepted form of it is known", invalid.id),
         }),
         ..implicit(inputs)
     });
@@ -113,7 +113,7 @@ fn why_not_in_force(chains: &[ChainPlan], plugins: &Plugins<'_>, key: &ObjectKey
         return Some("it does not exist, or it does not name this gateway");
     };
     if chain.refusing.is_some() {
-        return Some("no form of it was ever accepted");
+        return Some("it is not accepted");
     }
     (!chain.entries.iter().any(|e| plugins.enable(e))).then_some("none of its entries is enabled")
 }

@@ -44,7 +44,7 @@ pub(super) fn find<'a>(
             // gateway is not told there.
             let why = world.plugins.refused.get(plugin).filter(|_| chain.namespace != plugin.namespace);
             let why = why.map_or("its own finding says why", String::as_str);
-            missing(Reason::PluginNotAccepted, format!("Plugin {plugin} was never accepted ({why})"))
+            missing(Reason::PluginNotAccepted, format!("Plugin {plugin} is not accepted ({why})"))
         }
         None => missing(Reason::PluginNotFound, format!("there is no Plugin {plugin}")),
     }
@@ -93,7 +93,7 @@ pub(super) fn resolve(world: &World<'_>, chain: &mut ChainPlan, problems: &mut V
         };
         entry.failure_policy = policy(entry);
         orders.push((entry.order.unwrap_or(own_order), entry.place));
-        report_entry(&chain.key, entry, problems);
+        report_entry((&chain.key, chain.phase), entry, problems);
     }
     let mut sorted: Vec<_> = orders.into_iter().zip(std::mem::take(&mut chain.entries)).collect();
     sorted.sort_by_key(|(order, _)| *order);
@@ -124,15 +124,15 @@ fn policy(entry: &EntryPlan) -> FailurePolicy {
 }
 
 /// Reports an enabled entry if it cannot run, or if it protects less than the role Guard suggests.
-pub(super) fn report_entry(chain: &ObjectKey, entry: &EntryPlan, problems: &mut Vec<Problem>) {
+pub(super) fn report_entry((chain, phase): (&ObjectKey, Phase), entry: &EntryPlan, problems: &mut Vec<Problem>) {
     let object = id(Kind::PluginChain, chain);
     let field = format!("spec.entries[{}]", entry.place);
     let softened = entry.role == Role::Guard && entry.failure_policy != FailurePolicy::Fail;
     if let Some(refusal) = entry.unavailable.as_ref().filter(|_| entry.enabled) {
         let effect = if entry.mode == Mode::Shadow || softened {
-            "the entry fails each time and is passed by"
+            "the entry fails each time and is passed by".to_owned()
         } else {
-            "each call that the chain selects is refused, before it is sent"
+            format!("each call that the chain selects is refused before it is sent{}", entry.exception(phase))
         };
         let message = format!("{}: {effect}", refusal.message);
         problems.push(Problem::error(refusal.reason, object.clone(), &field, message));

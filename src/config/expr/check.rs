@@ -17,6 +17,36 @@ pub(super) const MAX_OPERATORS: usize = 64;
 /// Maximum nesting, because evaluation is recursive.
 pub(super) const MAX_DEPTH: usize = 32;
 
+/// The keys of members of variables, each with the variable and the member.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    read: BTreeSet<[String; 3]>,
+    tested: BTreeSet<[String; 3]>,
+}
+
+impl Keys {
+    /// Notes `key` of the expression `of`, if that is a member of a variable.
+    fn note(&mut self, of: &Expr, key: &str, is_test: bool) {
+        let Expr::Select(SelectExpr { operand, field, .. }) = of else { return };
+        if let Expr::Ident(variable) = &operand.expr {
+            let keys = if is_test { &mut self.tested } else { &mut self.read };
+            keys.insert([variable.as_str(), field.as_str(), key].map(str::to_owned));
+        }
+    }
+
+    fn note_literal(&mut self, of: &Expr, key: &Expr, is_test: bool) {
+        if let Expr::Literal(LiteralValue::String(key)) = key {
+            self.note(of, key.inner(), is_test);
+        }
+    }
+
+    /// The keys of this member that are read, without those that are tested somewhere in the expression.
+    pub(super) fn untested<'a>(&'a self, variable: &'a str, member: &'a str) -> impl Iterator<Item = &'a str> {
+        let untested = self.read.difference(&self.tested).filter(move |[v, m, _]| v == variable && m == member);
+        untested.map(|[_, _, key]| key.as_str())
+    }
+}
+
 /// The findings of a check.
 pub(super) struct Checker<'v> {
     variables: &'v [Member],
@@ -25,14 +55,17 @@ pub(super) struct Checker<'v> {
     operators: usize,
     /// The variables that the expression reads, each with the member, or with `None` if it reads the whole variable.
     pub(super) reads: BTreeSet<(String, Option<String>)>,
+    /// The keys of members of variables, as `path` of `call.arguments.path`: those that are read, and those of which the
+    /// expression tests whether they are there.
+    pub(super) keys: Keys,
     pub(super) patterns: Vec<Regex>,
     pub(super) has_macro: bool,
 }
 
 impl<'v> Checker<'v> {
     pub(super) fn new(variables: &'v [Member]) -> Self {
-        let (reads, patterns) = (BTreeSet::new(), Vec::new());
-        Self { variables, element: None, operators: 0, reads, patterns, has_macro: false }
+        let (reads, keys, patterns) = (BTreeSet::new(), Keys::default(), Vec::new());
+        Self { variables, element: None, operators: 0, reads, keys, patterns, has_macro: false }
     }
 
     /// Checks `expr`, which is at this depth, and returns its type.
@@ -85,6 +118,7 @@ impl<'v> Checker<'v> {
 
     fn select(&mut self, select: &mut SelectExpr, depth: usize) -> Result<Kind, String> {
         let field = select.field.as_str();
+        self.keys.note(&select.operand.expr, field, select.test);
         let of = match &mut select.operand.expr {
             Expr::Ident(name) => self.variable(name, Some(field))?,
             _ => self.check(&mut select.operand, depth)?,
@@ -147,6 +181,11 @@ impl<'v> Checker<'v> {
     }
 
     fn operator(&mut self, call: &mut CallExpr, depth: usize) -> Result<Kind, String> {
+        match (call.func_name.as_str(), &call.args[..]) {
+            (op::INDEX, [of, key]) => self.keys.note_literal(&of.expr, &key.expr, false),
+            (op::IN, [key, of]) => self.keys.note_literal(&of.expr, &key.expr, true),
+            _ => {}
+        }
         let kinds = call.args.iter_mut().map(|argument| self.check(argument, depth)).collect::<Result<Vec<_>, _>>()?;
         let kind = |place: usize| kinds.get(place).copied().unwrap_or(Kind::Any);
         match call.func_name.as_str() {

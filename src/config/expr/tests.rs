@@ -66,11 +66,25 @@ fn arguments_are_read_however_they_are_named() {
 }
 
 #[test]
+fn keys_of_arguments_are_known_unless_the_expression_tests_them() {
+    for (text, expected) in [
+        ("call.arguments.a == 1 || call.arguments[\"b\"] == 2", &["a", "b"][..]),
+        ("has(call.arguments.a) && call.arguments.a.startsWith('x')", &[]),
+        ("'a' in call.arguments && call.arguments.a == 1 && call.arguments.b.c == 2", &["b"]),
+        ("tool._meta.a == 1 && upstream.labels.b == 'c'", &[]),
+    ] {
+        let expression = Expression::compile(text, OF_ENTRIES).unwrap();
+        let keys: Vec<_> = expression.untested_keys("call", "arguments").collect();
+        assert_eq!(keys, expected, "{text}");
+    }
+}
+
+#[test]
 fn a_missing_key_that_comes_from_the_call_is_not_named() {
     let error = evaluate("upstream.labels[call.name] == \"internal\"").unwrap_err();
     assert_eq!(error, "it cannot be evaluated on this call");
-    assert_eq!(evaluate("upstream.labels[\"rank\"] == \"1\"").unwrap_err(), "no such key: rank");
-    assert_eq!(evaluate("call.arguments.missing == 1").unwrap_err(), "no such key: missing");
+    assert_eq!(evaluate("upstream.labels[\"rank\"] == \"1\"").unwrap_err(), "no key rank");
+    assert_eq!(evaluate("call.arguments.missing == 1").unwrap_err(), "no key missing");
 }
 
 #[test]

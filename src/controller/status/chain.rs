@@ -71,12 +71,19 @@ fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str)
     (Reason::NoGateway, "no gateway is there that takes it")
 }
 
-/// Whether every call that the chain selects is refused because this entry cannot run.
+/// Whether calls that the chain selects are refused because this entry cannot run.
 fn refuses(entry: &EntryPlan) -> bool {
-    entry.unavailable.is_some()
-        && entry.enabled
-        && entry.mode == Mode::Enforce
-        && entry.failure_policy == FailurePolicy::Fail
+    entry.unavailable.is_some() && must_run(entry)
+}
+
+fn must_run(entry: &EntryPlan) -> bool {
+    entry.enabled && entry.mode == Mode::Enforce && entry.failure_policy == FailurePolicy::Fail
+}
+
+/// Returns which calls are not refused although one of these entries cannot run.
+fn exception(form: &ChainPlan, unable: impl Fn(&EntryPlan) -> bool) -> &'static str {
+    let entries = form.entries.iter().filter(|entry| form.refusing.is_none() && unable(entry));
+    entries.map(|entry| entry.exception(form.phase)).min_by_key(|except| except.len()).unwrap_or_default()
 }
 
 /// Returns why each call that the chain selects is refused; `None` if calls are not refused.
@@ -96,10 +103,11 @@ pub(super) fn refusing_reason(refusal: &Refusal) -> Reason {
 fn refusing(set: &mut Conditions, object: &LoweredObject, forms: &[&ChainPlan], serving: &[Serving<'_>]) {
     let by_pods = |is_planned: bool| serving.iter().find_map(|s| refused_by_pods(s, &object.id, is_planned));
     let each = "each call that it selects is refused";
-    let (reason, message) = if let Some(refusal) = forms.iter().find_map(|form| refusal(form)) {
-        (refusing_reason(refusal), format!("{each}: {}", refusal.message))
+    let (reason, message) = if let Some((form, refusal)) = forms.iter().find_map(|form| Some((form, refusal(form)?))) {
+        (refusing_reason(refusal), format!("{each}{}: {}", exception(form, refuses), refusal.message))
     } else if let Some(why) = by_pods(true) {
-        (Reason::GuardUnavailable, format!("{each}: {why}"))
+        let except = forms.first().map_or("", |form| exception(form, must_run));
+        (Reason::GuardUnavailable, format!("{each}{except}: {why}"))
     } else if let Some(why) = by_pods(false) {
         let message = format!("pods of another revision of it refuse each call that their revision selects: {why}");
         (Reason::GuardUnavailable, message)

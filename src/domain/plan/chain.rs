@@ -39,7 +39,7 @@ pub struct ChainPlan {
     pub notifications_pass: bool,
     /// The entries in the order in which they run.
     pub entries: Vec<EntryPlan>,
-    /// If set, every call that the chain selects is refused: no form of the chain was ever accepted, or it needs
+    /// If set, every call that the chain selects is refused: no accepted form of the chain is known, or it needs
     /// something that this version does not have.
     pub refusing: Option<Refusal>,
 }
@@ -92,6 +92,12 @@ pub struct EntryPlan {
 }
 
 impl EntryPlan {
+    /// Returns the end of a message that each call is refused because the entry cannot run: whether its `when` excepts
+    /// calls. In the response phase it excepts none, because the content is not known before a call is sent.
+    pub fn exception(&self, phase: Phase) -> &'static str {
+        if phase == Phase::Request && self.when.is_some() { ", unless the `when` of the entry is false" } else { "" }
+    }
+
     /// If a setting lets calls pass although the entry is a Guard, returns the field of that setting and a description
     /// of the effect. An unavailable entry in mode Shadow is not reported, because it counts as a Guard whatever the
     /// role of its plugin.

@@ -174,7 +174,7 @@ impl<'a> AskedClient<'a> {
 
     fn context<'s>(&'s self, method: Method, unique_keys: bool, reservation: &'s Reservation) -> CallContext<'s> {
         let (facts, client) = (&self.call.facts, &self.progress);
-        CallContext { facts, method, client, unique_keys, reservation: Some(reservation) }
+        CallContext { unique_keys, reservation: Some(reservation), ..CallContext::of(facts, method, client) }
     }
 
     /// Refuses what a Guard checks if it has a key twice in one object: the Guard might see another value than the

@@ -187,7 +187,7 @@ impl Engine {
         recorder: &mut CallRecorder,
     ) -> CallEnd {
         let method = call.request.kind.used_by();
-        let context = CallContext { facts: &call.facts, method, client, unique_keys: true, reservation: None };
+        let context = CallContext::of(&call.facts, method, client);
         let sent = match checked {
             Some(members) => members,
             None => match self.members_of_chains(call, context, recorder).await {

@@ -37,12 +37,20 @@ pub(crate) struct CallContext<'a> {
     /// Whether content that an entry changed is rejected if it has a key twice in one object. Otherwise a Guard could
     /// check the last value while the receiver of the content uses the first.
     pub(crate) unique_keys: bool,
+    /// Whether a Guard, or an entry that must run, keeps content from the client that is not the client's own. The words of
+    /// plugins about it are then kept from the client too.
+    pub(crate) hides_errors: bool,
     /// Reserves memory for the answer and its changed versions. `None` if the content is reserved elsewhere: arguments
     /// together with the request, copies for background entries by the tasks that run these.
     pub(crate) reservation: Option<&'a Reservation>,
 }
 
-impl CallContext<'_> {
+impl<'a> CallContext<'a> {
+    /// Creates the context of content that must have unique keys and is reserved elsewhere.
+    pub(crate) fn of(facts: &'a Arc<CallFacts>, method: Method, client: &'a dyn ToClient) -> Self {
+        Self { facts, method, client, unique_keys: true, hides_errors: false, reservation: None }
+    }
+
     /// If the content was changed, reserves memory for the original and the changed content together.
     fn hold(&self, content: &Content, changed: Option<&Content>) -> Result<(), ChainEnd> {
         let (Some(reservation), Some(changed)) = (self.reservation, changed) else { return Ok(()) };
@@ -92,20 +100,23 @@ impl Engine {
         traces: &mut EntryTraces,
     ) -> Result<Option<Content>, ChainEnd> {
         let (whole, mut changed) = (content, None);
+        let context = CallContext { hides_errors: hides_errors(context.method, selected), ..context };
         for Selected { chain, filter_admits } in selected {
             let mut stopped = false;
             for (entry, filter_admits) in chain.entries.iter().zip(filter_admits) {
                 let place = traces.advance();
                 let content = changed.as_ref().unwrap_or(content);
-                if let Some(why) = skipped(entry, *filter_admits, stopped, when, content) {
+                let admitted = admitted(entry, *filter_admits, stopped, when, content);
+                if let Err(why) = admitted {
                     traces.set(place, EntryOutcome::Skipped(why));
                     continue;
                 }
+                let unevaluated = admitted.unwrap_or_default();
                 if !entry.rules.on_path() {
-                    self.run_beside(context, chain, entry, content, traces, place);
+                    self.run_beside(context, chain, (entry, unevaluated), content, traces, place);
                     continue;
                 }
-                let judged = self.execute(context, chain, entry, content).await;
+                let judged = self.execute(context, chain, (entry, unevaluated), content).await;
                 traces.ran(place, judged.trace);
                 match judged.verdict {
                     Verdict::Go { stop, .. } => {
@@ -136,7 +147,7 @@ impl Engine {
         self: &Arc<Self>,
         context: CallContext<'_>,
         chain: &Arc<LinkedChain>,
-        entry: &Arc<LinkedEntry>,
+        (entry, unevaluated): (&Arc<LinkedEntry>, Option<String>),
         content: &Content,
         traces: &mut EntryTraces,
         place: usize,
@@ -148,27 +159,44 @@ impl Engine {
             self.metrics.entry(&entry_labels(context.method, chain, entry, "pool_exhausted", reason.as_str()));
             return traces.set(place, EntryOutcome::Failed(reason));
         };
-        let (engine, facts, unique_keys) = (Arc::clone(self), Arc::clone(context.facts), context.unique_keys);
-        let method = context.method;
+        let (engine, facts, method) = (Arc::clone(self), Arc::clone(context.facts), context.method);
+        let (unique_keys, hides_errors) = (context.unique_keys, context.hides_errors);
         let (chain, entry, content) = (Arc::clone(chain), Arc::clone(entry), content.clone());
         let task = tokio::spawn(Cause::current().around(async move {
             let _held = (counted, reservation);
-            let context = CallContext { facts: &facts, method, client: &Nobody, unique_keys, reservation: None };
-            engine.execute(context, &chain, &entry, &content).await.trace
+            let (client, facts) = (&Nobody, &facts);
+            let context = CallContext { facts, method, client, unique_keys, hides_errors, reservation: None };
+            engine.execute(context, &chain, (&entry, unevaluated), &content).await.trace
         }));
         traces.runs_beside(place, task);
     }
 }
 
-fn skipped(
+/// Whether these chains can keep content from the client that is not the client's own.
+fn hides_errors(method: Method, selected: &[Selected]) -> bool {
+    let is_response = |selected: &Selected| selected.chain.plan.phase == Phase::Response;
+    (method.is_question() || selected.iter().any(is_response)) && selected.iter().any(Selected::checks)
+}
+
+/// Returns why the `when` of an entry that runs could not be evaluated; `None` if it could.
+///
+/// # Errors
+/// The reason why the entry is skipped.
+fn admitted(
     entry: &LinkedEntry,
     filter_admits: bool,
     stopped: bool,
     when: &WhenInput<'_>,
     content: &Content,
-) -> Option<Skip> {
-    let skip = skip(entry.enabled, filter_admits, stopped, entry.rules.role);
-    skip.or_else(|| (!when.holds(entry, content)).then_some(Skip::When))
+) -> Result<Option<String>, Skip> {
+    if let Some(skip) = skip(entry.enabled, filter_admits, stopped, entry.rules.role) {
+        return Err(skip);
+    }
+    match when.holds(entry, content) {
+        Ok(true) => Ok(None),
+        Ok(false) => Err(Skip::When),
+        Err(fault) => Ok(Some(fault)),
+    }
 }
 
 fn failed_text(method: Method, phase: Phase, plugin: &str, failure: &Failure) -> String {

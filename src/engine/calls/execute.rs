@@ -29,12 +29,12 @@ pub(crate) struct JudgedExecution {
 }
 
 impl Engine {
-    /// Runs one entry and records the execution.
+    /// Runs one entry and records the execution. `unevaluated` says why the entry's `when` could not be evaluated.
     pub(crate) async fn execute(
         self: &Arc<Self>,
         context: CallContext<'_>,
         chain: &LinkedChain,
-        entry: &LinkedEntry,
+        (entry, unevaluated): (&LinkedEntry, Option<String>),
         content: &Content,
     ) -> JudgedExecution {
         let seen = content.shown(context.method, entry.plan.view, entry.rules.role);
@@ -57,8 +57,10 @@ impl Engine {
             run_ms: millis(ran),
             duration_ms: millis(queued + ran),
             worker_pid,
+            when: unevaluated,
             ..row(context, chain, entry, &verdict, started_at)
         };
+        let (error, quotes) = error(&verdict);
         let trace = EntryTrace {
             // The answer of an observer is discarded. The trace of a shadow shows what the shadow would have changed.
             changed: row.changed && entry.rules.role != Role::Observe,
@@ -66,6 +68,9 @@ impl Engine {
             duration_ms: row.duration_ms,
             metadata,
             metadata_omitted: omitted,
+            when: row.when.clone(),
+            hides_error: quotes && context.hides_errors,
+            error,
             ..trace(context.method, chain, entry, outcome(&verdict))
         };
         span.record("hawsepipe.outcome", tracing::field::display(trace.outcome));
@@ -191,6 +196,15 @@ fn outcome(verdict: &Verdict) -> EntryOutcome {
     }
 }
 
+/// Returns the message of a failure or of a denial, and whether it has words of the plugin.
+fn error(verdict: &Verdict) -> (Option<String>, bool) {
+    match verdict {
+        Verdict::Go { .. } => (None, false),
+        Verdict::Deny { error, .. } => (Some(error.clone()), true),
+        Verdict::Pass(failure) | Verdict::Fail(failure) => (Some(failure.message.clone()), failure.quotes),
+    }
+}
+
 fn row(
     context: CallContext<'_>,
     chain: &LinkedChain,
@@ -226,6 +240,7 @@ fn row(
         input_size_bytes: 0,
         output_size_bytes: None,
         error_message,
+        when: None,
         changed: false,
         method: context.method,
         phase: chain.plan.phase,

@@ -319,11 +319,15 @@ fn reword_not_found(error: &mut Box<RawValue>, era: Era, uri: &str) {
     *error = object.to_raw();
 }
 
+fn for_client(entries: &[EntryTrace]) -> Vec<EntryTrace> {
+    entries.iter().map(EntryTrace::for_client).collect()
+}
+
 /// Adds the trace to the details of an error.
 fn add_trace_to_error(error: &mut RpcError, entries: &[EntryTrace]) {
     let data = error.data.get_or_insert_with(|| json!({}));
     if let Some(data) = data.as_object_mut() {
-        data.insert(TRACE.to_owned(), json!(entries));
+        data.insert(TRACE.to_owned(), json!(for_client(entries)));
     }
 }
 
@@ -332,7 +336,7 @@ fn add_trace_to_server_error(error: &mut Box<RawValue>, entries: &[EntryTrace], 
     let Ok(mut object) = RawObject::parse(error.get()) else { return };
     let data = object.get("data").filter(|data| data.get() != "null");
     let data = data.map_or_else(|| Ok(RawObject::default()), |data| RawObject::parse(data.get()));
-    let (Ok(mut data), trace) = (data, to_raw(&entries)) else { return };
+    let (Ok(mut data), trace) = (data, to_raw(&for_client(entries))) else { return };
     if reservation.resize((error.get().len() + trace.get().len()) as u64).is_ok() {
         data.set(TRACE, trace);
         object.set("data", data.to_raw());
@@ -342,7 +346,7 @@ fn add_trace_to_server_error(error: &mut Box<RawValue>, entries: &[EntryTrace], 
 
 /// Adds the trace to a result if the memory budget has room for both.
 fn add_trace(result: &mut Box<RawValue>, entries: &[EntryTrace], reservation: &Reservation) {
-    let trace = to_raw(&entries);
+    let trace = to_raw(&for_client(entries));
     if reservation.resize((result.get().len() + trace.get().len()) as u64).is_ok() {
         *result = with_meta(result, TRACE, &trace);
     }

@@ -15,7 +15,7 @@ use crate::domain::plan::Refusal;
 use crate::domain::plugin::{Failure, Phase};
 use crate::domain::ports::{LinkedPlugin, Loading};
 use crate::domain::reason::Reason;
-use crate::domain::record::EntryOutcome;
+use crate::domain::record::{EntryOutcome, EntryTrace};
 use crate::engine::Engine;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry};
 use crate::engine::plan::linked_item::Selected;
@@ -136,7 +136,9 @@ impl Engine {
             }
             if let Some((place, entry, failure)) = self.first_unable(selected, when, &content) {
                 let outcome = EntryOutcome::Failed(failure.reason);
-                traces.unable(first + place, trace(when.method, chain, entry, outcome));
+                let error = Some(failure.message.clone());
+                let trace = EntryTrace { error, hides_error: true, ..trace(when.method, chain, entry, outcome) };
+                traces.unable(first + place, trace);
                 let reason = failure.reason.as_str();
                 self.metrics.entry(&entry_labels(when.method, chain, entry, "failed", reason));
                 let what = if when.method.is_question() { "The server's question" } else { "This call" };
@@ -162,7 +164,7 @@ impl Engine {
                 }
                 let failure = self.unable(entry).or_else(|| self.still_loading(entry))?;
                 // The content of a response is not known yet, so a `when` of a response chain cannot excuse its entry.
-                let excused = selected.chain.plan.phase == Phase::Request && !when.holds(entry, &content());
+                let excused = selected.chain.plan.phase == Phase::Request && when.holds(entry, &content()) == Ok(false);
                 (!excused).then_some((place, &**entry, failure))
             },
         )
@@ -172,7 +174,7 @@ impl Engine {
     /// the cause, calls that the filter of its plugin or its `when` excludes are not refused.
     pub(crate) fn refusing(&self, chain: &LinkedChain) -> Option<Refusal> {
         let unable = |entry: &Arc<LinkedEntry>| {
-            let Failure { reason, message } = self.unable(entry)?;
+            let Failure { reason, message, .. } = self.unable(entry)?;
             // The message of the plan names the plugin itself.
             let message = match entry.plan.unavailable {
                 Some(_) => message,

@@ -192,7 +192,7 @@ impl Engine {
             Err(end) => return end,
         };
         let method = call.request.kind.used_by();
-        let context = CallContext { facts: &call.facts, method, client, unique_keys: true, reservation: None };
+        let context = CallContext::of(&call.facts, method, client);
         let facts = ResultFacts::of(&answer);
         if (facts.asks_back || facts.unclear) && call.item.watches_questions() {
             return self.refused(ItemKind::Tool, past_chains());

@@ -43,17 +43,19 @@ impl Routed<'_> {
 }
 
 impl WhenInput<'_> {
-    /// Whether the entry's `when` holds for this content. Without a `when`, the entry always runs. It also runs if the
-    /// expression fails, so that an error does not make a call bypass a Guard.
-    pub(crate) fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool {
-        let Some(when) = &entry.when else { return true };
-        // The arguments of the call that began a task are not known when its result is fetched.
+    /// Whether the entry's `when` holds for this content. Without a `when`, the entry always runs.
+    ///
+    /// # Errors
+    /// The reason why the expression cannot be evaluated. The entry then runs too, so that an error does not make a call
+    /// bypass a Guard.
+    pub(crate) fn holds(&self, entry: &LinkedEntry, content: &Content) -> Result<bool, String> {
+        let Some(when) = &entry.when else { return Ok(true) };
         if when.reads_member("call", "arguments") && self.facts.of_task {
-            return true;
+            return Err("the arguments of the call that began the task are not known".to_owned());
         }
         let seen = when.reads("content").then(|| content.shown(self.method, entry.plan.view, entry.rules.role));
         let size = self.size(when, seen.as_ref().map_or(0, |seen| seen.text.len()));
-        when.evaluate(size, || self.variables(when, seen.as_ref())).unwrap_or(true)
+        when.evaluate(size, || self.variables(when, seen.as_ref()))
     }
 
     /// Returns the size in bytes of what the expression reads and can be large. Nothing is parsed for that.

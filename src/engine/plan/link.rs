@@ -142,7 +142,7 @@ impl Unlinked {
         let message = match (self, &plugin.path, found.iter().find(of_code)) {
             (Self::Secret(refusal), ..) => refusal.message,
             (Self::Code, Some(_), Some(Problem { field, message, reason, .. })) => {
-                format!("its code was never accepted: {field}: {message} ({reason})")
+                format!("its code is not accepted: {field}: {message} ({reason})")
             }
             (Self::Code, Some(path), None) => format!("its file {path} was not read"),
             (Self::Code, None, _) => format!("the plan does not hold code {:.12}", plugin.digest),

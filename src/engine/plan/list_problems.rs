@@ -8,6 +8,7 @@ use super::changed_tools::unknown_overrides;
 use super::link::{Linked, LinkedChain, LinkedUpstream};
 use super::list_filters::{Dropped, ListFilters};
 use super::templates::{MAX_EXPRESSIONS, MAX_LENGTH, MAX_OF_ONE_UPSTREAM, MAX_TEMPLATES, Templates};
+use super::unknown_arguments::unknown_arguments;
 use super::unmatched_names::unmatched_names;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::item::ItemKind;
@@ -43,6 +44,7 @@ pub(super) fn list_problems(
     problems.extend(left_out(linked, lists, filters, state));
     problems.extend(unmatched(linked, templates));
     problems.extend(long_names(linked, routes));
+    problems.extend(unknown_arguments(linked, lists, routes));
     for (upstream, list) in linked.upstreams.iter().zip(lists) {
         let plan = &upstream.target.plan;
         problems.extend(changed(plan, list.as_deref(), &state.upstream(&plan.key).first_seen));

@@ -18,6 +18,7 @@ mod secret_values;
 pub(crate) mod snapshot;
 mod templates;
 pub(crate) mod tool_index;
+mod unknown_arguments;
 mod unmatched_names;
 pub(crate) mod withheld;
 pub(crate) mod withheld_item;

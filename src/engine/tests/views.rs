@@ -101,7 +101,7 @@ async fn a_plugin_whose_file_was_never_accepted_says_what_is_wrong_with_it() {
     let problem = Problem::error(Reason::FileNotFound, object, "spec.source.path", "c0.js cannot be read");
     let engine = engine(Server::default());
     engine.apply(plan, vec![problem], &NoSecrets).await;
-    let words = "its code was never accepted: spec.source.path: c0.js cannot be read (FileNotFound)";
+    let words = "its code is not accepted: spec.source.path: c0.js cannot be read (FileNotFound)";
     let report = engine.report();
     assert_eq!(report.plugins[0].message.as_deref(), Some(words));
     assert_eq!(report.refusing[0].message, format!("Plugin default/c0: {words}"));

@@ -193,8 +193,8 @@ impl Engine {
         let facts = Arc::new(CallFacts::of_definition(target, item, self.clock.unix_millis()));
         let category = if item.kind == ItemKind::Tool { Category::List } else { Category::OtherList };
         let reservation = self.budget.reservation(category);
-        let context =
-            CallContext { facts: &facts, method, client: &Nobody, unique_keys, reservation: Some(&reservation) };
+        let reservation = Some(&reservation);
+        let context = CallContext { unique_keys, reservation, ..CallContext::of(&facts, method, &Nobody) };
         let name = if item.kind.has_name() { format!("{}__{own}", facts.upstream) } else { own.clone() };
         let (name, upstream) = (Cow::Owned(name), &target.plan);
         let when = WhenInput { facts: &facts, item, upstream, method, name, request: "{}" };

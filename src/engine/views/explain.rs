@@ -156,6 +156,9 @@ fn outcome(entry: &LinkedEntry, upstream: &str, asked: &Asked<'_>, unable: Unabl
     let outcome = match (unable(entry), &entry.plan.when) {
         _ if !entry.enabled => return "skipped(disabled)".to_owned(),
         _ if !entry.admits(upstream, asked.kind, asked.name) => return "skipped(filter)".to_owned(),
+        (Some(failure), Some(when)) if entry.rules.phase == Phase::Request => {
+            format!("fails({}) when {when}: {}", failure.reason, failure.message)
+        }
         (Some(failure), _) => format!("fails({}): {}", failure.reason, failure.message),
         (None, Some(when)) => format!("runs when {when}"),
         (None, None) => "runs".to_owned(),

@@ -29,6 +29,8 @@ const egress = options.includes('egress');
 const calls = new Map();
 const context = options.includes('concurrent') ? new AsyncLocalStorage() : undefined;
 let last;
+// The functions of the plugin; undefined until it is loaded.
+let handlers;
 
 const socket = new Socket({
   fd: 3,
@@ -96,16 +98,26 @@ function loggerOf(of) {
 const logger = loggerOf(writing);
 Object.assign(console, { log: logger, info: logger, debug: logger.debug, trace: logger.debug, warn: logger.warn, error: logger.error });
 
-// Describes an error for the gateway. The message of a SyntaxError is left out, because V8 quotes the text that it
-// could not parse, and content must not reach logs.
+// Describes an error for the gateway.
 function describe(error) {
   if (typeof error === 'string') return { message: `threw ${error}`.slice(0, 500) };
   if (!(error instanceof Error)) return { message: 'threw a value that is not an Error' };
-  let message = error instanceof SyntaxError ? error.name : `${error.name}: ${error.message}`;
+  const frames = String(error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line)).slice(0, 8);
+  let message = error instanceof SyntaxError ? describeSyntaxError(error, frames) : `${error.name}: ${error.message}`;
   // The error of `fetch` only says that it failed; the cause says why.
   if (error.message === 'fetch failed' && error.cause instanceof Error) message += `: ${error.cause.message}`;
-  const stack = String(error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line)).slice(0, 8).join('\n');
-  return { message: message.slice(0, 500), stack: stack.slice(0, 2000) };
+  return { message: message.slice(0, 500), stack: frames.join('\n').slice(0, 2000) };
+}
+
+// The message of a SyntaxError is left out, because V8 quotes the text that it could not parse, and content must not
+// reach logs. `last_words.rs` describes those that end a process.
+function describeSyntaxError(error, frames) {
+  if (handlers === undefined) return error.name;
+  const byParse = /^\s+at JSON\.parse /.test(frames[0] ?? '');
+  const what = byParse ? 'JSON.parse was given text that is not JSON' : 'it threw a SyntaxError while it ran';
+  const places = frames.map((frame) => /(?:^\s+at |\()([^()]+:\d+:\d+)\)?$/.exec(frame)?.[1]);
+  const place = places.find((place) => place !== undefined && !place.startsWith('node:'));
+  return place === undefined ? what : `${what}, at ${place}`;
 }
 
 // The error that callTool rejects with. It holds the JSON-RPC error.
@@ -248,8 +260,6 @@ function member(answer, name) {
   if (value === undefined) return undefined;
   return value === Object.prototype[name] && !Object.hasOwn(answer, name) ? undefined : value;
 }
-
-let handlers;
 
 async function answer(call, input) {
   const { id } = call;

@@ -203,9 +203,9 @@ impl<W: Wire> Channel<W> {
         }
         match failure.reason.as_str() {
             "InvalidOutput" => {
-                Failure::new(Reason::InvalidOutput, format!("its answer cannot be used: {}", failure.message))
+                Failure::quoting(Reason::InvalidOutput, format!("its answer cannot be used: {}", failure.message))
             }
-            _ => Failure::new(Reason::PluginError, format!("reported error: {}", failure.message)),
+            _ => Failure::quoting(Reason::PluginError, format!("reported error: {}", failure.message)),
         }
     }
 

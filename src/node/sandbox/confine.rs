@@ -12,7 +12,7 @@ use crate::domain::sandbox::SandboxLack;
 use crate::domain::sandbox::SandboxProperty;
 
 /// Descriptors that a worker may have open at the same time. Node.js itself takes about 20.
-const MAX_DESCRIPTORS: u64 = 4096;
+pub const MAX_DESCRIPTORS: u64 = 4096;
 /// Limit on the data memory of the process that parses plugin code (`RLIMIT_DATA`), in bytes.
 const PARSER_MEMORY: u64 = 256 << 20;
 

@@ -14,5 +14,5 @@ mod probe;
 #[cfg(target_os = "linux")]
 mod syscalls;
 
-pub use confine::{Confinement, confine_parser, hide_memory};
+pub use confine::{Confinement, MAX_DESCRIPTORS, confine_parser, hide_memory};
 pub use probe::{probe, probe_main};

@@ -86,7 +86,7 @@ async fn a_guard_whose_file_pods_do_not_accept_has_their_reason_and_words() {
     operated.until_condition("plugins", "say", "Programmed", "False NotLoaded").await;
     let status = operated.object("plugins", "say").await["status"].clone();
     assert!(condition(&status, "CrashLooping").is_none(), "{status:#}");
-    until_refusing(&operated, &["say: its code was never accepted", "say.js cannot be read", "(FileNotFound)"]).await;
+    until_refusing(&operated, &["say: its code is not accepted", "say.js cannot be read", "(FileNotFound)"]).await;
 
     files.write("say.js", "export default ({ rawContent }) => ({ text: `one ${rawContent}`, continue: true });");
     served.gateway.until_answers("up__whoami", "one nobody").await;

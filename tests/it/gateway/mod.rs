@@ -5,6 +5,7 @@ mod asked;
 mod awkward;
 mod bytes;
 mod callbacks;
+mod causes;
 mod cli;
 mod clients;
 mod collector;

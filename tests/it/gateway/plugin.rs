@@ -1,7 +1,7 @@
 //! `hawsepipe plugin`, as authors use it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -316,4 +316,22 @@ fn report_bench(text: &str) -> Output {
 fn the_types_are_those_of_the_repository() {
     let types = std::fs::read_to_string(checkout().join("plugins/sdk/index.d.ts")).unwrap();
     assert_eq!(out(&run(&["plugin", "types"])), types);
+}
+
+#[test]
+fn the_example_in_typescript_runs_once_it_is_built() {
+    let folder = Folder::new();
+    let sdk = checkout().join("plugins/sdk");
+    let built = Command::new("node")
+        .arg(sdk.join("node_modules/typescript/bin/tsc"))
+        .args(["--target", "es2023", "--module", "nodenext", "--skipLibCheck", "--types", "", "--outDir"])
+        .arg(folder.path())
+        .arg(sdk.join("examples/shorten.mts"))
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", out(&built));
+    let path = folder.path().join("shorten.mjs");
+    let more = ["--text", "One. Two. Three.", "--config", r#"{"maxCharacters": 10}"#];
+    let (exit, report) = report(path.to_str().unwrap(), &more);
+    assert_eq!((exit, &report["text"], &report["metadata"]), (0, &json!("One. Two."), &json!({"cut": 7})), "{report}");
 }

@@ -303,8 +303,8 @@ fn objects_that_no_gateway_takes_are_said() {
     let elsewhere = |object: String| object.replace("metadata: {", "metadata: {namespace: sec, ");
     let of_sec = [
         raw.replace("name: raw", "name: lost"),
-        plugin("guard", ECHO_MODULE, "role: Guard"),
-        chain("answers", "Response", &["lost"], &["guard"]),
+        plugin("marks", ECHO_MODULE, ""),
+        chain("answers", "Response", &["lost"], &["marks"]),
     ];
     let of_sec = of_sec.map(elsewhere).concat();
     folder.write("all.yaml", &(object("MCPGateway", "main", "authentication: {anonymous: {}}") + &raw + &of_sec));
@@ -330,4 +330,43 @@ fn objects_that_no_gateway_takes_are_said() {
     );
     let several = run(&["validate", path, "--gateway", "main"]);
     assert!(out(&several).contains("0 errors, 0 warnings"), "{}", out(&several));
+}
+
+#[test]
+fn a_guard_without_methods_is_a_warning_of_its_chain() {
+    let folder = Folder::new();
+    let chain_of = |name: &str, more: &str| {
+        let spec = format!("phase: Response, {more} entries: [{{name: guard}}, {{name: second}}]");
+        object("PluginChain", name, &spec)
+    };
+    let shadow = object("PluginChain", "shadow", "phase: Response, entries: [{name: other, mode: Shadow}]");
+    let manifests = raw_stdio("raw", "/dev/null".as_ref())
+        + &plugin("guard", ECHO_MODULE, "role: Guard")
+        + &plugin("second", ECHO_MODULE, "role: Guard")
+        + &plugin("other", ECHO_MODULE, "")
+        + &chain_of("silent", "")
+        + &chain_of("named", "methods: [tools/call],")
+        + &shadow;
+    folder.write("all.yaml", &manifests);
+    let (code, said) = validated(folder.path().to_str().unwrap());
+    assert!(code == 0 && said.contains("0 errors, 1 warning"), "{said}");
+    let line = said.lines().next().unwrap();
+    assert!(line.contains("PluginChain default/silent: spec.methods: it has a Guard and names no methods"), "{said}");
+}
+
+#[test]
+fn what_is_refused_while_a_plugin_is_missing_depends_on_the_condition() {
+    let folder = Folder::new();
+    let entries = "entries: [{name: gone, when: 'call.name == \"a\"'}]";
+    let conditional = |phase: &str| object("PluginChain", &phase.to_lowercase(), &format!("phase: {phase}, {entries}"));
+    let manifests = raw_stdio("raw", "/dev/null".as_ref()) + &conditional("Request") + &conditional("Response");
+    folder.write("all.yaml", &manifests);
+    let (_, said) = validated(folder.path().to_str().unwrap());
+    let ends = |chain: &str, end: &str| {
+        let line = said.lines().find(|line| line.contains(chain)).unwrap_or_else(|| panic!("{said}"));
+        assert!(line.contains(&format!("is refused before it is sent{end} (PluginNotFound)")), "{said}");
+    };
+    ends("default/request", ", unless the `when` of the entry is false");
+    // The content of a response is not known before the call is sent.
+    ends("default/response", "");
 }

@@ -109,6 +109,7 @@ async fn an_edit_is_in_force_when_wait_returns() {
     std::fs::write(folder.path().join("plugins/says.mjs"), "export default (").unwrap();
     let waited = run(&["wait", "--admin", &admin]);
     assert_eq!(waited.status.code(), Some(1), "{}", out(&waited));
+    assert!(out(&waited).ends_with(" is in force, without what the error above is about\n"), "{}", out(&waited));
     assert!(err(&waited).contains("Plugin default/says") && err(&waited).contains("SyntaxError"), "{}", err(&waited));
     assert_eq!(out(&run(&["call", "raw__args", "--url", &url])).trim(), "4");
 }

@@ -85,7 +85,7 @@ async fn each_way_to_fail_has_its_reason_and_the_next_call_is_fine() {
         ("text", Reason::InvalidOutput, "its answer has no `text`"),
         ("utf8", Reason::InvalidOutput, "returned invalid JSON: it is not UTF-8"),
         ("exit", Reason::ExitCode, "exited with code 3"),
-        ("throw", Reason::ExitCode, "exited with code 1"),
+        ("throw", Reason::ExitCode, "exited with code 1: Error: x"),
         ("cut", Reason::InvalidOutput, "returned invalid JSON: it ends too early"),
         ("nothing", Reason::InvalidOutput, "ended without an answer"),
         ("signal", Reason::Crashed, "was ended by signal 9"),

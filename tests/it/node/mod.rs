@@ -9,6 +9,7 @@ mod lines;
 mod memory;
 mod module;
 mod once;
+mod packages;
 mod pool;
 mod reuse;
 mod seats;

@@ -91,7 +91,7 @@ async fn failures_have_their_reasons_and_the_worker_serves_on() {
     let rig = Rig::with(&[&plugin]).await;
     for (content, reason, message) in [
         ("throw", Reason::PluginError, "reported error: TypeError: no such field"),
-        ("parse", Reason::PluginError, "reported error: SyntaxError"),
+        ("parse", Reason::PluginError, "reported error: JSON.parse was given text that is not JSON, at plugin.mjs:4:"),
         ("string", Reason::PluginError, "reported error: threw the words of it"),
         ("nothing", Reason::InvalidOutput, "its answer has no `text`"),
         ("text", Reason::InvalidOutput, "its `text` is not a string"),

@@ -74,7 +74,17 @@ async fn each_way_to_fail_has_its_reason() {
             "returned invalid JSON: it is not UTF-8",
         ),
         ("process.exit(3)", Reason::ExitCode, "exited with code 3"),
-        ("throw new Error('x')", Reason::ExitCode, "exited with code 1"),
+        ("throw new Error('x')", Reason::ExitCode, "exited with code 1: Error: x"),
+        (
+            "JSON.parse('s3cret')",
+            Reason::ExitCode,
+            "exited with code 1: JSON.parse was given text that is not JSON, at ",
+        ),
+        (
+            "console.error('no configuration'); process.exit(2)",
+            Reason::ExitCode,
+            "exited with code 2: no configuration",
+        ),
         ("process.stdout.write('{\"te'); process.exit(3)", Reason::ExitCode, "exited with code 3"),
         ("process.kill(process.pid, 'SIGKILL'); setInterval(() => {}, 9)", Reason::Crashed, "was ended by signal 9"),
     ] {
@@ -109,7 +119,8 @@ async fn an_exit_right_after_the_line_has_a_say() {
             }
         }
         let failure = failure.unwrap_or_else(|| panic!("never seen: {code}"));
-        assert_eq!((failure.reason, failure.message), (Reason::ExitCode, format!("exited with code {exit}")), "{code}");
+        assert_eq!(failure.reason, Reason::ExitCode, "{code}");
+        assert!(failure.message.starts_with(&format!("exited with code {exit}")), "{code}: {failure}");
         assert_eq!(rig.count("hawsepipe_worker_kills_total", ""), 0.0, "{code}");
     }
 }

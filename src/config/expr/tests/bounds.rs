@@ -120,7 +120,7 @@ fn the_deepest_expressions_are_evaluated_on_a_small_stack() {
     let run = move || {
         for (text, expected) in texts {
             let found = evaluate(&text);
-            assert!(found == Ok(expected) || found.is_err_and(|error| error.contains("no such key")), "{text}");
+            assert!(found == Ok(expected) || found.is_err_and(|error| error.contains("no key")), "{text}");
         }
     };
     std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
