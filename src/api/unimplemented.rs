@@ -40,7 +40,6 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::MCPGateway, "spec.plugins.selector"),
     whole(Kind::MCPGateway, "spec.sections"),
     whole(Kind::MCPUpstream, "spec.external.oauth"),
-    whole(Kind::MCPUpstream, "spec.external.tls"),
     whole(Kind::MCPUpstream, "spec.knowledgeAssistant"),
     whole(Kind::MCPUpstream, "spec.vectorSearch"),
     whole(Kind::Plugin, "spec.descriptor"),

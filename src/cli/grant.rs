@@ -134,15 +134,15 @@ fn invalid<'p>(id: &ObjectId, problems: impl Iterator<Item = &'p Problem>) -> St
 }
 
 fn of_upstream(upstream: &UpstreamInput) -> BTreeSet<String> {
-    names(&upstream.values)
+    names(upstream.values.iter().chain(&upstream.tls))
 }
 
 fn of_plugin(plugin: &PluginInput) -> BTreeSet<String> {
     names(&plugin.env)
 }
 
-fn names(values: &[NamedInput]) -> BTreeSet<String> {
-    let names = values.iter().filter_map(|value| match &value.value {
+fn names<'a>(values: impl IntoIterator<Item = &'a NamedInput>) -> BTreeSet<String> {
+    let names = values.into_iter().filter_map(|value| match &value.value {
         InputValue::Secret { name, .. } => Some(name.clone()),
         InputValue::Literal(_) | InputValue::ConfigMap { .. } | InputValue::Environment(_) => None,
     });
@@ -151,7 +151,7 @@ fn names(values: &[NamedInput]) -> BTreeSet<String> {
 
 fn add(secrets: &mut SecretNames, id: &ObjectId, names: BTreeSet<String>) -> anyhow::Result<()> {
     if names.is_empty() {
-        let field = if id.kind == Kind::Plugin { "spec.env" } else { "spec.external.headers" };
+        let field = if id.kind == Kind::Plugin { "spec.env" } else { "spec.external" };
         bail!("{id} names no Secret in its {field}, so there is nothing to grant");
     }
     secrets.entry(id.key.namespace.clone()).or_default().extend(names);

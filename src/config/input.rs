@@ -141,14 +141,15 @@ pub struct GatewayInput {
     pub pinned: Option<String>,
 }
 
-/// An MCPUpstream in the form that the compiler reads. When references are resolved, `values` become the headers or
-/// environment variables of `plan`.
+/// An MCPUpstream in the form that the compiler reads. Values go into `plan` when references are resolved.
 #[derive(Clone, Debug)]
 pub struct UpstreamInput {
     /// Settings of the upstream, with defaults.
     pub plan: UpstreamPlan,
     /// Headers or environment variables, as written.
     pub values: Vec<NamedInput>,
+    /// Certificates for the connection.
+    pub tls: Vec<NamedInput>,
     /// Object that publishes the server's address, if the upstream refers to one.
     pub server: Option<ServerInput>,
     /// Server that the operator runs for the upstream, if there is one.

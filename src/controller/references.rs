@@ -42,6 +42,7 @@ fn of_plugin(plugin: &PluginInput, found: &mut References) {
 fn of_upstream(upstream: &UpstreamInput, found: &mut References) {
     let namespace = &upstream.plan.key.namespace;
     of_values(namespace, &upstream.values, found);
+    of_values(namespace, &upstream.tls, found);
     found.managed.extend(upstream.managed.iter().map(|managed| (upstream.plan.key.clone(), managed.clone())));
     found.servers.extend(upstream.server.iter().map(|server| (namespace.clone(), server.clone())));
 }

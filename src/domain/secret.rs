@@ -8,7 +8,7 @@ use memchr::memmem;
 
 use super::ids::ObjectKey;
 use super::json_spellings::spellings;
-use super::plan::{Plan, TransportPlan, ValueSource};
+use super::plan::{Plan, ValueSource};
 use super::reason::Reason;
 use super::report::SecretState;
 
@@ -188,11 +188,7 @@ pub fn fits_header(value: &str) -> bool {
 
 /// Returns the Secrets and keys that a plan names, sorted and without duplicates.
 pub fn secret_uses(plan: &Plan) -> BTreeSet<(&ObjectKey, &str)> {
-    let upstreams = plan.upstreams.iter().flat_map(|upstream| match &upstream.transport {
-        TransportPlan::External { headers, .. } => &headers[..],
-        TransportPlan::Process { env, .. } => &env[..],
-        TransportPlan::None => &[],
-    });
+    let upstreams = plan.upstreams.iter().flat_map(|upstream| upstream.transport.values());
     let values = upstreams.chain(plan.plugins.iter().flat_map(|plugin| &plugin.env));
     let named = values.filter_map(|named| match &named.value {
         ValueSource::Secret { secret, key, .. } => Some((secret, key.as_str())),

@@ -34,6 +34,8 @@ pub struct UpstreamTarget {
     /// The headers or environment variables with their values, in the order of the plan's list. Optional values that
     /// are missing are left out.
     pub values: Vec<(String, SecretText)>,
+    /// The certificates of the connection with their values, in the order of the plan's list.
+    pub tls: Vec<(String, SecretText)>,
     /// Maximum size of an answer in bytes.
     pub max_response_size: u64,
 }

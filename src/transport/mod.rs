@@ -1,6 +1,6 @@
-//! What several adapters need of sockets, pipes and processes: connections of an HTTP server, bodies of requests, event
-//! streams, lines of a pipe to and from a process, and processes that end with all that they started. Of MCP, it knows
-//! only the headers that repeat parts of the body.
+//! What several adapters need of sockets, pipes and processes: connections of an HTTP server, connections to other hosts,
+//! bodies of requests, event streams, lines of a pipe to and from a process, and processes that end with all that they
+//! started. Of MCP, it knows only the headers that repeat parts of the body.
 
 mod accept;
 mod activity;
@@ -12,6 +12,8 @@ mod launcher;
 mod line_reader;
 pub mod mcp_headers;
 mod open_connections;
+#[cfg(feature = "gateway")]
+pub mod outbound;
 mod process_group;
 mod process_tree;
 pub mod rate_limit;

@@ -60,6 +60,7 @@ impl Server {
             && our.connect_timeout_ms == their.connect_timeout_ms
             && our.idle_timeout_ms == their.idle_timeout_ms
             && ours.values == theirs.values
+            && ours.tls == theirs.tls
             && ours.max_response_size == theirs.max_response_size
     }
 

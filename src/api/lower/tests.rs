@@ -230,12 +230,29 @@ fn guards_of_an_upstream_that_are_not_built_refuse() {
     };
     let oauth =
         json!({"oauth": {"issuer": "https://i", "clientID": "c", "clientSecretRef": {"name": "s", "key": "k"}}});
-    for (spec, field) in [(external(oauth), "spec.external.oauth"), (external(json!({"tls": {}})), "spec.external.tls")]
-    {
-        let (input, problems) = lower_upstream(spec);
-        assert_eq!(problems, [format!("!NotImplemented {field}")]);
-        assert!(input.plan.refusing.is_some(), "{field}");
-    }
+    let (input, problems) = lower_upstream(external(oauth));
+    assert_eq!(problems, ["!NotImplemented spec.external.oauth"]);
+    assert!(input.plan.refusing.is_some());
+}
+
+#[test]
+fn certificates_of_a_connection_are_values() {
+    let tls = json!({
+        "caRef": {"name": "m", "key": "ca"}, "clientCertificateSecretRef": {"name": "s"}, "serverName": "n",
+    });
+    let (input, problems) = lower_upstream(json!({"external": {"url": "https://h", "tls": tls}}));
+    let values: Vec<_> = input.tls.iter().map(|it| (it.name.as_str(), it.value.clone(), it.field.as_str())).collect();
+    let secret = |key: &str| InputValue::Secret { name: "s".into(), key: key.into(), optional: false };
+    let map = InputValue::ConfigMap { name: "m".into(), key: "ca".into(), optional: false };
+    let client = "spec.external.tls.clientCertificateSecretRef";
+    let expected = [
+        ("caRef", map, "spec.external.tls.caRef"),
+        ("tls.crt", secret("tls.crt"), client),
+        ("tls.key", secret("tls.key"), client),
+    ];
+    assert_eq!((values, problems), (expected.to_vec(), Vec::<String>::new()));
+    let TransportPlan::External { tls, .. } = input.plan.transport else { panic!() };
+    assert_eq!(tls.server_name.as_deref(), Some("n"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::place::ManifestSource;
 use super::shared::{below, env, key, labels, named, namespaces, program};
 use super::tools::{overrides, pinning};
 use crate::api::upstream::behaviour::{ArgumentValidation, Era, Retry, RetryWhen};
-use crate::api::upstream::external::{External, HttpTransport};
+use crate::api::upstream::external::{CaKind, External, HttpTransport, UpstreamTls};
 use crate::api::upstream::managed::ManagedTransport;
 use crate::api::upstream::process::{Process, ProcessSession};
 use crate::api::upstream::referred::ServerRef;
@@ -19,7 +19,9 @@ use crate::api::upstream::{MCPUpstream, MCPUpstreamSpec};
 use crate::api::values::Size;
 use crate::config::input::{NamedInput, ServerInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId};
-use crate::domain::plan::{self, EraSetting, HealthPlan, PinningPlan, Refusal, RetryPlan, TransportPlan, UpstreamPlan};
+use crate::domain::plan::{
+    self, EraSetting, HealthPlan, PinningPlan, Refusal, RetryPlan, TlsPlan, TransportPlan, UpstreamPlan,
+};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -90,7 +92,8 @@ pub fn upstream(object: &MCPUpstream, place: ManifestSource<'_>) -> (UpstreamInp
     let share_with = spec.share_with.as_ref().map(|s| namespaces(&s.namespaces));
     let server = spec.server_ref.as_ref().map(server);
     let managed = spec.managed.as_ref().map(managed);
-    (UpstreamInput { plan, values, server, managed, share_with }, findings.finish())
+    let tls = spec.external.as_ref().and_then(|server| server.tls.as_ref()).map(certificates).unwrap_or_default();
+    (UpstreamInput { plan, values, tls, server, managed, share_with }, findings.finish())
 }
 
 /// Lowers the pinning of an upstream, and warns of what has less effect than it seems to have.
@@ -161,10 +164,7 @@ fn server(reference: &ServerRef) -> ServerInput {
 }
 
 fn external(server: &External, findings: &mut Findings) -> LoweredTransport {
-    let refusals = [
-        findings.refuse(server.oauth.is_some(), "spec.external.oauth", ITS_CALLS),
-        findings.refuse(server.tls.is_some(), "spec.external.tls", ITS_CALLS),
-    ];
+    let refusal = findings.refuse(server.oauth.is_some(), "spec.external.oauth", ITS_CALLS);
     let headers = server.headers.iter().flatten().enumerate().map(|(i, header)| {
         let field = format!("spec.external.headers[{i}]");
         named(&header.name, header.value.as_ref(), header.value_from.as_ref(), field)
@@ -172,8 +172,34 @@ fn external(server: &External, findings: &mut Findings) -> LoweredTransport {
     // An `http` client sends no other Host than one that is set.
     let host =
         server.host_header.as_ref().map(|host| named("host", Some(host), None, "spec.external.hostHeader".to_owned()));
-    let plan = TransportPlan::External { url: server.url.clone(), headers: Vec::new() };
-    (plan, headers.chain(host).collect(), refusals.into_iter().flatten().next())
+    let server_name = server.tls.as_ref().and_then(|tls| tls.server_name.clone());
+    let tls = TlsPlan { server_name, ..TlsPlan::default() };
+    let plan = TransportPlan::External { url: server.url.clone(), headers: Vec::new(), tls };
+    (plan, headers.chain(host).collect(), refusal)
+}
+
+/// Lowers the references to certificates for the connection to a server.
+fn certificates(tls: &UpstreamTls) -> Vec<NamedInput> {
+    let certificate = |name: &str, value: InputValue, field: &str| NamedInput {
+        name: name.to_owned(),
+        value,
+        field: format!("spec.external.tls.{field}"),
+    };
+    let authorities = tls.ca_ref.as_ref().map(|from| {
+        let (name, key, optional) = (from.name.clone(), from.key.clone(), false);
+        let value = match from.kind {
+            None | Some(CaKind::ConfigMap) => InputValue::ConfigMap { name, key, optional },
+            Some(CaKind::Secret) => InputValue::Secret { name, key, optional },
+        };
+        certificate(TlsPlan::CA, value, "caRef")
+    });
+    let client = tls.client_certificate_secret_ref.iter().flat_map(|secret| {
+        [TlsPlan::CLIENT_CERTIFICATE, TlsPlan::CLIENT_KEY].map(|key| {
+            let value = InputValue::Secret { name: secret.name.clone(), key: key.to_owned(), optional: false };
+            certificate(key, value, "clientCertificateSecretRef")
+        })
+    });
+    authorities.into_iter().chain(client).collect()
 }
 
 fn process(server: &Process, folder: &Path) -> LoweredTransport {

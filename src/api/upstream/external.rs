@@ -129,9 +129,10 @@ pub struct OAuth {
 pub struct UpstreamTls {
     /// Certificate authorities to trust. Default: the system's.
     pub ca_ref: Option<CaRef>,
-    /// Secret of type kubernetes.io/tls with the client certificate. Default: none.
+    /// Secret of type kubernetes.io/tls with the client certificate (`tls.crt`) and its key (`tls.key`). Default: none.
     pub client_certificate_secret_ref: Option<LocalRef>,
-    /// Host name that the server's certificate must be valid for. Default: the host of the upstream's `url`.
+    /// Host name that is sent to the server (SNI), and that the server's certificate must be valid for. Default: the host of
+    /// the upstream's `url`.
     #[schemars(length(max = 253))]
     pub server_name: Option<String>,
 }
@@ -145,7 +146,7 @@ pub struct CaRef {
     /// Name of the object.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Key in the data of the object.
+    /// Key in the data of the object. Its value has one certificate or more, in PEM form.
     #[schemars(length(min = 1, max = 253))]
     pub key: String,
 }

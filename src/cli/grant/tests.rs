@@ -77,7 +77,7 @@ fn several_objects_of_a_namespace_share_a_role() {
 #[test]
 fn what_cannot_be_granted_is_said() {
     let why = |object: &str| printed(&[object]).unwrap_err();
-    assert!(why("finance/open").contains("names no Secret in its spec.external.headers"), "{}", why("finance/open"));
+    assert!(why("finance/open").contains("names no Secret in its spec.external"), "{}", why("finance/open"));
     assert_eq!(why("finance/ledgers"), "there is no MCPUpstream finance/ledgers in the files");
     let broken = why("finance/broken");
     assert!(broken.contains("is not valid") && broken.contains("spec.external.address"), "{broken}");

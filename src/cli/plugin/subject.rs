@@ -231,7 +231,7 @@ fn upstream(name: &str, namespace: &str) -> UpstreamPlan {
         enabled: true,
         // The transport is External, because the gateway probes such upstreams and lists their tools. `TestUpstream`
         // never opens a connection.
-        transport: TransportPlan::External { url: "http://stage.invalid/mcp".into(), headers: Vec::new() },
+        transport: TransportPlan::at("http://stage.invalid/mcp"),
         era: EraSetting::Auto,
         http_transport: Default::default(),
         connect_timeout_ms: 5000,

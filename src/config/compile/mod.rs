@@ -45,7 +45,8 @@ use super::input::Inputs;
 use crate::domain::digest::revision;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{
-    CHAINED_CONTENT, ChainPlan, FORMAT_VERSION, Plan, TOOL_ARGUMENTS, TOOL_PINNING, ToolOverride, UpstreamPlan,
+    CHAINED_CONTENT, ChainPlan, FORMAT_VERSION, Plan, TOOL_ARGUMENTS, TOOL_PINNING, TlsPlan, ToolOverride,
+    TransportPlan, UPSTREAM_TLS, UpstreamPlan,
 };
 use crate::domain::problem::Problem;
 
@@ -111,7 +112,13 @@ fn required(upstreams: &[UpstreamPlan], chains: &[ChainPlan]) -> Vec<String> {
     let pinning = upstreams.iter().any(|upstream| upstream.pinning.as_ref().is_some_and(|pinning| pinning.enforce));
     let mut methods = chains.iter().flat_map(|chain| &chain.methods);
     let content = methods.any(|method| method.is_question() || ItemKind::listed_with(*method).is_some());
-    let features = [(arguments, TOOL_ARGUMENTS), (pinning, TOOL_PINNING), (content, CHAINED_CONTENT)];
+    let has_tls = |upstream: &UpstreamPlan| match &upstream.transport {
+        TransportPlan::External { tls, .. } => *tls != TlsPlan::default(),
+        TransportPlan::Process { .. } | TransportPlan::None => false,
+    };
+    let tls = upstreams.iter().any(has_tls);
+    let features =
+        [(arguments, TOOL_ARGUMENTS), (pinning, TOOL_PINNING), (content, CHAINED_CONTENT), (tls, UPSTREAM_TLS)];
     features.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, feature)| feature.to_owned()).collect()
 }
 

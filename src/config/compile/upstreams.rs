@@ -155,7 +155,7 @@ fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>
     let managed = upstream.managed.as_ref().and_then(|_| inputs.managed.get(&plan.key));
     let found = referred.map(|url| ("spec.serverRef", url)).or(managed.map(|url| ("spec.managed", url)));
     match found {
-        Some((_, Ok(url))) => plan.transport = TransportPlan::External { url: url.clone(), headers: Vec::new() },
+        Some((_, Ok(url))) => plan.transport = TransportPlan::at(url),
         Some((field, Err((reason, message)))) => {
             // What is too large gets no server.
             bounds::check(inputs, &object, &plan)?;
@@ -169,14 +169,15 @@ fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>
     {
         return Err(fault);
     }
-    put_values(&mut plan.transport, values);
+    let certificates = values::resolve(inputs, &object, &upstream.tls, problems)?;
+    put_values(&mut plan.transport, values, certificates);
     bounds::check(inputs, &object, &plan)?;
     Ok(plan)
 }
 
-fn put_values(transport: &mut TransportPlan, values: Vec<NamedValue>) {
+fn put_values(transport: &mut TransportPlan, values: Vec<NamedValue>, certificates: Vec<NamedValue>) {
     match transport {
-        TransportPlan::External { headers, .. } => *headers = values,
+        TransportPlan::External { headers, tls, .. } => (*headers, tls.values) = (values, certificates),
         TransportPlan::Process { env, .. } => *env = values,
         TransportPlan::None => {}
     }

@@ -11,11 +11,11 @@ const MAX_OBJECTS: usize = 24;
 /// namespace. The command must name all of them, because it replaces what was granted before. If there are more than
 /// [`MAX_OBJECTS`], the command is only described.
 pub(super) fn grant_command(namespace: &str, gateway: &ObjectKey, plan: &Plan) -> String {
-    let named = |key: &ObjectKey, values: &[NamedValue]| {
-        key.namespace == namespace && secret_keys(values).iter().any(|(secret, _)| secret.namespace == namespace)
+    let named = |key: &ObjectKey, secrets: Vec<(ObjectKey, String)>| {
+        key.namespace == namespace && secrets.iter().any(|(secret, _)| secret.namespace == namespace)
     };
-    let upstreams = plan.upstreams.iter().filter(|upstream| named(&upstream.key, headers(upstream)));
-    let plugins = plan.plugins.iter().filter(|plugin| named(&plugin.key, &plugin.env));
+    let upstreams = plan.upstreams.iter().filter(|upstream| named(&upstream.key, secret_keys(values_of(upstream))));
+    let plugins = plan.plugins.iter().filter(|plugin| named(&plugin.key, secret_keys(&plugin.env)));
     let mut objects: Vec<_> = upstreams.map(|upstream| upstream.key.to_string()).collect();
     objects.extend(plugins.map(|plugin| format!("plugin/{}", plugin.key)));
     objects.sort();
@@ -31,20 +31,18 @@ pub(super) fn grant_command(namespace: &str, gateway: &ObjectKey, plan: &Plan) -
 }
 
 /// Returns the Secrets and keys that `values` refer to, except for optional values.
-pub(super) fn secret_keys(values: &[NamedValue]) -> Vec<(ObjectKey, String)> {
-    let keys = values.iter().filter_map(|named| match &named.value {
+pub(super) fn secret_keys<'a>(values: impl IntoIterator<Item = &'a NamedValue>) -> Vec<(ObjectKey, String)> {
+    let keys = values.into_iter().filter_map(|named| match &named.value {
         ValueSource::Secret { secret, key, optional: false } => Some((secret.clone(), key.clone())),
         _ => None,
     });
     keys.collect()
 }
 
-/// Returns the headers that are sent to an upstream.
-pub(super) fn headers(plan: &UpstreamPlan) -> &[NamedValue] {
-    match &plan.transport {
-        TransportPlan::External { headers, .. } => headers,
-        TransportPlan::Process { .. } | TransportPlan::None => &[],
-    }
+/// Returns the headers that are sent to an upstream, and the certificates for its connection.
+pub(super) fn values_of(plan: &UpstreamPlan) -> impl Iterator<Item = &NamedValue> {
+    let is_external = matches!(plan.transport, TransportPlan::External { .. });
+    plan.transport.values().filter(move |_| is_external)
 }
 
 #[cfg(test)]

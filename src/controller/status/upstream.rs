@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::conditions::Conditions;
-use super::grant::{headers, secret_keys};
+use super::grant::{secret_keys, values_of};
 use super::input::StatusInput;
 use super::plugin::told_of_secrets;
 use super::serving::{Serving, gateways, live, problems, programmed, serving, warnings};
@@ -27,10 +27,10 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let serving = serving(input, &object.id);
     let found = problems(input, &serving, &object.id);
     let plan = serving.iter().find_map(|s| s.state.planned.upstream(&object.id.key));
-    let headers = plan.map(|plan| secret_keys(headers(plan)));
+    let secrets = plan.map(|plan| secret_keys(values_of(plan)));
     let mut set = Conditions::new(object, now).warned(warnings(input, object));
     let fine = set.accepted(&found) & set.resolved(&found);
-    told_of_secrets(&mut set, &serving, &headers.unwrap_or_default());
+    told_of_secrets(&mut set, &serving, &secrets.unwrap_or_default());
     let kept = !fine && plan.is_some_and(|plan| plan.refusing.is_none());
     let server = input.managed.get(&object.id.key).filter(|server| server.uid == object.uid());
     match server.and_then(unserved) {

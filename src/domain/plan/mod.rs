@@ -35,7 +35,7 @@ pub use retry::{RetryPlan, RetryWhen};
 pub use runtime::Runtime;
 pub use tool_override::{AnnotationsOverride, ArgumentOverride, ToolOverride};
 pub use tracing::{OtlpProtocol, TracingPlan};
-pub use upstream::{ArgumentValidation, EraSetting, HealthPlan, HttpTransport, TransportPlan, UpstreamPlan};
+pub use upstream::{ArgumentValidation, EraSetting, HealthPlan, HttpTransport, TlsPlan, TransportPlan, UpstreamPlan};
 pub use value::{NamedValue, ValueSource};
 
 use super::ids::ObjectKey;
@@ -44,7 +44,7 @@ use super::ids::ObjectKey;
 pub const FORMAT_VERSION: u32 = 2;
 
 /// The features that this version supports and that a plan can list in [`Plan::requires`].
-pub const FEATURES: &[&str] = &[TOOL_ARGUMENTS, TOOL_PINNING, CHAINED_CONTENT];
+pub const FEATURES: &[&str] = &[TOOL_ARGUMENTS, TOOL_PINNING, CHAINED_CONTENT, UPSTREAM_TLS];
 
 /// The feature of plans with an override of a tool that [decides what is sent](ToolOverride::decides_what_is_sent).
 pub const TOOL_ARGUMENTS: &str = "tool-arguments";
@@ -54,6 +54,9 @@ pub const TOOL_PINNING: &str = "tool-pinning";
 
 /// The feature of plans with chains over questions of servers or over lists.
 pub const CHAINED_CONTENT: &str = "chained-content";
+
+/// The feature of plans with an upstream that has certificates of its own.
+pub const UPSTREAM_TLS: &str = "upstream-tls";
 
 /// The complete configuration of one gateway: its settings, upstreams, chains, and plugins with their code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -112,10 +115,10 @@ impl Plan {
                 TransportPlan::None => {}
             }
         }
-        let upstreams = self.upstreams.iter_mut().filter_map(|upstream| match &mut upstream.transport {
-            TransportPlan::External { headers, .. } => Some(headers),
-            TransportPlan::Process { env, .. } => Some(env),
-            TransportPlan::None => None,
+        let upstreams = self.upstreams.iter_mut().flat_map(|upstream| match &mut upstream.transport {
+            TransportPlan::External { headers, tls, .. } => vec![headers, &mut tls.values],
+            TransportPlan::Process { env, .. } => vec![env],
+            TransportPlan::None => Vec::new(),
         });
         for value in upstreams.chain(self.plugins.iter_mut().map(|p| &mut p.env)).flatten() {
             if let ValueSource::Literal(text) = &mut value.value {

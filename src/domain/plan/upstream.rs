@@ -78,6 +78,9 @@ pub enum TransportPlan {
         url: String,
         /// Headers that are sent with every request.
         headers: Vec<NamedValue>,
+        /// Certificates for the connection.
+        #[serde(default, skip_serializing_if = "TlsPlan::is_default")]
+        tls: TlsPlan,
     },
     /// A child process that communicates over stdin and stdout.
     Process {
@@ -95,6 +98,46 @@ pub enum TransportPlan {
     },
     /// A transport that this gateway cannot use. `refusing` says why.
     None,
+}
+
+impl TransportPlan {
+    /// A server at a URL, without headers and with the machine's certificates.
+    pub fn at(url: impl Into<String>) -> Self {
+        Self::External { url: url.into(), headers: Vec::new(), tls: TlsPlan::default() }
+    }
+
+    /// Returns all values of the transport: headers and certificates, or environment variables.
+    pub fn values(&self) -> impl Iterator<Item = &NamedValue> {
+        let (values, tls) = match self {
+            Self::External { headers, tls, .. } => (&headers[..], &tls.values[..]),
+            Self::Process { env, .. } => (&env[..], &[][..]),
+            Self::None => (&[][..], &[][..]),
+        };
+        values.iter().chain(tls)
+    }
+}
+
+/// Certificates for the connection to a server at a URL.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsPlan {
+    /// Those of [`Self::CA`], [`Self::CLIENT_CERTIFICATE`] and [`Self::CLIENT_KEY`] that are set.
+    pub values: Vec<NamedValue>,
+    /// The name that the server's certificate must have; `None` means the host of the URL.
+    pub server_name: Option<String>,
+}
+
+impl TlsPlan {
+    /// The name of the value with the certificate authorities to trust.
+    pub const CA: &str = "caRef";
+    /// The name of the value with the certificate of the gateway. It is the key of a Secret of type kubernetes.io/tls.
+    pub const CLIENT_CERTIFICATE: &str = "tls.crt";
+    /// The same for the private key.
+    pub const CLIENT_KEY: &str = "tls.key";
+
+    /// Whether nothing is set.
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What is done with arguments that do not fit the input schema of their tool.

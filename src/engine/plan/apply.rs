@@ -194,7 +194,7 @@ impl Engine {
                     // has changed can lead to another one, but most are credentials, for which no tool is to vanish.
                     if new.target.plan.transport != old.target.plan.transport {
                         state.catalogue = None;
-                    } else if new.target.values != old.target.values {
+                    } else if (&new.target.values, &new.target.tls) != (&old.target.values, &old.target.tls) {
                         state.catalogue = state.catalogue.take().map(|known| Arc::new(known.without_others()));
                     }
                     (state.stale, state.fresh_until) = (state.catalogue.is_some(), None);

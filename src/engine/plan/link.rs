@@ -99,18 +99,19 @@ fn link_upstream(
     room: &Arc<CheckRoom>,
     problems: &mut Vec<Problem>,
 ) -> LinkedUpstream {
-    let (values, field) = match &upstream.transport {
-        TransportPlan::External { headers, .. } => (&headers[..], "spec.external.headers"),
-        TransportPlan::Process { env, .. } => (&env[..], "spec.process.env"),
-        TransportPlan::None => (&[][..], ""),
+    let (values, certificates, field) = match &upstream.transport {
+        TransportPlan::External { headers, tls, .. } => (&headers[..], &tls.values[..], "spec.external.headers"),
+        TransportPlan::Process { env, .. } => (&env[..], &[][..], "spec.process.env"),
+        TransportPlan::None => (&[][..], &[][..], ""),
     };
     let object = ObjectId::new(Kind::MCPUpstream, upstream.key.clone());
     let are_headers = matches!(upstream.transport, TransportPlan::External { .. });
     let fit: Fit = if are_headers { header_value } else { Ok };
     let named = values;
     let (values, missing) = put_in(named, secrets, fit);
-    if let Some(missing) = &missing {
-        problems.push(Problem::error(missing.reason, object.clone(), field, &missing.message));
+    let (tls, no_certificate) = put_in(certificates, secrets, Ok);
+    for (missing, field) in [(&missing, field), (&no_certificate, "spec.external.tls")] {
+        problems.extend(missing.iter().map(|it| Problem::error(it.reason, object.clone(), field, &it.message)));
     }
     if are_headers {
         let empty = empty_values(named, &values);
@@ -119,10 +120,10 @@ fn link_upstream(
     }
     let max_response_size = upstream.max_response_size.unwrap_or(plan.gateway.limits.max_response_size);
     LinkedUpstream {
-        target: Arc::new(UpstreamTarget { plan: upstream.clone(), values, max_response_size }),
+        target: Arc::new(UpstreamTarget { plan: upstream.clone(), values, tls, max_response_size }),
         include: Globs::new(&upstream.include),
         exclude: Globs::new(&upstream.exclude),
-        refusing: upstream.refusing.clone().or(missing),
+        refusing: upstream.refusing.clone().or(missing).or(no_certificate),
         checks: CheckPlaces::new(room),
     }
 }

@@ -71,7 +71,7 @@ async fn what_another_server_listed_counts_no_more() {
     let mut fail = async |kind, url: &str| {
         let failure = Some(UpstreamError::Connect("it is busy".into()));
         engine.server.unlisted.lock().unwrap().insert(kind, failure);
-        inputs.upstreams[0].plan.transport = TransportPlan::External { url: url.into(), headers: Vec::new() };
+        inputs.upstreams[0].plan.transport = TransportPlan::at(url);
         apply(&engine, &inputs).await;
         read(&engine, "file:///a").await
     };

@@ -38,7 +38,7 @@ pub enum ConnectError {
 }
 
 /// Returns the configuration from the kubeconfig or, if that is not possible, from the service account of the pod in
-/// which this process runs.
+/// which this process runs. The API server is reached directly.
 ///
 /// # Errors
 /// See [`ConnectError`].
@@ -46,7 +46,13 @@ pub async fn infer() -> Result<Config, ConnectError> {
     // The error itself usually says only that this is not a pod, which is expected. Its cause describes what is wrong
     // with the kubeconfig.
     let why = |error: InferConfigError| error.source().map_or_else(|| error.to_string(), ToString::to_string);
-    Config::infer().await.map_err(|error| ConnectError::Config(why(error)))
+    let mut config = Config::infer().await.map_err(|error| ConnectError::Config(why(error)))?;
+    // The proxies of the environment are for other hosts than the API server.
+    let of_environment = ["HTTPS_PROXY", "https_proxy"].into_iter().filter_map(|name| std::env::var(name).ok());
+    if of_environment.filter_map(|proxy| proxy.parse().ok()).any(|proxy| config.proxy_url.as_ref() == Some(&proxy)) {
+        config.proxy_url = None;
+    }
+    Ok(config)
 }
 
 /// Creates a client for the cluster that [`infer`] finds. Nothing is sent yet.

@@ -3,22 +3,21 @@
 //! The exporter makes the same message for both. A unary call of gRPC is that message behind five bytes, in a POST over
 //! HTTP/2 whose trailers hold the status: that is little enough to do here, without a second client and its TLS.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use opentelemetry_http::{HttpClient, HttpError};
-use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::Handle;
 
 use crate::domain::causes::causes;
 use crate::domain::plan::OtlpProtocol;
+use crate::transport::outbound::{Connector, HttpVersion, OutboundSettings, TlsSettings, authorization, connector};
 
 /// How long the receiver can take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,7 +34,7 @@ const GRPC_RETRYABLE: [&str; 6] = ["1", "4", "10", "11", "14", "15"];
 /// Sends through the tokio runtime, because the exporter's thread is outside of it.
 #[derive(Debug)]
 pub(super) struct OtlpClient {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client<Connector, Full<Bytes>>,
     protocol: OtlpProtocol,
     runtime: Handle,
     /// When the last warning about lost spans was logged.
@@ -46,17 +45,13 @@ impl OtlpClient {
     /// Makes a client. If `needs_tls` is set, it trusts the machine's root certificates, otherwise none, so that a machine
     /// without them can send traces over plain HTTP.
     pub(super) fn new(protocol: OtlpProtocol, needs_tls: bool) -> Result<Self, String> {
-        let builder = HttpsConnectorBuilder::new();
-        let schemes = match needs_tls {
-            true => builder.with_native_roots().map_err(|error| error.to_string())?,
-            false => builder.with_tls_config(without_roots()?),
+        let version = match protocol {
+            OtlpProtocol::Http => HttpVersion::Http1,
+            OtlpProtocol::Grpc => HttpVersion::Http2,
         };
-        let schemes = schemes.https_or_http();
+        let tls = needs_tls.then(TlsSettings::default);
+        let connector = connector(OutboundSettings { version, tls, ..OutboundSettings::default() })?;
         let mut builder = Client::builder(TokioExecutor::new());
-        let connector = match protocol {
-            OtlpProtocol::Http => schemes.enable_http1().build(),
-            OtlpProtocol::Grpc => schemes.enable_http2().build(),
-        };
         let client = builder.http2_only(protocol == OtlpProtocol::Grpc).build(connector);
         Ok(Self { client, protocol, runtime: Handle::current(), last_logged: Mutex::default() })
     }
@@ -75,10 +70,13 @@ impl OtlpClient {
 
 #[async_trait]
 impl HttpClient for OtlpClient {
-    async fn send_bytes(&self, request: http::Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+    async fn send_bytes(&self, mut request: http::Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let to = receiver(request.uri());
         let client = self.client.clone();
         let protocol = self.protocol;
+        if let Some(value) = authorization(request.uri()).filter(|_| protocol == OtlpProtocol::Http) {
+            request.headers_mut().insert(header::PROXY_AUTHORIZATION, value);
+        }
         let exchange = async move {
             let request = if protocol == OtlpProtocol::Grpc { grpc_request(request) } else { request };
             let answer = client.request(request.map(Full::new));
@@ -114,13 +112,6 @@ impl HttpClient for OtlpClient {
 fn receiver(url: &http::Uri) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}{}", url.scheme_str().unwrap_or("http"), url.host().unwrap_or_default(), url.path())
-}
-
-fn without_roots() -> Result<ClientConfig, String> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| error.to_string())?;
-    Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
 }
 
 /// Makes a unary call of gRPC of a message.

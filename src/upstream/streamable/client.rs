@@ -8,16 +8,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::ext::on_informational;
-use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Pool;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::Notify;
 use tower::{ServiceExt, service_fn};
 use tower_http::decompression::Decompression;
@@ -27,8 +24,10 @@ use super::paced_body::{PacedBody, ServerBody};
 use crate::domain::boxed::boxed;
 use crate::domain::causes::causes;
 use crate::domain::instance::{INSTANCE_HEADER, Instance};
+use crate::domain::plan::{TlsPlan, TransportPlan};
 use crate::domain::quoted::Quoted;
-use crate::domain::upstream::{Target, UpstreamError};
+use crate::domain::upstream::{Target, UpstreamError, UpstreamTarget};
+use crate::transport::outbound::{Connector, OutboundSettings, TlsSettings, authorization, connector};
 
 /// The maximum number of idle connections that are kept to one upstream.
 const IDLE: usize = 256;
@@ -39,16 +38,10 @@ const IDLE_TIME: Duration = Duration::from_secs(4);
 /// The maximum number of interim responses to one request.
 const MAX_INTERIM: u32 = 64;
 
-/// After how long without data TCP asks whether the other side is still there, how long it waits between two attempts, and
-/// how many it makes. Event streams can be silent for long, and devices on the way forget connections without a word.
-const KEEPALIVE: Duration = Duration::from_secs(30);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-const KEEPALIVE_RETRIES: u32 = 3;
-
 /// The data that all requests to one upstream share.
 #[derive(Debug)]
 pub(super) struct ServerClient {
-    pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    pool: Pool<Connector, Full<Bytes>>,
     uri: Uri,
     headers: HeaderMap,
     /// The setting of how long a connection may take, for messages.
@@ -60,23 +53,20 @@ impl ServerClient {
     /// connect yet.
     pub(super) fn new(target: &Target, url: &str, instance: &Instance) -> Result<Self, UpstreamError> {
         let uri = endpoint(url)?;
-        let tls = tls(uri.scheme_str() == Some("https"))?;
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(KEEPALIVE));
-        tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
-        tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
         let connect_ms = target.plan.connect_timeout_ms;
-        tcp.set_connect_timeout(Some(Duration::from_millis(u64::from(connect_ms))));
-        let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
+        let settings = OutboundSettings {
+            tls: (uri.scheme_str() == Some("https")).then(|| tls(target)),
+            connect_timeout: Some(Duration::from_millis(u64::from(connect_ms))),
+            ..OutboundSettings::default()
+        };
+        let connector = connector(settings).map_err(|why| UpstreamError::Connect(format!("external.tls: {why}")))?;
         let pool = Pool::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_max_idle_per_host(IDLE)
             .pool_idle_timeout(IDLE_TIME)
-            .build(connector.wrap_connector(tcp));
+            .build(connector);
         let connect_time = format!("spec.timeouts.connectMs is {connect_ms}");
-        Ok(Self { pool, uri, headers: headers(target, instance)?, connect_time })
+        Ok(Self { pool, headers: headers(target, &uri, instance)?, uri, connect_time })
     }
 
     pub(super) fn uri(&self) -> &Uri {
@@ -177,7 +167,7 @@ fn endpoint(url: &str) -> Result<Uri, UpstreamError> {
     if matches!(uri.scheme_str(), Some("http" | "https")) { Ok(uri) } else { Err(fault()) }
 }
 
-fn headers(target: &Target, instance: &Instance) -> Result<HeaderMap, UpstreamError> {
+fn headers(target: &Target, uri: &Uri, instance: &Instance) -> Result<HeaderMap, UpstreamError> {
     let mut headers = HeaderMap::with_capacity(8 + target.values.len());
     for (name, value) in &target.values {
         let fault = |what: &str| UpstreamError::Connect(format!("external.headers: {} {what}", Quoted(name, 60)));
@@ -194,22 +184,22 @@ fn headers(target: &Target, instance: &Instance) -> Result<HeaderMap, UpstreamEr
     if let Ok(instance) = HeaderValue::from_str(instance.as_str()) {
         headers.insert(HeaderName::from_static(INSTANCE_HEADER), instance);
     }
+    headers.extend(authorization(uri).map(|value| (PROXY_AUTHORIZATION, value)));
     Ok(headers)
 }
 
-/// Returns the TLS configuration. If `needed` is set, it trusts the machine's root certificates, otherwise none.
-fn tls(needed: bool) -> Result<ClientConfig, UpstreamError> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|e| UpstreamError::Connect(format!("TLS cannot be set up: {e}")))?;
-    if !needed {
-        return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
+/// Returns the certificates that the target configures.
+fn tls(target: &UpstreamTarget) -> TlsSettings<'_> {
+    let value = |wanted: &str| target.tls.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.expose());
+    let server_name = match &target.plan.transport {
+        TransportPlan::External { tls, .. } => tls.server_name.as_deref(),
+        TransportPlan::Process { .. } | TransportPlan::None => None,
+    };
+    TlsSettings {
+        authorities: value(TlsPlan::CA),
+        client: value(TlsPlan::CLIENT_CERTIFICATE).zip(value(TlsPlan::CLIENT_KEY)),
+        server_name,
     }
-    let builder = builder
-        .with_native_roots()
-        .map_err(|e| UpstreamError::Connect(format!("this machine's root certificates cannot be read: {e}")))?;
-    Ok(builder.with_no_client_auth())
 }
 
 /// Returns the URI that a redirect leads to, if that URI has the same origin and the redirect keeps method and body
@@ -235,7 +225,6 @@ mod tests {
 
     use super::*;
     use crate::config::compile::tests::upstream;
-    use crate::domain::upstream::UpstreamTarget;
 
     #[test]
     fn endpoints_lose_their_credentials() {
@@ -256,7 +245,7 @@ mod tests {
             while stream.write_all(&b"HTTP/1.1 103 x\r\na: b\r\n\r\n".repeat(100)).await.is_ok() {}
         });
         let plan = upstream("up").plan;
-        let target = Arc::new(UpstreamTarget { plan, values: Vec::new(), max_response_size: 0 });
+        let target = Arc::new(UpstreamTarget { plan, values: Vec::new(), tls: Vec::new(), max_response_size: 0 });
         let client = ServerClient::new(&target, &url, &Instance::new("of the test")).unwrap();
         let error = client.send(Method::GET, &client.uri, HeaderMap::new(), Vec::new()).await.map(drop).unwrap_err();
         assert_eq!(error, UpstreamError::Lost("it sent more than 64 interim responses (1xx)".into()));

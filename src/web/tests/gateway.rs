@@ -125,7 +125,7 @@ fn upstream(name: &str) -> UpstreamPlan {
         key: ObjectKey::new("default", name),
         labels: Default::default(),
         enabled: true,
-        transport: TransportPlan::External { url: "http://up.example/mcp".into(), headers: Vec::new() },
+        transport: TransportPlan::at("http://up.example/mcp"),
         era: EraSetting::Auto,
         http_transport: Default::default(),
         connect_timeout_ms: 1000,

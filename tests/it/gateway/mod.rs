@@ -10,6 +10,7 @@ mod cli;
 mod clients;
 mod collector;
 mod commands;
+mod company;
 mod completed;
 mod contract;
 mod converted;

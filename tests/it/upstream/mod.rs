@@ -67,7 +67,7 @@ fn target(transport: TransportPlan) -> UpstreamTarget {
         overrides: vec![],
         refusing: None,
     };
-    UpstreamTarget { plan, values: vec![], max_response_size: 1024 * 1024 }
+    UpstreamTarget { plan, values: vec![], tls: vec![], max_response_size: 1024 * 1024 }
 }
 
 fn process(command: impl Into<String>, args: &[&str]) -> UpstreamTarget {
@@ -77,7 +77,7 @@ fn process(command: impl Into<String>, args: &[&str]) -> UpstreamTarget {
 }
 
 fn external(url: impl Into<String>) -> UpstreamTarget {
-    target(TransportPlan::External { url: url.into(), headers: vec![] })
+    target(TransportPlan::at(url))
 }
 
 /// server-everything over stdio; `marker` is an argument that it passes over and that finds its process.

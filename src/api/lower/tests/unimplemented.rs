@@ -32,7 +32,7 @@ fn upstreams() -> Vec<Value> {
         "credentialsSecretRef": {"name": "s", "key": "k"}});
     vec![
         json!({
-            "external": {"url": "https://h", "oauth": oauth, "tls": {}},
+            "external": {"url": "https://h", "oauth": oauth},
         }),
         json!({"vectorSearch": search}),
         json!({"knowledgeAssistant": assistant}),

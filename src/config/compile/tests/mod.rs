@@ -90,7 +90,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
         key: key(name),
         labels: Default::default(),
         enabled: true,
-        transport: TransportPlan::External { url: "http://127.0.0.1:1/mcp".into(), headers: Vec::new() },
+        transport: TransportPlan::at("http://127.0.0.1:1/mcp"),
         era: EraSetting::Auto,
         http_transport: Default::default(),
         connect_timeout_ms: 1,
@@ -109,7 +109,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
         overrides: Vec::new(),
         refusing: None,
     };
-    UpstreamInput { plan, values: Vec::new(), server: None, managed: None, share_with: None }
+    UpstreamInput { plan, values: Vec::new(), tls: Vec::new(), server: None, managed: None, share_with: None }
 }
 
 /// Returns a plugin whose inline code is its own name. The facts about this code must be added with `know`.
