@@ -51,12 +51,16 @@ impl EgressRule {
         self.port
     }
 
-    /// Whether the rule names hosts of a private network: its host has no dot, or ends with a suffix that public DNS
-    /// servers do not resolve. False for `*`.
+    /// Whether the rule names hosts of a private network. False for `*`.
     pub fn is_of_private_network(&self) -> bool {
-        let name = self.host.trim_start_matches('*');
-        !name.is_empty() && (!name.contains('.') || PRIVATE_SUFFIXES.iter().any(|end| name.ends_with(end)))
+        is_private_name(self.host.trim_start_matches('*'))
     }
+}
+
+/// Whether a name in lower case is one of a private network: it has no dot, or ends with a suffix that public DNS servers do
+/// not resolve.
+pub fn is_private_name(name: &str) -> bool {
+    !name.is_empty() && (!name.contains('.') || PRIVATE_SUFFIXES.iter().any(|end| name.ends_with(end)))
 }
 
 /// Returns the host in lower case, without the dot that ends an absolute name.

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tokio::process::{Child, ChildStdin, ChildStdout};
@@ -22,10 +23,14 @@ use super::sandbox::Confinement;
 use super::seat::Transport;
 use crate::domain::plugin::Protocol;
 use crate::domain::ports::LinkedPlugin;
+use crate::domain::secret::SecretText;
 
 /// Node.js option for workers that serve many calls. Such a worker is one of many processes on few cores, where helper
 /// threads of the garbage collector would only compete with each other.
 const FEW_THREADS: &str = "--single-threaded-gc";
+
+/// The variable that names a file with certificate authorities that Node.js trusts besides its own.
+const TRUSTED: &str = "NODE_EXTRA_CA_CERTS";
 
 /// A process that was just started.
 #[derive(Debug)]
@@ -96,20 +101,33 @@ impl SpawnSpec<'_> {
     /// Returns a command that runs Node.js in the sandbox of this plugin.
     fn command(&self, stdin: Stdin) -> io::Result<Command> {
         let memory = self.plugin.plan.limits.memory;
+        let mut env = self.plugin.env.clone();
+        let authorities = self.authorities();
+        let variable =
+            authorities.as_deref().and_then(Path::to_str).map(|file| (TRUSTED.to_owned(), SecretText::new(file)));
+        env.extend(variable);
         let confinement = Confinement {
             required: self.sandbox_required,
             data: memory.saturating_add(self.node.data),
             programs: self.node.files.clone(),
-            readable: self.code.readable(),
+            readable: self.code.readable().into_iter().chain(authorities).collect(),
             parent: std::process::id(),
         };
-        let mut command = self.launcher.command(stdin, &confinement, &self.node.program, &self.plugin.env)?;
+        let mut command = self.launcher.command(stdin, &confinement, &self.node.program, &env)?;
         // The maximum size of V8's heap for long-lived objects. An eighth of the limit is left for memory outside the
         // heap.
         let heap = (memory - memory / 8) >> 20;
         command.arg("--no-addons").arg(format!("--max-old-space-size={}", heap.max(1)));
         command.current_dir(self.code.folder());
         Ok(command)
+    }
+
+    /// Returns the file with the certificate authorities that this machine trusts, if the worker connects to hosts and its
+    /// plugin names no file of its own.
+    fn authorities(&self) -> Option<PathBuf> {
+        let (plugin, file) = (self.plugin, std::env::var_os("SSL_CERT_FILE")?);
+        let is_needed = !plugin.plan.egress.is_empty() && plugin.env.iter().all(|(name, _)| name != TRUSTED);
+        std::path::absolute(file).ok().filter(|_| is_needed)
     }
 }
 

@@ -1,18 +1,21 @@
 //! Connects to a host that a plugin names, if the plugin may reach it. The name is resolved only once, and the gateway
 //! connects to the same addresses that it has checked. A plugin therefore gains nothing from a name that resolves
-//! differently later.
+//! differently later. A forward proxy resolves names itself, so that only the name is checked.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use url::Host;
 
 use super::reachability::lets_reach;
-use crate::domain::egress::EgressRule;
+use crate::domain::causes::causes;
+use crate::domain::egress::{EgressRule, is_private_name};
+use crate::transport::outbound::{OutboundSocket, Proxies, ProxyError, tunnel};
 
 /// How long the lookup and all attempts to connect may take together.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -36,6 +39,9 @@ pub enum DialError {
     /// No connection to the host could be made.
     #[error("it cannot be reached: {0}")]
     Unreachable(io::ErrorKind),
+    /// The forward proxy did not connect to the host.
+    #[error("{0}")]
+    Proxy(String),
     /// The worker has reached its limit of open connections.
     #[error("the worker has {0} connections, as many as it may have")]
     TooMany(usize),
@@ -55,6 +61,7 @@ impl DialError {
             Self::NotPublic => "not_public",
             Self::Unresolved => "unresolved",
             Self::Unreachable(_) => "unreachable",
+            Self::Proxy(_) => "proxy",
             Self::TooMany(_) => "too_many",
             Self::TooLarge(_) => "too_large",
             Self::Lost(_) => "lost",
@@ -68,7 +75,7 @@ impl DialError {
             Self::Unresolved => "ENOTFOUND",
             Self::Unreachable(io::ErrorKind::ConnectionRefused) => "ECONNREFUSED",
             Self::Unreachable(io::ErrorKind::TimedOut) => "ETIMEDOUT",
-            Self::Unreachable(_) => "EHOSTUNREACH",
+            Self::Unreachable(_) | Self::Proxy(_) => "EHOSTUNREACH",
             Self::TooMany(_) => "EMFILE",
             Self::TooLarge(_) => "EMSGSIZE",
             Self::Lost(_) => "ECONNRESET",
@@ -90,16 +97,41 @@ pub async fn dial(
     lookups: &Arc<Semaphore>,
     host: &str,
     port: u16,
-) -> Result<TcpStream, DialError> {
+) -> Result<OutboundSocket, DialError> {
     let rules: Vec<_> = rules.iter().filter(|rule| rule.matches(host, port)).collect();
     if rules.is_empty() {
         return Err(DialError::NotListed);
     }
     let dialling = async {
+        let through_proxy = |error: ProxyError| DialError::Proxy(causes(&error));
+        if let Some(proxy) = Proxies::of_environment().tunnelling(host).map_err(through_proxy)? {
+            let target = format!("{}:{port}", for_proxy(&rules, host)?);
+            return tunnel(&proxy, &target, None).await.map_err(through_proxy);
+        }
         let found = resolve(lookups, host, port).await.ok_or(DialError::Unresolved)?;
-        connect(permitted(&rules, found.into_iter())?).await
+        connect(permitted(&rules, found.into_iter())?).await.map(OutboundSocket::direct)
     };
     timeout(DEADLINE, dialling).await.unwrap_or(Err(DialError::Unreachable(io::ErrorKind::TimedOut)))
+}
+
+/// Returns the host as it is named to a proxy, if one of the rules allows it as far as its text says. The address of a name
+/// is not known here, so a name of a private network needs a rule for such names.
+fn for_proxy(rules: &[&EgressRule], host: &str) -> Result<String, DialError> {
+    // Resolvers accept other notations of addresses too, such as 127.1 (URL Standard, host parsing).
+    let parsed = match host.parse() {
+        Ok(address) => Host::Ipv6(address),
+        Err(_) => Host::parse(host).map_err(|_| DialError::Unresolved)?,
+    };
+    let is_permitted = match &parsed {
+        Host::Domain(name) if !name.eq_ignore_ascii_case(host) => return Err(DialError::Unresolved),
+        Host::Domain(name) => {
+            let is_private = is_private_name(name.trim_end_matches('.'));
+            !is_private || rules.iter().any(|rule| rule.is_of_private_network())
+        }
+        Host::Ipv4(address) => rules.iter().any(|rule| lets_reach(rule, IpAddr::V4(*address))),
+        Host::Ipv6(address) => rules.iter().any(|rule| lets_reach(rule, IpAddr::V6(*address))),
+    };
+    is_permitted.then(|| parsed.to_string()).ok_or(DialError::NotPublic)
 }
 
 /// Resolves a name. A lookup cannot be cancelled, so it keeps its permit until it ends, even if its result is no longer
@@ -163,6 +195,37 @@ mod tests {
         assert!(matches!(found(&["127.0.0.1", "10.0.0.1"]), Err(DialError::NotPublic)));
         assert!(matches!(found(&[]), Err(DialError::Unresolved)));
         assert_eq!(found(&["1.1.1.1"; 100]).unwrap().len(), MAX_ADDRESSES);
+    }
+
+    #[test]
+    fn a_proxy_is_named_no_host_that_its_text_shows_to_be_private() {
+        let named = |entry: &str, host: &str| {
+            let rule = EgressRule::parse(entry).unwrap();
+            assert!(rule.matches(host, 443), "{entry} {host}");
+            for_proxy(&[&rule], host).map_err(|error| error.as_label())
+        };
+        for (entry, host, expected) in [
+            ("*:443", "Api.example.com", Ok("api.example.com")),
+            ("*:443", "1.1.1.1", Ok("1.1.1.1")),
+            ("*:443", "2606:4700::1111", Ok("[2606:4700::1111]")),
+            ("10.0.0.7:443", "10.0.0.7", Ok("10.0.0.7")),
+            ("*.models.svc:443", "llm.models.svc", Ok("llm.models.svc")),
+            ("*:443", "10.0.0.7", Err("not_public")),
+            ("*:443", "169.254.169.254", Err("not_public")),
+            ("*:443", "0x7f.1", Err("not_public")),
+            ("*:443", "2130706433", Err("not_public")),
+            ("*:443", "fd00::1", Err("not_public")),
+            ("*:443", "::ffff:10.0.0.7", Err("not_public")),
+            ("*:443", "llm.models.svc.", Err("not_public")),
+            ("*:443", "metadata.google.internal", Err("not_public")),
+            ("*:443", "llm", Err("not_public")),
+            ("*:443", "a.com:443 HTTP/1.1\r\nX: b", Err("unresolved")),
+            ("*:443", "user@a.com", Err("unresolved")),
+            ("*:443", "%61.com", Err("unresolved")),
+            ("*:443", "b\u{fc}.com", Err("unresolved")),
+        ] {
+            assert_eq!(named(entry, host).as_deref(), expected.as_deref(), "{entry} {host}");
+        }
     }
 
     #[tokio::test]

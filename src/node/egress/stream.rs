@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf as FromHost, OwnedWriteHalf as ToHost};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
@@ -17,6 +15,7 @@ use super::dial::{DialError, dial};
 use super::worker_egress::{StreamHeader, WorkerEgress};
 use crate::node::metrics::Direction;
 use crate::node::protocol::frame::{FrameKind, Head, Start};
+use crate::transport::outbound::OutboundSocket;
 
 /// The maximum number of connections that a worker may have open.
 const MAX_STREAMS: usize = 32;
@@ -153,11 +152,11 @@ async fn connect(
 async fn carry(
     line: &WorkerEgress,
     id: u32,
-    connection: TcpStream,
+    connection: OutboundSocket,
     from_worker: mpsc::Receiver<Bytes>,
     credit: &Semaphore,
 ) -> Result<(), DialError> {
-    let (from_host, to_host) = connection.into_split();
+    let (from_host, to_host) = split(connection);
     let out = carry_out(line, id, from_worker, to_host);
     let back = carry_back(line, id, from_host, credit);
     tokio::try_join!(out, back).map(|_| ())
@@ -168,7 +167,7 @@ async fn carry_out(
     line: &WorkerEgress,
     id: u32,
     mut from_worker: mpsc::Receiver<Bytes>,
-    mut to_host: ToHost,
+    mut to_host: WriteHalf<OutboundSocket>,
 ) -> Result<(), DialError> {
     let lost = |error: std::io::Error| DialError::Lost(error.kind());
     while let Some(chunk) = from_worker.recv().await {
@@ -186,7 +185,7 @@ async fn carry_out(
 async fn carry_back(
     line: &WorkerEgress,
     id: u32,
-    mut from_host: FromHost,
+    mut from_host: ReadHalf<OutboundSocket>,
     credit: &Semaphore,
 ) -> Result<(), DialError> {
     let mut buffer = vec![0; MAX_CHUNK];
