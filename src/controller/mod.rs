@@ -49,6 +49,7 @@ mod planning_loop;
 mod planning_state;
 mod pod;
 mod pod_health;
+mod pod_parts;
 mod pod_poller;
 mod pods;
 mod polled_pod;

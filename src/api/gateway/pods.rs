@@ -6,7 +6,8 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::shared::{LocalRef, Resources};
+use crate::api::shared::{EnvVar, LocalRef, Resources};
+use crate::api::upstream::managed::Volume;
 use crate::api::values::FreeObject;
 
 /// Name of a gateway's Deployment, Service, ServiceAccount and whatever else is made for its pods.
@@ -61,8 +62,23 @@ pub struct DisruptionBudget {
 }
 
 /// Settings of the gateway's pods.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(
+    "!has(self.env) || self.env.all(v, !v.name.startsWith('HAWSEPIPE_'))"
+).message(
+    "pod.env: the operator sets the variables HAWSEPIPE_*: take them out, and set the fields of the spec"
+))]
+#[x_kube(validation = Rule::new(
+    "!has(self.volumes) || self.volumes.all(v, !(v.name in ['state', 'tmp', 'api-access', 'secrets', 'plugins']))"
+).message(
+    "pod.volumes: the operator has volumes named state, tmp, api-access, secrets and plugins: choose another name"
+))]
+#[x_kube(validation = Rule::new(
+    "!has(self.volumes) || self.volumes.all(v, !v.mountPath.matches('^/+(run|tmp|var)?(/|$)'))"
+).message(
+    "pod.volumes: the folders of the gateway itself are in /run, /tmp and /var: mount the volume elsewhere, such as in /etc"
+))]
 pub struct GatewayPod {
     /// Additional labels; labels that the operator sets take precedence. Default: none.
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
@@ -92,6 +108,17 @@ pub struct GatewayPod {
     /// Secrets of the same namespace for pulling images. Default: none.
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub image_pull_secrets: Option<Vec<LocalRef>>,
+    /// Environment variables, in addition to those of the operator: proxies (`HTTPS_PROXY`, `NO_PROXY`) and certificate
+    /// authorities (`SSL_CERT_FILE`), for example. Default: none.
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub env: Option<Vec<EnvVar>>,
+    /// ConfigMaps and Secrets of the same namespace whose keys become environment variables. Variables of `env` take
+    /// precedence. Default: none.
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub env_from: Option<Vec<EnvFrom>>,
+    /// Volumes to mount. Default: none.
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub volumes: Option<Vec<Volume>>,
     /// Resource requests and limits. Avoid a CPU limit, because throttling makes plugins exceed their timeouts.
     /// Default: requests of 500m CPU and 512Mi memory, and a limit of 2Gi memory.
     pub resources: Option<Resources>,
@@ -99,4 +126,15 @@ pub struct GatewayPod {
     /// Default: 60.
     #[schemars(range(max = 3600))]
     pub termination_grace_period_seconds: Option<u32>,
+}
+
+/// An object whose keys become environment variables: exactly one of `configMapRef`, `secretRef`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+pub struct EnvFrom {
+    /// A ConfigMap.
+    pub config_map_ref: Option<LocalRef>,
+    /// A Secret.
+    pub secret_ref: Option<LocalRef>,
 }

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::input::ServerInput;
 use super::volumes::{BRIDGE, BRIDGE_DIR, mounts};
-use crate::api::shared::EnvVar;
 use crate::api::upstream::managed::{BRIDGE_PORT, BRIDGE_PORT_NAME};
 use crate::api::upstream::process::ProcessSession;
+use crate::controller::pod_parts::variable;
 use crate::controller::workload::{is_port_name, written_resources};
 
 /// The name of the container of a server whose spec has no `containerName`.
@@ -97,12 +97,6 @@ fn handler(input: &ServerInput<'_>) -> Value {
     } else {
         json!({"tcpSocket": {"port": input.managed.mcp_port()}})
     }
-}
-
-/// Returns the variable. An empty value is left out, because the API server would drop it.
-fn variable(written: &EnvVar) -> Value {
-    let value = written.value.as_ref().filter(|value| !value.is_empty());
-    json!({"name": written.name, "value": value, "valueFrom": written.value_from})
 }
 
 /// Returns the container's ports. A port has its name, if a container's port can have it.

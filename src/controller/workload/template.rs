@@ -46,13 +46,13 @@ fn spec(input: &WorkloadInput<'_>, pod: GatewayPod) -> Value {
         "securityContext": security(input),
         "terminationGracePeriodSeconds": grace,
         "topologySpreadConstraints": spread(input, &pod),
-        "nodeSelector": not_empty(pod.node_selector),
+        "nodeSelector": not_empty(pod.node_selector.clone()),
         "tolerations": pod.tolerations,
         "affinity": pod.affinity,
-        "priorityClassName": pod.priority_class_name.filter(|name| !name.is_empty()),
-        "runtimeClassName": pod.runtime_class_name.filter(|name| !name.is_empty()),
-        "imagePullSecrets": pull_secrets(input, pod.image_pull_secrets),
-        "containers": [container(input, grace.saturating_sub(END_SECONDS), pod.resources)],
+        "priorityClassName": pod.priority_class_name.as_ref().filter(|name| !name.is_empty()),
+        "runtimeClassName": pod.runtime_class_name.as_ref().filter(|name| !name.is_empty()),
+        "imagePullSecrets": pull_secrets(input, pod.image_pull_secrets.clone()),
+        "containers": [container(input, grace.saturating_sub(END_SECONDS), pod)],
         "volumes": volumes(input),
     })
 }

@@ -5,6 +5,7 @@ mod canary;
 mod changing;
 mod columns;
 mod commands;
+mod company;
 mod consent;
 mod dead;
 mod deep;

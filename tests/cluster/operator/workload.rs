@@ -76,7 +76,7 @@ impl Operated<'_> {
     }
 
     /// Writes of the operator to Deployments and the objects around them while nothing is to be written.
-    async fn writes_in_calm(&self) -> Vec<String> {
+    pub async fn writes_in_calm(&self) -> Vec<String> {
         let (mark, user) = (self.cluster.mark().await, format!("system:serviceaccount:{}:{ACCOUNT}", self.namespace));
         tokio::time::sleep(CALM).await;
         let requests = self.cluster.requests_since(mark).await;

@@ -7,6 +7,7 @@ use http::Uri;
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use crate::api::gateway::MCPGatewaySpec;
 use crate::domain::egress::EgressRule;
 use crate::domain::plan::{Plan, TransportPlan};
 
@@ -60,6 +61,14 @@ pub(in crate::controller) fn targets(plans: &[&Plan]) -> BTreeSet<NetworkTarget>
     let egress = plugins.flat_map(|plugin| &plugin.egress).filter_map(|entry| EgressRule::parse(entry).ok());
     let egress = egress.map(|rule| NetworkTarget::of_rule(&rule));
     urls.chain(collectors).filter_map(|url| of_url(url)).chain(egress).collect()
+}
+
+/// Returns the proxies that the pods' variables name in plain text.
+pub(in crate::controller) fn proxies(spec: &MCPGatewaySpec) -> impl Iterator<Item = NetworkTarget> {
+    let variables = spec.pod.iter().filter_map(|pod| pod.env.as_ref()).flatten();
+    let named = variables
+        .filter(|variable| ["HTTPS_PROXY", "HTTP_PROXY"].iter().any(|name| variable.name.eq_ignore_ascii_case(name)));
+    named.filter_map(|variable| of_url(variable.value.as_ref()?))
 }
 
 fn of_url(url: &str) -> Option<NetworkTarget> {

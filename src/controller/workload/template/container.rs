@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::volumes::{SECRETS_DIR, STATE_DIR, mounts};
-use crate::api::shared::Resources;
+use crate::api::gateway::pods::GatewayPod;
+use crate::api::shared::{EnvVar, Resources};
+use crate::controller::pod_parts::variable;
 use crate::controller::workload::input::WorkloadInput;
 
 /// The name of the admin port. The operator polls the port with this name for reports.
@@ -12,7 +14,7 @@ const ADMIN: &str = "admin";
 const MAX_PORT_NAME: usize = 15;
 
 /// Returns the container. `drain` is the number of seconds that running calls have to end.
-pub(super) fn container(input: &WorkloadInput<'_>, drain: u32, resources: Option<Resources>) -> Value {
+pub(super) fn container(input: &WorkloadInput<'_>, drain: u32, written: GatewayPod) -> Value {
     let probe = |path: &str, period: u32, failures: u32| {
         json!({
             "httpGet": {"path": path, "port": ADMIN},
@@ -26,10 +28,10 @@ pub(super) fn container(input: &WorkloadInput<'_>, drain: u32, resources: Option
         "image": input.settings.pods.image,
         "imagePullPolicy": input.settings.pods.pull_policy.to_string(),
         "args": args(input, drain),
-        // Other pods of the gateway forward requests to this address.
-        "env": [{"name": "HAWSEPIPE_GATEWAY_ADVERTISE", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        "env": env(written.env),
+        "envFrom": written.env_from,
         "ports": ports(input),
-        "resources": resources.map_or_else(default_resources, written_resources),
+        "resources": written.resources.map_or_else(default_resources, written_resources),
         // A pod that waits for its first plan counts as started but not as ready, because a restart would not help.
         "startupProbe": probe("/healthz", 1, 60),
         "livenessProbe": probe("/healthz", 10, 3),
@@ -44,6 +46,12 @@ pub(super) fn container(input: &WorkloadInput<'_>, drain: u32, resources: Option
         "terminationMessagePolicy": "File",
         "volumeMounts": mounts(input),
     })
+}
+
+fn env(written: Option<Vec<EnvVar>>) -> Vec<Value> {
+    // Other pods of the gateway forward requests to this address.
+    let own = json!({"name": "HAWSEPIPE_GATEWAY_ADVERTISE", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}});
+    [own].into_iter().chain(written.iter().flatten().map(variable)).collect()
 }
 
 fn args(input: &WorkloadInput<'_>, drain: u32) -> Vec<String> {

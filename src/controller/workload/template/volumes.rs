@@ -4,6 +4,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::api::gateway::runtime::PluginDirFrom;
+use crate::api::upstream::managed::Volume;
+use crate::controller::pod_parts::{mount, volume};
 use crate::controller::workload::input::WorkloadInput;
 
 /// Where Secrets are mounted: a file `NAME/KEY` for each key.
@@ -26,6 +28,7 @@ pub(super) fn volumes(input: &WorkloadInput<'_>) -> Vec<Value> {
     let projected = json!({"defaultMode": GROUP_READABLE, "sources": secrets(input)});
     volumes.push(json!({"name": "secrets", "projected": projected}));
     volumes.extend(plugin_dir(input));
+    volumes.extend(written(input).map(volume));
     volumes
         .extend(input.images.iter().map(|image| image_volume(&image.volume(), &image.reference, &image.pull_policy)));
     volumes
@@ -42,8 +45,14 @@ pub(super) fn mounts(input: &WorkloadInput<'_>) -> Vec<Value> {
     if plugin_dir(input).is_some() {
         mounts.push(read_only("plugins", &input.plugin_dir.to_string_lossy()));
     }
+    mounts.extend(written(input).map(mount));
     mounts.extend(input.images.iter().map(|image| read_only(&image.volume(), &image.folder().to_string_lossy())));
     mounts
+}
+
+/// Returns the volumes that the spec adds.
+fn written<'a>(input: &WorkloadInput<'a>) -> impl Iterator<Item = &'a Volume> {
+    input.spec.pod.iter().filter_map(|pod| pod.volumes.as_ref()).flatten()
 }
 
 fn image_volume(name: &str, reference: &str, pull_policy: &impl Serialize) -> Value {
