@@ -264,8 +264,7 @@ pub struct PluginInput {
     pub pool_size: Option<u32>,
     /// `spec.pool.concurrency`, for protocol Module: maximum number of concurrent executions in one worker.
     pub concurrency: u32,
-    /// `spec.pool.maxExecutions`: number of executions after which a worker is replaced; `None` means the default of
-    /// the protocol.
+    /// `spec.pool.maxExecutions`: executions after which a worker is replaced; `None` means the protocol's default.
     pub max_executions: Option<u32>,
     /// `spec.pool.maxLifetimeSeconds`: seconds after which a worker is replaced; `None` means 3600.
     pub max_lifetime_seconds: Option<u32>,
