@@ -65,6 +65,11 @@ pub struct DisruptionBudget {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
+    "!has(self.env) || self.env.all(v, !has(v.valueFrom) || !has(v.valueFrom.environment))"
+).message(
+    "pod.env: `environment` is for gateways outside of a cluster; use a Secret or a ConfigMap"
+))]
+#[x_kube(validation = Rule::new(
     "!has(self.env) || self.env.all(v, !v.name.startsWith('HAWSEPIPE_'))"
 ).message(
     "pod.env: the operator sets the variables HAWSEPIPE_*: take them out, and set the fields of the spec"
