@@ -46,7 +46,7 @@ const FAILING: [(&str, &str, &str, &str); 4] = [
         "parse",
         "export default ({ rawContent }) => ({ text: JSON.parse(`x${rawContent}`), continue: true });",
         "",
-        "reported error: JSON.parse was given text that is not JSON, at plugin.mjs:1:",
+        "reported error: JSON.parse was given text that is not JSON, at index.mjs:1:",
     ),
     (
         "leaves",

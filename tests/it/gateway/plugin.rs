@@ -324,7 +324,7 @@ fn the_example_in_typescript_runs_once_it_is_built() {
     let sdk = checkout().join("plugins/sdk");
     let built = Command::new("node")
         .arg(sdk.join("node_modules/typescript/bin/tsc"))
-        .args(["--target", "es2023", "--module", "nodenext", "--skipLibCheck", "--types", "", "--outDir"])
+        .args(["--target", "es2023", "--module", "nodenext", "--skipLibCheck", "--outDir"])
         .arg(folder.path())
         .arg(sdk.join("examples/shorten.mts"))
         .output()
