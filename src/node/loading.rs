@@ -154,16 +154,19 @@ impl Seat {
         if let Some(said) = said {
             return Err(StartError::Load(said));
         }
-        match self.worker.process.exited().await {
-            Some(status) => {
-                let drained = &self.worker.drained;
-                let _ = timeout(LAST_OUTPUT, drained.ended()).await;
-                let ran_out = drained.last_lines().iter().any(|line| is_out_of_memory(line));
-                let cause = if ran_out { Some(over_memory(&self.worker)) } else { drained.first_error() };
-                Err(StartError::Exited { status, cause })
-            }
-            None => Err(StartError::Load("it ended while it was loaded".into())),
-        }
+        Err(self.why_it_ended().await)
+    }
+
+    /// Returns why the worker ended before it was loaded, as far as its output says so.
+    async fn why_it_ended(&mut self) -> StartError {
+        let Some(status) = self.worker.process.exited().await else {
+            return StartError::Load("it ended while it was loaded".into());
+        };
+        let drained = &self.worker.drained;
+        let _ = timeout(LAST_OUTPUT, drained.ended()).await;
+        let ran_out = drained.last_lines().iter().any(|line| is_out_of_memory(line));
+        let cause = if ran_out { Some(over_memory(&self.worker)) } else { drained.first_error() };
+        StartError::Exited { status, cause }
     }
 }
 

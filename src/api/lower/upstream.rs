@@ -17,7 +17,7 @@ use crate::api::upstream::process::{Process, ProcessSession};
 use crate::api::upstream::referred::ServerRef;
 use crate::api::upstream::{MCPUpstream, MCPUpstreamSpec};
 use crate::api::values::Size;
-use crate::config::input::{NamedInput, ServerInput, UpstreamInput};
+use crate::config::input::{InputValue, NamedInput, ServerInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{
     self, EraSetting, HealthPlan, PinningPlan, Refusal, RetryPlan, TlsPlan, TransportPlan, UpstreamPlan,

@@ -88,8 +88,6 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     }
     problems.extend(found);
     gateway::require(&mut gateway, &chains, &plugins, &mut problems);
-    let code = kept_code(&plugins);
-    let plugins = plugins.accepted.into_values().collect();
     let plan = Plan {
         format_version: FORMAT_VERSION,
         revision: String::new(),
@@ -98,9 +96,9 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
         gateway,
         takes,
         upstreams,
-        plugins,
+        code: kept_code(&plugins),
+        plugins: plugins.accepted.into_values().collect(),
         chains,
-        code,
     };
     (plan, problems)
 }

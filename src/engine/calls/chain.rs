@@ -106,18 +106,20 @@ impl Engine {
             for (entry, filter_admits) in chain.entries.iter().zip(filter_admits) {
                 let place = traces.advance();
                 let content = changed.as_ref().unwrap_or(content);
-                let admitted = admitted(entry, *filter_admits, stopped, when, content);
-                if let Err(why) = admitted {
-                    traces.set(place, EntryOutcome::Skipped(why));
-                    continue;
-                }
-                let unevaluated = admitted.unwrap_or_default();
+                let unevaluated = match admitted(entry, *filter_admits, stopped, when, content) {
+                    Ok(unevaluated) => unevaluated,
+                    Err(why) => {
+                        traces.set(place, EntryOutcome::Skipped(why));
+                        continue;
+                    }
+                };
                 if !entry.rules.on_path() {
                     self.run_beside(context, chain, (entry, unevaluated), content, traces, place);
                     continue;
                 }
                 let judged = self.execute(context, chain, (entry, unevaluated), content).await;
                 traces.ran(place, judged.trace);
+                let denied = |kind, text| Err(ChainEnd::Denied(Denial::by_entry(kind, &chain.name, &entry.name, text)));
                 match judged.verdict {
                     Verdict::Go { stop, .. } => {
                         stopped |= stop;
@@ -125,15 +127,10 @@ impl Engine {
                         context.hold(whole, changed.as_ref())?;
                     }
                     Verdict::Pass(_) => {}
-                    Verdict::Deny { text, error } => {
-                        let denial = Denial::by_entry(DenialKind::Denied(error), &chain.name, &entry.name, text);
-                        return Err(ChainEnd::Denied(denial));
-                    }
+                    Verdict::Deny { text, error } => return denied(DenialKind::Denied(error), text),
                     Verdict::Fail(failure) => {
                         let text = failed_text(context.method, chain.plan.phase, &entry.name, &failure);
-                        let kind = DenialKind::Failed(failure.reason);
-                        let denial = Denial::by_entry(kind, &chain.name, &entry.name, text);
-                        return Err(ChainEnd::Denied(denial));
+                        return denied(DenialKind::Failed(failure.reason), text);
                     }
                 }
             }

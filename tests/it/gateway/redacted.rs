@@ -70,7 +70,12 @@ async fn a_guard_sees_a_coerced_argument_as_the_server_gets_it() {
         raw_server("up", &[]),
         plugin("deny", deny, &json!({"role": "Guard", "phases": ["Request"]})),
         // The rule reads the number, too: an entry that runs on short waits alone would miss this one.
-        chain("requests", "Request", "slow", &[json!({"name": "deny", "when": "call.arguments.ms == 5 || call.arguments.ms > 100"})]),
+        chain(
+            "requests",
+            "Request",
+            "slow",
+            &[json!({"name": "deny", "when": "call.arguments.ms == 5 || call.arguments.ms > 100"})],
+        ),
     ]));
     let running = Gateway::start(&folder);
     let sent = json!(r#"{"ms":5}"#);
