@@ -5,18 +5,12 @@ use std::time::Duration;
 
 use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Mutex;
 
 use super::context::Context;
 use crate::transport::{Descendants, zombies_of};
 
 /// The pause after each search, so that a server that starts many processes does not keep the bridge busy.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often the bridge kills what is left. Processes may start others meanwhile.
-const SWEEPS: usize = 20;
-
-/// Held while somebody searches for processes to kill.
-static SEARCH: Mutex<()> = Mutex::const_new(());
 
 /// Reaps orphans that have exited. Without `/proc` none are found.
 pub(super) async fn reap_orphans(context: Arc<Context>) {
@@ -41,28 +35,10 @@ fn reap(context: &Context) {
 
 /// Kills all processes that descend from the bridge.
 pub(super) async fn kill_all() {
-    kill(|| Descendants::of(std::process::id())).await;
+    Descendants::kill_all(|| Descendants::of(std::process::id())).await;
 }
 
 /// Kills all processes that have this variable in their environment. See [`Descendants::marked`].
 pub(super) async fn kill_marked(variable: String) {
-    kill(move || Descendants::marked(&variable)).await;
-}
-
-async fn kill(find: impl Fn() -> Descendants + Clone + Send + 'static) {
-    for _ in 0..SWEEPS {
-        let find = find.clone();
-        // To read all of `/proc` takes long where there are many processes, and many may end at once.
-        let one = SEARCH.lock().await;
-        let killed = tokio::task::spawn_blocking(move || {
-            let left = find();
-            left.kill();
-            !left.is_empty()
-        });
-        if !killed.await.unwrap_or_default() {
-            return;
-        }
-        drop(one);
-        tokio::time::sleep(PAUSE / 10).await;
-    }
+    Descendants::kill_all(move || Descendants::marked(&variable)).await;
 }

@@ -114,6 +114,9 @@ impl Address {
 /// The default port of the admin API.
 pub const ADMIN_PORT: u16 = 9090;
 
+/// The default port of metrics that are served beside the admin API.
+pub const METRICS_PORT: u16 = 9091;
+
 /// The default port of the MCP endpoint.
 pub const MCP_PORT: u16 = 8080;
 

@@ -104,6 +104,10 @@ pub struct RunArgs {
     /// Address of the admin API and metrics: HOST:PORT, :PORT or PORT; must be a loopback address
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090")]
     pub admin: Address,
+    /// Another address, which can be other than loopback, that serves GET /metrics alone, without authentication: HOST:PORT,
+    /// or :PORT or PORT on 127.0.0.1. Default: metrics are served on the admin address only
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<Address>,
     /// Serve anonymous clients on an address that is not loopback, even if no manifest allows anonymous clients
     #[arg(long)]
     pub insecure_anonymous: bool,

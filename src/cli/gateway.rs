@@ -25,7 +25,7 @@ use crate::node::{Inspector, Launcher, hide_memory};
 use crate::source::FolderWatch;
 use crate::source::cluster::{ClusterSecrets, GatewayUid, News, OperatorTokens, PodCode, Received, Snapshots, connect};
 use crate::telemetry::process::Telemetry;
-use crate::transport::EVERYWHERE;
+use crate::transport::{EVERYWHERE, ServerLauncher};
 use crate::web::CheckToken;
 
 /// Runs the gateway until a signal ends it.
@@ -35,7 +35,7 @@ pub async fn gateway(args: args::GatewayArgs) -> anyhow::Result<ExitCode> {
     let client = connect().await?;
     // From here on, a signal must end the process gracefully.
     let mut signals = EndSignals::listen()?;
-    let engine = engine(&telemetry.traces)?;
+    let engine = engine(&telemetry.traces, ServerLauncher::current())?;
     let mut servers = HttpServers::new(&engine);
     // The gateway follows the cluster until the calls have drained, so that restrictions that are added in the meantime
     // apply even to the last calls.

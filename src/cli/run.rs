@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio::task::JoinHandle;
 
-use super::address::{ADMIN_PORT, MCP_PORT};
+use super::address::{ADMIN_PORT, Address, MCP_PORT, METRICS_PORT};
 use super::again::Again;
 use super::args::RunArgs;
 use super::greeting::greet;
@@ -33,23 +33,23 @@ const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let telemetry = Telemetry::start()?;
     hide_memory().context("cannot hide the gateway's memory from plugins")?;
-    let (listen, admin) = addresses(&args).await?;
+    let addresses = addresses(&args).await?;
     let state = state_folder::folder(&args)?;
     let mut directory = directory(args.source.files.clone(), args.source.options)?;
     warn_of_unread(&args.source.files);
     let first = directory.read(None).await?;
     check_whole(&first)?;
-    let bind = Bind { listen, ip: HERE, advertise: args.advertise };
+    let bind = Bind { listen: addresses.listen, ip: HERE, advertise: args.advertise };
     check_open(&first.plan.gateway, &bind, args.insecure_anonymous)?;
     // From here on, a signal must end the process gracefully.
     let mut signals = EndSignals::listen()?;
-    let engine = engine(&telemetry.traces)?;
+    let engine = engine(&telemetry.traces, state_folder::launcher(&state).await)?;
     state_folder::keep_seen_names(&engine, &state);
     state_folder::keep_loaded_plugins(&engine, &state);
     seal_key::follow(&engine, args.seal_key_file.clone(), true).await?;
     let mut servers = HttpServers::new(&engine);
     let started = tokio::select! {
-        started = start(&mut servers, &engine, telemetry.clone(), directory, first, bind, admin) => started.map(Some),
+        started = start(&mut servers, &engine, telemetry.clone(), directory, first, bind, addresses) => started.map(Some),
         _ = signals.next() => Ok(None),
     };
     let following = match started {
@@ -86,17 +86,34 @@ fn warn_of_unread(paths: &[PathBuf]) {
     }
 }
 
-/// Returns the address for MCP clients, if `--listen` sets one, and the address of the admin API.
-async fn addresses(args: &RunArgs) -> anyhow::Result<(Option<SocketAddr>, SocketAddr)> {
+/// The addresses of the command line.
+#[derive(Clone, Copy)]
+struct Addresses {
+    /// The address for MCP clients, if `--listen` sets one.
+    listen: Option<SocketAddr>,
+    admin: SocketAddr,
+    /// The address of the metrics alone, if `--metrics` sets one.
+    metrics: Option<SocketAddr>,
+}
+
+async fn addresses(args: &RunArgs) -> anyhow::Result<Addresses> {
     let admin = args.admin.listen(HERE, ADMIN_PORT).await.context("--admin")?;
     if !admin.ip().is_loopback() {
-        bail!("--admin {admin}: the admin API has no authentication yet, so it is served on loopback only");
+        bail!(
+            "--admin {admin}: the admin API has no authentication yet, so it is served on loopback only; --metrics ADDR \
+             serves the metrics alone on any address"
+        );
     }
-    let listen = match &args.listen {
-        Some(address) => Some(address.listen(HERE, MCP_PORT).await.context("--listen")?),
-        None => None,
-    };
-    Ok((listen, admin))
+    let listen = optional(args.listen.as_ref(), MCP_PORT).await.context("--listen")?;
+    let metrics = optional(args.metrics.as_ref(), METRICS_PORT).await.context("--metrics")?;
+    Ok(Addresses { listen, admin, metrics })
+}
+
+async fn optional(address: Option<&Address>, port: u16) -> anyhow::Result<Option<SocketAddr>> {
+    match address {
+        Some(address) => Ok(Some(address.listen(HERE, port).await?)),
+        None => Ok(None),
+    }
 }
 
 /// Opens the listeners and puts the first plan in force. Returns the task that follows later changes.
@@ -107,11 +124,14 @@ async fn start(
     directory: Directory<Inspector>,
     first: CompiledManifests,
     bind: Bind,
-    admin: SocketAddr,
+    Addresses { admin, metrics, .. }: Addresses,
 ) -> anyhow::Result<JoinHandle<()>> {
     engine.readings().follow();
     servers.open(bind, &first.plan.gateway).await?;
     servers.open_admin(admin, None).await?;
+    if let Some(metrics) = metrics {
+        servers.open_metrics(metrics).await?;
+    }
     let mut watch = FolderWatch::new().context("cannot watch the manifests for changes")?;
     report(&first.located);
     let reported = first.located.clone();

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use hyper_util::service::TowerToHyperService;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -33,7 +34,7 @@ pub struct HttpServers {
     /// Cancelled to close the MCP endpoints.
     stop: CancellationToken,
     mcp: JoinSet<()>,
-    /// Cancelled to close the admin port, after everything else has ended.
+    /// Cancelled to close the admin port and the one of the metrics, after everything else has ended.
     stop_admin: CancellationToken,
     admin: JoinSet<()>,
     url: Option<String>,
@@ -76,9 +77,30 @@ impl HttpServers {
     /// # Errors
     /// If the port is in use.
     pub async fn open_admin(&mut self, address: SocketAddr, check: Option<CheckToken>) -> anyhow::Result<()> {
-        let socket = bind(address, "--admin ADDR").await?;
-        tracing::info!(address = %socket.local_addr()?, "admin API and metrics");
-        let service = TowerToHyperService::new(web::admin_router(Arc::clone(&self.engine), check));
+        let router = web::admin_router(Arc::clone(&self.engine), check);
+        self.serve_beside(address, "--admin ADDR", "admin API and metrics", router).await
+    }
+
+    /// Opens a port that serves the metrics alone.
+    ///
+    /// # Errors
+    /// If the port is in use.
+    pub async fn open_metrics(&mut self, address: SocketAddr) -> anyhow::Result<()> {
+        let router = web::metrics_router(Arc::clone(&self.engine));
+        self.serve_beside(address, "--metrics ADDR", "metrics", router).await
+    }
+
+    /// Serves `router` until the process ends. `flag` sets the address, and `name` is the message in the log.
+    async fn serve_beside(
+        &mut self,
+        address: SocketAddr,
+        flag: &str,
+        name: &str,
+        router: Router,
+    ) -> anyhow::Result<()> {
+        let socket = bind(address, flag).await?;
+        tracing::info!(address = %socket.local_addr()?, "{name}");
+        let service = TowerToHyperService::new(router);
         self.admin.spawn(crate::transport::serve(socket, service, || MAX_CONNECTIONS, self.stop_admin.clone()));
         Ok(())
     }

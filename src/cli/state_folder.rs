@@ -15,6 +15,7 @@ use crate::domain::digest::sha256_hex;
 use crate::domain::kept_form::KeptForm;
 use crate::domain::seen::SeenNames;
 use crate::source::{StateFile, StateFolder};
+use crate::transport::{GatewayMark, ServerLauncher};
 
 /// The file with the names of all tools that upstreams ever listed.
 const SEEN_NAMES: StateFile = StateFile { name: "seen-names", max_bytes: 4 << 20 };
@@ -66,6 +67,19 @@ fn default_folder(args: &RunArgs, state_home: Option<&OsStr>, home: Option<PathB
     }
     identity.extend_from_slice(args.source.options.gateway.as_deref().unwrap_or_default().as_bytes());
     Some(base.join("hawsepipe").join(&sha256_hex(&identity)[..32]))
+}
+
+/// Ends the processes that servers of a killed gateway with this state folder left. Returns the launcher for the servers
+/// of this gateway.
+pub async fn launcher(state: &StateFolder) -> ServerLauncher {
+    let mark = state.id().and_then(|id| GatewayMark::new(&id));
+    if let Some(mark) = &mark {
+        let processes = mark.end_left_behind().await;
+        if processes > 0 {
+            tracing::warn!(processes, "ended what servers of a killed gateway with this state folder had started");
+        }
+    }
+    ServerLauncher::current().with_mark(mark)
 }
 
 /// Gives the stored names of tools to the engine, and from now on stores the names whenever the engine has new ones.

@@ -23,14 +23,14 @@ pub fn instance() -> Instance {
     INSTANCE.clone()
 }
 
-/// Creates an engine with the real adapters. It has no plan yet.
-pub fn engine(traces: &Traces) -> anyhow::Result<Arc<Engine>> {
+/// Creates an engine with the real adapters. It has no plan yet. `launcher` starts the processes of servers.
+pub fn engine(traces: &Traces, launcher: ServerLauncher) -> anyhow::Result<Arc<Engine>> {
     let (workers, metrics, _) = workers()?;
     let counted = UpstreamMetrics::new().context("cannot make metrics of upstreams")?;
     counted.register(metrics.catalog()).context("cannot register metrics of upstreams")?;
     traces.register(metrics.catalog()).context("cannot register metrics of traces")?;
     let (budget, records) = (Arc::new(ByteBudget::default()), MemoryRecords::new(1000));
-    let upstreams = Upstreams::new(ServerLauncher::current(), counted, &budget, instance());
+    let upstreams = Upstreams::new(launcher, counted, &budget, instance());
     let ports = Ports {
         plugins: Arc::new(workers),
         upstreams: Arc::new(upstreams),

@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::durable::{self, ReadError};
+use crate::domain::digest::sha256_hex;
 
 /// The lock file. The gateway that writes into the folder holds it.
 const LOCK: &str = "lock";
@@ -56,6 +57,12 @@ impl StateFolder {
     /// stored.
     pub fn at(path: Option<PathBuf>) -> Self {
         Self { path, lock: Mutex::default(), warned: Mutex::default() }
+    }
+
+    /// Returns an identifier of the folder, which differs from those of other folders. `None` if there is no folder.
+    pub fn id(&self) -> Option<String> {
+        let path = std::path::absolute(self.path.as_ref()?).ok()?;
+        Some(sha256_hex(path.as_os_str().as_encoded_bytes())[..16].to_owned())
     }
 
     /// Returns the value that was last written to `file`, or `None` if there is none or the file cannot be used.

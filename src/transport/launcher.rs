@@ -1,6 +1,7 @@
 //! Starts the processes of servers. The gateway runs its own program as `hawsepipe stdio-server`. That process asks the
 //! kernel to kill it when the gateway ends, and then becomes the server. So a gateway that is killed leaves no server
-//! behind, and no unsafe code is needed. On systems other than Linux, the server is started directly.
+//! behind, and no unsafe code is needed. The processes that a server started are left; their environment has a mark
+//! (`gateway_mark.rs`). On systems other than Linux, the server is started directly.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,6 +12,8 @@ use std::process::{Command, exit};
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, getpid, getppid};
 
+use super::gateway_mark::GatewayMark;
+
 const SUBCOMMAND: &str = "stdio-server";
 
 /// Starts the processes of servers by running this program, which then becomes the server.
@@ -18,6 +21,8 @@ const SUBCOMMAND: &str = "stdio-server";
 pub struct ServerLauncher {
     /// `None` starts servers directly.
     program: Option<PathBuf>,
+    /// The mark of the servers and of the processes that they start.
+    mark: Option<GatewayMark>,
 }
 
 impl ServerLauncher {
@@ -25,12 +30,22 @@ impl ServerLauncher {
     /// meantime. Where there is no `/proc`, servers are started directly.
     pub fn current() -> Self {
         let program = PathBuf::from("/proc/self/exe");
-        Self { program: program.exists().then_some(program) }
+        Self { program: program.exists().then_some(program), mark: None }
     }
 
     /// Returns a launcher that runs the program at `path`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { program: Some(path.into()) }
+        Self { program: Some(path.into()), mark: None }
+    }
+
+    /// Sets the mark of the servers.
+    pub fn with_mark(self, mark: Option<GatewayMark>) -> Self {
+        Self { mark, ..self }
+    }
+
+    /// Returns the variable that the environment of a server must contain, if there is one.
+    pub fn variable(&self) -> Option<(&str, &str)> {
+        self.mark.as_ref().map(GatewayMark::variable)
     }
 
     /// Returns a command that runs `program` with `name` as its argument 0.

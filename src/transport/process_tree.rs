@@ -2,20 +2,32 @@
 //! On systems without `/proc`, none are found.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tokio::sync::Mutex;
+
+/// The pause after each search, in which the killed processes end.
+const PAUSE: Duration = Duration::from_millis(10);
+/// How often processes are killed. Processes may start others meanwhile.
+const SWEEPS: usize = 20;
+
+/// Held during a search for processes to kill. To read all of `/proc` takes long if there are many processes, and many
+/// servers may end at once.
+static SEARCH: Mutex<()> = Mutex::const_new(());
 
 /// A process. Its start time distinguishes it from a later process with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ProcessIdentity {
+pub(super) struct ProcessIdentity {
     pid: i32,
     parent: i32,
-    started: u64,
+    pub(super) started: u64,
     is_zombie: bool,
 }
 
 impl ProcessIdentity {
-    fn of(pid: i32) -> Option<Self> {
+    pub(super) fn of(pid: i32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name of the process is in parentheses and can itself contain parentheses, so the other fields are found
         // after the last one.
@@ -30,6 +42,15 @@ fn all() -> Vec<ProcessIdentity> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter_map(ProcessIdentity::of).collect()
+}
+
+/// Whether the process that had this id and start time may still run. A process whose entry in `/proc` is hidden counts
+/// as running.
+pub(super) fn may_run(pid: i32, started: u64) -> bool {
+    match ProcessIdentity::of(pid) {
+        Some(now) => now.started == started && !now.is_zombie,
+        None => Pid::from_raw(pid).is_none_or(|pid| test_kill_process(pid) != Err(Errno::SRCH)),
+    }
 }
 
 /// Finds the children of the process `parent` that have exited and were not reaped.
@@ -60,16 +81,49 @@ impl Descendants {
     /// Finds all processes, other than those that have exited, that were started with this variable, `NAME=value`, in
     /// their environment. It is inherited, so they are found even if their parents have exited.
     pub fn marked(variable: &str) -> Self {
+        Self::started_with(|entry| entry == variable.as_bytes())
+    }
+
+    /// Finds all processes, other than those that have exited, whose environment at their start had an entry,
+    /// `NAME=value`, for which `is_mark` is true.
+    pub(super) fn started_with(is_mark: impl Fn(&[u8]) -> bool) -> Self {
         let is_marked = |process: &ProcessIdentity| {
             let environment = std::fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+            environment.split(|byte| *byte == 0).any(&is_mark)
         };
         Self(all().into_iter().filter(|process| !process.is_zombie).filter(is_marked).collect())
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Leaves out this process and the processes that it descends from.
+    pub(super) fn without_own_ancestors(mut self) -> Self {
+        let mut own = i32::try_from(std::process::id()).ok();
+        while let Some(pid) = own.filter(|pid| *pid > 0) {
+            self.0.retain(|process| process.pid != pid);
+            own = ProcessIdentity::of(pid).map(|process| process.parent);
+        }
+        self
+    }
+
+    /// Kills what `find` finds, repeatedly until it finds nothing. Returns the number of processes that it found first.
+    pub async fn kill_all(find: impl Fn() -> Self + Clone + Send + 'static) -> usize {
+        let mut first = 0;
+        for sweep in 0..SWEEPS {
+            let find = find.clone();
+            let one = SEARCH.lock().await;
+            let killed = tokio::task::spawn_blocking(move || {
+                let left = find();
+                left.kill();
+                left.0.len()
+            });
+            let killed = killed.await.unwrap_or_default();
+            first = if sweep == 0 { killed } else { first };
+            if killed == 0 {
+                break;
+            }
+            drop(one);
+            tokio::time::sleep(PAUSE).await;
+        }
+        first
     }
 
     /// Kills those of the processes that are still running, even if they have another parent by now.

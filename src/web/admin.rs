@@ -102,9 +102,21 @@ pub fn admin_router(engine: Arc<Engine>, check: Option<CheckToken>) -> Router {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .fallback(|| async { AdminError(StatusCode::NOT_FOUND, "NotFound", "there is nothing here".to_owned()) })
+        .fallback(nothing)
         .layer(middleware::from_fn_with_state(Arc::new(AdminAccess { engine: Arc::clone(&engine), check }), guard))
         .with_state(engine)
+}
+
+/// Returns the router of a port that serves the metrics alone, to anyone except web pages.
+pub fn metrics_router(engine: Arc<Engine>) -> Router {
+    let access = Arc::new(AdminAccess { engine: Arc::clone(&engine), check: None });
+    // For another path, this layer would require a token.
+    let metrics = get(metrics).layer(middleware::from_fn_with_state(access, guard));
+    Router::new().route("/metrics", metrics).fallback(nothing).with_state(engine)
+}
+
+async fn nothing() -> AdminError {
+    AdminError(StatusCode::NOT_FOUND, "NotFound", "there is nothing here".to_owned())
 }
 
 /// Returns the requested page of `items`. `key` returns the id of an item; the id of the last item on a page is the

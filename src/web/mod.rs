@@ -41,7 +41,7 @@ mod subscribe;
 mod tasks;
 mod ticks;
 
-pub use admin::admin_router;
+pub use admin::{admin_router, metrics_router};
 pub use admin_access::CheckToken;
 pub use listener_context::ServedListener;
 pub use mcp::McpService;

@@ -76,6 +76,7 @@ fn spawn(target: &Target, shared: &UpstreamContext) -> Result<Child, UpstreamErr
             .env_clear()
             .envs(inherited)
             .envs(values)
+            .envs(shared.launcher.variable())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

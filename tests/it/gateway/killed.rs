@@ -1,7 +1,7 @@
 //! What gateways leave among the temporary files: nothing when they end, and what a killed one left the next one removes.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -9,7 +9,8 @@ use serde_json::json;
 use super::harness::{Folder, Gateway};
 use super::http::Http;
 use super::manifests::{chain, plugin, raw_server, yaml};
-use super::parts::until;
+use super::parts::{process, tools_of, until};
+use crate::fixtures::{fixture, python};
 
 /// The private folders among these temporary files.
 fn private(temporary: &Folder) -> BTreeSet<PathBuf> {
@@ -55,7 +56,7 @@ async fn the_next_start_removes_the_folder_of_a_killed_gateway_and_of_no_other()
 }
 
 /// Whether a process runs: one that nobody has waited for yet is a zombie, and does not.
-fn runs(pid: &u64) -> bool {
+pub(super) fn runs(pid: &u64) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.is_ok_and(|stat| !stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
 }
@@ -110,4 +111,52 @@ async fn one_that_is_ended_while_it_starts_leaves_nothing() {
     assert_eq!(private(&temporary).len(), 1);
     assert!(gateway.end().1);
     assert_eq!(private(&temporary), BTreeSet::new());
+}
+
+/// A server with a child and a grandchild, which ignore that it ends. Their ids go into `$TMPDIR/pids`.
+fn with_children() -> String {
+    let script = "setsid sh -c 'sleep 1000 & echo $! >> $TMPDIR/pids; echo $$ >> $TMPDIR/pids; wait' > /dev/null 2>&1 &
+        exec \"$0\" \"$@\"";
+    let (python, server) = (python(), fixture("servers/modern.py"));
+    process("up", Path::new("sh"), &["-c", script, python.to_str().unwrap(), server.to_str().unwrap(), "--stdio"])
+}
+
+/// A gateway, the two processes that its server has started, and the folder of its temporary files.
+async fn with_processes(folder: &Folder) -> (Gateway, Vec<u64>, Folder) {
+    let temporary = Folder::new();
+    let gateway = Gateway::start_in(folder, &[], &[("TMPDIR", temporary.path().to_str().unwrap())]);
+    tools_of(&gateway, &["up"]).await;
+    let pids = || std::fs::read_to_string(temporary.path().join("pids")).unwrap_or_default();
+    until("its server has started both", async || pids().lines().count() == 2).await;
+    let pids: Vec<_> = pids().lines().map(|pid| pid.parse().unwrap()).collect();
+    assert!(pids.iter().all(runs), "{pids:?}");
+    (gateway, pids, temporary)
+}
+
+#[tokio::test]
+async fn the_next_start_ends_what_servers_of_a_killed_gateway_had_started_and_nothing_else() {
+    let (folder, other) = (Folder::with(&with_children()), Folder::with(&with_children()));
+    let (living, of_living, _living) = with_processes(&folder).await;
+    let (elsewhere, of_elsewhere, _elsewhere) = with_processes(&other).await;
+    let (killed, of_killed, _killed) = with_processes(&folder).await;
+    for gateway in [killed, elsewhere] {
+        gateway.signal(Signal::KILL);
+        assert!(!gateway.ended().await);
+    }
+    assert!(of_killed.iter().chain(&of_elsewhere).all(runs), "the kernel ends the server alone");
+
+    let (next, of_next, _next) = with_processes(&folder).await;
+    next.logged(|line| line["processes"] == 2);
+    until("both have ended", async || !of_killed.iter().any(runs)).await;
+    assert!(of_living.iter().chain(&of_next).all(runs), "a gateway that runs keeps its own");
+    assert!(of_elsewhere.iter().all(runs), "another state folder is another gateway");
+    let (again, of_again, _again) = with_processes(&other).await;
+    until("those have ended too", async || !of_elsewhere.iter().any(runs)).await;
+    for gateway in [living, next, again] {
+        assert!(gateway.end().1);
+    }
+    until("nothing is left", async || {
+        ![of_living.clone(), of_next.clone(), of_again.clone()].concat().iter().any(runs)
+    })
+    .await;
 }

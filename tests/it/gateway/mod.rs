@@ -54,6 +54,7 @@ mod redacted;
 mod reload;
 pub mod replicas;
 mod resumed;
+mod scraped;
 mod server_log;
 mod servers;
 mod smoke;
