@@ -12,6 +12,7 @@ pub mod caching;
 pub mod capabilities;
 pub mod causes;
 pub mod changed_tool;
+pub mod code_file;
 pub mod definition;
 pub mod digest;
 pub mod egress;

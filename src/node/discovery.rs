@@ -9,6 +9,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::process::Command;
 
+use crate::domain::code_file::is_typescript;
+
 /// The oldest major version of Node.js that plugins run on.
 pub const OLDEST: u32 = 20;
 /// How long Node.js may take for one report about itself.
@@ -62,6 +64,12 @@ pub enum NodeError {
         /// What went wrong.
         what: String,
     },
+    /// The version does not run TypeScript.
+    #[error(
+        "Node.js {0} runs no TypeScript: 22.18 or newer does. Or build the code, for example with `npx esbuild FILE.ts \
+         --bundle --platform=node --format=esm --outfile=FILE.mjs`, and name the result"
+    )]
+    NoTypeScript(String),
     /// The version is older than [`OLDEST`].
     #[error("Node.js {version} at {program} is too old: {OLDEST} or newer is needed")]
     TooOld {
@@ -70,6 +78,20 @@ pub enum NodeError {
         /// The version that Node.js reports, without the `v`.
         version: String,
     },
+}
+
+impl NodeRuntime {
+    /// Checks that this version runs a file with this name. It removes types since 22.18 and 23.6.
+    ///
+    /// # Errors
+    /// If the file contains TypeScript, and the version is older.
+    pub(super) fn check_runs(&self, file_name: &str) -> Result<(), NodeError> {
+        let mut parts = self.version.split('.').map_while(|part| part.parse::<u32>().ok());
+        let version = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let removes_types = ((22, 18)..(23, 0)).contains(&version) || version >= (23, 6);
+        let runs = removes_types || !is_typescript(file_name);
+        if runs { Ok(()) } else { Err(NodeError::NoTypeScript(self.version.clone())) }
+    }
 }
 
 /// Finds the program `name`, which is a path or a name to look up in PATH, and determines its version and its files. If
@@ -127,6 +149,22 @@ fn is_program(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn typescript_runs_on_versions_that_remove_types() {
+        for (version, runs) in [
+            ("20.20.2", false),
+            ("22.17.1", false),
+            ("22.18.0", true),
+            ("23.5.0", false),
+            ("23.6.0", true),
+            ("24.1.0", true),
+        ] {
+            let node = NodeRuntime { program: "node".into(), version: version.into(), files: Vec::new(), data: 0 };
+            assert_eq!(node.check_runs("p.mts").is_ok(), runs, "{version}");
+            assert!(node.check_runs("p.mjs").is_ok());
+        }
+    }
 
     #[test]
     fn a_name_is_looked_up_in_path_and_a_path_is_taken_as_it_is() {

@@ -17,7 +17,7 @@ use crate::domain::plan::PluginPlan;
 const MAX_SIBLINGS: usize = 1000;
 
 /// Extensions of the files that are copied, up to `MAX_COPIED` bytes in total.
-const IMPORTED: [&str; 4] = ["js", "mjs", "cjs", "json"];
+const IMPORTED: [&str; 6] = ["js", "mjs", "cjs", "ts", "mts", "json"];
 const MAX_COPIED: u64 = 16 << 20;
 
 const HOST: &str = include_str!("host/host.mjs");

@@ -173,6 +173,7 @@ impl Starter {
     ) -> Result<Vec<Seat>, StartError> {
         let slot = self.slots.acquire().await.map_err(|_| StartError::Closed)?;
         let (node, began) = (self.node()?, Instant::now());
+        node.check_runs(&plugin.plan.file_name)?;
         let name = plugin.plan.key.to_string();
         let mut seat = self.spawn(plugin, code, &node, on_exit)?;
         self.metrics.spawned(&name, cause);

@@ -12,6 +12,7 @@ use rustix::fs::OFlags;
 
 use super::folders::MANIFESTS;
 use crate::config::input::Unread;
+use crate::domain::code_file::is_code;
 use crate::domain::reason::Reason;
 
 /// The largest file that is read, in bytes.
@@ -90,11 +91,8 @@ fn limit(files: &mut Vec<(PathBuf, Option<Unread>)>, known: &HashSet<PathBuf>) {
 /// Lists the manifests of a folder, or returns `path` itself if it is a file or was one.
 fn list(path: &Path, known: &HashSet<PathBuf>) -> io::Result<Vec<PathBuf>> {
     if known.contains(path) || !fs::metadata(path)?.is_dir() {
-        let is_code = path.extension().is_some_and(|ending| ["js", "mjs", "cjs"].iter().any(|known| ending == *known));
-        if is_code {
-            return Err(io::Error::other(
-                "it is JavaScript, not a manifest; `hawsepipe plugin run FILE` tries a plugin",
-            ));
+        if is_code(path) {
+            return Err(io::Error::other("it is code, not a manifest; `hawsepipe plugin run FILE` tries a plugin"));
         }
         return Ok(vec![path.to_owned()]);
     }

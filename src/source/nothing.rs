@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::is_manifest;
 use super::located::Located;
+use crate::domain::code_file::is_code;
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
 
@@ -85,8 +86,8 @@ fn place(path: &Path, paths: &[PathBuf]) -> String {
     if !below.is_empty() {
         let below: Vec<_> = below.iter().map(|folder| folder.display().to_string()).collect();
         words.push_str(&format!(" (folders in it are not read: name {} too)", below.join(", ")));
-    } else if found.iter().any(|path| path.extension().is_some_and(|e| e == "js" || e == "mjs" || e == "cjs")) {
-        words.push_str(" (its JavaScript is plugins' code: `hawsepipe plugin run FILE` tries it)");
+    } else if found.iter().any(|path| is_code(path)) {
+        words.push_str(" (its code is of plugins: `hawsepipe plugin run FILE` tries one)");
     }
     words
 }

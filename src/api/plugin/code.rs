@@ -27,9 +27,10 @@ pub struct Source {
     #[schemars(length(min = 1, max = 131072))]
     pub inline: Option<String>,
     /// ConfigMap key that holds the code. The extension in the key's name decides whether the code is an ES module or
-    /// CommonJS.
+    /// CommonJS, or TypeScript.
     pub config_map_key_ref: Option<KeyRef>,
-    /// File in the gateway's `pluginDir`, with the extension .js, .mjs or .cjs.
+    /// File in the gateway's `pluginDir`, with the extension .js, .mjs, .cjs, .ts or .mts. Code in
+    /// TypeScript is an ES module and needs Node.js 22.18 or newer, which removes types and checks none.
     #[schemars(length(min = 1, max = 1024))]
     pub path: Option<String>,
     /// Image that holds the code, for plugins in the namespace of their gateway. The gateway's pods mount it as an image

@@ -76,9 +76,9 @@ use crate::api::values::{FreeObject, GLOB, HOST_PORT, SHA256};
     "a wrapper comes from source.path or source.image and has no protocol or encoding of ours"
 ))]
 #[x_kube(validation = Rule::new(
-    "has(self.wrapper) || !has(self.source.path) || self.source.path.matches('[.](js|mjs|cjs)$')"
+    "has(self.wrapper) || !has(self.source.path) || self.source.path.matches('[.](m?[jt]s|cjs)$')"
 ).message(
-    "source.path must end in .js, .mjs or .cjs"
+    "source.path must end in .js, .mjs, .cjs, .ts or .mts"
 ))]
 #[x_kube(validation = Rule::new(
     "!has(self.role) || self.role != 'Guard' || !has(self.source.image) || has(self.sha256) || \

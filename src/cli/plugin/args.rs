@@ -30,6 +30,7 @@ Exit code 1 when it failed.
 
 Examples:
   hawsepipe plugin run shout.mjs --text hello
+  hawsepipe plugin run shout.ts --text hello               (needs Node.js 22.18 or newer)
   hawsepipe plugin run redact/index.mjs --text - --config '{\"kinds\": [\"email\"]}' < page.txt
   hawsepipe plugin run guard.mjs --phase request --tool files/read_file --text '{\"path\": \"/etc/passwd\"}'
   hawsepipe plugin run curate.mjs --input input.json --env ANTHROPIC_API_KEY --egress api.anthropic.com:443
@@ -78,7 +79,7 @@ pub struct BenchArgs {
 /// The plugin, and settings that the command line adds to it.
 #[derive(Debug, Args)]
 pub struct SubjectArgs {
-    /// A file of plugin code (*.js, *.mjs, *.cjs), or a manifest or a folder of manifests that declares a Plugin
+    /// A file of plugin code (*.js, *.mjs, *.cjs, *.ts, *.mts), or a manifest or a folder of manifests that declares a Plugin
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// The Plugin to use, if the manifests declare several: NAME or NAMESPACE/NAME

@@ -9,11 +9,6 @@ use serde_json::{Value, json};
 use super::args::{self, Protocol, Sandbox};
 use crate::source::FileText;
 
-/// Whether a file is plugin code and not a manifest, judged by its extension.
-pub(super) fn is_code(file: &Path) -> bool {
-    file.extension().is_some_and(|ending| ["js", "mjs", "cjs"].iter().any(|known| ending == *known))
-}
-
 /// Returns a manifest file with an MCPGateway and a Plugin, both generated for a file of code.
 pub(super) fn manifest(args: &args::SubjectArgs) -> anyhow::Result<FileText> {
     let file = std::path::absolute(&args.file)?;

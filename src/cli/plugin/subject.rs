@@ -7,8 +7,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::args;
-use super::code::{NAME, is_code, manifest};
+use super::code::{NAME, manifest};
 use super::test_input::TestInput;
+use crate::cli::known::hint;
+use crate::domain::code_file::is_code;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::json::{Pointer, doubled_key};
 use crate::domain::method::Method;
@@ -158,13 +160,15 @@ impl Subject {
         match found[..] {
             [key] => Ok(ObjectId::new(Kind::Plugin, ObjectKey::clone(key))),
             [] if keys.is_empty() => {
-                bail!("there is no Plugin in the manifests, and no file of code (*.js, *.mjs, *.cjs) was given")
+                bail!(
+                    "there is no Plugin in the manifests, and no file of code (*.js, *.mjs, *.cjs, *.ts, *.mts) was given"
+                )
             }
             _ => {
-                let all = keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                let all: Vec<_> = keys.iter().map(ToString::to_string).collect();
                 match self.wanted.as_ref().filter(|_| found.is_empty()) {
-                    Some(wanted) => bail!("there is no Plugin {wanted}; there are: {all}"),
-                    None => bail!("say which Plugin with --plugin NAME; there are: {all}"),
+                    Some(wanted) => bail!("there is no Plugin {wanted}{}", hint(wanted, &all)),
+                    None => bail!("say which Plugin with --plugin NAME; there are: {}", all.join(", ")),
                 }
             }
         }

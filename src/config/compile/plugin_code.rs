@@ -6,6 +6,7 @@ use std::path::Path;
 use super::exports::{exports_called, not_called};
 use super::{FieldFault, values};
 use crate::config::input::{Files, Inputs, PluginInput, ProtocolSetting, SourceInput, Unread, code_key};
+use crate::domain::code_file::is_typescript;
 use crate::domain::digest::sha256_hex;
 use crate::domain::plugin::{Phase, Protocol};
 use crate::domain::ports::CodeFacts;
@@ -135,12 +136,13 @@ pub(super) fn judge<'f>(
     Ok((JudgedCode { digest, file_name, protocol, phases }, facts))
 }
 
-/// Replaces the extension `.js` by `.mjs` or `.cjs`, so that neither a `package.json` nor the version of Node.js
-/// decides how the code is loaded.
+/// Replaces the extension `.js` by `.mjs` or `.cjs`, and `.ts` by `.mts`, so that neither a `package.json` nor the version
+/// of Node.js decides how the code is loaded.
 fn loaded_name(file_name: &str, facts: &CodeFacts) -> String {
-    match file_name.strip_suffix(".js") {
-        Some(stem) => format!("{stem}.{}", if facts.is_module { "mjs" } else { "cjs" }),
-        None => file_name.to_owned(),
+    match file_name.rsplit_once('.') {
+        Some((stem, "js")) => format!("{stem}.{}", if facts.is_module { "mjs" } else { "cjs" }),
+        Some((stem, "ts")) => format!("{stem}.mts"),
+        _ => file_name.to_owned(),
     }
 }
 
@@ -182,7 +184,7 @@ impl WantedCode<'_> {
 
     /// Checks that a script with `reuse` is CommonJS, because a process evaluates an ES module only once.
     fn check_reuse(&self, file_name: &str) -> Result<(), FieldFault> {
-        if !self.reuse || !file_name.ends_with(".mjs") {
+        if !self.reuse || !(file_name.ends_with(".mjs") || is_typescript(file_name)) {
             return Ok(());
         }
         let message = "reuse runs CommonJS, and this is an ES module: use require in the place of import and of await at \

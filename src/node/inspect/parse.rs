@@ -18,8 +18,9 @@ const MAX_NAMES: usize = 256;
 const MAX_NAME: usize = 128;
 const MAX_MESSAGE: usize = 200;
 
-/// Returns the facts about `code`. The ending of its file name decides how it is parsed: `.mjs` as a module, `.cjs` as
-/// a script, and any other as a module if it uses the syntax of modules, else as a script.
+/// Returns the facts about `code`. The ending of its file name decides how it is parsed: `.mjs` as a module, `.ts` and
+/// `.mts` as a module in TypeScript, `.cjs` as a script, and any other as a module if it uses the syntax of modules, else
+/// as a script.
 pub fn facts(code: &str, file_name: &str) -> CodeFacts {
     let ending = file_name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let allocator = Allocator::default();
@@ -30,10 +31,11 @@ pub fn facts(code: &str, file_name: &str) -> CodeFacts {
     let first = match ending {
         "mjs" => parse(SourceType::mjs()),
         "cjs" => parse(SourceType::cjs()),
+        "ts" | "mts" => parse(SourceType::ts()),
         _ => parse(SourceType::unambiguous()),
     };
     let Some(problem) = problem(&first, code) else { return look(&first) };
-    if !matches!(ending, "mjs" | "cjs") {
+    if !matches!(ending, "mjs" | "cjs" | "ts" | "mts") {
         // Node.js wraps a script in a function, so a script can use `return`. Code that is not a valid script is run as
         // a module.
         for kind in [SourceType::cjs(), SourceType::mjs()] {
@@ -183,6 +185,18 @@ mod tests {
         assert_eq!(exports(code, "p.mjs"), (true, names.clone()));
         assert_eq!(exports(code, "p.js"), (true, names));
         assert_eq!(exports("export default async (input) => input", "p.js").1, ["default"]);
+    }
+
+    #[test]
+    fn finds_what_typescript_exports() {
+        let code = "import type { Input } from './types.d.ts'; const a = process.env.A as string;
+            export const onRequest = async (input: Input): Promise<string> => a;";
+        for file_name in ["p.ts", "p.mts"] {
+            assert_eq!(exports(code, file_name), (true, vec!["onRequest".into()]));
+            assert_eq!(facts(code, file_name).reads_env, ["A"]);
+        }
+        assert!(facts(code, "p.mjs").error.is_some());
+        assert!(facts("const a: = 1", "p.ts").error.is_some());
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn a_plugin_that_is_not_asked_is_said_and_why() {
 fn what_a_command_line_cannot_mean_is_said() {
     let (_folder, path) = code(SHOUT);
     for (more, said) in [
-        (["--plugin", "foo"], "there is no Plugin foo; there are: default/plugin"),
+        (["--plugin", "foo"], "there is no Plugin foo; there are: plugin"),
         (["--config", r#"{"a": {"b": 1, "b": 2}}"#], "--config: the key at /a/b stands twice in its object"),
         (["--tool", "a/b/c"], "write SERVER/TOOL"),
         (["--tool", "b"], "write SERVER/TOOL, such as files/read_file"),
@@ -334,4 +334,46 @@ fn the_example_in_typescript_runs_once_it_is_built() {
     let more = ["--text", "One. Two. Three.", "--config", r#"{"maxCharacters": 10}"#];
     let (exit, report) = report(path.to_str().unwrap(), &more);
     assert_eq!((exit, &report["text"], &report["metadata"]), (0, &json!("One. Two."), &json!({"cut": 7})), "{report}");
+}
+
+#[test]
+fn typescript_runs_where_node_removes_types_and_says_how_to_build_it_where_not() {
+    let folder = Folder::new();
+    const WORDS: &str = "export const loud = (text: string): string => text.toUpperCase();";
+    folder.write("words.ts", WORDS);
+    let code = "import type { Input, Output } from './hawsepipe-plugin.d.ts';
+        import { loud } from './words.ts';
+        export default async ({ rawContent }: Input): Promise<Output> => ({ text: loud(rawContent), continue: true });";
+    for name in ["shout.ts", "shout.mts"] {
+        folder.write(name, code);
+    }
+    folder.write("wrong.ts", "enum Level { Low }\nexport default () => ({ text: `${Level.Low}`, continue: true });");
+    folder.write("plugins/shout.ts", code);
+    folder.write("plugins/words.ts", WORDS);
+    folder.write("plugin.yaml", &object("Plugin", "shout", "source: {path: shout.ts}"));
+    let run = |file: &str, node: &str| {
+        report(folder.path().join(file).to_str().unwrap(), &["--text", "hello", "--node", node])
+    };
+    // The tests run on a Node.js of at least 20; what the conformance suite needs is newer.
+    let newer = checkout().join(".cache/node-suite/bin/node");
+    for node in ["node", newer.to_str().unwrap()] {
+        let Ok(version) = std::process::Command::new(node).arg("--version").output() else { continue };
+        let version = String::from_utf8(version.stdout).unwrap();
+        let removes_types = !["v20.", "v21."].iter().any(|old| version.starts_with(old));
+        for file in ["shout.ts", "shout.mts", "plugin.yaml"] {
+            let (exit, report) = run(file, node);
+            if removes_types {
+                assert_eq!((exit, &report["text"]), (0, &json!("HELLO")), "{version} {file}: {report}");
+            } else {
+                let message = report["message"].as_str().unwrap();
+                assert!(
+                    exit == 1 && message.contains("22.18") && message.contains("npx esbuild"),
+                    "{version} {report}"
+                );
+            }
+        }
+        let (exit, report) = run("wrong.ts", node);
+        let message = report["message"].as_str().unwrap();
+        assert!(exit == 1 && (!removes_types || message.contains("enum")), "{version} {report}");
+    }
 }

@@ -185,7 +185,7 @@ fn findings_are_told_in_plain_words_and_once() {
     assert!(validated(path).1.contains("it is not YAML: "));
     folder.write("plugin.mjs", "export default ({ a: 1, b }) => b;");
     let (code, said) = validated(folder.path().join("plugin.mjs").to_str().unwrap());
-    assert!(code == 1 && said.contains("it is JavaScript, not a manifest"), "{said}");
+    assert!(code == 1 && said.contains("it is code, not a manifest"), "{said}");
 }
 
 #[test]
