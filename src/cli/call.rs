@@ -19,10 +19,8 @@ use super::output::{
     Colour, column, harmless, harmless_lines, outcome_text, paint, print, print_line, print_list, say, says, shown,
     text,
 };
-use crate::api::check::nearest;
 use crate::domain::question::{INPUT_REQUESTS, INPUT_REQUIRED, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::rpc::INVALID_PARAMS;
 
 /// The exit code of a call whose server asks for input before it answers.
 const ASKED: u8 = 3;
@@ -45,18 +43,9 @@ pub async fn call(args: CallArgs) -> anyhow::Result<ExitCode> {
     match client.request("tools/call", Some(&args.tool), params, meta).await? {
         McpAnswer::Result(result) => show(&args, &result),
         McpAnswer::Error { code, message, raw } => {
-            let hint = if code == INVALID_PARAMS { did_you_mean(&client, &args.tool).await } else { String::new() };
-            show_error(&args, &raw, &format!("Error: {} ({code}){hint}", harmless_lines(&message)))
+            show_error(&args, &raw, &format!("Error: {} ({code})", harmless_lines(&message)))
         }
     }
-}
-
-/// Returns a hint with the tool name that is most similar to `name`. The hint is empty if no name is similar, the tool
-/// exists, or the tools cannot be listed.
-async fn did_you_mean(client: &McpClient, name: &str) -> String {
-    let names = client.tool_names().await.unwrap_or_default();
-    let near = nearest(name, names.iter().map(String::as_str)).filter(|near| *near != name);
-    near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
 /// Returns the JSON of the arguments unchanged. Checks only that it is a JSON object; the gateway checks the rest.

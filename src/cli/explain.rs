@@ -4,23 +4,18 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::admin::{ApiError, encode, get, list};
+use super::admin::{encode, get};
 use super::args::ExplainArgs;
 use super::formats::ListFormat;
 use super::output::{column, harmless, print_line, print_list, text, wide};
 use super::validate::directory;
-use crate::api::check::nearest;
-use crate::domain::method::Method;
 use crate::engine::views::explain::explain_plan;
 use crate::source::CompiledManifests;
 
 pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let explanation = if args.files.is_empty() {
         let path = format!("/api/v1/explain?tool={}&method={}", encode(&args.tool), encode(args.method.as_str()));
-        match get(&args.admin, &path).await {
-            Ok(explanation) => explanation,
-            Err(error) => return Err(with_hint(&args, error).await),
-        }
+        get(&args.admin, &path).await?
     } else {
         let compiled = directory(args.files, args.options)?.read(None).await?;
         let CompiledManifests { plan, problems, secrets, .. } = compiled;
@@ -65,21 +60,6 @@ fn head(explanation: &Value) -> Vec<String> {
 /// Returns the failure policy of an entry, or `none` in shadow mode, in which a failure has no effect.
 fn policy(entry: &Value) -> String {
     if entry["mode"] == "Shadow" { "none".to_owned() } else { text(&entry["failurePolicy"]) }
-}
-
-/// If the error says that the gateway does not have the requested tool, adds the most similar tool name to the message.
-async fn with_hint(args: &ExplainArgs, error: anyhow::Error) -> anyhow::Error {
-    let is_unknown = error.downcast_ref::<ApiError>().is_some_and(|refused| refused.reason == "ToolNotFound");
-    // Only the names of tools can be asked for.
-    if !is_unknown || args.method != Method::CallTool {
-        return error;
-    }
-    let tools = list(&args.admin, "/api/v1/tools", &[], usize::MAX).await.unwrap_or_default();
-    let names: Vec<_> = tools.iter().map(|tool| text(&tool["name"])).collect();
-    match nearest(&args.tool, names.iter().map(String::as_str)) {
-        Some(near) => anyhow::anyhow!("{error}; did you mean {near}?"),
-        None => error,
-    }
 }
 
 /// Makes one row for each entry, and one row for each chain with a remark in `why`: the chain does not select the tool,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::admin::list;
 use super::args::AdminArgs;
 use super::output::text;
-use crate::api::check::nearest;
+use crate::config::nearest;
 
 /// If a plugin filter (NAME or NAMESPACE/NAME) found nothing, checks that the gateway has such a plugin.
 ///
@@ -45,18 +45,14 @@ async fn check(admin: &AdminArgs, what: &str, path: &str, member: &str, wanted: 
     bail!("the gateway has no {what} {wanted:?}{}", hint(wanted, &names))
 }
 
-/// Returns a hint to append to an error about an unknown name: the most similar of `names` or, if no name is similar,
-/// all names if there are at most 20.
+/// Returns a hint to append to an error about an unknown name; see [`nearest::hint`]. `wanted` is NAME or NAMESPACE/NAME.
 pub fn hint(wanted: &str, names: &[String]) -> String {
-    let bare = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
-    let all: Vec<_> = names.iter().map(|name| if wanted.contains('/') { name.clone() } else { bare(name) }).collect();
-    const MOST: usize = 20;
-    match nearest(wanted, all.iter().map(String::as_str)) {
-        Some(near) => format!("; did you mean {near}?"),
-        None if all.is_empty() => "; it has none".to_owned(),
-        None if all.len() > MOST => String::new(),
-        None => format!("; there are: {}", all.join(", ")),
-    }
+    let is_bare = !wanted.contains('/');
+    let shown = names.iter().map(|name| match name.rsplit_once('/') {
+        Some((_, bare)) if is_bare => bare,
+        _ => name,
+    });
+    nearest::hint(wanted, &shown.collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -69,6 +65,5 @@ mod tests {
         assert_eq!(hint("redcat", &names), "; did you mean redact?");
         assert_eq!(hint("team/shuot", &names), "; did you mean team/shout?");
         assert_eq!(hint("other", &names), "; there are: redact, shout");
-        assert_eq!(hint("other", &[]), "; it has none");
     }
 }

@@ -16,8 +16,6 @@ use crate::domain::version::MODERN_VERSION;
 
 /// The default path of an endpoint.
 pub const MCP_PATH: &str = "/mcp";
-/// Maximum number of pages that the client reads of one list.
-const MAX_PAGES: usize = 1000;
 
 pub struct McpClient {
     pub url: String,
@@ -90,27 +88,6 @@ impl McpClient {
         let (status, body) = send(&self.url, request, self.silence, "--url URL").await?;
         // Why it is not JSON-RPC says nothing to those who gave the URL of something else.
         read(&body).map_err(|_| anyhow!(not_mcp(&self.url, status, &body)))
-    }
-
-    /// Returns the names of all tools, from at most [`MAX_PAGES`] pages.
-    ///
-    /// # Errors
-    /// If the tools cannot be listed.
-    pub async fn tool_names(&self) -> anyhow::Result<Vec<String>> {
-        let (mut names, mut params) = (Vec::new(), RawObject::default());
-        for _ in 0..MAX_PAGES {
-            let result: Value = match self.request("tools/list", None, params.clone(), json!({})).await? {
-                McpAnswer::Result(result) => serde_json::from_str(result.get())?,
-                McpAnswer::Error { message, .. } => bail!("{message}"),
-            };
-            let tools = result["tools"].as_array().into_iter().flatten();
-            names.extend(tools.filter_map(|tool| tool["name"].as_str().map(str::to_owned)));
-            match &result["nextCursor"] {
-                Value::String(cursor) => params.set("cursor", to_raw(cursor)),
-                _ => break,
-            }
-        }
-        Ok(names)
     }
 }
 

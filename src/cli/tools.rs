@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::admin::list;
 use super::args::{PinArgs, ToolsArgs, ToolsCommand};
 use super::formats::DataFormat;
+use super::known::check_upstream;
 use super::output::{column, print_line, print_list, text, wide};
 
 /// The most tools that `spec.pinning.approved` can have.
@@ -36,8 +37,9 @@ pub async fn tools(args: ToolsArgs) -> anyhow::Result<ExitCode> {
 /// Prints the list of the definitions that an upstream lists now.
 async fn pin(args: PinArgs) -> anyhow::Result<ExitCode> {
     let items = list(&args.admin, "/api/v1/pins", &[("upstream", Some(&args.upstream))], MAX_APPROVED + 1).await?;
+    check_upstream(&args.admin, Some(&args.upstream), &items).await?;
     if items.is_empty() {
-        bail!("upstream {} is not known, or lists no tools: `hawsepipe status` shows its state", args.upstream);
+        bail!("upstream {} lists no tools: `hawsepipe status` shows its state", args.upstream);
     }
     if items.len() > MAX_APPROVED {
         bail!(

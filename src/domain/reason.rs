@@ -146,7 +146,7 @@ reasons! {
     PreviousRevision,
     /// The chain has no enabled entry.
     NothingEnabled,
-    /// The chain selects no upstream, or the filter of a Guard in it none of those that the chain covers.
+    /// The chain selects no upstream or names an unknown one, or the filter of a Guard in it selects none that it covers.
     NoUpstreams,
     /// The manifests contain no upstream, or one of them declares no object.
     NothingToServe,

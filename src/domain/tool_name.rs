@@ -1,5 +1,7 @@
 //! Rules for the names of tools, and for names by which it is remembered that an upstream had a tool or a prompt.
 
+use super::digest::sha256_hex;
+
 /// Maximum length of a tool name that clients see (MCP, tool names).
 pub const MAX_NAME: usize = 128;
 
@@ -22,6 +24,14 @@ pub fn is_seen_name(name: &str) -> bool {
 pub fn is_valid_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
+}
+
+/// Returns the name of a tool, or a short form of it if it has more than `most` characters: its beginning, `_`, and 8
+/// hexadecimal digits of the SHA-256 of the whole name.
+pub fn shortened(name: String, most: Option<u32>) -> String {
+    let Some(most) = most.map(|most| most as usize).filter(|most| name.len() > *most) else { return name };
+    let beginning: String = name.chars().take(most.saturating_sub(9)).collect();
+    format!("{beginning}_{:.8}", sha256_hex(name.as_bytes()))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use crate::config::nearest::nearest;
 use crate::domain::apps;
 use crate::domain::budget::Reservation;
 use crate::domain::capabilities::ClientCapabilities;
@@ -13,6 +14,7 @@ use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
 use crate::domain::mirror::Mirrored;
 use crate::domain::ports::ToClient;
+use crate::domain::route::Route;
 use crate::domain::rpc::RpcError;
 use crate::domain::task::OpenTask;
 use crate::domain::upstream::InputRound;
@@ -211,6 +213,19 @@ impl Endpoint<'_> {
     /// Whether the list of this kind has the gateway's own tools instead of those of the upstreams.
     pub(super) fn lists_own_tools(&self, snapshot: &Snapshot, kind: ItemKind) -> bool {
         matches!((self, kind), (Self::All, ItemKind::Tool)) && snapshot.finds_tools()
+    }
+
+    /// Returns the end of a message about an unknown item: the most similar name of those that clients can list here.
+    pub(super) fn did_you_mean(&self, snapshot: &Snapshot, kind: ItemKind, name: &str) -> String {
+        let (upstream, unsendable) = (self.upstream(snapshot), &snapshot.unsendable);
+        // URIs are similar to each other without being meant for each other.
+        let is_meant = |route: &&Arc<Route>| route.item.kind == kind && kind.has_name();
+        let listed = |route: &&Arc<Route>| is_meant(route) && !unsendable.contains(&route.index);
+        let names = snapshot.routes.all().iter().filter(listed).filter_map(|route| match upstream {
+            None => route.public.as_deref(),
+            Some(index) => (route.upstream == index).then_some(&*route.own),
+        });
+        nearest(name, names).map(|near| format!("; did you mean {near}?")).unwrap_or_default()
     }
 
     /// Returns the definitions of the items of this kind, as clients see them.

@@ -20,6 +20,11 @@ pub struct TakesUpstreams {
     /// two tools have the same name, the later tool is left out. Upstreams are ordered by their creation in a cluster,
     /// otherwise as in the manifests. Default: Always.
     pub prefix: Option<Prefix>,
+    /// Maximum length of the names of tools at the endpoint for all upstreams. A longer name is replaced by its beginning,
+    /// `_`, and 8 digits of a digest of the whole name. Clients add a prefix such as `mcp__hawsepipe__`, and providers of
+    /// models allow 64 characters. Default: 128, and a longer name is left out.
+    #[schemars(range(min = 24, max = 128))]
+    pub max_name_length: Option<u32>,
     /// What the list of tools of the endpoint for all upstreams shows. `All`: every tool. `Search`: two tools of the
     /// gateway, `search_tools`, which finds tools by words, and `call_tool`, which calls one. Tools can still be called
     /// by their names, and the path of one upstream shows all its tools. Default: All.

@@ -20,9 +20,7 @@ impl<'p> ByName<'p> {
     /// with such globs was not accepted.
     pub fn covered(&self, chain: &ChainPlan, most: usize) -> usize {
         let scope = &chain.upstreams;
-        let in_reach = |upstream: &&&UpstreamPlan| {
-            scope.namespace.as_ref().is_none_or(|namespace| *namespace == upstream.key.namespace)
-        };
+        let in_reach = |upstream: &&&UpstreamPlan| is_in_reach(chain, upstream);
         if scope.all {
             return self.0.iter().filter(in_reach).take(most).count();
         }
@@ -48,9 +46,9 @@ impl<'p> ByName<'p> {
         let scope = &chain.upstreams;
         let names: Vec<_> = scope.names.iter().filter_map(|glob| NameGlob::new(glob)).collect();
         let covers = |upstream: &UpstreamPlan| {
-            let in_reach = scope.namespace.as_ref().is_none_or(|namespace| *namespace == upstream.key.namespace);
             let labelled = || scope.selector.as_ref().is_some_and(|selector| selector.matches(&upstream.labels));
-            in_reach && (scope.all || names.iter().any(|glob| glob.matches(&upstream.key.name)) || labelled())
+            is_in_reach(chain, upstream)
+                && (scope.all || names.iter().any(|glob| glob.matches(&upstream.key.name)) || labelled())
         };
         globs.iter().filter_map(|glob| NameGlob::new(glob)).any(|glob| {
             let mut candidates = self.beginning_with(glob.literal).iter();
@@ -58,11 +56,27 @@ impl<'p> ByName<'p> {
         })
     }
 
+    /// Returns the names of the upstreams that a chain can cover.
+    pub fn in_reach<'s>(&'s self, chain: &'s ChainPlan) -> impl Iterator<Item = &'p str> + 's {
+        self.0.iter().filter(move |upstream| is_in_reach(chain, upstream)).map(|upstream| upstream.key.name.as_str())
+    }
+
+    /// Whether a chain can cover an upstream with exactly this name.
+    pub fn reaches(&self, chain: &ChainPlan, name: &str) -> bool {
+        let named = self.beginning_with(name).iter().take_while(|upstream| upstream.key.name == name);
+        named.into_iter().any(|upstream| is_in_reach(chain, upstream))
+    }
+
     fn beginning_with(&self, beginning: &str) -> &[&'p UpstreamPlan] {
         let from = self.0.partition_point(|upstream| upstream.key.name.as_str() < beginning);
         let rest = &self.0[from..];
         &rest[..rest.partition_point(|upstream| upstream.key.name.starts_with(beginning))]
     }
+}
+
+/// Whether the chain can cover the upstream, as far as its namespace is concerned.
+fn is_in_reach(chain: &ChainPlan, upstream: &UpstreamPlan) -> bool {
+    chain.upstreams.namespace.as_ref().is_none_or(|namespace| *namespace == upstream.key.namespace)
 }
 
 /// A glob over names, split into its literal beginning and the rest. Most globs are a literal name, or a literal

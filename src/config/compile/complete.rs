@@ -113,7 +113,7 @@ fn withhold_wrong_phases(plan: &mut Plan, problems: &mut Vec<Problem>) {
             if known.get(&entry.plugin).is_some_and(|phases| !phases.contains(&chain.phase)) {
                 let refusal = wrong_phase(&entry.plugin, chain.phase);
                 withhold(entry, refusal);
-                report_entry((&chain.key, chain.phase), entry, problems);
+                report_entry((&chain.key, chain.phase), entry, "", problems);
             }
         }
     }

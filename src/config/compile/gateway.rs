@@ -64,6 +64,7 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
         listeners: Vec::new(),
         anonymous: false,
         prefix: PrefixMode::Always,
+        max_name_length: None,
         tool_discovery: ToolDiscovery::All,
         offers_invalid_tools: false,
         limits: Limits::default(),

@@ -42,6 +42,7 @@ pub use self::untaken::untaken;
 use self::world::World;
 use super::config_schema::ConfigChecks;
 use super::input::Inputs;
+use super::nearest::BoundedNearest;
 use crate::domain::digest::revision;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{
@@ -49,6 +50,9 @@ use crate::domain::plan::{
     TransportPlan, UPSTREAM_TLS, UpstreamPlan,
 };
 use crate::domain::problem::Problem;
+
+/// With how many names unknown ones are compared to find out what was meant. Further Problems do not say it.
+const MAX_COMPARED: usize = 20_000;
 
 /// Compiles the inputs. `previous` is the running plan, which contains the last accepted forms.
 ///
@@ -79,6 +83,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
             plugins,
             upstreams: ByName::new(&upstreams),
             checks: RefCell::new(checks.clone()),
+            nearest: BoundedNearest::new(MAX_COMPARED),
         };
         (chains::compile(&world, &mut problems), problems)
     };

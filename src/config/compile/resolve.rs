@@ -3,6 +3,7 @@
 use super::plugins::permitted;
 use super::world::World;
 use super::{id, is_invalid};
+use crate::config::nearest::has_wildcard;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{ChainPlan, EntryPlan, PluginPlan, Refusal};
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
@@ -93,7 +94,7 @@ pub(super) fn resolve(world: &World<'_>, chain: &mut ChainPlan, problems: &mut V
         };
         entry.failure_policy = policy(entry);
         orders.push((entry.order.unwrap_or(own_order), entry.place));
-        report_entry((&chain.key, chain.phase), entry, problems);
+        report_entry((&chain.key, chain.phase), entry, &meant(world, &chain.key, entry), problems);
     }
     let mut sorted: Vec<_> = orders.into_iter().zip(std::mem::take(&mut chain.entries)).collect();
     sorted.sort_by_key(|(order, _)| *order);
@@ -123,8 +124,29 @@ fn policy(entry: &EntryPlan) -> FailurePolicy {
     }
 }
 
-/// Reports an enabled entry if it cannot run, or if it protects less than the role Guard suggests.
-pub(super) fn report_entry((chain, phase): (&ObjectKey, Phase), entry: &EntryPlan, problems: &mut Vec<Problem>) {
+/// Returns the end of a message about an entry that names an unknown plugin. Names of other namespaces are not shown to
+/// the owner of the chain.
+fn meant(world: &World<'_>, chain: &ObjectKey, entry: &EntryPlan) -> String {
+    let is_unknown = entry.unavailable.as_ref().is_some_and(|refusal| refusal.reason == Reason::PluginNotFound);
+    if !is_unknown || entry.plugin.namespace != chain.namespace {
+        return String::new();
+    }
+    let own = world.plugins.inputs.keys().filter(|key| key.namespace == chain.namespace);
+    did_you_mean(world, &entry.plugin.name, own.map(|key| key.name.as_str()))
+}
+
+fn did_you_mean<'n>(world: &World<'_>, name: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+    world.nearest.find(name, names).map(|near| format!("; did you mean {near}?")).unwrap_or_default()
+}
+
+/// Reports an enabled entry if it cannot run, or if it protects less than the role Guard suggests. `hint` is the end of
+/// the message if it cannot run.
+pub(super) fn report_entry(
+    (chain, phase): (&ObjectKey, Phase),
+    entry: &EntryPlan,
+    hint: &str,
+    problems: &mut Vec<Problem>,
+) {
     let object = id(Kind::PluginChain, chain);
     let field = format!("spec.entries[{}]", entry.place);
     let softened = entry.role == Role::Guard && entry.failure_policy != FailurePolicy::Fail;
@@ -134,7 +156,7 @@ pub(super) fn report_entry((chain, phase): (&ObjectKey, Phase), entry: &EntryPla
         } else {
             format!("each call that the chain selects is refused before it is sent{}", entry.exception(phase))
         };
-        let message = format!("{}: {effect}", refusal.message);
+        let message = format!("{}: {effect}{hint}", refusal.message);
         problems.push(Problem::error(refusal.reason, object.clone(), &field, message));
     }
     if let Some((weakness, message)) = entry.weakness() {
@@ -148,12 +170,28 @@ fn report_chain(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem
         let message = "none of its entries is enabled: it does nothing";
         problems.push(Problem::warning(Reason::NothingEnabled, object.clone(), "spec.entries", message));
     }
+    report_names(world, chain, problems);
     if world.upstreams.covered(chain, 1) == 0 {
         let message = format!("it selects no upstream that {} serves: it does nothing", world.gateway.key);
         problems.push(Problem::warning(Reason::NoUpstreams, object, "spec.upstreams", message));
         return;
     }
     report_filters(world, chain, problems);
+}
+
+/// Warns of names in `spec.upstreams` that no upstream has and that are similar to one that the chain does not name. Other
+/// names can be meant for upstreams to come, or for another gateway.
+fn report_names(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem>) {
+    let names = &chain.upstreams.names;
+    let unknown = |name: &str| !has_wildcard(name) && !world.upstreams.reaches(chain, name);
+    for (place, name) in names.iter().enumerate().filter(|(_, name)| unknown(name)) {
+        let unnamed = world.upstreams.in_reach(chain).filter(|known| !names.iter().any(|name| name == known));
+        if let Some(near) = world.nearest.find(name, unnamed) {
+            let message = format!("there is no upstream {name:?} that the chain can cover; did you mean {near}?");
+            let (object, field) = (id(Kind::PluginChain, &chain.key), format!("spec.upstreams.names[{place}]"));
+            problems.push(Problem::warning(Reason::NoUpstreams, object, field, message));
+        }
+    }
 }
 
 /// Warns of each Guard in a chain that runs on nothing, because its plugin's filter fits no upstream that the chain covers.
@@ -169,10 +207,12 @@ fn report_filters(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Probl
         if plugin.filter_upstreams.is_empty() || world.upstreams.covers_named(chain, &plugin.filter_upstreams) {
             continue;
         }
+        let slips = plugin.filter_upstreams.iter().find(|name| !has_wildcard(name));
         let message = format!(
             "the filter of Plugin {} (spec.filter.upstreams) fits no upstream that the chain covers, so that this Guard runs \
-             on nothing",
-            plugin.key
+             on nothing{}",
+            plugin.key,
+            slips.map(|name| did_you_mean(world, name, world.upstreams.in_reach(chain))).unwrap_or_default()
         );
         let (object, field) = (id(Kind::PluginChain, &chain.key), format!("spec.entries[{}]", entry.place));
         problems.push(Problem::warning(Reason::NoUpstreams, object, field, message));

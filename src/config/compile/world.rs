@@ -6,6 +6,7 @@ use super::by_name::ByName;
 use super::plugins::Plugins;
 use crate::config::config_schema::ConfigChecks;
 use crate::config::input::Inputs;
+use crate::config::nearest::BoundedNearest;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{ChainPlan, GatewayPlan, Plan, Takes};
 
@@ -21,6 +22,8 @@ pub(super) struct World<'a> {
     pub(super) upstreams: ByName<'a>,
     /// The checks of the entries' configurations.
     pub(super) checks: RefCell<ConfigChecks<'a>>,
+    /// Finds what was meant by unknown names.
+    pub(super) nearest: BoundedNearest,
 }
 
 impl World<'_> {

@@ -25,6 +25,9 @@ pub struct GatewayPlan {
     pub anonymous: bool,
     /// How the tool names that clients see are formed.
     pub prefix: PrefixMode,
+    /// The maximum number of characters of a tool's name that clients see; longer names get a short form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_name_length: Option<u32>,
     /// What the list of tools shows.
     #[serde(default, skip_serializing_if = "ToolDiscovery::is_all")]
     pub tool_discovery: ToolDiscovery,

@@ -179,7 +179,8 @@ impl Engine {
     /// is withheld.
     fn not_offered(&self, snapshot: &Snapshot, item: ItemName<'_>, era: Era, name: &str, hint: &str) -> CallEnd {
         let kind = item.kind;
-        let end = CallEnd::unknown_item(kind, era, name, hint);
+        let meant = item.endpoint.did_you_mean(snapshot, kind, name);
+        let end = CallEnd::unknown_item(kind, era, name, &format!("{hint}{meant}"));
         let withheld = snapshot.withheld(&self.state, &item.endpoint, kind, item.name);
         let Some(WithheldItem { upstream, name, why }) = withheld else { return end };
         let target = &snapshot.linked.upstreams[upstream].target;

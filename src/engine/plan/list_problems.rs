@@ -92,7 +92,8 @@ const LONG_NAME: usize = 48;
 fn long_names(linked: &Linked, routes: &Routes) -> Vec<Problem> {
     let mut longest: BTreeMap<usize, (usize, &str)> = BTreeMap::new();
     for route in routes.tools() {
-        let Some(name) = route.public.as_deref().filter(|name| name.len() >= LONG_NAME) else { continue };
+        let name = route.public.as_deref().filter(|name| name.len() >= LONG_NAME);
+        let Some(name) = name.filter(|_| linked.plan.gateway.max_name_length.is_none()) else { continue };
         let (count, known) = longest.entry(route.upstream).or_default();
         *count += 1;
         *known = if name.len() > known.len() { name } else { known };
@@ -101,7 +102,7 @@ fn long_names(linked: &Linked, routes: &Routes) -> Vec<Problem> {
         let object = ObjectId::new(Kind::MCPUpstream, linked.upstreams[upstream].target.plan.key.clone());
         let message = format!(
             "{count} of its tools have names of {LONG_NAME} characters or more, such as {name}: clients put a prefix in front, \
-             and providers of models allow 64 in all. Rename them"
+             and providers of models allow 64 in all. Rename them, or set spec.upstreams.maxNameLength of the MCPGateway"
         );
         Problem::warning(Reason::LongNames, object, "spec.tools.overrides", message)
     };

@@ -23,7 +23,7 @@ use crate::domain::plan::{FORMAT_VERSION, GatewayPlan, Plan, Refusal, UpstreamPl
 use crate::domain::plugin::Phase;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::domain::route::{Offer, Route, Routes};
+use crate::domain::route::{Naming, Offer, Route, Routes};
 use crate::domain::seen::SeenNames;
 use crate::domain::tool_name::OWN_TOOLS;
 use crate::engine::state::EngineState;
@@ -117,7 +117,9 @@ impl Snapshot {
         let listed = lists.iter().map(|list| list.iter().flat_map(|list| list.items()).count()).collect();
         let mut filtering = ListFiltering::new(&linked, &state.filtered, listed);
         let offers = offers(&linked, &lists, state, &mut filtering, &seen);
-        let routes = Routes::build(linked.plan.gateway.prefix, reserved_names(&linked), &offers);
+        let gateway = &linked.plan.gateway;
+        let naming = Naming { prefix: gateway.prefix, max_length: gateway.max_name_length };
+        let routes = Routes::build(naming, reserved_names(&linked), &offers);
         drop(offers);
         let filters = filtering.finish();
         let items = link_items(&linked, &routes, previous);

@@ -1,13 +1,12 @@
 //! Warnings about names and globs of tools that fit no tool of the servers that they are for: a slip in them leaves tools
 //! unguarded, or offered.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
 
 use super::link::{Globs, Linked, LinkedChain, LinkedEntry};
-use crate::config::nearest::nearest;
+use crate::config::nearest::{BoundedNearest, has_wildcard};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
@@ -58,7 +57,7 @@ pub(super) fn unmatched_names(linked: &Linked, lists: &[Option<Arc<Catalogue>>],
         Tools { plan, names: listed.chain(seen).collect(), are_known: is_known(list) }
     });
     let tools: Vec<_> = tools.filter(|tools| tools.plan.enabled).collect();
-    let hints = Hints { left: Cell::new(MAX_COMPARED) };
+    let hints = Hints(BoundedNearest::new(MAX_COMPARED));
     let mut problems = Vec::new();
     for chain in chains {
         let covered: Vec<_> = tools.iter().filter(|tools| chain.covers(tools.plan)).collect();
@@ -101,7 +100,7 @@ fn of_guards(linked: &Linked, chain: &LinkedChain, covered: &[&Tools<'_>], hints
         if is_unknown || selected.any(|name| entry.filter_tools.admits(name)) {
             return None;
         }
-        let slips = plugin.filter_tools.iter().filter(|glob| is_name(glob) && !names.contains(glob.as_str()));
+        let slips = plugin.filter_tools.iter().filter(|glob| !has_wildcard(glob) && !names.contains(glob.as_str()));
         let hint = slips.map(|name| hints.about(name, tools.iter().copied())).find(|hint| !hint.is_empty());
         let message = format!(
             "the filter of Plugin {} (spec.filter.tools) fits no tool that the chain selects, so that this Guard runs on \
@@ -126,12 +125,10 @@ fn of_chain(chain: &LinkedChain, covered: &[&Tools<'_>], hints: &Hints) -> Vec<P
         let object = ObjectId::new(Kind::PluginChain, chain.plan.key.clone());
         Problem::warning(Reason::ToolNotFound, object, field, message)
     };
-    let unknown = chain
-        .plan
-        .include
-        .iter()
-        .enumerate()
-        .filter(|(_, name)| is_name(name) && !covered.iter().any(|tools| tools.names.contains(name.as_str())));
+    let unknown =
+        chain.plan.include.iter().enumerate().filter(|(_, name)| {
+            !has_wildcard(name) && !covered.iter().any(|tools| tools.names.contains(name.as_str()))
+        });
     let unknown = unknown.map(|(place, name)| {
         let message = format!(
             "no tool of its upstreams has the name {name:?}, so that what the chain is to do there is not done{}",
@@ -175,15 +172,8 @@ fn of_upstream(tools: &Tools<'_>, hints: &Hints) -> Vec<Problem> {
     warnings.take(MAX_SAID).collect()
 }
 
-fn is_name(glob: &str) -> bool {
-    !glob.contains(['*', '?', '[', ']', '{', '}', '\\'])
-}
-
 /// Says what was probably meant by names that no tool has.
-struct Hints {
-    /// With how many more names they are compared.
-    left: Cell<usize>,
-}
+struct Hints(BoundedNearest);
 
 impl Hints {
     /// Returns the end of a message; empty if it cannot be told what was meant.
@@ -192,10 +182,7 @@ impl Hints {
         if let Some(own) = tools.iter().find_map(|tools| tools.own_name(name)) {
             return format!(". Clients call a tool so that is {own:?} at its server: write the server's own name");
         }
-        let count = tools.iter().map(|tools| tools.names.len()).sum();
-        let Some(left) = self.left.get().checked_sub(count) else { return String::new() };
-        self.left.set(left);
         let names = tools.iter().flat_map(|tools| tools.names.iter().copied());
-        nearest(name, names).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
+        self.0.find(name, names).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
     }
 }

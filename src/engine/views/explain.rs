@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::notes;
+use crate::config::nearest::hint;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::{Plan, UpstreamPlan};
@@ -13,6 +14,7 @@ use crate::domain::plugin::{Failure, FailurePolicy, Mode, Phase, Role};
 use crate::domain::ports::{LinkedPlugin, Secrets};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
+use crate::domain::tool_name::shortened;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry, link};
 use crate::engine::plan::snapshot::{Found, Lookup, Snapshot};
 use crate::engine::plan::withheld::Withheld;
@@ -198,7 +200,9 @@ impl Engine {
         if let Some(explanation) = own_tool(&snapshot.linked, method, name) {
             return Ok(explanation);
         }
-        let places = [Some((Endpoint::All, name)), own_place(name)];
+        // The whole name is known too if clients see a short form.
+        let public = shortened(name.to_owned(), snapshot.plan().gateway.max_name_length);
+        let places = [Some((Endpoint::All, &*public)), Some((Endpoint::All, name)), own_place(name)];
         let unable = |entry: &LinkedEntry| self.unable(entry);
         let with_others = |mut explained: Explanation| {
             explained.chains.extend(not_taken(snapshot.problems()));
@@ -221,7 +225,9 @@ impl Engine {
             return Ok(with_others(Explanation { withheld: Some(item.why.to_string()), ..explained }));
         }
         let hint = if kind == ItemKind::Tool { "; `hawsepipe tools` lists them" } else { "" };
-        Err(format!("there is no {kind} {name:?}{hint}"))
+        let own = name.split_once('/').filter(|(upstream, _)| snapshot.upstream(upstream).is_some());
+        let (endpoint, own) = own.map_or((Endpoint::All, name), |(upstream, own)| (Endpoint::One(upstream), own));
+        Err(format!("there is no {kind} {name:?}{hint}{}", endpoint.did_you_mean(&snapshot, kind, own)))
     }
 }
 
@@ -279,11 +285,15 @@ pub fn explain_plan(
     let known = linked.upstreams.iter().position(|u| u.target.plan.key.name == upstream);
     let index = known.ok_or_else(|| {
         let names: Vec<_> = linked.upstreams.iter().map(|u| u.target.plan.key.name.as_str()).collect();
-        format!("there is no upstream {upstream:?}; there are: {}", names.join(", "))
+        format!("there is no upstream {upstream:?}{}", hint(upstream, &names))
     })?;
     let unable = |entry: &LinkedEntry| entry.plugin.as_ref().err().cloned();
     let (tool, shown) = names_of(&linked.upstreams[index].target.plan, kind_of(method), tool);
-    let public = if kind_of(method).has_name() { format!("{upstream}__{shown}") } else { shown.to_owned() };
+    let public = match kind_of(method) {
+        ItemKind::Tool => shortened(format!("{upstream}__{shown}"), linked.plan.gateway.max_name_length),
+        kind if kind.has_name() => format!("{upstream}__{shown}"),
+        _ => shown.to_owned(),
+    };
     let mut explained = explain_item(&linked, index, &Asked::new(method, tool), &public, &unable);
     explained.chains.extend(not_taken(problems));
     let withheld = Withheld::by_manifest(&linked.upstreams[index], kind_of(method), tool, &BTreeMap::new());

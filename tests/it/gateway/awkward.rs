@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::harness::{Folder, Gateway};
+use super::harness::{Folder, Gateway, run};
 use super::http::Http;
 use super::parts::{SDKS, announced, chain, external, modern_stdio, object, plugin, process, tools_of, until};
 use crate::fixtures::{fixture, python};
@@ -37,6 +37,14 @@ fn servers() -> (Running, String) {
     let mut command = Command::new(python());
     command.arg(fixture("awkward/servers.py"));
     announced(command)
+}
+
+/// Those that can be the same over stdio. SDK clients do not read a byte order mark there.
+const OVER_STDIO: [&str; 6] = ["nulltools", "nomember", "nullmembers", "unannounced", "textids", "arrays"];
+
+/// One of the servers over stdio.
+fn over_stdio(name: &str) -> String {
+    process(name, &python(), &[fixture("awkward/servers.py").to_str().unwrap(), "--stdio", name])
 }
 
 /// The problems of a gateway: the name of each object, and the message.
@@ -72,6 +80,28 @@ async fn what_the_sdk_can_use_directly_it_can_use_through_the_gateway() {
         .unwrap();
     assert!(compared.status.success(), "{compared:?}");
 
+    let answer = Http::new().call(&gateway.url(), "mark__t", &json!({"a": 1}), &json!({})).await;
+    assert_eq!(answer["result"]["content"][0]["text"], r#"{"a": 1}"#, "{answer}");
+}
+
+#[tokio::test]
+async fn what_the_sdk_can_use_over_stdio_it_can_use_through_the_gateway() {
+    let manifests: String = OVER_STDIO.iter().chain(&["mark"]).map(|name| over_stdio(name)).collect();
+    let folder = Folder::with(&manifests);
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["nullmembers", "unannounced", "textids", "arrays", "mark"]).await;
+    let compared = Command::new(python())
+        .arg(fixture("awkward/compare.py"))
+        .args(["--stdio", "--gateway", &gateway.url().replace("/mcp", "/{name}/mcp")])
+        .args(OVER_STDIO)
+        .output()
+        .unwrap();
+    assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stdout));
+    for name in ["nulltools", "nomember"] {
+        let message = "its answer to tools/list has no `tools`, which counts as empty";
+        let said = problems(&gateway).await;
+        assert!(said.iter().any(|(of, said)| of == name && said.contains(message)), "{name}: {said:?}");
+    }
     let answer = Http::new().call(&gateway.url(), "mark__t", &json!({"a": 1}), &json!({})).await;
     assert_eq!(answer["result"]["content"][0]["text"], r#"{"a": 1}"#, "{answer}");
 }
@@ -271,4 +301,34 @@ async fn spec_upstreams_invalid_tools() {
     let folder = Folder::with(&(object("MCPGateway", "main", offers) + &up));
     let gateway = Gateway::start(&folder);
     assert_eq!(names(&gateway).await.len(), 10);
+}
+
+#[tokio::test]
+async fn spec_upstreams_max_name_length() {
+    let (_servers, url) = servers();
+    let spec = "upstreams: {maxNameLength: 48}, authentication: {anonymous: {}}";
+    let manifests = object("MCPGateway", "main", spec) + &external("long", &format!("{url}/long"));
+    let folder = Folder::with(&manifests);
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["long"]).await;
+    let whole = "long__reads_all_rows_of_the_table_that_was_chosen_and_returns_them_as_text";
+    let listed = SDKS[0].run(&gateway.url(), &["list"], "");
+    let short = listed[0]["name"].as_str().unwrap();
+    assert!(listed.len() == 1 && short.len() == 48 && whole.starts_with(&short[..39]), "{listed:?}");
+    let answer = SDKS[0].run(&gateway.url(), &["call", short, r#"{"a": 1}"#], "");
+    assert_eq!(answer[0]["result"]["content"][0]["text"], r#"{"a": 1}"#, "{answer:?}");
+    let said = problems(&gateway).await;
+    assert!(!said.iter().any(|(_, said)| said.contains("providers of models allow 64")), "{said:?}");
+    let (admin, path) = (gateway.admin(), folder.path().to_str().unwrap());
+    for name in [short, whole, "long/reads_all_rows_of_the_table_that_was_chosen_and_returns_them_as_text"] {
+        for place in [["--admin", &admin], ["-f", path]] {
+            // Without the gateway, only the whole name says which tool is meant.
+            if name == short && place[0] == "-f" {
+                continue;
+            }
+            let explained = run(&[&["explain", name][..], &place].concat());
+            let text = String::from_utf8(explained.stdout).unwrap();
+            assert!(text.starts_with(short) && text.contains("calls it reads_all_rows_"), "{name} {place:?}: {text}");
+        }
+    }
 }

@@ -4,10 +4,11 @@ use std::fs::OpenOptions;
 use std::net::TcpListener;
 use std::process::{Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway, hawsepipe, run};
-use super::parts::{external, process, raw_stdio, tools_of};
+use super::http::Http;
+use super::parts::{chain, external, plugin, process, raw_stdio, tools_of};
 use crate::upstream::fake::{Fake, answer, legacy_or};
 
 fn out(output: &Output) -> String {
@@ -171,5 +172,66 @@ fn what_a_flag_cannot_be_is_refused_with_what_it_can() {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(err(&output).contains(said), "{arguments:?}: {}", err(&output));
+    }
+}
+
+#[tokio::test]
+async fn unknown_names_get_the_nearest_of_those_that_the_reader_may_know() {
+    let folder = Folder::new();
+    let withheld =
+        raw_stdio("raw", &folder.path().join("log")).replace("process:", "tools: {exclude: [args]}, process:");
+    let guard = "export default ({ rawContent }) => ({ text: rawContent, continue: true });";
+    folder.write("manifests.yaml", &(withheld + &plugin("guard", guard, "") + &plugin("shout", guard, "")));
+    folder.write("slips.yaml", &chain("slips", "Request", &["raw", "rwa", "elsewhere"], &["gaurd", "another"]));
+    folder.write("none.yaml", &chain("none", "Request", &["rrw"], &["guard"]));
+    let path = folder.path().to_str().unwrap();
+    let validated = run(&["validate", path]);
+    let said = out(&validated) + &err(&validated);
+    for (line, meant) in [
+        ("entries[0]: there is no Plugin default/gaurd", Some("guard")),
+        ("entries[1]: there is no Plugin default/another", None),
+        ("names[1]: there is no upstream \"rwa\"", None),
+        ("names[0]: there is no upstream \"rrw\"", Some("raw")),
+    ] {
+        let found = said.lines().find(|found| found.contains(line));
+        assert_eq!(found.is_some(), meant.is_some() || !line.contains("upstream"), "{line}: {said}");
+        let hint = meant.map(|meant| format!("; did you mean {meant}?"));
+        let has_hint = found.is_some_and(|found| found.contains("did you mean"));
+        assert!(has_hint == hint.is_some() && hint.is_none_or(|hint| said.contains(&hint)), "{line}: {said}");
+    }
+    let slip = run(&["plugin", "run", path, "--plugin", "guadr", "--text", "x"]);
+    assert!(err(&slip).contains("did you mean guard?"), "{}", err(&slip));
+    let slip = run(&["explain", "rwa__exact", "-f", path]);
+    assert!(err(&slip).contains("did you mean raw?"), "{}", err(&slip));
+
+    std::fs::remove_file(folder.path().join("slips.yaml")).unwrap();
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["raw"]).await;
+    let admin = gateway.admin();
+    for (arguments, meant) in [
+        (&["explain", "raw__exatc", "--admin", &admin][..], "raw__exact"),
+        (&["explain", "raw/exatc", "--admin", &admin], "exact"),
+        (&["tools", "pin", "rwa", "--admin", &admin], "raw"),
+        (&["workers", "--plugin", "shuot", "--admin", &admin], "shout"),
+    ] {
+        let slip = run(arguments);
+        assert!(err(&slip).contains(&format!("did you mean {meant}?")), "{arguments:?}: {}", err(&slip));
+    }
+    let http = Http::new();
+    for (url, name, meant) in [
+        (gateway.url(), "raw__exatc", Some("raw__exact")),
+        (gateway.url_of("raw"), "exatc", Some("exact")),
+        // A client learns no name that is withheld from it.
+        (gateway.url(), "raw__agrs", None),
+        (gateway.url_of("raw"), "agrs", None),
+        (gateway.url(), "raw__args", None),
+    ] {
+        let answer = http.call(&url, name, &json!({}), &json!({})).await;
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert_eq!(
+            message.split_once("did you mean ").map(|(_, meant)| meant.trim_end_matches('?')),
+            meant,
+            "{answer}"
+        );
     }
 }
