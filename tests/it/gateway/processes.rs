@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway};
 use super::http::Http;
+use super::killed::runs;
 use super::outcomes::seen::list;
-use super::parts::{object, process, raw_stdio, tools_of, until};
-use crate::fixtures::fixture;
+use super::parts::{modern_stdio, object, process, raw_stdio, tools_of, until};
+use crate::fixtures::{fixture, python};
 
 /// Far less than a first start may take (60 s), far more than an answer does.
 const AT_ONCE: Duration = Duration::from_secs(10);
@@ -171,4 +172,72 @@ async fn a_call_that_a_server_answers_in_its_own_way_says_so_in_the_log() {
         assert_eq!(answer.json()["error"]["data"]["reason"], "Timeout", "{}", answer.body);
         gateway.logged(|line| line["lines"] == lines && line["upstream"] == "default/up");
     }
+}
+
+/// A server that answers only after so many seconds. Each start adds its process id to `starts`. `first` is a command of the
+/// shell that comes before it.
+fn slow(name: &str, starts: &Path, first: &str, seconds: &str, more: &str) -> String {
+    let script = format!("echo $$ >> \"$0\"; {first} exec \"$@\"");
+    let servers = fixture("awkward/servers.py");
+    let (python, servers) = (python(), servers.to_str().unwrap());
+    let args =
+        ["-c", &script, starts.to_str().unwrap(), python.to_str().unwrap(), servers, "--stdio", "unannounced", seconds];
+    process(name, Path::new("sh"), &args).replace("process:", &format!("{more}, process:"))
+}
+
+/// What `hawsepipe status` shows of an upstream.
+async fn status(gateway: &Gateway, upstream: &str) -> Value {
+    let answer = Http::new().get(&format!("http://{}/api/v1/upstreams", gateway.admin())).await.json();
+    answer["items"].as_array().unwrap().iter().find(|item| item["name"] == upstream).unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_process_starts_for_as_long_as_it_needs_unless_connect_ms_is_written() {
+    let folder = Folder::new();
+    let pids = |name: &str| -> Vec<u64> {
+        let written = std::fs::read_to_string(folder.path().join(name)).unwrap_or_default();
+        written.lines().map(|pid| pid.parse().unwrap()).collect()
+    };
+    let (patient, limited) = (folder.path().join("patient"), folder.path().join("limited"));
+    // The first try fails, which starts it twice: later tries have the time limit of a probe, not of a first one.
+    let fails = "[ $(wc -l < \"$0\") -gt 2 ] || exit 1;";
+    let manifests = slow("patient", &patient, fails, "7", "health: {timeoutMs: 500}")
+        + &slow("limited", &limited, "", "60", "timeouts: {connectMs: 1000}");
+    folder.write("manifests.yaml", &manifests);
+    let gateway = Gateway::start(&folder);
+
+    until("the limit is named", async || {
+        let error = status(&gateway, "limited").await["error"].to_string();
+        error.contains("no handshake within 1s (spec.timeouts.connectMs is 1000)")
+    })
+    .await;
+    until("it was ended", async || !pids("limited").first().is_some_and(runs)).await;
+    until("the other one is said to start", async || {
+        status(&gateway, "patient").await["error"].as_str().is_some_and(|error| error.starts_with("starting for "))
+    })
+    .await;
+    tools_of(&gateway, &["patient"]).await;
+    assert_eq!(pids("patient").len(), 3, "it was not started again while it started");
+    let answer = Http::new().call(&gateway.url(), "patient__t", &json!({"a": 1}), &json!({})).await;
+    assert_eq!(answer["result"]["content"][0]["text"], r#"{"a": 1}"#, "{answer}");
+}
+
+#[tokio::test]
+async fn a_process_ends_for_lack_of_use_only_at_a_written_limit_and_the_log_says_so() {
+    let rests =
+        modern_stdio("rests").replace("process:", "timeouts: {idleMs: 500}, health: {periodSeconds: 5}, process:");
+    let folder = Folder::with(&(rests + &modern_stdio("stays")));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["rests", "stays"]).await;
+    let line = gateway.logged(|line| {
+        line["message"].as_str().is_some_and(|said| said.starts_with("its process ends after 500ms without a call"))
+    });
+    assert_eq!((&line["upstream"], &line["level"]), (&json!("default/rests"), &json!("INFO")));
+    until("it rests", async || status(&gateway, "rests").await["restingSince"].is_u64()).await;
+    let stays = status(&gateway, "stays").await;
+    assert_eq!((&stays["connectionState"], &stays["restingSince"]), (&json!("Connected"), &Value::Null), "{stays}");
+    assert!(!gateway.log().iter().any(|line| line.contains("without a call") && line.contains("default/stays")));
+    tools_of(&gateway, &["rests"]).await;
+    let answer = Http::new().call(&gateway.url(), "rests__echo", &json!({"message": "x"}), &json!({})).await;
+    assert!(answer["result"]["content"][0]["text"].is_string(), "{answer}");
 }
