@@ -96,10 +96,12 @@ impl Proxies {
     }
 }
 
-/// Whether a variable names a proxy that HTTP without TLS reaches. The scheme can be left out.
+/// Whether a variable names a proxy that HTTP without TLS reaches. The scheme can be left out. With a second `@`, the end of
+/// the password would be read as a part of the host, and be shown in messages.
 fn is_http(proxy: &str) -> bool {
     let uri = proxy.parse::<Uri>().ok().filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
-    uri.is_some_and(|uri| uri.scheme_str().is_none_or(|scheme| scheme == "http"))
+    let is_plain = |uri: &Uri| uri.scheme_str().is_none_or(|scheme| scheme == "http");
+    uri.filter(is_plain).is_some_and(|uri| uri.authority().is_some_and(|it| it.as_str().matches('@').count() < 2))
 }
 
 /// Whether a host is this machine. No proxy can reach it.
@@ -161,9 +163,14 @@ mod tests {
 
     #[test]
     fn what_names_no_http_proxy_fails_and_is_not_repeated() {
-        for wrong in
-            ["https://proxy:3128", "socks5://proxy", "http://user:hunter2@", "user:hunter2@@proxy:1", "http://"]
-        {
+        for wrong in [
+            "https://proxy:3128",
+            "socks5://proxy",
+            "http://user:hunter2@",
+            "user:hunter2@@proxy:1",
+            "http://user:pass@hunter2@proxy:1",
+            "http://",
+        ] {
             let proxies = of(&[("HTTPS_PROXY", wrong)]);
             let why = proxies.tunnelling("api.example.com").unwrap_err().to_string();
             assert!(why.starts_with("HTTPS_PROXY ") && !why.contains("hunter2"), "{wrong}: {why}");
