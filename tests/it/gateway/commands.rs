@@ -176,6 +176,7 @@ fn what_a_flag_cannot_be_is_refused_with_what_it_can() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table for each place of a name")]
 async fn unknown_names_get_the_nearest_of_those_that_the_reader_may_know() {
     let folder = Folder::new();
     let withheld =

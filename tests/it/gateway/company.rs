@@ -108,6 +108,7 @@ fn direct(url: &str, authorities: &Path) -> bool {
 const ARGUMENTS: &str = r#"{"a":1}"#;
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one list of upstreams and their ends")]
 async fn authorities_of_a_company_are_trusted_where_they_are_named() {
     let (certificates, folder) = (Certificates::new(), Folder::new());
     let (_server, url) = raw_http(&folder.path().join("log"));
@@ -225,6 +226,7 @@ async fn keeps_the_password(gateway: &Gateway) {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one proxy and the gateways behind it")]
 async fn servers_and_traces_are_reached_through_a_proxy() {
     let (certificates, folder) = (Certificates::new(), Folder::new());
     let (proxy, receiver) = (ForwardProxy::start(&folder), Receiver::start().await);
@@ -304,6 +306,7 @@ const FETCHES: &str = "export default async ({ rawContent }) => {
 };";
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one proxy and the gateways behind it")]
 async fn plugins_reach_their_hosts_through_a_proxy_and_no_others() {
     let (certificates, folder) = (Certificates::new(), Folder::new());
     let proxy = ForwardProxy::start(&folder);
