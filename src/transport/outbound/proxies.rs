@@ -96,12 +96,19 @@ impl Proxies {
     }
 }
 
-/// Whether a variable names a proxy that HTTP without TLS reaches. The scheme can be left out. With a second `@`, the end of
-/// the password would be read as a part of the host, and be shown in messages.
+/// Whether a variable names a proxy that HTTP without TLS reaches. The scheme can be left out. If a password has one of `@/?#`
+/// unencoded, a part of it would be read as the host or the port, and be shown in messages.
 fn is_http(proxy: &str) -> bool {
-    let uri = proxy.parse::<Uri>().ok().filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
-    let is_plain = |uri: &Uri| uri.scheme_str().is_none_or(|scheme| scheme == "http");
-    uri.filter(is_plain).is_some_and(|uri| uri.authority().is_some_and(|it| it.as_str().matches('@').count() < 2))
+    let written = proxy.split_once("://").map_or(proxy, |(_, rest)| rest);
+    let written = written.strip_suffix('/').unwrap_or(written);
+    let Ok(uri) = proxy.parse::<Uri>() else { return false };
+    let Some(authority) = uri.authority().filter(|authority| authority.as_str() == written) else { return false };
+    let end = authority.as_str().rsplit('@').next().unwrap_or_default();
+    let has_valid_port = end.ends_with(authority.host()) || authority.port_u16().is_some();
+    uri.scheme_str().is_none_or(|scheme| scheme == "http")
+        && !authority.host().is_empty()
+        && has_valid_port
+        && written.matches('@').count() < 2
 }
 
 /// Whether a host is this machine. No proxy can reach it.
@@ -169,6 +176,11 @@ mod tests {
             "http://user:hunter2@",
             "user:hunter2@@proxy:1",
             "http://user:pass@hunter2@proxy:1",
+            "http://user:hunter2/x@proxy:1",
+            "http://user:1/hunter2@proxy:1",
+            "http://user:1#hunter2@proxy:1",
+            "http://user:1?hunter2@proxy:1",
+            "user:hunter2",
             "http://",
         ] {
             let proxies = of(&[("HTTPS_PROXY", wrong)]);
