@@ -10,7 +10,7 @@ use super::output::{print, say};
 use crate::api::convert::is_convertible;
 use crate::api::yaml;
 use crate::source::document::{converted, values};
-use crate::source::read_files;
+use crate::source::{FileText, read_files};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -35,21 +35,34 @@ pub fn convert(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let mut objects = Vec::new();
     for file in read_files(std::slice::from_ref(&args.file), &Default::default()) {
         let documents = values(&file).map_err(|located| anyhow::anyhow!("{located}"))?;
-        let Some(document) = documents.iter().find(|document| is_convertible(document)) else {
+        if !documents.iter().any(is_convertible) {
             bail!(
                 "{}: it has none of `plugins`, `mcpServers`, `servers`, mcpGlobalTimeout, mcpConcurrentLimit, \
                  mcpSessionLimit at its top",
                 args.file.display()
             );
-        };
-        let converted = converted(&file.folder.join("file"), document);
-        for left in &converted.left_out {
-            say(&format!("left out: {}: {}", left.field, left.reason));
         }
-        objects.extend(converted.objects.into_iter().map(|made| made.document));
+        for document in documents {
+            objects.extend(objects_of(&file, document)?);
+        }
     }
     print(&if args.json { list(&objects) } else { manifests(&objects) })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The objects of a document; a manifest is its own object.
+fn objects_of(file: &FileText, document: Value) -> anyhow::Result<Vec<Value>> {
+    if !is_convertible(&document) {
+        return Ok(vec![document]);
+    }
+    let converted = converted(&file.folder.join("file"), &document);
+    if let Some(wrong) = converted.wrong.first() {
+        bail!("{}: {}: {}", file.path.display(), wrong.field, wrong.reason);
+    }
+    for left in &converted.left_out {
+        say(&format!("left out: {}: {}", left.field, left.reason));
+    }
+    Ok(converted.objects.into_iter().map(|made| made.document).collect())
 }
 
 fn list(objects: &[Value]) -> String {

@@ -165,6 +165,11 @@ fn add_converted(found: &mut FileObjects, file: &Arc<PathBuf>, document: &Value,
         let message = format!("{}: {}", left.field, left.reason);
         found.problems.push(finding(file, places.find(&left.field), Level::Warning, Reason::NotConverted, message));
     }
+    for wrong in converted.wrong {
+        let message = format!("{}: {}", wrong.field, wrong.reason);
+        found.problems.push(finding(file, places.find(&wrong.field), Level::Error, Reason::InvalidObject, message));
+        found.unclear = true;
+    }
 }
 
 fn add_one(found: &mut FileObjects, file: &Arc<PathBuf>, document: &Value, places: PositionTree) {

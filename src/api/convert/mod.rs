@@ -21,6 +21,8 @@ pub struct Converted {
     pub objects: Vec<ConvertedObject>,
     /// Fields that no object has, with the reason.
     pub left_out: Vec<LeftOut>,
+    /// Parts that cannot be converted. A Guard can be in them, so the objects are not the whole document.
+    pub wrong: Vec<LeftOut>,
 }
 
 /// An object, such as an MCPUpstream.
@@ -43,6 +45,11 @@ pub struct LeftOut {
 
 impl Converted {
     fn add(&mut self, kind: &str, name: &str, spec: Value, field: &str) {
+        let is = |made: &Value| made["kind"] == kind && made["metadata"]["name"] == name;
+        if let Some(other) = self.objects.iter().find(|made| is(&made.document)) {
+            let reason = format!("{kind} {name} is made from {} too: rename or remove one of them", other.field);
+            return self.refuse(field, reason);
+        }
         let document = json!({
             "apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec,
         });
@@ -51,6 +58,10 @@ impl Converted {
 
     fn leave_out(&mut self, field: impl Into<String>, reason: impl Into<String>) {
         self.left_out.push(LeftOut { field: field.into(), reason: reason.into() });
+    }
+
+    fn refuse(&mut self, field: impl Into<String>, reason: impl Into<String>) {
+        self.wrong.push(LeftOut { field: field.into(), reason: reason.into() });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Document 001's `plugins`, with the fields and the spellings of document 000's PluginConfiguration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -42,7 +42,7 @@ pub(super) fn convert(
     files: &dyn Fn(&str) -> Vec<String>,
 ) {
     let Value::Object(members) = plugins else {
-        return converted.leave_out("plugins", "it is no mapping");
+        return converted.refuse("plugins", "it is no mapping");
     };
     let mut section = Section::new(members, "plugins");
     let mut settings = Map::new();
@@ -61,16 +61,38 @@ pub(super) fn convert(
     let servers = section.take(&["servers"]);
     let assignments = section.take(&["serverAssignments", "server_assignments"]);
     section.finish(converted);
-    for (server, phases) in servers.and_then(Value::as_object).into_iter().flatten() {
+    for (server, phases) in servers_in(servers, "plugins.servers", converted) {
         chains_of(server, phases, &mut found, converted);
     }
-    for (server, names) in assignments.and_then(Value::as_object).into_iter().flatten() {
+    for (server, names) in servers_in(assignments, "plugins.serverAssignments", converted) {
         assigned(server, names, &mut found, converted);
     }
-    for (name, Named { mut spec, field }) in found {
-        spec.insert("source".to_owned(), json!({"path": file_of(&name, &files)}));
+    add_plugins(found, &files, converted);
+}
+
+/// Returns the servers that a mapping names, with the value of each that has one.
+fn servers_in<'v>(value: Option<&'v Value>, field: &str, converted: &mut Converted) -> Vec<(&'v String, &'v Value)> {
+    let Some(value) = value else { return Vec::new() };
+    let Value::Object(servers) = value else {
+        converted.refuse(field, "it is no mapping from servers");
+        return Vec::new();
+    };
+    servers.iter().filter(|(_, value)| !value.is_null()).collect()
+}
+
+/// Adds the plugins: first those that entries name, so that no other file takes their names.
+fn add_plugins(found: Plugins, files: &[String], converted: &mut Converted) {
+    let (named, idle): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, plugin)| !plugin.field.is_empty());
+    let mut names = BTreeSet::new();
+    for (name, Named { mut spec, field }) in named.into_iter().chain(idle) {
+        let object = object_name(&name, 63);
+        if !names.insert(object.clone()) && field.is_empty() {
+            converted.leave_out("plugins", format!("{name}: Plugin {object} is made from another file"));
+            continue;
+        }
+        spec.insert("source".to_owned(), json!({"path": file_of(&name, files)}));
         let field = if field.is_empty() { "plugins" } else { &field };
-        converted.add("Plugin", &object_name(&name, 63), Value::Object(spec), field);
+        converted.add("Plugin", &object, Value::Object(spec), field);
     }
 }
 
@@ -89,13 +111,17 @@ fn file_of(name: &str, files: &[String]) -> String {
 fn chains_of(server: &str, phases: &Value, plugins: &mut Plugins, converted: &mut Converted) {
     let field = format!("plugins.servers.{server}");
     let Value::Object(members) = phases else {
-        return converted.leave_out(field, "it is no mapping with `request` or `response`");
+        return converted.refuse(field, "it is no mapping with `request` or `response`");
     };
     let mut section = Section::new(members, &field);
     for (phase, kind) in [("request", "Request"), ("response", "Response")] {
         let Some(entries) = section.take(&[phase]) else { continue };
         let at = section.field(phase);
-        let entries = entries.as_array().into_iter().flatten().enumerate();
+        let Value::Array(entries) = entries else {
+            converted.refuse(at, "it is no list of plugins");
+            continue;
+        };
+        let entries = entries.iter().enumerate();
         let entries: Vec<_> =
             entries.filter_map(|(i, written)| entry(written, &format!("{at}[{i}]"), plugins, converted)).collect();
         chain(server, kind, entries, &at, converted);
@@ -104,6 +130,9 @@ fn chains_of(server: &str, phases: &Value, plugins: &mut Plugins, converted: &mu
 }
 
 fn chain(server: &str, phase: &str, entries: Vec<Value>, field: &str, converted: &mut Converted) {
+    if entries.is_empty() {
+        return;
+    }
     let upstream = object_name(server, 48);
     let name = format!("{upstream}-{}", phase.to_ascii_lowercase());
     let spec = json!({"phase": phase, "upstreams": {"names": [upstream]}, "entries": entries});
@@ -113,7 +142,7 @@ fn chain(server: &str, phase: &str, entries: Vec<Value>, field: &str, converted:
 /// An entry of a chain. Fields that belong to a plugin are added to that plugin.
 fn entry(written: &Value, field: &str, plugins: &mut Plugins, converted: &mut Converted) -> Option<Value> {
     let (Value::Object(members), Some(name)) = (written, written["name"].as_str()) else {
-        converted.leave_out(field, "it is no mapping with a `name`");
+        converted.refuse(field, "it is no mapping with a `name`");
         return None;
     };
     let mut section = Section::new(members, field);
@@ -132,9 +161,12 @@ fn entry(written: &Value, field: &str, plugins: &mut Plugins, converted: &mut Co
         of_plugin.insert("env".to_owned(), variables.collect());
     }
     for (key, value) in of_plugin {
-        if plugin.get(&key).is_some_and(|other| *other != value) {
-            converted.leave_out(section.field(&key), "another entry of this plugin has another value, which counts");
-        } else {
+        let differs = plugin.get(&key).is_some_and(|other| *other != value);
+        if differs {
+            let reason = "entries of this plugin have other values: the role Guard counts, otherwise the first value";
+            converted.leave_out(section.field(&key), reason);
+        }
+        if !differs || value == "Guard" {
             plugin.insert(key, value);
         }
     }
@@ -145,11 +177,10 @@ fn entry(written: &Value, field: &str, plugins: &mut Plugins, converted: &mut Co
 /// The chains of a server to which plugins are assigned by name: those of both phases, in the order of the list.
 fn assigned(server: &str, names: &Value, plugins: &mut Plugins, converted: &mut Converted) {
     let field = format!("plugins.serverAssignments.{server}");
-    let name = format!("{}-request", object_name(server, 48));
-    if converted.objects.iter().any(|object| object.document["metadata"]["name"] == name.as_str()) {
-        return converted.leave_out(field, "`servers` has this server, which counts");
-    }
-    let names: Vec<_> = names.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let texts = names.as_array().and_then(|names| names.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
+    let Some(names) = texts else {
+        return converted.refuse(field, "it is no list of the names of plugins");
+    };
     for phase in ["Request", "Response"] {
         let entries = names.iter().enumerate().map(|(i, name)| json!({"name": object_name(name, 63), "order": i}));
         chain(server, phase, entries.collect(), &field, converted);

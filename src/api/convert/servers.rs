@@ -54,20 +54,28 @@ fn upstream(name: &str, mut server: Section<'_>, field: &str, converted: &mut Co
 
 fn process(command: &Value, server: &mut Section<'_>, converted: &mut Converted) -> Value {
     let mut process = Map::from_iter([("command".to_owned(), in_folder(command))]);
-    if let Some(Value::Array(args)) = server.take(&["args"]) {
-        for (i, _) in args.iter().enumerate().filter(|(_, arg)| has_reference(&in_folder(arg))) {
-            converted
-                .leave_out(server.field(&format!("args[{i}]")), "references in arguments are passed as they stand");
+    match server.take(&["args"]) {
+        Some(Value::Array(args)) => {
+            for (i, _) in args.iter().enumerate().filter(|(_, arg)| has_reference(&in_folder(arg))) {
+                converted
+                    .leave_out(server.field(&format!("args[{i}]")), "references in arguments are passed as they stand");
+            }
+            process.insert("args".to_owned(), args.iter().map(in_folder).collect());
         }
-        process.insert("args".to_owned(), args.iter().map(in_folder).collect());
+        Some(_) => converted.refuse(server.field("args"), "it is no list"),
+        None => {}
     }
     if let Some(cwd) = server.take(&["cwd"]) {
         process.insert("cwd".to_owned(), in_folder(cwd));
     }
-    if let Some(Value::Object(variables)) = server.take(&["env"]) {
-        let env: Vec<_> =
-            variables.iter().filter_map(|(name, value)| variable(name, value, server, converted)).collect();
-        process.insert("env".to_owned(), Value::Array(env));
+    match server.take(&["env"]) {
+        Some(Value::Object(variables)) => {
+            let env: Vec<_> =
+                variables.iter().filter_map(|(name, value)| variable(name, value, server, converted)).collect();
+            process.insert("env".to_owned(), Value::Array(env));
+        }
+        Some(_) => converted.refuse(server.field("env"), "it is no mapping from names to values"),
+        None => {}
     }
     Value::Object(process)
 }
@@ -107,7 +115,11 @@ fn external(url: &Value, kind: &str, server: &mut Section<'_>, converted: &mut C
     if kind.eq_ignore_ascii_case("sse") {
         external.insert("transport".to_owned(), json!("SSE"));
     }
-    if let Some(Value::Object(headers)) = server.take(&["headers"]) {
+    let headers = server.take(&["headers"]);
+    if headers.is_some_and(|headers| !headers.is_object()) {
+        converted.refuse(server.field("headers"), "it is no mapping from names to values");
+    }
+    if let Some(Value::Object(headers)) = headers {
         let mut sent = Vec::new();
         for (name, value) in headers {
             if has_reference(value) {

@@ -53,6 +53,41 @@ fn plugins() {
 }
 
 #[test]
+fn no_guard_is_left_out() {
+    let wrong = |plugins: Value, servers: Value| {
+        let converted = made(&json!({"plugins": plugins, "mcpServers": servers}));
+        converted.wrong.iter().map(|wrong| wrong.field.clone()).collect::<Vec<_>>().join(" ")
+    };
+    let guard = json!({"name": "security-plugin", "role": "Guard"});
+    for (plugins, field) in [
+        (json!([guard]), "plugins"),
+        (json!({"servers": [guard]}), "plugins.servers"),
+        (json!({"servers": {"a": [guard]}}), "plugins.servers.a"),
+        (json!({"servers": {"a": {"request": guard}}}), "plugins.servers.a.request"),
+        (json!({"servers": {"a": {"request": ["security-plugin"]}}}), "plugins.servers.a.request[0]"),
+        (json!({"servers": {"A b": {"request": [guard]}, "a_b": {"request": [guard]}}}), "plugins.servers.a_b.request"),
+        (json!({"serverAssignments": ["security-plugin"]}), "plugins.serverAssignments"),
+        (json!({"serverAssignments": {"a": [guard]}}), "plugins.serverAssignments.a"),
+        (
+            json!({"servers": {"a": {"response": [guard]}}, "serverAssignments": {"a": ["idle"]}}),
+            "plugins.serverAssignments.a",
+        ),
+        (json!({"serverAssignments": {"a": ["x_y", "x-y"]}}), "plugins.serverAssignments.a"),
+        (json!({"servers": {"a": {"request": []}, "b": null}, "serverAssignments": {"c": []}}), ""),
+    ] {
+        assert_eq!(wrong(plugins, json!({})), field);
+    }
+    let servers = json!({"A b": {"command": "x"}, "a_b": {"command": "x", "args": "y", "env": ["K=s3cret"]}});
+    assert_eq!(wrong(json!({}), servers), "mcpServers.a_b.args mcpServers.a_b.env mcpServers.a_b");
+
+    let transform = json!({"name": "security-plugin", "role": "Transform"});
+    for entries in [json!([guard, transform]), json!([transform, guard])] {
+        let converted = made(&json!({"plugins": {"servers": {"a": {"request": entries}}}}));
+        assert_eq!(spec(&converted, "Plugin", "security-plugin")["role"], "Guard");
+    }
+}
+
+#[test]
 fn servers_of_clients() {
     let converted = made(&json!({
         "mcpServers": {

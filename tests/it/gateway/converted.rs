@@ -140,6 +140,31 @@ async fn the_published_json_runs_unchanged() {
 }
 
 #[test]
+fn all_documents_of_a_file_are_converted() {
+    let folder = Folder::with(
+        "mcpServers: {a: {command: x}}\n---\nplugins: {servers: {a: {request: [{name: p, role: Guard}]}}}\n---\n{apiVersion: v1, \
+         kind: Secret, metadata: {name: s}}\n",
+    );
+    let manifests = converted(&folder, "manifests.yaml");
+    for kind in ["MCPUpstream", "PluginChain", "Plugin", "Secret"] {
+        assert!(manifests.contains(&format!("kind: {kind}\n")), "{manifests}");
+    }
+}
+
+#[test]
+fn a_file_with_a_part_that_cannot_be_converted_does_not_run() {
+    let folder = Folder::with("mcpServers: {a: {command: x}}\nplugins: {servers: [{name: p}]}");
+    for command in ["convert", "validate", "run"] {
+        let mut started = hawsepipe();
+        started.arg(command).args((command == "run").then_some("-f")).arg(folder.path());
+        let done = started.output().unwrap();
+        let said = [done.stdout, done.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(!done.status.success() && said.contains("plugins.servers: it is no mapping"), "{command}: {said}");
+    }
+}
+
+#[test]
 fn what_has_no_place_is_named() {
     let folder = Folder::with("mcpServers: {a: {command: x, envFile: .env, odd: 1}}");
     let done = hawsepipe().arg("validate").arg(folder.path()).output().unwrap();
