@@ -19,7 +19,7 @@ and settings with a list of servers and their section bindings. `hawsepipe run -
 Fields that have no place in a manifest are named on standard error.
 
 Examples:
-  hawsepipe convert config.yaml > manifests/converted.yaml
+  hawsepipe convert config.yaml > converted.yaml
   hawsepipe convert ~/.cursor/mcp.json")]
 pub struct ConvertArgs {
     /// The file, YAML or JSON

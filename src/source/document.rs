@@ -13,7 +13,7 @@ use super::located::Located;
 use super::yaml::{self, Document, Position, PositionTree};
 use crate::api::canonical;
 use crate::api::check::nearest;
-use crate::api::convert::{self, Converted};
+use crate::api::convert::{self, Converted, Workspace};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
@@ -151,8 +151,16 @@ fn add(found: &mut FileObjects, file: &Arc<PathBuf>, document: Value, places: Po
 
 /// Converts a document of another form, which is in a file.
 pub fn converted(file: &Path, document: &Value) -> Converted {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().unwrap_or(Path::new(""));
-    convert::convert(document, &|plugin_dir| file_names(&folder.join(plugin_dir)))
+    convert::convert(document, workspace(folder), &|plugin_dir| file_names(&folder.join(plugin_dir)))
+}
+
+/// The folder that an editor has open whose configuration is in `folder`.
+fn workspace(folder: &Path) -> Workspace {
+    let is_of_editor = folder.file_name().is_some_and(|name| name == ".vscode" || name == ".cursor");
+    let opened = folder.parent().filter(|_| is_of_editor).unwrap_or(folder);
+    Workspace { path: opened.to_string_lossy().into_owned(), is_start: is_of_editor }
 }
 
 /// Adds the objects of a document of another form. Each has the position of the field that it was made from.

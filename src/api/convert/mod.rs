@@ -23,6 +23,16 @@ pub struct Converted {
     pub left_out: Vec<LeftOut>,
     /// Parts that cannot be converted. A Guard can be in them, so the objects are not the whole document.
     pub wrong: Vec<LeftOut>,
+    workspace: Workspace,
+}
+
+/// The folder that an MCP client has open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Workspace {
+    /// The path, which `${workspaceFolder}` stands for.
+    pub path: String,
+    /// Whether servers start in it. They start in the folder of the file otherwise.
+    pub is_start: bool,
 }
 
 /// An object, such as an MCPUpstream.
@@ -80,8 +90,8 @@ pub fn is_convertible(document: &Value) -> bool {
 
 /// Converts a document for which [`is_convertible`] holds. `files` lists the names of the files in a plugin folder, whose
 /// path is written as in the document.
-pub fn convert(document: &Value, files: &dyn Fn(&str) -> Vec<String>) -> Converted {
-    let mut converted = Converted::default();
+pub fn convert(document: &Value, workspace: Workspace, files: &dyn Fn(&str) -> Vec<String>) -> Converted {
+    let mut converted = Converted { workspace, ..Converted::default() };
     let empty = Map::new();
     let mut top = Section::new(document.as_object().unwrap_or(&empty), "");
     let mut gateway = Map::new();

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Converted;
 use super::names::object_name;
 use super::section::Section;
+use super::{Converted, Workspace};
 
 /// Why the inputs of VS Code are left out.
 pub(super) const INPUTS: &str = "a gateway cannot ask for values: set the environment variable that each server names";
@@ -53,6 +53,8 @@ fn upstream(name: &str, mut server: Section<'_>, field: &str, converted: &mut Co
 }
 
 fn process(command: &Value, server: &mut Section<'_>, converted: &mut Converted) -> Value {
+    let Workspace { path, is_start } = converted.workspace.clone();
+    let in_folder = |value: &Value| in_folder(value, &path);
     let mut process = Map::from_iter([("command".to_owned(), in_folder(command))]);
     match server.take(&["args"]) {
         Some(Value::Array(args)) => {
@@ -60,13 +62,15 @@ fn process(command: &Value, server: &mut Section<'_>, converted: &mut Converted)
                 converted
                     .leave_out(server.field(&format!("args[{i}]")), "references in arguments are passed as they stand");
             }
-            process.insert("args".to_owned(), args.iter().map(in_folder).collect());
+            process.insert("args".to_owned(), args.iter().map(&in_folder).collect());
         }
         Some(_) => converted.refuse(server.field("args"), "it is no list"),
         None => {}
     }
     if let Some(cwd) = server.take(&["cwd"]) {
         process.insert("cwd".to_owned(), in_folder(cwd));
+    } else if is_start {
+        process.insert("cwd".to_owned(), json!(path));
     }
     match server.take(&["env"]) {
         Some(Value::Object(variables)) => {
@@ -83,7 +87,7 @@ fn process(command: &Value, server: &mut Section<'_>, converted: &mut Converted)
 /// An environment variable, from a value or from the gateway's own environment.
 fn variable(name: &str, value: &Value, server: &Section<'_>, converted: &mut Converted) -> Option<Value> {
     let field = server.field(&format!("env.{name}"));
-    let value = match in_folder(value) {
+    let value = match in_folder(value, &converted.workspace.path) {
         Value::String(text) => text,
         scalar @ (Value::Number(_) | Value::Bool(_)) => scalar.to_string(),
         _ => {
@@ -134,10 +138,10 @@ fn external(url: &Value, kind: &str, server: &mut Section<'_>, converted: &mut C
     Value::Object(external)
 }
 
-/// A text whose `${workspaceFolder}` is the folder of the file.
-fn in_folder(value: &Value) -> Value {
+/// A text whose `${workspaceFolder}` is the workspace.
+fn in_folder(value: &Value, workspace: &str) -> Value {
     match value {
-        Value::String(text) => json!(text.replace("${workspaceFolder}", ".")),
+        Value::String(text) => json!(text.replace("${workspaceFolder}", workspace)),
         other => other.clone(),
     }
 }

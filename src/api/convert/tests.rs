@@ -1,10 +1,10 @@
 use serde_json::{Value, json};
 
-use super::{Converted, convert, is_convertible};
+use super::{Converted, Workspace, convert, is_convertible};
 
 fn made(document: &Value) -> Converted {
     assert!(is_convertible(document), "{document}");
-    convert(document, &|folder| match folder {
+    convert(document, Workspace { path: "/work".to_owned(), is_start: true }, &|folder| match folder {
         "./plugins" => {
             ["curation-plugin.js", "idle.mjs", "notes.txt", "security-plugin.mjs"].map(str::to_owned).to_vec()
         }
@@ -101,7 +101,7 @@ fn servers_of_clients() {
     }));
     assert_eq!(
         spec(&converted, "MCPUpstream", "brave-search"),
-        json!({"process": {"command": "npx", "args": ["-y", "x"],
+        json!({"process": {"command": "npx", "args": ["-y", "x"], "cwd": "/work",
             "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"environment": "B"}}]}})
     );
     let external = json!({"url": "https://mcp.example/mcp", "headers": [{"name": "X", "value": "1"}]});
@@ -109,7 +109,10 @@ fn servers_of_clients() {
     let external = json!({"url": "https://mcp.example/sse", "transport": "SSE"});
     assert_eq!(spec(&converted, "MCPUpstream", "old"), json!({"external": external, "enabled": false}));
     let env = json!([{"name": "K", "valueFrom": {"environment": "MY_KEY"}}]);
-    assert_eq!(spec(&converted, "MCPUpstream", "code"), json!({"process": {"command": "./x", "env": env}}));
+    assert_eq!(
+        spec(&converted, "MCPUpstream", "code"),
+        json!({"process": {"command": "/work/x", "cwd": "/work", "env": env}})
+    );
     assert_eq!(
         left_out(&converted),
         [
