@@ -112,7 +112,9 @@ function describe(error) {
 // The message of a SyntaxError is left out, because V8 quotes the text that it could not parse, and content must not
 // reach logs. `last_words.rs` describes those that end a process.
 function describeSyntaxError(error, frames) {
-  if (handlers === undefined) return error.name;
+  // While it loads, there is no content yet. These messages quote no text: a name, or syntax that is more than types.
+  const isOfLoader = error.code === 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX' || / does not provide an export named '\w+'$/.test(error.message);
+  if (handlers === undefined) return isOfLoader ? `${error.name}: ${error.message}` : error.name;
   const byParse = /^\s+at JSON\.parse /.test(frames[0] ?? '');
   const what = byParse ? 'JSON.parse was given text that is not JSON' : 'it threw a SyntaxError while it ran';
   const places = frames.map((frame) => /(?:^\s+at |\()([^()]+:\d+:\d+)\)?$/.exec(frame)?.[1]);
