@@ -348,6 +348,11 @@ fn typescript_runs_where_node_removes_types_and_says_how_to_build_it_where_not()
         folder.write(name, code);
     }
     folder.write("wrong.ts", "enum Level { Low }\nexport default () => ({ text: `${Level.Low}`, continue: true });");
+    folder.write("types.ts", "export type Kind = string;");
+    folder.write(
+        "imports.ts",
+        "import { Kind } from './types.ts';\nexport default () => ({ text: 'a' as Kind, continue: true });",
+    );
     folder.write("plugins/shout.ts", code);
     folder.write("plugins/words.ts", WORDS);
     folder.write("plugin.yaml", &object("Plugin", "shout", "source: {path: shout.ts}"));
@@ -372,7 +377,10 @@ fn typescript_runs_where_node_removes_types_and_says_how_to_build_it_where_not()
                 );
             }
         }
-        let (exit, report) = run("wrong.ts", node);
-        assert_eq!((exit, &report["reason"]), (1, &json!("NotLoaded")), "{version} {report}");
+        for (file, words) in [("wrong.ts", "TypeScript enum"), ("imports.ts", "an export named 'Kind'")] {
+            let (exit, report) = run(file, node);
+            let message = report["message"].as_str().unwrap();
+            assert!(exit == 1 && (!removes_types || message.contains(words)), "{version} {report}");
+        }
     }
 }
