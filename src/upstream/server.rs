@@ -321,8 +321,14 @@ impl Server {
     }
 }
 
-/// Returns an answer with the values of Secrets and of the gateway's environment hidden where it is an error. What
-/// manifests say openly stays, and so do results, which are the content of calls.
+/// Whether a variable or a header with this name holds a secret. The configuration of MCP clients has secrets as text.
+fn has_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["AUTH", "COOKIE", "CREDENTIAL", "KEY", "PASS", "SECRET", "TOKEN"].iter().any(|part| name.contains(part))
+}
+
+/// Returns an answer with the values of Secrets, of the gateway's environment and of what has the name of a secret hidden
+/// where it is an error. What else manifests say openly stays, and so do results, which are the content of calls.
 fn with_masked_error(target: &UpstreamTarget, answer: Answer) -> Answer {
     let Answer::Error(error) = answer else { return answer };
     let named = match &target.plan.transport {
@@ -330,7 +336,8 @@ fn with_masked_error(target: &UpstreamTarget, answer: Answer) -> Answer {
         TransportPlan::Process { env, .. } => &env[..],
         TransportPlan::None => return Answer::Error(error),
     };
-    let is_open = |name: &str| named.iter().any(|it| it.name == name && matches!(it.value, ValueSource::Literal(_)));
+    let is_literal = |name: &str| named.iter().any(|it| it.name == name && matches!(it.value, ValueSource::Literal(_)));
+    let is_open = |name: &str| is_literal(name) && !has_secret_name(name);
     let hidden = target.values.iter().filter(|(name, _)| !is_open(name)).map(|(_, value)| value);
     Answer::Error(Mask::of(hidden).masked_error(error))
 }

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::Response;
 use futures_util::StreamExt;
 use hawsepipe::domain::budget::{Category, FREE};
-use hawsepipe::domain::plan::EraSetting;
+use hawsepipe::domain::plan::{EraSetting, NamedValue, TransportPlan, ValueSource};
 
 use super::fake::{Fake, Seen, answer, answer_text, endless, events, status, typed};
 use super::*;
@@ -342,17 +342,21 @@ async fn what_cannot_be_started_says_so_without_secrets() {
 #[tokio::test]
 async fn an_error_of_a_call_hides_what_the_server_was_given_and_a_small_answer_is_bounded_too() {
     let init = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{}}}"#;
-    let error =
-        r#"printf '{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"bad %s","data":"%s"}}\n' "$TOKEN" "$TOKEN""#;
+    let error = r#"printf '{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"bad %s","data":"%s %s"}}\n' "$TOKEN" "$MY_KEY" "$CITY""#;
     let large = r#"printf '{"jsonrpc":"2.0","id":3,"result":{"content":[],"x":"%060d"}}\n' 0"#;
     let script = format!("read -r _; echo '{init}'; read -r _; read -r _; {error}; read -r _; {large}; read -r _");
     let mut target = process("sh", &["-c", &script]);
     target.plan.era = EraSetting::Legacy;
-    target.values = vec![secret("TOKEN", "swordfish")];
+    target.values = vec![secret("TOKEN", "swordfish"), secret("MY_KEY", "carp"), secret("CITY", "Bonn")];
+    // The manifest has these as text. By their names, only one is a secret.
+    let TransportPlan::Process { env, .. } = &mut target.plan.transport else { panic!("it is no process") };
+    for (name, value) in [("MY_KEY", "carp"), ("CITY", "Bonn")] {
+        env.push(NamedValue { name: name.to_owned(), value: ValueSource::Literal(value.to_owned()) });
+    }
     target.max_response_size = 60;
     let upstreams = started(target);
     let Ok(Answer::Error(error)) = call(&upstreams, out("x", "{}")).await else { panic!("it is no error") };
-    assert_eq!(error.get(), r#"{"code":-1,"message":"bad [secret]","data":"[secret]"}"#);
+    assert_eq!(error.get(), r#"{"code":-1,"message":"bad [secret]","data":"[secret] Bonn"}"#);
     assert_eq!(call(&upstreams, out("x", "{}")).await.unwrap_err(), UpstreamError::TooLarge(60));
     upstreams.shutdown().await;
 }
