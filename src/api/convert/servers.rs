@@ -40,6 +40,12 @@ fn upstream(name: &str, mut server: Section<'_>, field: &str, converted: &mut Co
     if let Some(enabled) = enabled.or(disabled.map(|disabled| !disabled)) {
         spec.insert("enabled".to_owned(), json!(enabled));
     }
+    let mut tools = Map::new();
+    server.copy(&["includeTools"], &mut tools, "include");
+    server.copy(&["disabledTools", "excludeTools"], &mut tools, "exclude");
+    if !tools.is_empty() {
+        spec.insert("tools".to_owned(), Value::Object(tools));
+    }
     let approval = "approval of calls is a matter of the client";
     server.leave_out(&["autoApprove", "alwaysAllow", "trust"], approval, converted);
     server.leave_out(&["timeout"], "its unit differs between clients: set spec.timeouts.callMs", converted);

@@ -93,7 +93,7 @@ fn servers_of_clients() {
         "mcpServers": {
             "Brave Search": {"command": "npx", "args": ["-y", "x"], "env": {"A": "1", "B": "${env:B}", "C": "x${D}"}},
             "remote": {"url": "https://mcp.example/mcp", "headers": {"X": "1", "Authorization": "Bearer ${T}"}},
-            "old": {"type": "sse", "url": "https://mcp.example/sse", "disabled": true},
+            "old": {"type": "sse", "url": "https://mcp.example/sse", "disabled": true, "disabledTools": ["rm"]},
             "none": {"port": 1},
         },
         "servers": {"code": {"type": "stdio", "command": "${workspaceFolder}/x", "env": {"K": "${input:my-key}"}}},
@@ -107,7 +107,10 @@ fn servers_of_clients() {
     let external = json!({"url": "https://mcp.example/mcp", "headers": [{"name": "X", "value": "1"}]});
     assert_eq!(spec(&converted, "MCPUpstream", "remote"), json!({"external": external}));
     let external = json!({"url": "https://mcp.example/sse", "transport": "SSE"});
-    assert_eq!(spec(&converted, "MCPUpstream", "old"), json!({"external": external, "enabled": false}));
+    assert_eq!(
+        spec(&converted, "MCPUpstream", "old"),
+        json!({"external": external, "enabled": false, "tools": {"exclude": ["rm"]}})
+    );
     let env = json!([{"name": "K", "valueFrom": {"environment": "MY_KEY"}}]);
     assert_eq!(
         spec(&converted, "MCPUpstream", "code"),
