@@ -2,6 +2,7 @@
 //! PluginConfiguration), the servers of MCP clients (`mcpServers`, or `servers` of VS Code), and document 003's
 //! PluginSettings. A file can have them alone or together. Nothing is read here but the document.
 
+mod converted;
 mod names;
 mod plugins;
 mod section;
@@ -12,68 +13,8 @@ mod tests;
 
 use serde_json::{Map, Value, json};
 
+pub use self::converted::{Converted, ConvertedObject, LeftOut, Workspace};
 use self::section::Section;
-
-/// The objects of a document, and the fields that have no place in them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Converted {
-    /// The objects, each with the field of the document that it was made from.
-    pub objects: Vec<ConvertedObject>,
-    /// Fields that no object has, with the reason.
-    pub left_out: Vec<LeftOut>,
-    /// Parts that cannot be converted. A Guard can be in them, so the objects are not the whole document.
-    pub wrong: Vec<LeftOut>,
-    workspace: Workspace,
-}
-
-/// The folder that an MCP client has open.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Workspace {
-    /// The path, which `${workspaceFolder}` stands for.
-    pub path: String,
-    /// Whether servers start in it. They start in the folder of the file otherwise.
-    pub is_start: bool,
-}
-
-/// An object, such as an MCPUpstream.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ConvertedObject {
-    /// The whole object.
-    pub document: Value,
-    /// The field of the source that it was made from, such as `mcpServers.github`.
-    pub field: String,
-}
-
-/// A field without a place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// The path of the field in the source.
-    pub field: String,
-    /// Why it is left out. Never holds the value, which can be a secret.
-    pub reason: String,
-}
-
-impl Converted {
-    fn add(&mut self, kind: &str, name: &str, spec: Value, field: &str) {
-        let is = |made: &Value| made["kind"] == kind && made["metadata"]["name"] == name;
-        if let Some(other) = self.objects.iter().find(|made| is(&made.document)) {
-            let reason = format!("{kind} {name} is made from {} too: rename or remove one of them", other.field);
-            return self.refuse(field, reason);
-        }
-        let document = json!({
-            "apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec,
-        });
-        self.objects.push(ConvertedObject { document, field: field.to_owned() });
-    }
-
-    fn leave_out(&mut self, field: impl Into<String>, reason: impl Into<String>) {
-        self.left_out.push(LeftOut { field: field.into(), reason: reason.into() });
-    }
-
-    fn refuse(&mut self, field: impl Into<String>, reason: impl Into<String>) {
-        self.wrong.push(LeftOut { field: field.into(), reason: reason.into() });
-    }
-}
 
 /// Whether a document has one of these forms: it is no Kubernetes object, and has a member that they begin with.
 pub fn is_convertible(document: &Value) -> bool {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::Converted;
+use super::converted::Converted;
 use super::names::object_name;
 use super::section::Section;
 

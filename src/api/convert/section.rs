@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Converted;
+use super::converted::Converted;
 
 /// A mapping of a source, with its path.
 pub(super) struct Section<'a> {

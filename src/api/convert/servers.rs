@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::converted::{Converted, Workspace};
 use super::names::object_name;
 use super::section::Section;
-use super::{Converted, Workspace};
 
 /// Why the inputs of VS Code are left out.
 pub(super) const INPUTS: &str = "a gateway cannot ask for values: set the environment variable that each server names";

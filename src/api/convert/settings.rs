@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Converted;
+use super::converted::Converted;
 use super::names::object_name;
 use super::section::Section;
 

@@ -1,10 +1,12 @@
+//! Documents of each form, and their objects.
+
 use serde_json::{Value, json};
 
 use super::{Converted, Workspace, convert, is_convertible};
 
 fn made(document: &Value) -> Converted {
     assert!(is_convertible(document), "{document}");
-    convert(document, Workspace { path: "/work".to_owned(), is_start: true }, &|folder| match folder {
+    convert(document, Workspace { path: "/open".to_owned(), is_start: true }, &|folder| match folder {
         "./plugins" => {
             ["curation-plugin.js", "idle.mjs", "notes.txt", "security-plugin.mjs"].map(str::to_owned).to_vec()
         }
@@ -101,7 +103,7 @@ fn servers_of_clients() {
     }));
     assert_eq!(
         spec(&converted, "MCPUpstream", "brave-search"),
-        json!({"process": {"command": "npx", "args": ["-y", "x"], "cwd": "/work",
+        json!({"process": {"command": "npx", "args": ["-y", "x"], "cwd": "/open",
             "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"environment": "B"}}]}})
     );
     let external = json!({"url": "https://mcp.example/mcp", "headers": [{"name": "X", "value": "1"}]});
@@ -114,7 +116,7 @@ fn servers_of_clients() {
     let env = json!([{"name": "K", "valueFrom": {"environment": "MY_KEY"}}]);
     assert_eq!(
         spec(&converted, "MCPUpstream", "code"),
-        json!({"process": {"command": "/work/x", "cwd": "/work", "env": env}})
+        json!({"process": {"command": "/open/x", "cwd": "/open", "env": env}})
     );
     assert_eq!(
         left_out(&converted),
