@@ -65,7 +65,7 @@ async fn arguments_that_hide_something_from_a_guard_are_not_sent() {
 #[tokio::test]
 async fn a_guard_sees_a_coerced_argument_as_the_server_gets_it() {
     let deny = "export default ({ rawContent }) => JSON.parse(rawContent).ms > 100
-  ? { text: 'too long', continue: false } : { text: rawContent, continue: true };";
+  ? { text: 'too long', continue: false, error: 'TooLong' } : { text: rawContent, continue: true };";
     let folder = Folder::with(&yaml(&[
         raw_server("up", &[]),
         plugin("deny", deny, &json!({"role": "Guard", "phases": ["Request"]})),

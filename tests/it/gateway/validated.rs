@@ -30,7 +30,7 @@ fn nothing_to_serve_is_said_and_where_it_was_looked_for() {
     assert!(said.contains(&format!("no MCPUpstream is in {path}, which has no *.yaml, *.yml or *.json")), "{said}");
     assert!(said.contains("NothingToServe") && said.contains("0 errors, 1 warning"), "{said}");
     folder.write("shout.mjs", ECHO_MODULE);
-    assert!(validated(path).1.contains("`hawsepipe plugin run FILE` tries it"), "{}", validated(path).1);
+    assert!(validated(path).1.contains("`hawsepipe plugin run FILE` tries one"), "{}", validated(path).1);
     let below = folder.path().join("team");
     std::fs::create_dir(&below).unwrap();
     folder.write("team/servers.yaml", &raw_stdio("raw", "/dev/null".as_ref()));
