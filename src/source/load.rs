@@ -1,4 +1,5 @@
-//! Turns the texts of files into the compiler's input, with the place of every Problem. This module performs no IO.
+//! Turns the texts of files into the compiler's input, with the place of every Problem. No IO is performed, except that the
+//! names of plugin files are listed for a document of another form (`document.rs`).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};

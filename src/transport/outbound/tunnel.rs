@@ -19,8 +19,8 @@ use super::proxies::Proxy;
 use super::proxy_error::ProxyError;
 use super::socket::OutboundSocket;
 
-/// After how long without data TCP asks whether the other side is still there, how long it waits between two attempts, and
-/// how many it makes. Event streams can be silent for long, and devices on the way forget connections without a word.
+/// The idle time before TCP sends keepalive probes, the interval between probes, and their number. Event streams can be idle
+/// for long, and middleboxes drop idle connections without notice.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 3;
