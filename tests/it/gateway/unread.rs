@@ -64,7 +64,8 @@ async fn begin(gateway: &Gateway, legacy: bool, arguments: &str) -> TcpStream {
     } else {
         post(&mut stream, &call_headers("up__chatter"), &call_body("up__chatter", arguments, &token)).await;
     }
-    read_until(&mut stream, "\"progress\":1,").await;
+    // Not its number: a later message may take the place of the first.
+    read_until(&mut stream, "\"progress\":").await;
     stream
 }
 
