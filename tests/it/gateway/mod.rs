@@ -14,6 +14,7 @@ mod company;
 mod completed;
 mod contract;
 mod converted;
+mod converted_readmes;
 mod curate;
 mod damaged;
 mod discovery;
