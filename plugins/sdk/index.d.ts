@@ -84,6 +84,16 @@ export type Handler<Config = JsonObject> = (
   ctx: Context<Config>,
 ) => Output | PromiseLike<Output>;
 
+/**
+ * What a `Module` may export as `onResponseStream`, beside `onResponse`: it gets responses of more than 1 MiB (1,048,576
+ * UTF-16 code units) in pieces. The strings that it yields are together the new text. Its return value may have the
+ * members of an answer but `text`. The gateway checks and sends the text as a whole.
+ */
+export type StreamHandler<Config = JsonObject> = (
+  chunks: AsyncIterable<string>,
+  ctx: Context<Config> & { readonly input: Omit<Input<Config>, 'rawContent'> },
+) => AsyncGenerator<string, Partial<Omit<Output, 'text'>> | void>;
+
 /** What a `Module` may export as `warmup`: run once in each new worker, before its first call. */
 export type Warmup = (ctx: { log: Log }) => void | PromiseLike<void>;
 

@@ -1,5 +1,5 @@
 // A Module: its handlers, and what they may ask for.
-import type { CallToolError, Context, Handler, Output, ToolResult, Warmup } from 'hawsepipe-plugin';
+import type { CallToolError, Context, Handler, Output, StreamHandler, ToolResult, Warmup } from 'hawsepipe-plugin';
 
 interface Config {
   style: 'short' | 'long';
@@ -37,6 +37,18 @@ const plugin: Handler<Config> = async ({ rawContent, metadata }, ctx) => {
 export default plugin;
 
 export const onRequest: Handler = ({ rawContent }) => ({ text: rawContent, continue: true });
+export const onResponseStream: StreamHandler<Config> = async function* (chunks, ctx) {
+  let length = 0;
+  for await (const chunk of chunks) {
+    length += chunk.length;
+    yield chunk.toUpperCase();
+  }
+  // @ts-expect-error: the content comes in pieces
+  ctx.input.rawContent;
+  return { metadata: { length, tool: ctx.input.toolName, style: ctx.config?.style ?? 'short' } };
+};
+// @ts-expect-error: text only
+export const wrong: StreamHandler = async function* () { yield 1; };
 export const warmup: Warmup = ({ log }) => log('warm');
 
 // @ts-expect-error: an answer is needed

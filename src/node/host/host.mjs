@@ -18,6 +18,8 @@ const CONTENT = 0x40, ASCII = 0x80;
 // The largest buffer that is kept for the next frame, in bytes.
 const KEPT = 512 * 1024;
 const LOG_BYTES_PER_CALL = 65536, LOG_LINE = 8192;
+// The length from which `onResponseStream` gets a response, and that of the pieces, in UTF-16 code units.
+const LARGE = 1024 * 1024, PIECE = 64 * 1024;
 // A call's signal fires this many milliseconds before the deadline, but not earlier than a tenth of the call's time
 // before it.
 const NOTICE_MS = 250;
@@ -263,13 +265,37 @@ function member(answer, name) {
   return value === Object.prototype[name] && !Object.hasOwn(answer, name) ? undefined : value;
 }
 
+// The pieces of a text. None ends within a surrogate pair. Other work of the worker is done between two of them.
+async function* pieces(text) {
+  for (let at = 0, end; at < text.length; at = end) {
+    end = at + PIECE;
+    if ((text.charCodeAt(end) & 0xfc00) === 0xdc00) end -= 1;
+    yield text.slice(at, end);
+    await new Promise(setImmediate);
+  }
+}
+
+// Gives a large response to the plugin in pieces. The text of the result is that of all pieces which the plugin yields.
+async function answerInPieces({ rawContent, ...input }, ctx) {
+  Object.defineProperty(ctx, 'input', { value: input, enumerable: true });
+  const yielded = handlers.onResponseStream(pieces(rawContent), ctx), changed = [];
+  for (;;) {
+    const { done, value } = await yielded.next();
+    if (done) return { continue: true, ...value, text: changed.join('') };
+    if (typeof value !== 'string') throw new TypeError('onResponseStream yielded a value that is not a string');
+    changed.push(value);
+  }
+}
+
 async function answer(call, input) {
   const { id } = call;
   let output;
   try {
-    const handler = input.metadata.phase === 'request' ? handlers.onRequest : handlers.onResponse;
+    const isRequest = input.metadata.phase === 'request', ctx = new Context(call, input.metadata.config);
+    const handler = isRequest ? handlers.onRequest : handlers.onResponse;
     if (handler === undefined) throw new TypeError(`exports nothing that serves the ${input.metadata.phase} phase`);
-    output = await handler(input, new Context(call, input.metadata.config));
+    const inPieces = !isRequest && handlers.onResponseStream !== undefined && input.rawContent.length > LARGE;
+    output = await (inPieces ? answerInPieces(input, ctx) : handler(input, ctx));
   } catch (error) {
     call.end();
     send(FAILURE, { id, reason: 'PluginError', ...describe(error) });
@@ -361,8 +387,11 @@ try {
   // What CommonJS code assigns to module.exports is the default export of the namespace.
   const pick = (name) => [exported[name], exported.default?.[name]].find((value) => typeof value === 'function');
   const fallback = typeof exported.default === 'function' ? exported.default : pick('default');
-  handlers = { onRequest: pick('onRequest') ?? fallback, onResponse: pick('onResponse') ?? fallback };
-  for (const name of ['onRequest', 'onResponse']) {
+  const names = ['onRequest', 'onResponse', 'onResponseStream'];
+  handlers = Object.fromEntries(names.map((name) => [name, pick(name)]));
+  handlers.onRequest ??= fallback;
+  handlers.onResponse ??= fallback;
+  for (const name of names) {
     if (exported[name] !== undefined && typeof exported[name] !== 'function') throw new TypeError(`${name} is not a function`);
   }
   if (!handlers.onRequest && !handlers.onResponse) {

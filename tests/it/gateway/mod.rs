@@ -61,6 +61,7 @@ mod servers;
 mod smoke;
 mod spread;
 mod starts;
+mod streamed;
 mod subscribed;
 mod tasks;
 mod traced;
