@@ -156,7 +156,7 @@ fn entry(written: &Value, field: &str, plugins: &mut Plugins, converted: &mut Co
     let mut of_plugin = Map::new();
     section.copy(&["role"], &mut of_plugin, "role");
     section.copy(&["egress"], &mut of_plugin, "egress");
-    if let Some(names) = section.take(&["env"]).and_then(Value::as_array) {
+    if let Some(names) = section.take_list("env", converted) {
         let variables = names.iter().map(|name| json!({"name": name, "valueFrom": {"environment": name}}));
         of_plugin.insert("env".to_owned(), variables.collect());
     }

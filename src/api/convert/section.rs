@@ -22,6 +22,24 @@ impl<'a> Section<'a> {
         names.iter().find_map(|name| self.members.get(*name)).filter(|value| !value.is_null())
     }
 
+    /// Returns a list. Refuses any other value, because what it would restrict is not known.
+    pub(super) fn take_list(&mut self, name: &'static str, converted: &mut Converted) -> Option<&'a Vec<Value>> {
+        let value = self.take(&[name])?;
+        if !value.is_array() {
+            converted.refuse(self.field(name), "it is no list");
+        }
+        value.as_array()
+    }
+
+    /// Returns a switch. Refuses any other value.
+    pub(super) fn take_bool(&mut self, name: &'static str, converted: &mut Converted) -> Option<bool> {
+        let value = self.take(&[name])?;
+        if !value.is_boolean() {
+            converted.refuse(self.field(name), "it is neither true nor false");
+        }
+        value.as_bool()
+    }
+
     /// Copies a field into `target` under another name.
     pub(super) fn copy(&mut self, names: &[&'static str], target: &mut Map<String, Value>, name: &str) {
         if let Some(value) = self.take(names) {

@@ -35,8 +35,8 @@ fn upstream(name: &str, mut server: Section<'_>, field: &str, converted: &mut Co
         return converted.leave_out(field, "it has neither `command` nor `url`");
     }
     server.copy(&["description"], &mut spec, "description");
-    let enabled = server.take(&["enabled"]).and_then(Value::as_bool);
-    let disabled = server.take(&["disabled"]).and_then(Value::as_bool);
+    let enabled = server.take_bool("enabled", converted);
+    let disabled = server.take_bool("disabled", converted);
     if let Some(enabled) = enabled.or(disabled.map(|disabled| !disabled)) {
         spec.insert("enabled".to_owned(), json!(enabled));
     }

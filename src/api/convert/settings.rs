@@ -35,7 +35,7 @@ pub(super) fn servers(servers: &[Value], converted: &mut Converted) {
             continue;
         };
         let mut section = Section::new(members, &field);
-        let bindings = section.take(&["sectionBindings"]).and_then(Value::as_array);
+        let bindings = section.take_list("sectionBindings", converted);
         upstream(&named[i].1, section, &field, converted);
         for (n, binding) in bindings.into_iter().flatten().enumerate() {
             let upstream =
@@ -44,7 +44,7 @@ pub(super) fn servers(servers: &[Value], converted: &mut Converted) {
             let at = format!("{field}.sectionBindings[{n}]");
             match upstream {
                 Some((_, upstream)) => section_binding(binding, upstream, &name, &at, converted),
-                None => converted.leave_out(at, "its serverId names no server of this file"),
+                None => converted.refuse(at, "its serverId names no server of this file"),
             }
         }
     }

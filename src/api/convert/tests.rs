@@ -79,8 +79,12 @@ fn no_guard_is_left_out() {
     ] {
         assert_eq!(wrong(plugins, json!({})), field);
     }
-    let servers = json!({"A b": {"command": "x"}, "a_b": {"command": "x", "args": "y", "env": ["K=s3cret"]}});
-    assert_eq!(wrong(json!({}), servers), "mcpServers.a_b.args mcpServers.a_b.env mcpServers.a_b");
+    let unread = json!({"servers": {"a": {"request": [{"name": "idle", "env": "KEY"}]}}});
+    assert_eq!(wrong(unread, json!({})), "plugins.servers.a.request[0].env");
+    let servers =
+        json!({"A b": {"command": "x", "disabled": "true"}, "a_b": {"command": "x", "args": "y", "env": ["K=s3cret"]}});
+    let wrong_fields = "mcpServers.A b.disabled mcpServers.a_b.args mcpServers.a_b.env mcpServers.a_b";
+    assert_eq!(wrong(json!({}), servers), wrong_fields);
 
     let transform = json!({"name": "security-plugin", "role": "Transform"});
     for entries in [json!([guard, transform]), json!([transform, guard])] {
@@ -168,7 +172,9 @@ fn settings() {
         assert_eq!((&binding[part], &binding["inheritToChildren"]), (&value, &json!(true)));
         assert_eq!((&binding["upstream"]["name"], &binding["document"]["glob"]), (&json!("weather"), &json!("**")));
     }
-    assert_eq!(left_out(&converted), ["mcpServers[0].failureCount", "mcpServers[0].sectionBindings[3]"]);
+    assert_eq!(left_out(&converted), ["mcpServers[0].failureCount"]);
+    assert_eq!(converted.wrong.len(), 1);
+    assert_eq!(converted.wrong[0].field, "mcpServers[0].sectionBindings[3]");
 }
 
 #[test]
