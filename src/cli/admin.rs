@@ -166,6 +166,19 @@ pub async fn list(
     query: &[(&str, Option<&str>)],
     limit: usize,
 ) -> anyhow::Result<Vec<Value>> {
+    list_noted(admin, path, query, limit).await.map(|(items, _)| items)
+}
+
+/// Does the same as [`list`]. Also returns why older items can be missing, if the gateway says so.
+///
+/// # Errors
+/// The same as for [`list`].
+pub async fn list_noted(
+    admin: &AdminArgs,
+    path: &str,
+    query: &[(&str, Option<&str>)],
+    limit: usize,
+) -> anyhow::Result<(Vec<Value>, Option<String>)> {
     let deadline = Duration::from_secs(admin.timeout);
     let query: String =
         query.iter().filter_map(|(name, value)| Some(format!("&{name}={}", encode((*value)?)))).collect();
@@ -190,21 +203,27 @@ fn is_cursor_gone(error: &anyhow::Error) -> bool {
     error.downcast_ref::<ApiError>().is_some_and(|refused| refused.reason == "InvalidCursor")
 }
 
-async fn pages(admin: &AdminArgs, path: &str, query: &str, limit: usize) -> anyhow::Result<Vec<Value>> {
-    let (mut items, mut cursor) = (Vec::new(), String::new());
+async fn pages(
+    admin: &AdminArgs,
+    path: &str,
+    query: &str,
+    limit: usize,
+) -> anyhow::Result<(Vec<Value>, Option<String>)> {
+    let (mut items, mut cursor, mut note) = (Vec::new(), String::new(), None);
     while items.len() < limit {
         let size = PAGE.min(limit - items.len());
         let mut page = get(admin, &format!("{path}?limit={size}{query}{cursor}")).await?;
         if let Value::Array(found) = page["items"].take() {
             items.extend(found);
         }
+        note = note.or_else(|| page["incomplete"].as_str().map(str::to_owned));
         match page["next"].as_str() {
             Some(next) => cursor = format!("&cursor={}", encode(next)),
             None => break,
         }
     }
     items.truncate(limit);
-    Ok(items)
+    Ok((items, note))
 }
 
 /// Percent-encodes `text` for use in a query.

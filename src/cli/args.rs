@@ -1,6 +1,7 @@
 //! The command line and its help texts.
 
 mod asks;
+mod records;
 mod source;
 
 use std::net::IpAddr;
@@ -9,14 +10,16 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub use self::asks::{
-    AdminArgs, CallArgs, CallsArgs, ExecutionsArgs, ExplainArgs, PinArgs, StatusArgs, ToolsArgs, ToolsCommand,
-    WaitArgs, WorkersArgs,
+    AdminArgs, CallArgs, ExplainArgs, PinArgs, StatusArgs, ToolsArgs, ToolsCommand, WaitArgs, WorkersArgs,
 };
+pub use self::records::{CallsArgs, ExecutionsArgs, RecordArgs};
 pub use self::source::{OptionArgs, SourceArgs};
 use super::address::Address;
 use super::formats::ListFormat;
 use super::names::{gateway, label};
+use super::store::StoreArgs;
 use crate::source::cluster::ServiceAccountName;
+use crate::store::StoreTarget;
 
 /// An MCP gateway that runs your own JavaScript on every tool call.
 #[derive(Debug, Parser)]
@@ -75,10 +78,12 @@ pub enum Command {
     Call(CallArgs),
     /// Show recent calls of a running gateway, or follow calls as they end
     Calls(CallsArgs),
-    /// Show recent plugin executions of a running gateway
+    /// Show recent plugin executions of a running gateway, or follow executions as they end
     Executions(ExecutionsArgs),
     /// Show the worker processes of a running gateway
     Workers(WorkersArgs),
+    /// Migrate the tables of a history store
+    Store(StoreArgs),
     /// Show which chains and entries would run on a tool, and why the others would not
     Explain(ExplainArgs),
     /// Try a plugin out: run it once, measure it, or print the TypeScript types for plugin authors
@@ -115,6 +120,10 @@ pub struct RunArgs {
     /// ~/.local/state/hawsepipe, one for each set of manifests
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
+    /// Database that keeps the history of calls and executions over restarts: PATH or sqlite:PATH of a SQLite file, or
+    /// postgres://USER:PASSWORD@HOST/DATABASE. Default: `history.store` of the gateway, or memory only
+    #[arg(long, value_name = "STORE", env = "HAWSEPIPE_STORE", hide_env_values = true)]
+    pub store: Option<StoreTarget>,
     /// Seconds that calls in flight have to finish after SIGTERM or Ctrl-C. After SIGTERM, new connections are still
     /// accepted for the first 5 of these seconds
     #[arg(long, value_name = "SECONDS", default_value_t = DRAIN_SECONDS, value_parser = clap::value_parser!(u64).range(0..=86_400))]

@@ -1,108 +1,29 @@
 //! `hawsepipe calls`: recent calls, or calls as they end.
 
-use std::collections::{HashSet, VecDeque};
 use std::process::ExitCode;
-use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::admin::list;
 use super::args::CallsArgs;
-use super::formats::ListFormat;
-use super::known::{check_tool, check_upstream};
-use super::output::{Column, column, is_read, outcome_text, print_list, rows, says, text, time, wide};
+use super::known::{check_plugin, check_tool, check_upstream};
+use super::output::{Column, column, outcome_text, says, text, time, wide};
+use super::records::RecordList;
 use crate::domain::method::Method;
-/// With `--follow`: the pause between two polls.
-const EVERY: Duration = Duration::from_millis(300);
-/// The number of calls that every gateway keeps, at least. If more calls end between two polls, some are not printed.
-const KEPT: usize = 1000;
-/// How many calls a poll requests first. If all these calls are new, the poll then requests [`KEPT`] calls.
-const FEW: usize = 20;
 
 /// Shows recent calls of a running gateway, and with `--follow` also new ones.
 pub async fn calls(args: CallsArgs) -> anyhow::Result<ExitCode> {
-    let limit = args.limit as usize;
-    let mut items = newest(&args, if args.follow { limit.max(KEPT) } else { limit }).await?;
-    check_upstream(&args.admin, args.upstream.as_deref(), &items).await?;
+    let records = &args.records;
+    let filters = vec![("method", args.method.as_deref()), ("outcome", args.outcome.as_deref())];
+    let list = RecordList { args: records, path: "/api/v1/calls", id: "requestId", filters, columns: columns() };
+    let items = list.read().await?;
+    check_plugin(&records.admin, records.plugin.as_deref(), &items).await?;
+    check_upstream(&records.admin, records.upstream.as_deref(), &items).await?;
     // Other items than tools are not listed by the admin API.
     let is_tool = args.method.as_deref().is_none_or(|method| method == Method::CallTool.as_str());
-    let tool = args.tool.as_deref().filter(|name| is_tool && !name.contains(':'));
-    check_tool(&args.admin, tool, &items).await?;
-    if !args.follow {
-        print_list(args.output, &json!({"items": items}), &items, &columns())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut seen = PrintedCalls::default();
-    items.retain(|call| seen.is_new(call));
-    items.truncate(limit);
-    let mut heading = true;
-    loop {
-        // The oldest call is printed first, so that newer calls follow below.
-        items.reverse();
-        if !print_more(args.output, &items, heading)? {
-            return Ok(ExitCode::SUCCESS);
-        }
-        heading = false;
-        tokio::time::sleep(EVERY).await;
-        items = unseen(&args, &mut seen).await?;
-    }
-}
-
-fn id(call: &Value) -> String {
-    text(&call["requestId"])
-}
-
-async fn newest(args: &CallsArgs, limit: usize) -> anyhow::Result<Vec<Value>> {
-    let query =
-        [("upstream", args.upstream.as_deref()), ("tool", args.tool.as_deref()), ("method", args.method.as_deref())];
-    list(&args.admin, "/api/v1/calls", &query, limit).await
-}
-
-/// The ids of the calls that were listed most recently, at most four times [`KEPT`].
-#[derive(Default)]
-struct PrintedCalls {
-    ids: HashSet<String>,
-    order: VecDeque<String>,
-}
-
-impl PrintedCalls {
-    /// Remembers a call, and returns whether it is new.
-    fn is_new(&mut self, call: &Value) -> bool {
-        let id = id(call);
-        if !self.ids.insert(id.clone()) {
-            return false;
-        }
-        self.order.push_back(id);
-        while self.order.len() > 4 * KEPT {
-            self.order.pop_front().map(|oldest| self.ids.remove(&oldest));
-        }
-        true
-    }
-}
-
-/// Returns the calls that ended since the last poll, newest first.
-async fn unseen(args: &CallsArgs, seen: &mut PrintedCalls) -> anyhow::Result<Vec<Value>> {
-    let mut calls = newest(args, FEW).await?;
-    if calls.len() == FEW && calls.iter().all(|call| !seen.ids.contains(&id(call))) {
-        calls = newest(args, KEPT).await?;
-    }
-    calls.retain(|call| seen.is_new(call));
-    Ok(calls)
-}
-
-/// Prints new calls, and returns whether standard output is still open.
-fn print_more(format: ListFormat, items: &[Value], heading: bool) -> anyhow::Result<bool> {
-    if items.is_empty() && !heading {
-        return Ok(true);
-    }
-    match format {
-        // One document for each call, so that programs can read the output as a stream.
-        ListFormat::Json => items.iter().try_fold(true, |read, item| Ok(is_read(&format!("{item}\n"))? && read)),
-        ListFormat::Yaml => items.iter().try_fold(true, |read, item| {
-            Ok(is_read(&format!("---\n{}\n", serde_saphyr::to_string(item)?.trim_end()))? && read)
-        }),
-        ListFormat::Table | ListFormat::Wide => is_read(&rows(format, items, &columns(), heading)),
-    }
+    let tool = records.tool.as_deref().filter(|name| is_tool && !name.contains(':'));
+    check_tool(&records.admin, tool, &items).await?;
+    list.print(items).await?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn columns() -> Vec<Column> {
@@ -119,7 +40,8 @@ fn columns() -> Vec<Column> {
         wide("RETRIES", |c| c["retries"].as_u64().unwrap_or_default().to_string()),
         wide("PLUGIN MS", |c| milliseconds(&c["pluginMs"])),
         wide("PRINCIPAL", |c| text(&c["principal"])),
-        wide("REQUEST", id),
+        wide("SESSION", |c| text(&c["session"])),
+        wide("REQUEST", |c| text(&c["requestId"])),
         wide("WITHIN", |c| text(&c["within"])),
     ]
 }
@@ -162,6 +84,8 @@ fn milliseconds(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

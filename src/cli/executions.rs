@@ -2,18 +2,26 @@
 
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::admin::list;
 use super::args::ExecutionsArgs;
-use super::known::check_plugin;
-use super::output::{column, outcome_text, print_list, says, text, time, wide};
+use super::known::{check_plugin, check_upstream};
+use super::output::{Column, column, outcome_text, says, text, time, wide};
+use super::records::RecordList;
 
 pub async fn executions(args: ExecutionsArgs) -> anyhow::Result<ExitCode> {
-    let limit = args.limit as usize;
-    let items = list(&args.admin, "/api/v1/executions", &[("plugin", args.plugin.as_deref())], limit).await?;
-    check_plugin(&args.admin, args.plugin.as_deref(), &items).await?;
-    let columns = [
+    let records = &args.records;
+    let filters = vec![("outcome", args.status.as_deref())];
+    let list = RecordList { args: records, path: "/api/v1/executions", id: "id", filters, columns: columns() };
+    let items = list.read().await?;
+    check_plugin(&records.admin, records.plugin.as_deref(), &items).await?;
+    check_upstream(&records.admin, records.upstream.as_deref(), &items).await?;
+    list.print(items).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn columns() -> Vec<Column> {
+    vec![
         column("STARTED", |e| time(&e["startedAt"])),
         column("PLUGIN", |e| text(&e["plugin"])),
         column("CHAIN", |e| text(&e["chainId"])),
@@ -27,12 +35,12 @@ pub async fn executions(args: ExecutionsArgs) -> anyhow::Result<ExitCode> {
         column("CHANGED", |e| text(&e["changed"])),
         column("SAYS", |e| says(e, "errorMessage")),
         wide("METHOD", |e| text(&e["method"])),
+        wide("PRINCIPAL", |e| text(&e["principal"])),
+        wide("SESSION", |e| text(&e["session"])),
         wide("REQUEST", |e| text(&e["requestId"])),
         wide("QUEUE MS", |e| milliseconds(&e["queueMs"])),
         wide("WORKER", |e| text(&e["workerPid"])),
-    ];
-    print_list(args.output, &json!({"items": items}), &items, &columns)?;
-    Ok(ExitCode::SUCCESS)
+    ]
 }
 
 fn milliseconds(value: &Value) -> String {

@@ -15,6 +15,21 @@ pub enum ListFormat {
     Yaml,
 }
 
+/// The output format of a list of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RecordFormat {
+    /// A table
+    Table,
+    /// A table with more columns
+    Wide,
+    /// JSON
+    Json,
+    /// JSON, one line for each record
+    Jsonl,
+    /// YAML
+    Yaml,
+}
+
 /// The output format of a single result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ResultFormat {

@@ -13,6 +13,7 @@ use kube::Client;
 use super::address::{ADMIN_PORT, MCP_PORT};
 use super::again::Again;
 use super::args;
+use super::history::GatewayHistory;
 use super::listeners::Bind;
 use super::seal_key;
 use super::serve::{Gateway, HttpServers, drain};
@@ -35,7 +36,8 @@ pub async fn gateway(args: args::GatewayArgs) -> anyhow::Result<ExitCode> {
     let client = connect().await?;
     // From here on, a signal must end the process gracefully.
     let mut signals = EndSignals::listen()?;
-    let engine = engine(&telemetry.traces, ServerLauncher::current())?;
+    let history = GatewayHistory::new(None, args.state_dir.clone()).await?;
+    let engine = engine(&telemetry.traces, ServerLauncher::current(), history.store())?;
     let mut servers = HttpServers::new(&engine);
     // The gateway follows the cluster until the calls have drained, so that restrictions that are added in the meantime
     // apply even to the last calls.
@@ -44,13 +46,14 @@ pub async fn gateway(args: args::GatewayArgs) -> anyhow::Result<ExitCode> {
         drain(&engine, signal, &mut signals, Duration::from_secs(args.drain_seconds), true).await
     };
     let ended = tokio::select! {
-        ended = serve(&args, client, telemetry.clone(), &engine, &mut servers) => ended.map(|()| None),
+        ended = serve(&args, client, telemetry.clone(), &history, &engine, &mut servers) => ended.map(|()| None),
         deadline = drained => Ok(deadline),
     };
     match &ended {
         Ok(deadline) => servers.end(*deadline, &mut signals).await,
         Err(_) => engine.abort().await,
     }
+    history.close().await;
     telemetry.traces.end().await;
     ended.map(|_| ExitCode::SUCCESS)
 }
@@ -60,6 +63,7 @@ async fn serve(
     args: &args::GatewayArgs,
     client: Client,
     telemetry: Telemetry,
+    history: &GatewayHistory,
     engine: &Gateway,
     servers: &mut HttpServers,
 ) -> anyhow::Result<()> {
@@ -82,6 +86,7 @@ async fn serve(
     let following = Following {
         engine: Arc::clone(engine),
         telemetry,
+        history,
         snapshots: Snapshots::new(client.clone(), gateway, args.state_dir.clone(), uid),
         secrets: ClusterSecrets::new(client, &args.namespace, args.secrets_dir.clone()),
         code: PodCode::new(Inspector::new(Launcher::current().context("cannot tell which program this is")?)),
@@ -101,9 +106,10 @@ fn check(tokens: Arc<OperatorTokens>) -> CheckToken {
 }
 
 /// The sources of the plan, its code and its secrets, and the engine that runs the plan.
-struct Following {
+struct Following<'a> {
     engine: Gateway,
     telemetry: Telemetry,
+    history: &'a GatewayHistory,
     snapshots: Snapshots,
     secrets: ClusterSecrets,
     code: PodCode<Inspector>,
@@ -114,7 +120,7 @@ struct Following {
     again: Again,
 }
 
-impl Following {
+impl Following<'_> {
     /// Puts each received plan in force. The endpoints open once the first plan is in force, and are adjusted to each
     /// later plan.
     async fn follow(mut self, servers: &mut HttpServers, args: &args::GatewayArgs) -> anyhow::Result<()> {
@@ -194,7 +200,7 @@ impl Following {
         self.watch.set(folders);
         let gateway = &completed.plan.gateway;
         self.telemetry.follow(gateway);
-        self.engine.records().set_per_plugin(gateway.history_per_plugin as usize);
+        self.history.follow(gateway, &self.secrets);
         // The names are set before the plan is applied: otherwise, a name could move from one upstream's tool to
         // another upstream's tool.
         self.engine.set_published_names(received.extras.seen_names.clone());

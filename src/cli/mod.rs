@@ -16,6 +16,7 @@ mod formats;
 mod gateway;
 mod grant;
 mod greeting;
+mod history;
 mod known;
 mod listeners;
 mod mcp_client;
@@ -25,6 +26,7 @@ mod ordered_json;
 mod output;
 mod plugin;
 mod programs;
+mod records;
 mod refused;
 mod rollback;
 mod run;
@@ -34,6 +36,7 @@ mod signals;
 mod snapshot;
 mod state_folder;
 mod status;
+mod store;
 mod termination_log;
 mod tools;
 mod validate;
@@ -106,6 +109,7 @@ fn dispatch(args: Args) -> LocalBoxFuture<'static, anyhow::Result<ExitCode>> {
         Command::Calls(args) => calls::calls(args).boxed_local(),
         Command::Executions(args) => executions::executions(args).boxed_local(),
         Command::Workers(args) => workers::workers(args).boxed_local(),
+        Command::Store(args) => store::store(args).boxed_local(),
         Command::Explain(args) => explain::explain(args).boxed_local(),
         Command::Plugin(args) => plugin::plugin(args).boxed_local(),
         Command::Completion(args) => ready(complete::script(args.shell).map(|()| ExitCode::SUCCESS)).boxed_local(),

@@ -1,7 +1,7 @@
 //! `hawsepipe run`: runs a gateway from manifests on disk.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use super::address::{ADMIN_PORT, Address, MCP_PORT, METRICS_PORT};
 use super::again::Again;
 use super::args::RunArgs;
 use super::greeting::greet;
+use super::history::GatewayHistory;
 use super::listeners::Bind;
 use super::output::say;
 use super::seal_key;
@@ -43,13 +44,16 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     check_open(&first.plan.gateway, &bind, args.insecure_anonymous)?;
     // From here on, a signal must end the process gracefully.
     let mut signals = EndSignals::listen()?;
-    let engine = engine(&telemetry.traces, state_folder::launcher(&state).await)?;
+    let history = Arc::new(GatewayHistory::new(args.store.clone(), state.path().map(Path::to_owned)).await?);
+    let engine = engine(&telemetry.traces, state_folder::launcher(&state).await, history.store())?;
     state_folder::keep_seen_names(&engine, &state);
     state_folder::keep_loaded_plugins(&engine, &state);
     seal_key::follow(&engine, args.seal_key_file.clone(), true).await?;
     let mut servers = HttpServers::new(&engine);
+    let gateway =
+        RunningGateway { engine: Arc::clone(&engine), telemetry: telemetry.clone(), history: Arc::clone(&history) };
     let started = tokio::select! {
-        started = start(&mut servers, &engine, telemetry.clone(), directory, first, bind, addresses) => started.map(Some),
+        started = start(&mut servers, gateway, directory, first, bind, addresses) => started.map(Some),
         _ = signals.next() => Ok(None),
     };
     let following = match started {
@@ -64,6 +68,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     following.abort();
     let deadline = drain(&engine, signal, &mut signals, Duration::from_secs(args.drain_seconds), false).await;
     servers.end(deadline, &mut signals).await;
+    history.close().await;
     state_folder::write_seen_names(&engine, &state);
     state_folder::write_loaded_plugins(&engine, &state);
     telemetry.traces.end().await;
@@ -116,17 +121,23 @@ async fn optional(address: Option<&Address>, port: u16) -> anyhow::Result<Option
     }
 }
 
+/// The parts of the gateway that follow its plan.
+struct RunningGateway {
+    engine: Gateway,
+    telemetry: Telemetry,
+    history: Arc<GatewayHistory>,
+}
+
 /// Opens the listeners and puts the first plan in force. Returns the task that follows later changes.
 async fn start(
     servers: &mut HttpServers,
-    engine: &Gateway,
-    telemetry: Telemetry,
+    gateway: RunningGateway,
     directory: Directory<Inspector>,
     first: CompiledManifests,
     bind: Bind,
     Addresses { admin, metrics, .. }: Addresses,
 ) -> anyhow::Result<JoinHandle<()>> {
-    engine.readings().follow();
+    gateway.engine.readings().follow();
     servers.open(bind, &first.plan.gateway).await?;
     servers.open_admin(admin, None).await?;
     if let Some(metrics) = metrics {
@@ -135,11 +146,11 @@ async fn start(
     let mut watch = FolderWatch::new().context("cannot watch the manifests for changes")?;
     report(&first.located);
     let reported = first.located.clone();
-    put_in_force(engine, &telemetry, &mut watch, first).await;
+    put_in_force(&gateway, &mut watch, first).await;
     if let Some(url) = servers.url() {
-        tokio::spawn(greet(Arc::clone(engine), url.to_owned()));
+        tokio::spawn(greet(Arc::clone(&gateway.engine), url.to_owned()));
     }
-    Ok(tokio::spawn(follow(Arc::clone(engine), telemetry, directory, watch, reported)))
+    Ok(tokio::spawn(follow(gateway, directory, watch, reported)))
 }
 
 /// Refuses to serve anonymous clients on an address that is not loopback, unless a manifest or the flag
@@ -169,23 +180,22 @@ fn report(problems: &[Located]) {
     }
 }
 
-async fn put_in_force(engine: &Gateway, telemetry: &Telemetry, watch: &mut FolderWatch, compiled: CompiledManifests) {
+async fn put_in_force(gateway: &RunningGateway, watch: &mut FolderWatch, compiled: CompiledManifests) {
     watch.set(compiled.folders);
-    telemetry.follow(&compiled.plan.gateway);
-    engine.records().set_per_plugin(compiled.plan.gateway.history_per_plugin as usize);
-    engine.apply(compiled.plan, compiled.problems, &compiled.secrets).await;
+    gateway.telemetry.follow(&compiled.plan.gateway);
+    gateway.history.follow(&compiled.plan.gateway, &compiled.secrets);
+    gateway.engine.apply(compiled.plan, compiled.problems, &compiled.secrets).await;
 }
 
 /// Reads the manifests again after each change, on request, and when a retry is due, and puts the new plan in force. If
 /// reading fails, the plan stays as it is.
 async fn follow(
-    engine: Gateway,
-    telemetry: Telemetry,
+    gateway: RunningGateway,
     mut directory: Directory<Inspector>,
     mut watch: FolderWatch,
     mut reported: Vec<Located>,
 ) {
-    let mut again = Again::new();
+    let (engine, mut again) = (Arc::clone(&gateway.engine), Again::new());
     again.after(reported.iter().map(|located| &located.problem));
     loop {
         tokio::select! {
@@ -202,7 +212,7 @@ async fn follow(
                     reported.clone_from(&compiled.located);
                 }
                 again.after(reported.iter().map(|located| &located.problem));
-                put_in_force(&engine, &telemetry, &mut watch, compiled).await;
+                put_in_force(&gateway, &mut watch, compiled).await;
                 engine.readings().end(reading, Ok(()));
             }
             Err(error) => {

@@ -9,7 +9,7 @@ use crate::domain::budget::ByteBudget;
 use crate::domain::instance::Instance;
 use crate::engine::{Engine, Ports};
 use crate::node::{Launcher, Lifetimes, WorkerMetrics, Workers};
-use crate::store::MemoryRecords;
+use crate::store::Store;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Traces;
 use crate::transport::ServerLauncher;
@@ -23,18 +23,20 @@ pub fn instance() -> Instance {
     INSTANCE.clone()
 }
 
-/// Creates an engine with the real adapters. It has no plan yet. `launcher` starts the processes of servers.
-pub fn engine(traces: &Traces, launcher: ServerLauncher) -> anyhow::Result<Arc<Engine>> {
+/// Creates an engine with the real adapters. It has no plan yet. `launcher` starts the processes of servers, and `store`
+/// keeps the history.
+pub fn engine(traces: &Traces, launcher: ServerLauncher, store: &Arc<Store>) -> anyhow::Result<Arc<Engine>> {
     let (workers, metrics, _) = workers()?;
     let counted = UpstreamMetrics::new().context("cannot make metrics of upstreams")?;
     counted.register(metrics.catalog()).context("cannot register metrics of upstreams")?;
     traces.register(metrics.catalog()).context("cannot register metrics of traces")?;
-    let (budget, records) = (Arc::new(ByteBudget::default()), MemoryRecords::new(1000));
+    let budget = Arc::new(ByteBudget::default());
     let upstreams = Upstreams::new(launcher, counted, &budget, instance());
     let ports = Ports {
         plugins: Arc::new(workers),
         upstreams: Arc::new(upstreams),
-        records: Arc::new(records),
+        records: Arc::clone(store) as _,
+        history: Arc::clone(store) as _,
         clock: Arc::new(SystemClock::new()),
     };
     Ok(Engine::new(ports, metrics, budget))

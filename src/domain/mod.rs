@@ -19,6 +19,7 @@ pub mod egress;
 pub mod extensions;
 pub mod header_text;
 pub mod health;
+pub mod history;
 pub mod ids;
 pub mod instance;
 pub mod invalid_message;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::budget::Account;
+use super::history::{HistoryPage, HistoryQuery, RecordKind};
 use super::ids::ObjectKey;
 use super::item::{ItemKind, Listed};
 use super::plan::{PluginPlan, Runtime};
@@ -280,29 +281,40 @@ pub trait ToClient: Send + Sync {
     }
 }
 
-/// Stores the records of calls and executions.
+/// Stores the records of calls and executions. Both methods return at once: a store that writes elsewhere has a bounded
+/// queue, and drops and counts the rows that do not fit into it.
 pub trait Records: Send + Sync + 'static {
-    /// Stores the record of one plugin execution. Never blocks.
+    /// Stores the record of one plugin execution.
     fn execution(&self, row: PluginExecution);
 
-    /// Stores the record of one call. Never blocks.
+    /// Stores the record of one call.
     fn call(&self, row: CallRecord);
 
-    /// Returns the most recent executions, newest first, at most `limit`. If `plugin` (`namespace/name`, or a bare
-    /// name) is given, returns only executions of that plugin.
-    fn recent_executions(&self, plugin: Option<&str>, limit: usize) -> Vec<Arc<PluginExecution>>;
-
-    /// Returns the most recent calls, newest first, at most `limit`.
-    fn recent_calls(&self, limit: usize) -> Vec<Arc<CallRecord>>;
-
-    /// Sets the maximum number of executions that are kept of each plugin.
-    fn set_per_plugin(&self, rows: usize) {
-        let _ = rows;
-    }
-
-    /// Returns, for each kind of record, how many were dropped to make room for newer ones.
+    /// Returns, for each store, how many rows it has dropped.
     fn dropped(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
+    }
+
+    /// Returns the number of rows that wait to be written.
+    fn queued(&self) -> usize {
+        0
+    }
+}
+
+/// Reads the records of calls and executions.
+#[async_trait]
+pub trait History: Send + Sync + 'static {
+    /// Returns a page of records of one kind. If a part of the history cannot be read, the page has the rest.
+    async fn list(&self, kind: RecordKind, query: &HistoryQuery) -> HistoryPage;
+}
+
+/// A history without records, for gateways whose records go elsewhere.
+pub struct NoHistory;
+
+#[async_trait]
+impl History for NoHistory {
+    async fn list(&self, _: RecordKind, _: &HistoryQuery) -> HistoryPage {
+        HistoryPage::default()
     }
 }
 

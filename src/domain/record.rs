@@ -26,6 +26,22 @@ pub enum ExecutionStatus {
 }
 
 impl ExecutionStatus {
+    /// All statuses.
+    pub const ALL: [Self; 6] =
+        [Self::Success, Self::Failed, Self::Timeout, Self::PoolExhausted, Self::Denied, Self::Skipped];
+
+    /// Returns the status as records contain it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "Success",
+            Self::Failed => "Failed",
+            Self::Timeout => "Timeout",
+            Self::PoolExhausted => "PoolExhausted",
+            Self::Denied => "Denied",
+            Self::Skipped => "Skipped",
+        }
+    }
+
     /// Returns the status as a metric label.
     pub fn as_label(self) -> &'static str {
         match self {
@@ -96,6 +112,9 @@ pub struct PluginExecution {
     pub tool: String,
     /// The principal of the caller.
     pub principal: String,
+    /// The first characters of the id of the caller's session; empty without a session.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub session: String,
     /// The process id of the worker; `None` if the execution got none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_pid: Option<u32>,
@@ -241,6 +260,18 @@ pub enum CallOutcome {
 }
 
 impl CallOutcome {
+    /// All outcomes.
+    pub const ALL: [Self; 8] = [
+        Self::Ok,
+        Self::ToolError,
+        Self::RpcError,
+        Self::Denied,
+        Self::Failed,
+        Self::Refused,
+        Self::Cancelled,
+        Self::Timeout,
+    ];
+
     /// Returns the outcome as a metric label.
     pub fn as_label(self) -> &'static str {
         match self {
@@ -293,6 +324,9 @@ pub struct CallRecord {
     pub era: &'static str,
     /// The principal of the caller.
     pub principal: String,
+    /// The first characters of the id of the caller's session; empty without a session.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub session: String,
     /// The outcome of the call.
     pub outcome: CallOutcome,
     /// Why the call was refused, denied or failed: a reason, or the message of the plugin that denied the call. `None`

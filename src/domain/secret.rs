@@ -8,7 +8,7 @@ use memchr::memmem;
 
 use super::ids::ObjectKey;
 use super::json_spellings::spellings;
-use super::plan::{Plan, ValueSource};
+use super::plan::{Plan, StorePlan, ValueSource};
 use super::reason::Reason;
 use super::report::SecretState;
 
@@ -194,7 +194,11 @@ pub fn secret_uses(plan: &Plan) -> BTreeSet<(&ObjectKey, &str)> {
         ValueSource::Secret { secret, key, .. } => Some((secret, key.as_str())),
         ValueSource::Literal(_) | ValueSource::Environment(_) => None,
     });
-    named.collect()
+    let store = plan.gateway.history.store.iter().filter_map(|store| match store {
+        StorePlan::Postgres { secret, key } => Some((secret, key.as_str())),
+        StorePlan::Embedded { .. } => None,
+    });
+    named.chain(store).collect()
 }
 
 /// Why a secret value is not available.

@@ -40,7 +40,7 @@ pub use request::{ANONYMOUS, CallRequest, Caller, CheckMirrored, Endpoint, Reply
 
 use crate::domain::budget::ByteBudget;
 use crate::domain::kept_form::KeptForm;
-use crate::domain::ports::{CallUpstream, Clock, Records, RunPlugin};
+use crate::domain::ports::{CallUpstream, Clock, History, Records, RunPlugin};
 use crate::domain::seen::SeenNames;
 use crate::telemetry::metrics::Metrics;
 
@@ -52,6 +52,8 @@ pub struct Ports {
     pub upstreams: Arc<dyn CallUpstream>,
     /// Stores the records of calls and executions.
     pub records: Arc<dyn Records>,
+    /// Reads these records.
+    pub history: Arc<dyn History>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
 }
@@ -61,6 +63,7 @@ pub struct Engine {
     plugins: Arc<dyn RunPlugin>,
     upstreams: Arc<dyn CallUpstream>,
     records: Arc<dyn Records>,
+    history: Arc<dyn History>,
     clock: Arc<dyn Clock>,
     metrics: Metrics,
     budget: Arc<ByteBudget>,
@@ -92,11 +95,12 @@ pub struct Engine {
 impl Engine {
     /// Creates an engine without a plan. Every call is refused until the first plan is applied.
     pub fn new(ports: Ports, metrics: Metrics, budget: Arc<ByteBudget>) -> Arc<Self> {
-        let Ports { plugins, upstreams, records, clock } = ports;
+        let Ports { plugins, upstreams, records, history, clock } = ports;
         Arc::new(Self {
             plugins,
             upstreams,
             records,
+            history,
             clock,
             metrics,
             budget,
@@ -132,8 +136,8 @@ impl Engine {
     }
 
     /// The records of calls and executions.
-    pub fn records(&self) -> &dyn Records {
-        &*self.records
+    pub fn history(&self) -> &dyn History {
+        &*self.history
     }
 
     /// What is known of the MCP endpoints of this process.

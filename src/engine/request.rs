@@ -8,6 +8,7 @@ use crate::config::nearest::nearest;
 use crate::domain::apps;
 use crate::domain::budget::Reservation;
 use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::history::session_name;
 use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
@@ -46,6 +47,11 @@ pub struct Caller {
 pub const ANONYMOUS: &str = "anonymous";
 
 impl Caller {
+    /// Returns the name of the session in lists and records; empty in the modern era.
+    pub(super) fn session_name(&self) -> String {
+        session_name(&self.session)
+    }
+
     /// Whether the client proves no identity.
     pub(super) fn is_anonymous(&self) -> bool {
         self.principal == ANONYMOUS

@@ -59,6 +59,11 @@ impl StateFolder {
         Self { path, lock: Mutex::default(), warned: Mutex::default() }
     }
 
+    /// Returns the path of the folder, which may not exist. `None` if there is no folder.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     /// Returns an identifier of the folder, which differs from those of other folders. `None` if there is no folder.
     pub fn id(&self) -> Option<String> {
         let path = std::path::absolute(self.path.as_ref()?).ok()?;

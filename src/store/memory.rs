@@ -4,7 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use crate::domain::ports::Records;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::domain::history::{HistoryQuery, HistoryRecord, Position, RecordKind};
 use crate::domain::record::{CallRecord, PluginExecution};
 
 /// The maximum number of calls that are kept.
@@ -23,7 +25,7 @@ pub struct MemoryRecords {
     dropped_calls: AtomicU64,
 }
 
-struct Ring<T>(Mutex<VecDeque<Arc<T>>>);
+pub(super) struct Ring<T>(Mutex<VecDeque<Arc<T>>>);
 
 impl<T> Default for Ring<T> {
     fn default() -> Self {
@@ -33,13 +35,12 @@ impl<T> Default for Ring<T> {
 
 impl<T> Ring<T> {
     /// Locks the rows. A poisoned lock is used too, because a row is complete before it is added.
-    fn rows(&self) -> MutexGuard<'_, VecDeque<Arc<T>>> {
+    pub(super) fn rows(&self) -> MutexGuard<'_, VecDeque<Arc<T>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a row. Returns how many rows were dropped to make room.
-    fn push(&self, row: T, bound: usize) -> u64 {
-        let row = Arc::new(row);
+    fn push(&self, row: Arc<T>, bound: usize) -> u64 {
         let mut rows = self.rows();
         let mut left = 0;
         while rows.len() >= bound.max(1) {
@@ -50,9 +51,9 @@ impl<T> Ring<T> {
         left
     }
 
-    /// Returns at most `limit` rows, newest first.
-    fn newest(&self, limit: usize) -> Vec<Arc<T>> {
-        self.rows().iter().rev().take(limit).cloned().collect()
+    /// Returns all rows, newest first.
+    fn newest(&self) -> Vec<Arc<T>> {
+        self.rows().iter().rev().cloned().collect()
     }
 }
 
@@ -70,7 +71,7 @@ impl MemoryRecords {
     }
 
     /// Returns the ring of a plugin, and creates it if there is none.
-    fn ring(&self, plugin_id: &str) -> Arc<Ring<PluginExecution>> {
+    pub(super) fn ring(&self, plugin_id: &str) -> Arc<Ring<PluginExecution>> {
         let known = self.executions.read().unwrap_or_else(PoisonError::into_inner).get(plugin_id).cloned();
         if let Some(ring) = known {
             return ring;
@@ -90,127 +91,39 @@ impl MemoryRecords {
     }
 }
 
-impl Records for MemoryRecords {
-    fn set_per_plugin(&self, rows: usize) {
+impl MemoryRecords {
+    pub fn set_per_plugin(&self, rows: usize) {
         self.per_plugin.store(rows, Ordering::Relaxed);
     }
 
-    fn execution(&self, row: PluginExecution) {
+    pub fn execution(&self, row: Arc<PluginExecution>) {
         let (bound, ring) = (self.per_plugin.load(Ordering::Relaxed), self.ring(&row.plugin_id));
         self.dropped_executions.fetch_add(ring.push(row, bound), Ordering::Relaxed);
     }
 
-    fn call(&self, row: CallRecord) {
+    pub fn call(&self, row: Arc<CallRecord>) {
         self.dropped_calls.fetch_add(self.calls.push(row, CALLS), Ordering::Relaxed);
     }
 
-    fn recent_executions(&self, plugin: Option<&str>, limit: usize) -> Vec<Arc<PluginExecution>> {
-        let wanted = |row: &Arc<PluginExecution>| {
-            plugin.is_none_or(|name| row.plugin == name || row.plugin.rsplit('/').next() == Some(name))
-        };
-        let mut rows: Vec<_> = self.rings().iter().flat_map(|ring| ring.newest(limit)).filter(wanted).collect();
-        // Ids are UUIDv7, so they sort by time, and differ within a millisecond.
-        rows.sort_by(|a, b| b.id.cmp(&a.id));
-        rows.truncate(limit);
-        rows
+    /// Returns the records of one page, and one more if there is another page.
+    pub fn list(&self, kind: RecordKind, query: &HistoryQuery) -> Vec<(Position, Box<RawValue>)> {
+        match kind {
+            RecordKind::Calls => select(self.calls.newest(), query),
+            RecordKind::Executions => select(self.rings().iter().flat_map(|ring| ring.newest()).collect(), query),
+        }
     }
 
-    fn recent_calls(&self, limit: usize) -> Vec<Arc<CallRecord>> {
-        self.calls.newest(limit)
-    }
-
-    fn dropped(&self) -> Vec<(&'static str, u64)> {
-        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
-        vec![("executions", count(&self.dropped_executions)), ("calls", count(&self.dropped_calls))]
+    /// Returns how many executions and calls were dropped to make room for newer ones.
+    pub fn dropped(&self) -> [u64; 2] {
+        [&self.dropped_executions, &self.dropped_calls].map(|count| count.load(Ordering::Relaxed))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::plugin::{Mode, Phase};
-    use crate::domain::record::{CallOutcome, ExecutionStatus};
-
-    fn row(plugin: &str, n: u64) -> PluginExecution {
-        PluginExecution {
-            id: format!("{n:04}"),
-            request_id: "r".into(),
-            plugin_id: format!("id-{plugin}"),
-            plugin: format!("default/{plugin}"),
-            chain_id: "default/c".into(),
-            started_at: n,
-            duration_ms: 1.0,
-            queue_ms: 0.0,
-            run_ms: 1.0,
-            status: ExecutionStatus::Success,
-            reason: None,
-            input_size_bytes: 1,
-            output_size_bytes: Some(1),
-            error_message: None,
-            when: None,
-            changed: false,
-            method: crate::domain::method::Method::CallTool,
-            phase: Phase::Request,
-            mode: Mode::Enforce,
-            plugin_revision: String::new(),
-            chain_revision: String::new(),
-            upstream: "u".into(),
-            tool: "t".into(),
-            principal: "anonymous".into(),
-            worker_pid: None,
-        }
-    }
-
-    fn call() -> CallRecord {
-        CallRecord {
-            method: crate::domain::method::Method::CallTool,
-            request_id: "r".into(),
-            within: None,
-            started_at: 1,
-            duration_ms: 1.0,
-            upstream_ms: None,
-            retries: 0,
-            plugin_ms: 0.0,
-            upstream: "u".into(),
-            tool: "t".into(),
-            era: "modern",
-            principal: "anonymous".into(),
-            outcome: CallOutcome::Ok,
-            reason: None,
-            entries: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn keeps_the_newest_of_each_plugin() {
-        let records = MemoryRecords::new(2);
-        (0..5).for_each(|n| records.execution(row("a", n)));
-        records.execution(row("b", 1));
-        let ids =
-            |plugin| -> Vec<String> { records.recent_executions(plugin, 10).iter().map(|r| r.id.clone()).collect() };
-        assert_eq!(ids(Some("a")), ["0004", "0003"]);
-        assert_eq!(ids(Some("default/b")), ["0001"]);
-        assert_eq!(ids(None), ["0004", "0003", "0001"]);
-        assert_eq!(records.dropped(), [("executions", 3), ("calls", 0)]);
-    }
-
-    #[test]
-    fn a_list_that_reads_one_plugin_s_rows_holds_up_no_other() {
-        let records = MemoryRecords::new(2);
-        records.execution(row("a", 1));
-        let ring = records.ring("id-a");
-        let read = ring.rows();
-        // With one lock for all rings, this would wait forever.
-        records.execution(row("b", 2));
-        records.call(call());
-        assert_eq!((read.len(), records.recent_calls(9).len(), records.ring("id-b").newest(9).len()), (1, 1, 1));
-    }
-
-    #[test]
-    fn rows_of_plugins_beyond_the_bound_are_counted_as_dropped() {
-        let records = MemoryRecords::new(2);
-        (0..=PLUGINS as u64).for_each(|n| records.execution(row(&n.to_string(), n)));
-        assert!(records.recent_executions(Some("0"), 1).is_empty());
-        assert_eq!(records.dropped()[0], ("executions", 1));
-    }
+/// Returns the newest rows that a query selects, as JSON: those of the page, and one more.
+fn select<R: HistoryRecord>(rows: Vec<Arc<R>>, query: &HistoryQuery) -> Vec<(Position, Box<RawValue>)> {
+    let rows = rows.into_iter().map(|row| (row.position(), row));
+    let mut rows: Vec<_> = rows.filter(|(position, row)| query.admits(position, &row.columns())).collect();
+    rows.sort_by(|(a, _), (b, _)| b.cmp(a));
+    rows.truncate(query.limit + 1);
+    rows.into_iter().filter_map(|(position, row)| Some((position, to_raw_value(&*row).ok()?))).collect()
 }

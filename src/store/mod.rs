@@ -1,5 +1,139 @@
-//! Keeps recent executions and calls. Implements `domain::ports::Records`.
+//! The history of calls and executions: the newest rows in memory, and all rows in a database if there is one. Implements
+//! `domain::ports::{Records, History}`.
+//!
+//! A database never delays a call. Rows wait in a bounded queue, and are dropped and counted if it is full.
 
+mod connections;
+mod database;
+mod error;
+mod limits;
 mod memory;
+mod migrations;
+mod queue;
+mod retention;
+mod statements;
+mod target;
+mod writer;
 
-pub use memory::MemoryRecords;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwapOption;
+use async_trait::async_trait;
+
+pub use self::connections::migrate;
+use self::database::Database;
+pub use self::error::StoreError;
+pub use self::limits::HistoryLimits;
+use self::memory::MemoryRecords;
+use self::queue::QueuedRow;
+pub use self::target::StoreTarget;
+use crate::domain::history::{HistoryPage, HistoryQuery, RecordKind};
+use crate::domain::ports::{History, Records};
+use crate::domain::record::{CallRecord, PluginExecution};
+
+/// The history of a gateway.
+pub struct Store {
+    memory: MemoryRecords,
+    database: ArcSwapOption<Database>,
+    /// Rows that the queues of databases dropped.
+    dropped: Arc<AtomicU64>,
+}
+
+impl Store {
+    /// Creates a store that keeps rows in memory only, up to `per_plugin` executions of each plugin.
+    pub fn new(per_plugin: usize) -> Self {
+        Self { memory: MemoryRecords::new(per_plugin), database: ArcSwapOption::empty(), dropped: Arc::default() }
+    }
+
+    /// Connects to a store and migrates its tables, as the first use does.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub async fn check(target: &StoreTarget) -> Result<(), StoreError> {
+        migrate(target, None).await.map(drop)
+    }
+
+    /// Applies the limits, and uses the database `target` from now on, or none. The previous one is closed in the
+    /// background.
+    ///
+    /// # Errors
+    /// If `target` cannot be used, whatever its state.
+    pub fn follow(&self, limits: &HistoryLimits, target: Option<StoreTarget>) -> Result<(), StoreError> {
+        self.memory.set_per_plugin(limits.per_plugin);
+        let current = self.database.load_full();
+        if let Some(database) =
+            current.as_ref().filter(|database| Some(&database.connections.target) == target.as_ref())
+        {
+            database.set_limits(limits);
+            return Ok(());
+        }
+        let opened = target.map(|target| Database::open(target, limits, Arc::clone(&self.dropped)));
+        let (opened, failed) = match opened.transpose() {
+            Ok(opened) => (opened, Ok(())),
+            Err(why) => (None, Err(why)),
+        };
+        if let Some(database) = &opened {
+            tracing::info!(store = %database.connections.target, "history");
+        }
+        if let Some(previous) = self.database.swap(opened) {
+            tokio::spawn(async move { previous.close().await });
+        }
+        failed
+    }
+
+    /// Writes the rows in the queue, and closes the database.
+    pub async fn close(&self) {
+        if let Some(database) = self.database.load_full() {
+            database.close().await;
+        }
+    }
+
+    fn write(&self, row: impl FnOnce() -> QueuedRow) {
+        if let Some(database) = &*self.database.load() {
+            database.queue.push(row());
+        }
+    }
+}
+
+impl Records for Store {
+    fn execution(&self, row: PluginExecution) {
+        let row = Arc::new(row);
+        self.write(|| QueuedRow::Execution(Arc::clone(&row)));
+        self.memory.execution(row);
+    }
+
+    fn call(&self, row: CallRecord) {
+        let row = Arc::new(row);
+        self.write(|| QueuedRow::Call(Arc::clone(&row)));
+        self.memory.call(row);
+    }
+
+    fn dropped(&self) -> Vec<(&'static str, u64)> {
+        let [executions, calls] = self.memory.dropped();
+        vec![("executions", executions), ("calls", calls), ("database", self.dropped.load(Ordering::Relaxed))]
+    }
+
+    fn queued(&self) -> usize {
+        self.database.load().as_ref().map_or(0, |database| database.queue.counts.waiting())
+    }
+}
+
+#[async_trait]
+impl History for Store {
+    /// The page has the rows in memory too: the newest of them can still be in the queue, and the database can be down.
+    async fn list(&self, kind: RecordKind, query: &HistoryQuery) -> HistoryPage {
+        let mut found = self.memory.list(kind, query);
+        let mut incomplete = None;
+        if let Some(database) = self.database.load_full() {
+            match database.connections.list(kind, query).await {
+                Ok(rows) => found.extend(rows),
+                Err(why) => incomplete = Some(format!("{why}. The list has only what is in memory")),
+            }
+        }
+        HistoryPage { incomplete, ..HistoryPage::merge(found, query.limit) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

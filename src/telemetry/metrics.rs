@@ -69,6 +69,7 @@ pub struct Metrics {
     plan_problems: IntGaugeVec,
     plan_apply: HistogramVec,
     dropped: IntCounterVec,
+    queued: IntGaugeVec,
     held: IntGaugeVec,
     held_refused: IntCounterVec,
 }
@@ -199,9 +200,11 @@ impl Metrics {
             )?,
             dropped: m.counter(
                 "hawsepipe_history_dropped_total",
-                "Rows that left the history to make room for newer ones",
+                "Rows that the history dropped: from memory, to make room for newer ones; before the database, because the \
+                 queue was full",
                 &["store"],
             )?,
+            queued: m.gauge("hawsepipe_history_queue_length", "Rows that wait to be written to the database", &[])?,
             held: m.gauge(
                 "hawsepipe_held_bytes",
                 "Bytes that the gateway holds for clients and upstreams, of those that are counted",
@@ -385,6 +388,8 @@ impl Metrics {
             self.held.with_label_values(&[*what]).set(i64::try_from(*bytes).unwrap_or(i64::MAX));
             set(&self.held_refused, what, *refused);
         }
+        let queued = i64::try_from(now.queued).unwrap_or(i64::MAX);
+        self.queued.with_label_values::<&str>(&[]).set(queued);
         for (store, rows) in &now.dropped {
             set(&self.dropped, store, *rows);
         }

@@ -23,9 +23,10 @@ pub struct ScrapeInput<'a> {
     /// For each purpose of reserved memory: the name of the purpose, the number of bytes reserved now, and how often a
     /// reservation failed because there was no room.
     pub held: Vec<(&'static str, u64, u64)>,
-    /// For each store of the history: the name of the store, and how many rows it has dropped to make room for newer
-    /// ones.
+    /// For each store of the history: the name of the store, and how many rows it has dropped.
     pub dropped: Vec<(&'static str, u64)>,
+    /// How many rows of the history wait to be written to the database.
+    pub queued: usize,
 }
 
 /// The names of the objects in a plan, as they appear in labels.

@@ -10,64 +10,30 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::admin_access::{AdminAccess, CheckToken, guard};
-use super::admin_query::{AdminError, AdminQuery, AdminState};
+use super::admin_history::{calls, executions};
+use super::admin_query::{AdminError, AdminQuery, AdminState, limit, page_size};
 use super::status;
 use crate::domain::digest::sha256_hex;
-use crate::domain::item::ItemKind;
+use crate::domain::history::is_named;
 use crate::domain::method::Method;
-use crate::domain::quoted::Quoted;
 use crate::engine::Engine;
-
-/// The default number of items on a page.
-const DEFAULT_LIMIT: usize = 100;
-/// The maximum number of items on a page.
-const MAX_LIMIT: usize = 1000;
-/// The maximum number of records that are searched for one page of executions or calls.
-const MAX_ROWS: usize = 100_000;
 
 /// The query parameters of lists. A parameter that a list does not support is ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ListQuery {
-    /// How many items the page has: 1 to [`MAX_LIMIT`], default [`DEFAULT_LIMIT`].
+    /// The number of items on the page.
     #[serde(deserialize_with = "limit")]
     limit: Option<usize>,
     /// `next` of the previous page; absent for the first page.
     cursor: Option<String>,
-    /// Only items of this plugin, given as `namespace/name` or by name alone (executions, workers).
+    /// Only items of this plugin, given as `namespace/name` or by name alone (workers).
     plugin: Option<String>,
-    /// Only items of this upstream, by name (executions, calls, tools).
+    /// Only items of this upstream, by name (tools).
     upstream: Option<String>,
-    /// Only items of this tool, prompt or resource, by the upstream's own name for it or its URI (executions, calls).
-    tool: Option<String>,
-    /// Only items of this method (calls).
-    method: Option<String>,
-    /// Only items of the call with this id (executions, calls).
-    request: Option<String>,
-}
-
-fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
-    let given = String::deserialize(deserializer)?;
-    let refused =
-        || D::Error::custom(format!("must be a whole number from 1 to {MAX_LIMIT}; it is {}", Quoted(&given, 60)));
-    given.parse().map(Some).map_err(|_| refused())
-}
-
-impl ListQuery {
-    fn admits(&self, upstream: &str, tool: &str, request: &str) -> bool {
-        let fits = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
-        // Records have URIs without what can be a secret.
-        let fits_tool = fits(&self.tool, tool)
-            || self
-                .tool
-                .as_deref()
-                .is_some_and(|wanted| wanted.contains(':') && ItemKind::Resource.shown(wanted) == tool);
-        fits(&self.upstream, upstream) && fits_tool && fits(&self.request, request)
-    }
 }
 
 #[derive(Serialize)]
@@ -122,11 +88,7 @@ async fn nothing() -> AdminError {
 /// Returns the requested page of `items`. `key` returns the id of an item; the id of the last item on a page is the
 /// cursor of the next page.
 fn page<T>(items: Vec<T>, wanted: &ListQuery, key: impl Fn(&T) -> &str) -> PageResult<T> {
-    let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT);
-    if !(1..=MAX_LIMIT).contains(&limit) {
-        let message = format!("limit must be 1 to {MAX_LIMIT}");
-        return Err(AdminError(StatusCode::BAD_REQUEST, "InvalidLimit", message));
-    }
+    let limit = page_size(wanted.limit)?;
     let from = match &wanted.cursor {
         None => 0,
         Some(cursor) => {
@@ -140,22 +102,6 @@ fn page<T>(items: Vec<T>, wanted: &ListQuery, key: impl Fn(&T) -> &str) -> PageR
     let items: Vec<_> = items.into_iter().skip(from).take(limit).collect();
     let next = items.last().filter(|_| more).map(|item| key(item).to_owned());
     Ok(Json(ListPage { items, next }))
-}
-
-async fn executions(
-    State(engine): AdminState,
-    AdminQuery(wanted): AdminQuery<ListQuery>,
-) -> PageResult<impl Serialize> {
-    let mut rows = engine.records().recent_executions(wanted.plugin.as_deref(), MAX_ROWS);
-    rows.retain(|row| wanted.admits(&row.upstream, &row.tool, &row.request_id));
-    page(rows, &wanted, |row| &row.id)
-}
-
-async fn calls(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
-    let mut rows = engine.records().recent_calls(MAX_ROWS);
-    let is_of_method = |method: Method| wanted.method.as_deref().is_none_or(|wanted| wanted == method.as_str());
-    rows.retain(|row| wanted.admits(&row.upstream, &row.tool, &row.request_id) && is_of_method(row.method));
-    page(rows, &wanted, |row| &row.request_id)
 }
 
 async fn plugins(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
@@ -174,11 +120,6 @@ async fn workers(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQ
     workers.retain(|worker| wanted.plugin.as_deref().is_none_or(|name| is_named(&worker.plugin, name)));
     let workers = workers.into_iter().map(|worker| WorkerRow { key: worker.pid.to_string(), worker });
     page(workers.collect(), &wanted, |worker| &worker.key)
-}
-
-/// Whether `object`, given as `namespace/name`, has this full or bare name.
-fn is_named(object: &str, name: &str) -> bool {
-    object == name || object.rsplit('/').next() == Some(name)
 }
 
 async fn chains(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {

@@ -8,10 +8,35 @@ use axum::extract::{FromRequestParts, Query, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
 use serde_json::json;
 
+use crate::domain::quoted::Quoted;
 use crate::engine::Engine;
+
+/// The default number of items on a page.
+const DEFAULT_LIMIT: usize = 100;
+/// The maximum number of items on a page.
+const MAX_LIMIT: usize = 1000;
+
+/// Reads the parameter `limit`.
+pub(super) fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    let given = String::deserialize(deserializer)?;
+    let refused =
+        || D::Error::custom(format!("must be a whole number from 1 to {MAX_LIMIT}; it is {}", Quoted(&given, 60)));
+    given.parse().map(Some).map_err(|_| refused())
+}
+
+/// Returns the number of items on a page, for the parameter `limit`.
+pub(super) fn page_size(limit: Option<usize>) -> Result<usize, AdminError> {
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MAX_LIMIT).contains(&limit) {
+        let message = format!("limit must be 1 to {MAX_LIMIT}");
+        return Err(AdminError(StatusCode::BAD_REQUEST, "InvalidLimit", message));
+    }
+    Ok(limit)
+}
 
 /// The state that every handler of the admin API receives.
 pub(super) type AdminState = State<Arc<Engine>>;

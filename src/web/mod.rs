@@ -5,6 +5,7 @@
 mod access;
 mod admin;
 mod admin_access;
+mod admin_history;
 mod admin_query;
 mod client;
 mod client_sender;

@@ -38,9 +38,9 @@ pub struct History {
     /// Number of executions of each plugin that a pod keeps in memory. Default: 1000.
     #[schemars(range(max = 100_000))]
     pub per_plugin: Option<u32>,
-    /// Store for executions, in addition to memory. Default: none.
+    /// Store for calls and executions, in addition to memory. Default: none.
     pub store: Option<HistoryStore>,
-    /// Days that the store keeps executions. Default: 30.
+    /// Days that the store keeps calls and executions. Default: 30.
     #[schemars(range(min = 1, max = 3650))]
     pub retention_days: Option<u32>,
     /// Whether the payloads of executions are kept: `None` keeps no payloads, `Redacted` keeps them after redaction.
@@ -52,7 +52,7 @@ pub struct History {
     pub redact: Option<Vec<String>>,
 }
 
-/// Store for executions: exactly one of `embedded`, `postgres`.
+/// Store for calls and executions: exactly one of `embedded`, `postgres`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -61,17 +61,17 @@ pub struct History {
     "history.store: give exactly one of embedded, postgres"
 ))]
 pub struct HistoryStore {
-    /// A file in the pod; the file is lost when the pod ends.
+    /// A SQLite file in the gateway's state folder. In a cluster, the file is lost when the pod ends.
     pub embedded: Option<EmbeddedStore>,
     /// A PostgreSQL database that the pods share.
     pub postgres: Option<PostgresStore>,
 }
 
-/// A file in the pod; the file is lost when the pod ends.
+/// A SQLite file in the gateway's state folder. In a cluster, the file is lost when the pod ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EmbeddedStore {
-    /// Maximum size of the file. Default: 256Mi.
+    /// Maximum size of the file; before it is reached, the oldest rows are removed. Default: 256Mi.
     pub max_size: Option<Quantity>,
 }
 
@@ -79,7 +79,7 @@ pub struct EmbeddedStore {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PostgresStore {
-    /// Secret key that holds the URL of the database, password included.
+    /// Secret key that holds the URL of the database, password included: `postgres://USER:PASSWORD@HOST/DATABASE`.
     pub url_secret_ref: KeyRef,
 }
 

@@ -9,16 +9,19 @@ use super::shared::{below, key, namespaces, object_ref, program, selector, size}
 use crate::api::gateway::access::Authentication;
 use crate::api::gateway::inbound::Listener;
 use crate::api::gateway::pods::workload;
-use crate::api::gateway::records::{AuditMode, History, LogLevel, Payloads, Tracing, TracingProtocol};
+use crate::api::gateway::records::{
+    AuditMode, EmbeddedStore, History, LogLevel, Payloads, PostgresStore, Tracing, TracingProtocol,
+};
 use crate::api::gateway::runtime::{self as api, Discovery, GatewayLimits, GatewayPlugins};
 use crate::api::gateway::takes::{InvalidTools, Prefix, ToolDiscovery};
 use crate::api::gateway::{MCPGateway, MCPGatewaySpec, StopMode};
 use crate::api::shared::{FromNamespaces, Selector};
-use crate::api::values::Size;
+use crate::api::values::{Quantity, Size};
 use crate::config::input::{GatewayInput, Takes};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
-    self, GatewayPlan, Limits, ListenerPlan, OtlpProtocol, PrefixMode, Refusal, Runtime, TracingPlan,
+    self, GatewayPlan, HistoryPlan, Limits, ListenerPlan, OtlpProtocol, PrefixMode, Refusal, Runtime, StorePlan,
+    TracingPlan,
 };
 use crate::domain::problem::Problem;
 use crate::domain::sandbox::SandboxMode;
@@ -62,6 +65,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
         runtime: runtime(spec.plugins.as_ref(), folder, plugin_dir, &mut findings),
         session_idle_seconds: spec.sessions.as_ref().and_then(|s| s.idle_seconds).unwrap_or(3600),
         history_per_plugin: spec.history.as_ref().and_then(|h| h.per_plugin).unwrap_or(1000),
+        history: spec.history.as_ref().map(|history| history_plan(history, &own)).unwrap_or_default(),
         log_level: telemetry.log_level.map(|level| log_level(level).to_owned()),
         tracing: telemetry.tracing.as_ref().map(tracing),
         admin_authentication: spec.admin.as_ref().is_some_and(|admin| admin.authentication.is_some()),
@@ -93,6 +97,22 @@ fn guards(spec: &MCPGatewaySpec, findings: &mut Findings) -> Option<Refusal> {
     ];
     let mut refusals = guards.map(|(set, field)| findings.refuse(set, field, EVERY_CALL)).into_iter().flatten();
     refusals.next()
+}
+
+fn history_plan(written: &History, namespace: &str) -> HistoryPlan {
+    let embedded = |embedded: &EmbeddedStore| StorePlan::Embedded {
+        max_size: embedded.max_size.as_ref().and_then(Quantity::value).unwrap_or(HistoryPlan::MAX_SIZE),
+    };
+    let postgres = |postgres: &PostgresStore| StorePlan::Postgres {
+        secret: ObjectKey::new(namespace, &postgres.url_secret_ref.name),
+        key: postgres.url_secret_ref.key.clone(),
+    };
+    let store = written.store.as_ref();
+    HistoryPlan {
+        retention_days: written.retention_days.unwrap_or(HistoryPlan::default().retention_days),
+        store: store
+            .and_then(|store| store.embedded.as_ref().map(embedded).or_else(|| store.postgres.as_ref().map(postgres))),
+    }
 }
 
 fn listeners(
@@ -262,9 +282,7 @@ fn note_later(spec: &MCPGatewaySpec, findings: &mut Findings) {
     findings.later(spec.sections.is_some(), "spec.sections");
     findings.later(spec.authentication.resource_metadata.is_some(), "spec.authentication.resourceMetadata");
     findings.later(spec.models.is_some(), "spec.models");
-    let History { store, retention_days, payloads, redact, .. } = spec.history.clone().unwrap_or_default();
-    findings.later(store.is_some(), "spec.history.store");
-    findings.later(retention_days.is_some(), "spec.history.retentionDays");
+    let History { payloads, redact, .. } = spec.history.clone().unwrap_or_default();
     findings.later(payloads == Some(Payloads::Redacted), "spec.history.payloads");
     findings.later(redact.is_some(), "spec.history.redact");
     findings.later(spec.audit.as_ref().is_some_and(|a| a.mode == AuditMode::BestEffort), "spec.audit.mode");

@@ -17,9 +17,6 @@ fn chained_method() -> impl TypedValueParser<Value = Method> {
     known.try_map(|text| Method::parse(&text).ok_or("chains cover no such method"))
 }
 
-/// The methods of requests that chains can see.
-const METHODS: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
-
 /// How to reach the admin API of a running gateway.
 #[derive(Clone, Debug, clap::Args)]
 pub struct AdminArgs {
@@ -125,25 +122,6 @@ pub struct CallArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Examples:
-  hawsepipe executions --limit 20
-  hawsepipe executions --plugin redact -o wide")]
-pub struct ExecutionsArgs {
-    #[command(flatten)]
-    pub admin: AdminArgs,
-    /// Only executions of this plugin: NAME or NAMESPACE/NAME
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::plugins))]
-    pub plugin: Option<String>,
-    /// Print at most this many executions, newest first
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
-    pub limit: u32,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
-    pub output: ListFormat,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
 A worker is Spawned while it loads its plugin, then Available or Executing; Unhealthy is one that is being replaced.
 
 Examples:
@@ -217,37 +195,4 @@ Examples:
 pub struct WaitArgs {
     #[command(flatten)]
     pub admin: AdminArgs,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Calls are listed when they have ended, the newest first; with --follow the newest last.
-
-Examples:
-  hawsepipe calls --limit 20
-  hawsepipe calls --follow
-  hawsepipe calls --upstream files -o wide
-  hawsepipe calls --follow -o json | jq -c 'select(.outcome != \"ok\") | {tool, outcome, reason}'")]
-pub struct CallsArgs {
-    #[command(flatten)]
-    pub admin: AdminArgs,
-    /// Continue to print calls as they end, until interrupted
-    #[arg(short, long)]
-    pub follow: bool,
-    /// Only calls to this upstream
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::upstreams))]
-    pub upstream: Option<String>,
-    /// Only calls of this tool, given by the server's own name for the tool; also requests of this prompt, or of the
-    /// resource with this URI
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
-    pub tool: Option<String>,
-    /// Only requests of this method
-    #[arg(long, value_name = "METHOD", value_parser = METHODS)]
-    pub method: Option<String>,
-    /// Print at most this many calls; with --follow, the limit applies only to calls that have already ended
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
-    pub limit: u32,
-    /// Output format; with --follow, json prints one line for each call
-    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
-    pub output: ListFormat,
 }

@@ -136,14 +136,6 @@ impl Records for Rows {
         lock(&self.rows).1.push(row);
         self.call_recorded.notify_one();
     }
-
-    fn recent_executions(&self, _: Option<&str>, _: usize) -> Vec<Arc<PluginExecution>> {
-        Vec::new()
-    }
-
-    fn recent_calls(&self, _: usize) -> Vec<Arc<CallRecord>> {
-        Vec::new()
-    }
 }
 
 /// Collects the progress notifications that the client of a call receives.

@@ -16,7 +16,7 @@ use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Phase;
-use crate::domain::ports::ToClient;
+use crate::domain::ports::{NoHistory, ToClient};
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, LEGACY_VERSIONS};
@@ -70,6 +70,7 @@ impl TestGateway {
             plugins: Arc::new(workers),
             upstreams: Arc::new(upstream.clone()),
             records: Arc::clone(&rows) as _,
+            history: Arc::new(NoHistory),
             clock: Arc::new(SystemClock::new()),
         };
         Ok(Self { engine: Engine::new(ports, metrics, Arc::default()), rows, upstream, metrics: own })

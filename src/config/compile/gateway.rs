@@ -4,7 +4,8 @@ use super::plugins::Plugins;
 use crate::config::input::Inputs;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{
-    ChainPlan, GatewayPlan, GatewayTakes, Limits, Namespaces, Plan, PrefixMode, Refusal, Runtime, Takes, ToolDiscovery,
+    ChainPlan, GatewayPlan, GatewayTakes, HistoryPlan, Limits, Namespaces, Plan, PrefixMode, Refusal, Runtime, Takes,
+    ToolDiscovery,
 };
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -71,6 +72,7 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
         runtime: Runtime { plugin_dir: inputs.default_plugin_dir.clone(), ..Runtime::default() },
         session_idle_seconds: 3600,
         history_per_plugin: 1000,
+        history: HistoryPlan::default(),
         log_level: None,
         tracing: None,
         admin_authentication: false,

@@ -209,7 +209,8 @@ fn each_listener_has_a_port_of_the_service_and_of_the_container() {
 #[test]
 fn keys_of_secrets_are_mounted_by_name_and_impossible_ones_keep_no_pod_from_starting() {
     let named = [("b", "two"), ("b", "one"), ("a", "key"), ("no-name", "key"), ("c", "no-key")];
-    let mut planned = planned(json!({}), &named);
+    let store = json!({"store": {"postgres": {"urlSecretRef": {"name": "db", "key": "url"}}}});
+    let mut planned = planned(json!({"history": store}), &named);
     // As an earlier version stored them, whose schema did not refuse such names.
     let stored = serde_json::to_string(&*planned.plan).unwrap().replace("no-name", "a/b").replace("no-key", "../key");
     planned.plan = Arc::new(serde_json::from_str(&stored).unwrap());
@@ -221,7 +222,12 @@ fn keys_of_secrets_are_mounted_by_name_and_impossible_ones_keep_no_pod_from_star
     };
     assert_eq!(
         volume["projected"]["sources"],
-        json!([secret("a", &["key"]), secret("b", &["one", "two"]), secret("main-gateway-seal", &["key"])])
+        json!([
+            secret("a", &["key"]),
+            secret("b", &["one", "two"]),
+            secret("db", &["url"]),
+            secret("main-gateway-seal", &["key"])
+        ])
     );
     let container = &pod["containers"][0];
     let mounted = json!({"name": "secrets", "mountPath": "/run/secrets/hawsepipe", "readOnly": true});

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Refusal;
+use super::history::HistoryPlan;
 use super::label::LabelSelector;
 use super::runtime::Runtime;
 use super::tracing::TracingPlan;
@@ -42,6 +43,9 @@ pub struct GatewayPlan {
     pub session_idle_seconds: u32,
     /// Maximum number of executions of each plugin whose records are kept in memory.
     pub history_per_plugin: u32,
+    /// The other settings of the history.
+    #[serde(default, skip_serializing_if = "HistoryPlan::is_default")]
+    pub history: HistoryPlan,
     /// `error`, `warn`, `info`, `debug` or `trace`; `None` if the manifest does not set it.
     pub log_level: Option<String>,
     /// Where traces are sent; `None` if the manifest does not say.

@@ -6,6 +6,7 @@
 
 mod chain;
 mod gateway;
+mod history;
 mod image;
 mod label;
 mod pinning;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use chain::{ChainPlan, EntryPlan, UpstreamScope};
 pub use gateway::{GatewayPlan, GatewayTakes, Limits, ListenerPlan, Namespaces, PrefixMode, Takes, ToolDiscovery};
+pub use history::{HistoryPlan, StorePlan};
 pub use image::{ImagePlan, in_image};
 pub use label::{LabelExpression, LabelOperator, LabelSelector};
 pub use pinning::PinningPlan;

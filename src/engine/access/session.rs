@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::other_replicas::OtherReplicas;
 use super::session_id::{SessionFacts, SessionScope};
 use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::history::session_name;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 use crate::domain::network::network;
@@ -74,7 +75,7 @@ pub struct Session {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionView {
-    /// The first 8 characters of the session's id: enough to identify the session, too few to use it.
+    /// The first characters of the session's id; see [`session_name`].
     pub id: String,
     /// The negotiated protocol version.
     pub version: String,
@@ -250,7 +251,7 @@ impl Session {
 
     pub(super) fn view(&self) -> SessionView {
         SessionView {
-            id: self.id.chars().take(8).collect(),
+            id: session_name(&self.id),
             version: self.version.clone(),
             client: self.client.clone(),
             upstream: self.upstream.clone(),

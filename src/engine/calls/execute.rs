@@ -250,6 +250,7 @@ fn row(
         upstream: facts.upstream.clone(),
         tool: facts.shown.clone(),
         principal: facts.caller.principal.clone(),
+        session: facts.caller.session_name(),
         worker_pid: None,
     }
 }

@@ -48,6 +48,7 @@ impl CallRecorder {
             tool: request.kind.shown(request.name),
             era: request.caller.era.as_str(),
             principal: request.caller.principal.clone(),
+            session: request.caller.session_name(),
             ..blank()
         };
         let started = engine.clock.monotonic();
@@ -204,6 +205,7 @@ fn blank() -> CallRecord {
         tool: String::new(),
         era: "",
         principal: String::new(),
+        session: String::new(),
         outcome: CallOutcome::Cancelled,
         reason: None,
         entries: Vec::new(),

@@ -57,7 +57,8 @@ use crate::domain::item::ItemKind;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, FailurePolicy, Input, Output, Phase, Ran, Role};
 use crate::domain::ports::{
-    Clock, Host, LinkedPlugin, Loading, PluginLoad, PluginProgress, Records, RunPlugin, Secrets, ToClient, WorkerInfo,
+    Clock, Host, LinkedPlugin, Loading, NoHistory, PluginLoad, PluginProgress, Records, RunPlugin, Secrets, ToClient,
+    WorkerInfo,
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
@@ -80,14 +81,6 @@ impl Records for Log {
 
     fn call(&self, row: CallRecord) {
         self.calls.lock().unwrap().push(row);
-    }
-
-    fn recent_executions(&self, _: Option<&str>, _: usize) -> Vec<Arc<PluginExecution>> {
-        Vec::new()
-    }
-
-    fn recent_calls(&self, _: usize) -> Vec<Arc<CallRecord>> {
-        Vec::new()
     }
 }
 
@@ -194,6 +187,7 @@ fn engine_within(server: Server, budget: Arc<ByteBudget>) -> Gateway {
         plugins: Arc::clone(&plugins) as _,
         upstreams: Arc::clone(&server) as _,
         records: Arc::clone(&records) as _,
+        history: Arc::new(NoHistory),
         clock: Arc::clone(&clock) as _,
     };
     Gateway { engine: Engine::new(ports, Metrics::new().unwrap(), budget), plugins, server, records, clock }

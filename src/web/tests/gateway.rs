@@ -11,19 +11,23 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::service::Service;
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::server::Server;
 use crate::config::compile::{compile, implicit};
 use crate::config::input::Inputs;
+use crate::domain::history::{HistoryPage, HistoryQuery, HistoryRecord, RecordKind};
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
 use crate::domain::plan::{
     ArgumentValidation, EraSetting, HealthPlan, ListenerPlan, Plan, RetryPlan, Runtime, TransportPlan, UpstreamPlan,
 };
 use crate::domain::plugin::{Failure, Input, Ran};
-use crate::domain::ports::{Clock, Host, LinkedPlugin, Loading, PluginLoad, Records, RunPlugin, Secrets, WorkerInfo};
+use crate::domain::ports::{
+    Clock, History, Host, LinkedPlugin, Loading, PluginLoad, Records, RunPlugin, Secrets, WorkerInfo,
+};
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::sandbox::SandboxState;
@@ -75,11 +79,27 @@ impl Records for Calls {
     fn call(&self, row: CallRecord) {
         self.0.lock().unwrap().insert(0, Arc::new(row));
     }
-    fn recent_executions(&self, _: Option<&str>, _: usize) -> Vec<Arc<PluginExecution>> {
-        Vec::new()
+}
+
+impl Calls {
+    /// Returns the calls so far, the newest first.
+    pub(in crate::web) fn all(&self) -> Vec<Arc<CallRecord>> {
+        self.0.lock().unwrap().clone()
     }
-    fn recent_calls(&self, limit: usize) -> Vec<Arc<CallRecord>> {
-        self.0.lock().unwrap().iter().take(limit).cloned().collect()
+}
+
+#[async_trait]
+impl History for Calls {
+    async fn list(&self, kind: RecordKind, query: &HistoryQuery) -> HistoryPage {
+        if kind == RecordKind::Executions {
+            return HistoryPage::default();
+        }
+        let calls = self.all().into_iter().map(|call| (call.position(), call));
+        let found = calls.filter(|(position, call)| query.admits(position, &call.columns()));
+        HistoryPage::merge(
+            found.map(|(position, call)| (position, to_raw_value(&*call).unwrap())).collect(),
+            query.limit,
+        )
     }
 }
 
@@ -171,6 +191,7 @@ pub(super) fn listener() -> ListenerPlan {
 pub(in crate::web) struct Gateway {
     pub(in crate::web) engine: Arc<Engine>,
     pub(super) server: Arc<Server>,
+    pub(super) calls: Arc<Calls>,
     pub(super) clock: Fixed,
     pub(super) gate: Arc<ListenerContext>,
     pub(super) mcp: McpService,
@@ -205,11 +226,13 @@ impl Gateway {
     /// Creates a gateway without a plan.
     pub(in crate::web) fn idle() -> Self {
         let server = Arc::new(Server::default());
+        let calls = Arc::new(Calls::default());
         let (metrics, clock) = (Metrics::new().unwrap(), Fixed::default());
         let ports = Ports {
             plugins: Arc::new(NoPlugins),
             upstreams: Arc::clone(&server) as _,
-            records: Arc::new(Calls::default()),
+            records: Arc::clone(&calls) as _,
+            history: Arc::clone(&calls) as _,
             clock: Arc::new(clock.clone()),
         };
         let engine = Engine::new(ports, metrics, Arc::default());
@@ -220,7 +243,7 @@ impl Gateway {
         let listener = ServedListener { port: None, name, default, bound, advertised, instance };
         let gate = new_gate(Arc::clone(&engine), listener, shutdown.clone());
         let (mcp, admin) = (McpService::of(Arc::clone(&gate)), admin_router(Arc::clone(&engine), None));
-        Self { engine, server, clock, gate, mcp, admin, shutdown }
+        Self { engine, server, calls, clock, gate, mcp, admin, shutdown }
     }
 
     pub(super) async fn start() -> Self {

@@ -84,7 +84,7 @@ async fn headers_that_repeat_the_body_must_agree_with_it() {
     let mut twice = post_to("/mcp", &[session, (method, "tools/call")], &call);
     twice.headers_mut().append(method, "tools/list".parse().unwrap());
     assert_eq!(gateway.send(twice).await.status(), StatusCode::BAD_REQUEST);
-    assert!(gateway.engine.records().recent_calls(9).len() == 3, "only calls whose headers agree were made");
+    assert!(gateway.calls.all().len() == 3, "only calls whose headers agree were made");
 }
 
 /// A policy read `name` and the server `Name` (GHSA-4gph-2hhr-5mwg).
@@ -117,7 +117,7 @@ async fn parameters_that_readers_take_in_different_ways_are_refused() {
     }
     let absent = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"up__echo","_meta":null}}"#;
     assert_eq!(gateway.post(&[("mcp-session-id", &id)], absent).await.code(), 0);
-    assert_eq!(gateway.engine.records().recent_calls(9).len(), 1, "a refused request is not a call");
+    assert_eq!(gateway.calls.all().len(), 1, "a refused request is not a call");
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn a_call_that_panics_is_answered_and_recorded() {
         assert_eq!((answer.status, answer.header("content-type")), (StatusCode::OK, kind));
         assert!(answer.text.contains(r#""id":7,"error":{"code":-32603"#), "{answer:?}");
     }
-    let calls = gateway.engine.records().recent_calls(9);
+    let calls = gateway.calls.all();
     assert_eq!(calls.iter().map(|c| c.reason.as_deref()).collect::<Vec<_>>(), [Some("Panicked"); 2]);
     gateway.server.panics.store(false, Ordering::Relaxed);
     let next = gateway.post(&[("mcp-session-id", &id)], &call("up__echo", json!({}))).await;

@@ -164,7 +164,7 @@ async fn mirrored_arguments_are_compared_once_an_upstream_that_was_never_tried_h
     headers.push(("mcp-param-region", "us"));
     let answer = gateway.post(&headers, &body).await;
     assert_eq!((answer.status.as_u16(), answer.code()), (400, -32020), "{answer:?}");
-    assert_eq!(gateway.engine.records().recent_calls(1)[0].reason.as_deref(), Some("HeaderMismatch"));
+    assert_eq!(gateway.calls.all()[0].reason.as_deref(), Some("HeaderMismatch"));
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ mod forged;
 mod forwarded;
 pub mod harness;
 mod held;
+mod history;
 mod hostile;
 pub mod http;
 mod items;

@@ -16,7 +16,7 @@ fn gateways() -> [Value; 2] {
         "authorization": {"rules": []}, "audit": {"mode": "Required"},
         "admin": {"authentication": {"tokenReview": {}}, "console": true},
         "models": [], "pipelines": {}, "sections": {},
-        "history": {"store": {"embedded": {}}, "retentionDays": 1, "payloads": "Redacted", "redact": []},
+        "history": {"payloads": "Redacted", "redact": []},
         "listeners": [{"name": "a", "port": 1,
             "tls": {"certificateSecretRef": {"name": "s"}}}],
         "plugins": {"namespaces": {"from": "All"}, "selector": {}, "discovery": "Directory", "allowedWrappers": []},

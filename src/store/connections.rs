@@ -1,0 +1,106 @@
+//! The connections to a database.
+
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use sqlx::any::AnyPoolOptions;
+use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Row};
+
+use super::error::StoreError;
+use super::migrations;
+use super::statements::select;
+use super::target::{Dialect, StoreTarget};
+use crate::domain::history::{HistoryQuery, Position, RecordKind};
+
+/// The maximum number of connections: one writes, others read.
+const CONNECTIONS: u32 = 4;
+/// How long to wait for a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long one statement, or one batch of rows, can take.
+const STATEMENT: Duration = Duration::from_secs(15);
+/// The size of a page of a SQLite file, in bytes.
+const PAGE: u64 = 4096;
+
+/// A database with its connections. They are opened when they are needed.
+pub(super) struct Connections {
+    pub(super) target: StoreTarget,
+    pub(super) pool: AnyPool,
+}
+
+impl Connections {
+    /// `max_bytes` limits the size of a SQLite file.
+    pub(super) fn new(target: StoreTarget, max_bytes: u64) -> Result<Self, StoreError> {
+        sqlx::any::install_default_drivers();
+        let pragmas = match target.dialect() {
+            Dialect::Postgres => String::new(),
+            // With the WAL, a crash of the machine can lose the last transactions, but does not damage the file.
+            Dialect::Sqlite => format!(
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA max_page_count = {}",
+                max_bytes / PAGE
+            ),
+        };
+        let options = AnyPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(CONNECT);
+        let options = options.after_connect(move |connection, _| {
+            let pragmas = pragmas.clone();
+            Box::pin(async move {
+                match pragmas.is_empty() {
+                    true => Ok(()),
+                    false => sqlx::raw_sql(AssertSqlSafe(pragmas)).execute(&mut *connection).await.map(drop),
+                }
+            })
+        });
+        Ok(Self { pool: options.connect_lazy_with(target.options()?), target })
+    }
+
+    /// Connects, and migrates the tables to the last version.
+    pub(super) async fn prepare(&self) -> Result<(), StoreError> {
+        migrate(&self.target, None).await.map(drop)
+    }
+
+    pub(super) fn error(&self, why: &sqlx::Error) -> StoreError {
+        StoreError::of(&self.target, why)
+    }
+
+    /// Runs statements within a time limit.
+    pub(super) async fn within<T>(
+        &self,
+        statements: impl Future<Output = Result<T, sqlx::Error>>,
+    ) -> Result<T, StoreError> {
+        match tokio::time::timeout(STATEMENT, statements).await {
+            Ok(done) => done.map_err(|why| self.error(&why)),
+            Err(_) => Err(StoreError::new(&self.target, &format!("no answer within {} s", STATEMENT.as_secs()))),
+        }
+    }
+
+    /// Reads the records of one page, and one more if there is another page.
+    pub(super) async fn list(
+        &self,
+        kind: RecordKind,
+        query: &HistoryQuery,
+    ) -> Result<Vec<(Position, Box<RawValue>)>, StoreError> {
+        let rows = self.within(select(kind, query).fetch_all(&self.pool)).await?;
+        let read = |row: &sqlx::any::AnyRow| {
+            let ended_at = u64::try_from(row.try_get::<i64, _>(0)?).unwrap_or_default();
+            let document = RawValue::from_string(row.try_get(2)?).map_err(|why| sqlx::Error::Decode(why.into()))?;
+            Ok((Position { ended_at, id: row.try_get(1)? }, document))
+        };
+        rows.iter().map(read).collect::<Result<_, _>>().map_err(|why: sqlx::Error| self.error(&why))
+    }
+}
+
+/// Migrates the tables of a store to a version, by default to the last one. Returns the migrations that were applied or
+/// taken back.
+///
+/// # Errors
+/// If the store cannot be reached, or a statement fails.
+pub async fn migrate(target: &StoreTarget, to: Option<i64>) -> Result<Vec<String>, StoreError> {
+    sqlx::any::install_default_drivers();
+    target.create()?;
+    let options = target.options()?;
+    let connecting = tokio::time::timeout(CONNECT, options.connect()).await;
+    let connecting = connecting.map_err(|_| StoreError::new(target, "no connection within 5 s"))?;
+    let mut connection: AnyConnection = connecting.map_err(|why| StoreError::of(target, &why))?;
+    let done = migrations::migrate(&mut connection, target.dialect(), to).await;
+    let closed = sqlx::Connection::close(connection).await;
+    done.and_then(|done| closed.map(|()| done)).map_err(|why| StoreError::of(target, &why))
+}

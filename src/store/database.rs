@@ -1,0 +1,73 @@
+//! A history database, and the task that writes to it.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::connections::Connections;
+use super::error::StoreError;
+use super::limits::{HistoryLimits, SharedLimits};
+use super::queue::RowQueue;
+use super::target::StoreTarget;
+use super::writer::Writer;
+
+/// How long a store that is closed has to write the rows in its queue.
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// An open database.
+pub(super) struct Database {
+    pub(super) connections: Arc<Connections>,
+    pub(super) queue: RowQueue,
+    limits: Arc<SharedLimits>,
+    stop: CancellationToken,
+    writing: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Database {
+    /// Opens a database and starts to write to it. If it cannot be reached, the task retries. The rows that the queue
+    /// drops are added to `dropped`.
+    pub(super) fn open(
+        target: StoreTarget,
+        limits: &HistoryLimits,
+        dropped: Arc<AtomicU64>,
+    ) -> Result<Arc<Self>, StoreError> {
+        let connections = Arc::new(Connections::new(target, limits.max_bytes)?);
+        let (queue, rows) = RowQueue::new(dropped);
+        let (stop, shared) = (CancellationToken::new(), Arc::new(SharedLimits::default()));
+        let database = Self { connections, queue, limits: shared, stop, writing: Mutex::default() };
+        database.set_limits(limits);
+        let writer = Writer {
+            connections: Arc::clone(&database.connections),
+            rows,
+            counts: Arc::clone(&database.queue.counts),
+            limits: Arc::clone(&database.limits),
+            stop: database.stop.clone(),
+            logged: None,
+        };
+        *database.writing.lock().unwrap_or_else(PoisonError::into_inner) = Some(tokio::spawn(writer.run()));
+        Ok(Arc::new(database))
+    }
+
+    pub(super) fn set_limits(&self, limits: &HistoryLimits) {
+        self.limits.set(limits);
+    }
+
+    /// Writes the rows in the queue, and closes the connections. Rows that are not written in time are dropped.
+    pub(super) async fn close(&self) {
+        self.stop.cancel();
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut writing) = writing {
+            if tokio::time::timeout(FLUSH, &mut writing).await.is_err() {
+                writing.abort();
+            }
+            let rows = self.queue.counts.drop_rest();
+            if rows > 0 {
+                tracing::warn!(rows, "the last rows of the history were not written to {}", self.connections.target);
+            }
+        }
+        let _ = tokio::time::timeout(FLUSH, self.connections.pool.close()).await;
+    }
+}

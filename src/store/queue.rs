@@ -1,0 +1,99 @@
+//! The rows that wait to be written to a database.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tokio::sync::mpsc;
+
+use super::statements::TableRow;
+use crate::domain::history::HistoryRecord;
+use crate::domain::record::{CallRecord, PluginExecution};
+
+/// The maximum number of rows in the queue.
+const MAX_ROWS: usize = 10_000;
+/// The maximum size of the rows in the queue, in bytes.
+const MAX_BYTES: usize = 32 << 20;
+
+/// A record that is shared with the memory.
+pub(super) enum QueuedRow {
+    Call(Arc<CallRecord>),
+    Execution(Arc<PluginExecution>),
+}
+
+impl QueuedRow {
+    fn size(&self) -> usize {
+        match self {
+            Self::Call(record) => record.size(),
+            Self::Execution(record) => record.size(),
+        }
+    }
+
+    pub(super) fn to_table_row(&self) -> Option<TableRow> {
+        match self {
+            Self::Call(record) => TableRow::of(&**record),
+            Self::Execution(record) => TableRow::of(&**record),
+        }
+    }
+}
+
+/// The counters of a queue.
+#[derive(Default)]
+pub(super) struct Counts {
+    rows: AtomicUsize,
+    bytes: AtomicUsize,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Counts {
+    /// Creates the counters of a queue. The rows that it drops are added to `dropped`.
+    fn new(dropped: Arc<AtomicU64>) -> Arc<Self> {
+        Arc::new(Self { dropped, ..Self::default() })
+    }
+
+    /// Counts rows as no longer waiting.
+    pub(super) fn written(&self, rows: &[QueuedRow]) {
+        self.rows.fetch_sub(rows.len(), Ordering::Relaxed);
+        self.bytes.fetch_sub(rows.iter().map(QueuedRow::size).sum(), Ordering::Relaxed);
+    }
+
+    /// Counts the rows that still wait as dropped. Returns how many they are.
+    pub(super) fn drop_rest(&self) -> usize {
+        let rows = self.rows.swap(0, Ordering::Relaxed);
+        self.dropped.fetch_add(rows as u64, Ordering::Relaxed);
+        rows
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// The end of the queue to which calls add rows.
+pub(super) struct RowQueue {
+    sender: mpsc::Sender<QueuedRow>,
+    pub(super) counts: Arc<Counts>,
+}
+
+impl RowQueue {
+    /// Creates a queue, and the end from which rows are taken.
+    pub(super) fn new(dropped: Arc<AtomicU64>) -> (Self, mpsc::Receiver<QueuedRow>) {
+        let (sender, receiver) = mpsc::channel(MAX_ROWS);
+        (Self { sender, counts: Counts::new(dropped) }, receiver)
+    }
+
+    /// Adds a row, or drops and counts it if the queue is full.
+    pub(super) fn push(&self, row: QueuedRow) {
+        let (counts, size) = (&self.counts, row.size());
+        counts.rows.fetch_add(1, Ordering::Relaxed);
+        let held = counts.bytes.fetch_add(size, Ordering::Relaxed) + size;
+        if held > MAX_BYTES || self.sender.try_send(row).is_err() {
+            counts.rows.fetch_sub(1, Ordering::Relaxed);
+            counts.bytes.fetch_sub(size, Ordering::Relaxed);
+            counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The statements over tables of records. They are the same in SQLite and in PostgreSQL.
+
+use sqlx::Any;
+use sqlx::AssertSqlSafe;
+use sqlx::any::AnyArguments;
+use sqlx::query::Query;
+
+use crate::domain::history::{Columns, HistoryQuery, HistoryRecord, Position, RecordKind};
+
+/// Maximum length of a value that filters compare, in characters.
+const MAX_VALUE: usize = 512;
+const COLUMNS: [&str; 12] = [
+    "id",
+    "ended_at",
+    "request_id",
+    "plugin",
+    "chain",
+    "upstream",
+    "tool",
+    "method",
+    "session",
+    "principal",
+    "outcome",
+    "document",
+];
+
+pub(super) type Statement = Query<'static, Any, AnyArguments>;
+
+/// A record as a row of its table.
+pub(super) struct TableRow {
+    kind: RecordKind,
+    ended_at: i64,
+    /// The values of the columns that are text, in their order.
+    texts: [String; 11],
+}
+
+impl TableRow {
+    /// Makes the row of a record. Returns `None` if the record cannot be written as JSON.
+    pub(super) fn of<R: HistoryRecord>(record: &R) -> Option<Self> {
+        let Position { ended_at, id } = record.position();
+        let Columns { request, plugins, chains, upstream, tool, method, session, principal, outcome } =
+            record.columns();
+        let texts = [
+            id,
+            value(request),
+            names(R::KIND, &plugins),
+            names(R::KIND, &chains),
+            value(upstream),
+            value(tool),
+            value(method),
+            value(session),
+            value(principal),
+            value(outcome),
+            serde_json::to_string(record).ok()?,
+        ];
+        Some(Self { kind: R::KIND, ended_at: number(ended_at), texts })
+    }
+
+    pub(super) fn kind(&self) -> RecordKind {
+        self.kind
+    }
+}
+
+/// Returns a text as columns contain it: PostgreSQL has no character 0.
+fn value(text: &str) -> String {
+    text.chars().take(MAX_VALUE).map(|c| if c == '\0' { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Returns names of objects as columns contain them. A call can have several; a space is before and after each of them.
+fn names(kind: RecordKind, names: &[&str]) -> String {
+    match kind {
+        RecordKind::Executions => names.concat(),
+        RecordKind::Calls => format!(" {} ", names.join(" ")),
+    }
+}
+
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+pub(super) fn table(kind: RecordKind) -> &'static str {
+    match kind {
+        RecordKind::Calls => "calls",
+        RecordKind::Executions => "executions",
+    }
+}
+
+/// Returns the statement that inserts rows of one kind. Rows that the table has already are left out, because it is not
+/// known of a failed statement whether it was executed.
+pub(super) fn insert(kind: RecordKind, rows: Vec<TableRow>) -> Statement {
+    let width = COLUMNS.len();
+    let values = (0..rows.len()).map(|row| {
+        let places: Vec<_> = (1..=width).map(|place| format!("${}", row * width + place)).collect();
+        format!("({})", places.join(", "))
+    });
+    let values = values.collect::<Vec<_>>().join(", ");
+    let sql =
+        format!("INSERT INTO {} ({}) VALUES {values} ON CONFLICT (id) DO NOTHING", table(kind), COLUMNS.join(", "));
+    let is_kept = rows.len() == 1;
+    let statement = sqlx::query(AssertSqlSafe(sql)).persistent(is_kept);
+    rows.into_iter().fold(statement, |statement, row| {
+        let [id, texts @ ..] = row.texts;
+        let statement = statement.bind(id).bind(row.ended_at);
+        texts.into_iter().fold(statement, |statement, text| statement.bind(text))
+    })
+}
+
+/// The conditions of a statement, and the values in them.
+#[derive(Default)]
+struct Conditions {
+    sql: String,
+    values: Vec<Bound>,
+}
+
+enum Bound {
+    Text(String),
+    Number(i64),
+}
+
+impl Conditions {
+    /// Adds a condition. Each `?` in it stands for the next value.
+    fn add(&mut self, condition: &str, values: impl IntoIterator<Item = Bound>) {
+        self.sql.push_str(if self.sql.is_empty() { " WHERE " } else { " AND " });
+        let mut parts = condition.split('?');
+        self.sql.push_str(parts.next().unwrap_or_default());
+        for (part, value) in parts.zip(values) {
+            self.values.push(value);
+            self.sql.push_str(&format!("${}{part}", self.values.len()));
+        }
+    }
+
+    fn equal(&mut self, column: &str, wanted: Option<&String>) {
+        if let Some(wanted) = wanted {
+            self.add(&format!("{column} = ?"), [Bound::Text(value(wanted))]);
+        }
+    }
+
+    /// Selects an object by its full name, or by its name in any namespace.
+    fn named(&mut self, kind: RecordKind, column: &str, wanted: Option<&String>) {
+        let Some(wanted) = wanted else { return };
+        let name: String =
+            wanted.chars().flat_map(|c| ['!', c].into_iter().skip(usize::from(!"!%_".contains(c)))).collect();
+        let (column_is, patterns) = match kind {
+            RecordKind::Executions if wanted.contains('/') => return self.equal(column, Some(wanted)),
+            RecordKind::Executions => ("= ?", [wanted.clone(), format!("%/{name}")]),
+            RecordKind::Calls => ("LIKE ? ESCAPE '!'", [format!("% {name} %"), format!("%/{name} %")]),
+        };
+        self.add(&format!("({column} {column_is} OR {column} LIKE ? ESCAPE '!')"), patterns.map(Bound::Text));
+    }
+}
+
+/// Returns the statement that reads a page: for each record the time of its end, the id, and the record itself.
+pub(super) fn select(kind: RecordKind, query: &HistoryQuery) -> Statement {
+    let mut conditions = Conditions::default();
+    let filter = &query.filter;
+    if let Some(Position { ended_at, id }) = &query.after {
+        conditions.add("(ended_at, id) < (?, ?)", [Bound::Number(number(*ended_at)), Bound::Text(value(id))]);
+    }
+    for (condition, time) in [("ended_at >= ?", filter.since), ("ended_at < ?", filter.until)] {
+        time.into_iter().for_each(|time| conditions.add(condition, [Bound::Number(number(time))]));
+    }
+    conditions.named(kind, "plugin", filter.plugin.as_ref());
+    conditions.named(kind, "chain", filter.chain.as_ref());
+    if !filter.tool.is_empty() {
+        let places = vec!["?"; filter.tool.len()].join(", ");
+        conditions.add(&format!("tool IN ({places})"), filter.tool.iter().map(|tool| Bound::Text(value(tool))));
+    }
+    // The id of a call is that of its record, which has an index.
+    let request = if kind == RecordKind::Calls { "id" } else { "request_id" };
+    for (column, wanted) in [
+        ("upstream", &filter.upstream),
+        ("method", &filter.method),
+        (request, &filter.request),
+        ("session", &filter.session),
+        ("principal", &filter.principal),
+        ("outcome", &filter.outcome),
+    ] {
+        conditions.equal(column, wanted.as_ref());
+    }
+    let Conditions { sql, values } = conditions;
+    let limit = values.len() + 1;
+    let table = table(kind);
+    let sql = format!("SELECT ended_at, id, document FROM {table}{sql} ORDER BY ended_at DESC, id DESC LIMIT ${limit}");
+    let statement = values.into_iter().fold(sqlx::query(AssertSqlSafe(sql)), |statement, value| match value {
+        Bound::Text(text) => statement.bind(text),
+        Bound::Number(number) => statement.bind(number),
+    });
+    // One more row shows whether there is another page.
+    statement.bind(number(query.limit as u64 + 1))
+}
