@@ -21,7 +21,6 @@ pub struct Unimplemented {
 pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::MCPGateway, "spec.admin.authentication"),
     whole(Kind::MCPGateway, "spec.admin.console"),
-    values(Kind::MCPGateway, "spec.audit.mode", &["BestEffort", "Required"]),
     whole(Kind::MCPGateway, "spec.authentication.apiKeys"),
     whole(Kind::MCPGateway, "spec.authentication.jwt"),
     whole(Kind::MCPGateway, "spec.authentication.resourceMetadata"),

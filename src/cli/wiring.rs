@@ -37,6 +37,7 @@ pub fn engine(traces: &Traces, launcher: ServerLauncher, store: &Arc<Store>) -> 
         upstreams: Arc::new(upstreams),
         records: Arc::clone(store) as _,
         history: Arc::clone(store) as _,
+        audit: Some(Arc::clone(store) as _),
         clock: Arc::new(SystemClock::new()),
     };
     Ok(Engine::new(ports, metrics, budget))

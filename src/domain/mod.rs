@@ -5,6 +5,7 @@
 
 pub mod announcement;
 pub mod apps;
+pub mod audit;
 pub mod batch;
 pub mod boxed;
 pub mod budget;

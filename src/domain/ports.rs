@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::audit::{AuditError, AuditRow};
 use super::budget::Account;
 use super::history::{HistoryPage, HistoryQuery, RecordKind};
 use super::ids::ObjectKey;
@@ -316,6 +317,19 @@ impl History for NoHistory {
     async fn list(&self, _: RecordKind, _: &HistoryQuery) -> HistoryPage {
         HistoryPage::default()
     }
+}
+
+/// Writes the audit trail.
+#[async_trait]
+pub trait Audit: Send + Sync + 'static {
+    /// Adds a row in the background. Never blocks. A row that cannot be stored is counted.
+    fn record(&self, row: AuditRow);
+
+    /// Adds a row, and waits until it is stored.
+    ///
+    /// # Errors
+    /// Why it is not stored. It may be stored later all the same.
+    async fn store(&self, row: AuditRow) -> Result<(), AuditError>;
 }
 
 /// A clock, so that tests can set the time.

@@ -158,6 +158,8 @@ reasons! {
     RequiredChainMissing,
     /// The stop switch is set.
     Stopped,
+    /// `audit.mode` is Required, and the row of the call in the audit trail is not stored.
+    AuditUnavailable,
     /// An entry cannot run.
     EntryUnavailable,
     /// No gateway selects the object, or the object is not shared with the gateway that does.

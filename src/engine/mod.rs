@@ -40,7 +40,7 @@ pub use request::{ANONYMOUS, CallRequest, Caller, CheckMirrored, Endpoint, Reply
 
 use crate::domain::budget::ByteBudget;
 use crate::domain::kept_form::KeptForm;
-use crate::domain::ports::{CallUpstream, Clock, History, Records, RunPlugin};
+use crate::domain::ports::{Audit, CallUpstream, Clock, History, Records, RunPlugin};
 use crate::domain::seen::SeenNames;
 use crate::telemetry::metrics::Metrics;
 
@@ -54,6 +54,8 @@ pub struct Ports {
     pub records: Arc<dyn Records>,
     /// Reads these records.
     pub history: Arc<dyn History>,
+    /// Writes the audit trail; `None` if there is no store for it.
+    pub audit: Option<Arc<dyn Audit>>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
 }
@@ -64,6 +66,7 @@ pub struct Engine {
     upstreams: Arc<dyn CallUpstream>,
     records: Arc<dyn Records>,
     history: Arc<dyn History>,
+    audit: Option<Arc<dyn Audit>>,
     clock: Arc<dyn Clock>,
     metrics: Metrics,
     budget: Arc<ByteBudget>,
@@ -95,12 +98,13 @@ pub struct Engine {
 impl Engine {
     /// Creates an engine without a plan. Every call is refused until the first plan is applied.
     pub fn new(ports: Ports, metrics: Metrics, budget: Arc<ByteBudget>) -> Arc<Self> {
-        let Ports { plugins, upstreams, records, history, clock } = ports;
+        let Ports { plugins, upstreams, records, history, audit, clock } = ports;
         Arc::new(Self {
             plugins,
             upstreams,
             records,
             history,
+            audit,
             clock,
             metrics,
             budget,

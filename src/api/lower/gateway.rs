@@ -18,6 +18,7 @@ use crate::api::gateway::{MCPGateway, MCPGatewaySpec, StopMode};
 use crate::api::shared::{FromNamespaces, Selector};
 use crate::api::values::{Quantity, Size};
 use crate::config::input::{GatewayInput, Takes};
+use crate::domain::audit;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
     self, GatewayPlan, HistoryPlan, Limits, ListenerPlan, OtlpProtocol, PrefixMode, Refusal, Runtime, StorePlan,
@@ -64,6 +65,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
         limits: spec.limits.as_ref().map(limits).unwrap_or_default(),
         runtime: runtime(spec.plugins.as_ref(), folder, plugin_dir, &mut findings),
         session_idle_seconds: spec.sessions.as_ref().and_then(|s| s.idle_seconds).unwrap_or(3600),
+        audit: spec.audit.as_ref().map(|audit| audit_mode(audit.mode)).unwrap_or_default(),
         history_per_plugin: spec.history.as_ref().and_then(|h| h.per_plugin).unwrap_or(1000),
         history: spec.history.as_ref().map(|history| history_plan(history, &own)).unwrap_or_default(),
         log_level: telemetry.log_level.map(|level| log_level(level).to_owned()),
@@ -85,14 +87,12 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
 /// for refusing calls.
 fn guards(spec: &MCPGatewaySpec, findings: &mut Findings) -> Option<Refusal> {
     let Authentication { jwt, api_keys, token_review, .. } = &spec.authentication;
-    let audit = spec.audit.as_ref().is_some_and(|a| a.mode == AuditMode::Required);
     let admin = spec.admin.as_ref().is_some_and(|a| a.authentication.is_some());
     let guards = [
         (jwt.is_some(), "spec.authentication.jwt"),
         (api_keys.is_some(), "spec.authentication.apiKeys"),
         (token_review.is_some(), "spec.authentication.tokenReview"),
         (spec.authorization.is_some(), "spec.authorization"),
-        (audit, "spec.audit.mode"),
         (admin, "spec.admin.authentication"),
     ];
     let mut refusals = guards.map(|(set, field)| findings.refuse(set, field, EVERY_CALL)).into_iter().flatten();
@@ -234,6 +234,14 @@ fn sandbox(mode: api::SandboxMode) -> SandboxMode {
     }
 }
 
+fn audit_mode(mode: AuditMode) -> audit::AuditMode {
+    match mode {
+        AuditMode::Off => audit::AuditMode::Off,
+        AuditMode::BestEffort => audit::AuditMode::BestEffort,
+        AuditMode::Required => audit::AuditMode::Required,
+    }
+}
+
 fn log_level(level: LogLevel) -> &'static str {
     match level {
         LogLevel::Error => "error",
@@ -285,5 +293,4 @@ fn note_later(spec: &MCPGatewaySpec, findings: &mut Findings) {
     let History { payloads, redact, .. } = spec.history.clone().unwrap_or_default();
     findings.later(payloads == Some(Payloads::Redacted), "spec.history.payloads");
     findings.later(redact.is_some(), "spec.history.redact");
-    findings.later(spec.audit.as_ref().is_some_and(|a| a.mode == AuditMode::BestEffort), "spec.audit.mode");
 }

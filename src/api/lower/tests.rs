@@ -134,7 +134,6 @@ fn guards_of_a_gateway_that_are_not_built_refuse() {
         (json!({"authentication": {"apiKeys": {"secretRefs": [{"name": "s"}]}}}), "spec.authentication.apiKeys"),
         (json!({"authentication": {"tokenReview": {}, "anonymous": {}}}), "spec.authentication.tokenReview"),
         (json!({"authorization": {"rules": []}}), "spec.authorization"),
-        (json!({"audit": {"mode": "Required"}}), "spec.audit.mode"),
         (json!({"admin": {"authentication": {"tokenReview": {}}}}), "spec.admin.authentication"),
     ] {
         let (input, problems) = lower_gateway(spec);

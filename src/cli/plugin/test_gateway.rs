@@ -71,6 +71,7 @@ impl TestGateway {
             upstreams: Arc::new(upstream.clone()),
             records: Arc::clone(&rows) as _,
             history: Arc::new(NoHistory),
+            audit: None,
             clock: Arc::new(SystemClock::new()),
         };
         Ok(Self { engine: Engine::new(ports, metrics, Arc::default()), rows, upstream, metrics: own })

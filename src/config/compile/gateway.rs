@@ -2,6 +2,7 @@
 
 use super::plugins::Plugins;
 use crate::config::input::Inputs;
+use crate::domain::audit::AuditMode;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{
     ChainPlan, GatewayPlan, GatewayTakes, HistoryPlan, Limits, Namespaces, Plan, PrefixMode, Refusal, Runtime, Takes,
@@ -73,6 +74,7 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
         session_idle_seconds: 3600,
         history_per_plugin: 1000,
         history: HistoryPlan::default(),
+        audit: AuditMode::default(),
         log_level: None,
         tracing: None,
         admin_authentication: false,

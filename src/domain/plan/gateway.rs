@@ -7,6 +7,7 @@ use super::history::HistoryPlan;
 use super::label::LabelSelector;
 use super::runtime::Runtime;
 use super::tracing::TracingPlan;
+use crate::domain::audit::AuditMode;
 use crate::domain::ids::ObjectKey;
 
 /// The gateway's settings with every default filled in.
@@ -46,6 +47,9 @@ pub struct GatewayPlan {
     /// The other settings of the history.
     #[serde(default, skip_serializing_if = "HistoryPlan::is_default")]
     pub history: HistoryPlan,
+    /// Whether the audit trail is written, and whether calls wait for it.
+    #[serde(default, skip_serializing_if = "AuditMode::is_default")]
+    pub audit: AuditMode,
     /// `error`, `warn`, `info`, `debug` or `trace`; `None` if the manifest does not set it.
     pub log_level: Option<String>,
     /// Where traces are sent; `None` if the manifest does not say.

@@ -78,6 +78,7 @@ impl Engine {
                 () = self.state.ended.cancelled() => CallEnd::drained(),
             }
         };
+        let end = self.audit_end(end, request.kind, &mut recorder).await;
         self.finish(end, recorder, meta, request)
     }
 
@@ -333,6 +334,7 @@ impl Engine {
         recorder.answered();
         spans::answered(&span, answered.as_ref().map(|answered| &answered.answer));
         let answered = answered?;
+        recorder.was_answered = true;
         let (Answer::Result(text) | Answer::Error(text)) = &answered.answer;
         call.request.reservation.resize(text.get().len() as u64).map_err(|_| UpstreamError::NoRoom)?;
         Ok(answered)

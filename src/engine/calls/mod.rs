@@ -4,6 +4,7 @@ mod arguments;
 mod asked_back;
 mod asked_by_error;
 pub(crate) mod asked_client;
+mod audited;
 pub(crate) mod call;
 pub(crate) mod chain;
 pub mod content;

@@ -18,6 +18,18 @@ use crate::engine::request::CallRequest;
 /// The log target of the line about a call. Operators name it in `HAWSEPIPE_LOG`, so it does not follow the module's path.
 const CALL_LOG: &str = "hawsepipe::call";
 
+/// The rows of one call that were added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum AuditState {
+    /// None, and none is needed if the call is dropped.
+    #[default]
+    None,
+    /// The row of its beginning.
+    Begun,
+    /// The row of its end.
+    Ended,
+}
+
 /// Records a call while it runs. If the recorder is dropped before the end of the call, the call is recorded as
 /// cancelled.
 pub(crate) struct CallRecorder {
@@ -35,6 +47,10 @@ pub(crate) struct CallRecorder {
     asked: Option<Duration>,
     /// Whether an upstream lists the item.
     known: bool,
+    /// The rows of the call in the audit trail.
+    pub(super) audit: AuditState,
+    /// Whether the upstream answered.
+    pub(super) was_answered: bool,
 }
 
 impl CallRecorder {
@@ -64,6 +80,8 @@ impl CallRecorder {
             started,
             asked: None,
             known: false,
+            audit: AuditState::None,
+            was_answered: false,
         }
     }
 
@@ -74,6 +92,10 @@ impl CallRecorder {
 
     pub(crate) fn record(&mut self) -> &mut CallRecord {
         &mut self.record
+    }
+
+    pub(super) fn recorded(&self) -> &CallRecord {
+        &self.record
     }
 
     /// Sets the upstream and the item that the call was routed to.
@@ -135,6 +157,8 @@ impl CallRecorder {
             started: self.started,
             asked: None,
             known: self.known,
+            audit: self.audit,
+            was_answered: self.was_answered,
         };
         runtime.spawn(async move { rest.traces.settle().await });
         true
@@ -145,6 +169,8 @@ impl Drop for CallRecorder {
     fn drop(&mut self) {
         if !self.ended {
             self.end(CallOutcome::Cancelled, None);
+            let engine = Arc::clone(&self.engine);
+            engine.audit_dropped(self);
         }
         if self.hand_over() {
             return;

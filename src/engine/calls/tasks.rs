@@ -150,6 +150,9 @@ impl Engine {
         let responses = task.responses.clone().filter(|_| task.method == Method::UpdateTask);
         let mut members: OutMembers =
             responses.map(|responses| (INPUT_RESPONSES.into(), responses)).into_iter().collect();
+        if let Err(end) = self.audit_begin(call, recorder).await {
+            return end;
+        }
         let ServerAnswer { era, answer } =
             match self.send(call, client, &mut members, InputRound::default(), recorder).await {
                 Ok(answered) => answered,

@@ -188,6 +188,7 @@ fn engine_within(server: Server, budget: Arc<ByteBudget>) -> Gateway {
         upstreams: Arc::clone(&server) as _,
         records: Arc::clone(&records) as _,
         history: Arc::new(NoHistory),
+        audit: None,
         clock: Arc::clone(&clock) as _,
     };
     Gateway { engine: Engine::new(ports, Metrics::new().unwrap(), budget), plugins, server, records, clock }

@@ -233,6 +233,7 @@ impl Gateway {
             upstreams: Arc::clone(&server) as _,
             records: Arc::clone(&calls) as _,
             history: Arc::clone(&calls) as _,
+            audit: None,
             clock: Arc::new(clock.clone()),
         };
         let engine = Engine::new(ports, metrics, Arc::default());
