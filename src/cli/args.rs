@@ -15,8 +15,10 @@ pub use self::asks::{
 pub use self::records::{CallsArgs, ExecutionsArgs, RecordArgs};
 pub use self::source::{OptionArgs, SourceArgs};
 use super::address::Address;
+use super::audit::AuditArgs;
 use super::formats::ListFormat;
 use super::names::{gateway, label};
+use super::registry::RegistryArgs;
 use super::store::StoreArgs;
 use crate::source::cluster::ServiceAccountName;
 use crate::store::StoreTarget;
@@ -84,6 +86,10 @@ pub enum Command {
     Workers(WorkersArgs),
     /// Migrate the tables of a history store
     Store(StoreArgs),
+    /// Verify or print the audit trail of a store
+    Audit(AuditArgs),
+    /// Keep plugins and chains in a database
+    Registry(RegistryArgs),
     /// Show which chains and entries would run on a tool, and why the others would not
     Explain(ExplainArgs),
     /// Try a plugin out: run it once, measure it, or print the TypeScript types for plugin authors
@@ -124,6 +130,10 @@ pub struct RunArgs {
     /// postgres://USER:PASSWORD@HOST/DATABASE. Default: `history.store` of the gateway, or memory only
     #[arg(long, value_name = "STORE", env = "HAWSEPIPE_STORE", hide_env_values = true)]
     pub store: Option<StoreTarget>,
+    /// Database with Plugin and PluginChain objects, besides those in the manifests: PATH or sqlite:PATH of a SQLite file, or
+    /// postgres://USER:PASSWORD@HOST/DATABASE. See `hawsepipe registry`
+    #[arg(long, value_name = "REGISTRY", env = "HAWSEPIPE_REGISTRY", hide_env_values = true)]
+    pub registry: Option<StoreTarget>,
     /// Seconds that calls in flight have to finish after SIGTERM or Ctrl-C. After SIGTERM, new connections are still
     /// accepted for the first 5 of these seconds
     #[arg(long, value_name = "SECONDS", default_value_t = DRAIN_SECONDS, value_parser = clap::value_parser!(u64).range(0..=86_400))]

@@ -4,6 +4,7 @@ mod address;
 mod admin;
 mod again;
 mod args;
+mod audit;
 mod call;
 mod calls;
 mod clock;
@@ -28,6 +29,7 @@ mod plugin;
 mod programs;
 mod records;
 mod refused;
+mod registry;
 mod rollback;
 mod run;
 mod seal_key;
@@ -110,6 +112,8 @@ fn dispatch(args: Args) -> LocalBoxFuture<'static, anyhow::Result<ExitCode>> {
         Command::Executions(args) => executions::executions(args).boxed_local(),
         Command::Workers(args) => workers::workers(args).boxed_local(),
         Command::Store(args) => store::store(args).boxed_local(),
+        Command::Audit(args) => audit::audit(args).boxed_local(),
+        Command::Registry(args) => registry::registry(args).boxed_local(),
         Command::Explain(args) => explain::explain(args).boxed_local(),
         Command::Plugin(args) => plugin::plugin(args).boxed_local(),
         Command::Completion(args) => ready(complete::script(args.shell).map(|()| ExitCode::SUCCESS)).boxed_local(),

@@ -16,6 +16,7 @@ use super::greeting::greet;
 use super::history::GatewayHistory;
 use super::listeners::Bind;
 use super::output::say;
+use super::registry::RegistryCopy;
 use super::seal_key;
 use super::serve::{Gateway, HttpServers, drain};
 use super::signals::EndSignals;
@@ -24,7 +25,7 @@ use super::validate::{directory, line};
 use super::wiring::engine;
 use crate::domain::plan::GatewayPlan;
 use crate::node::{Inspector, hide_memory};
-use crate::source::{CompiledManifests, Directory, FolderWatch, Located, unread_folders};
+use crate::source::{CompiledManifests, Directory, FolderWatch, Located, StateFolder, unread_folders};
 use crate::telemetry::process::Telemetry;
 
 /// The default IP address of listeners.
@@ -36,7 +37,13 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     hide_memory().context("cannot hide the gateway's memory from plugins")?;
     let addresses = addresses(&args).await?;
     let state = state_folder::folder(&args)?;
-    let mut directory = directory(args.source.files.clone(), args.source.options)?;
+    let mut files = args.source.files.clone();
+    let registry = match &args.registry {
+        Some(target) => Some(RegistryCopy::new(target.clone(), registry_folder(&state)?).await?),
+        None => None,
+    };
+    files.extend(registry.as_ref().map(|registry| registry.folder().to_owned()));
+    let mut directory = directory(files, args.source.options)?;
     warn_of_unread(&args.source.files);
     let first = directory.read(None).await?;
     check_whole(&first)?;
@@ -63,9 +70,13 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
             return other.map(|_| ExitCode::SUCCESS);
         }
     };
+    let registry = registry.map(|registry| tokio::spawn(registry.follow()));
     let signal = signals.next().await;
     // A change that is read from now on would start workers and upstreams only to end them again.
     following.abort();
+    if let Some(registry) = registry {
+        registry.abort();
+    }
     let deadline = drain(&engine, signal, &mut signals, Duration::from_secs(args.drain_seconds), false).await;
     servers.end(deadline, &mut signals).await;
     history.close().await;
@@ -73,6 +84,12 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     state_folder::write_loaded_plugins(&engine, &state);
     telemetry.traces.end().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The folder for the copy of a registry.
+fn registry_folder(state: &StateFolder) -> anyhow::Result<PathBuf> {
+    let folder = state.path().context("--registry needs a state folder: set --state-dir")?;
+    Ok(folder.join("registry"))
 }
 
 /// Fails if it is not known what a file declares: what is missing can be a Guard.

@@ -188,6 +188,15 @@ impl AuditHead {
     }
 }
 
+/// What was written of an audit trail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AuditTotals {
+    /// The number of the last row of this process's chain.
+    pub head: u64,
+    /// How many rows this process has stored.
+    pub stored: u64,
+}
+
 /// Why a row of the audit trail is not stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuditError {

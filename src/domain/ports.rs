@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::audit::{AuditError, AuditRow};
+use super::audit::{AuditError, AuditRow, AuditTotals};
 use super::budget::Account;
 use super::history::{HistoryPage, HistoryQuery, RecordKind};
 use super::ids::ObjectKey;
@@ -322,6 +322,9 @@ impl History for NoHistory {
 /// Writes the audit trail.
 #[async_trait]
 pub trait Audit: Send + Sync + 'static {
+    /// Whether there is a store for the rows.
+    fn is_open(&self) -> bool;
+
     /// Adds a row in the background. Never blocks. A row that cannot be stored is counted.
     fn record(&self, row: AuditRow);
 
@@ -330,6 +333,9 @@ pub trait Audit: Send + Sync + 'static {
     /// # Errors
     /// Why it is not stored. It may be stored later all the same.
     async fn store(&self, row: AuditRow) -> Result<(), AuditError>;
+
+    /// Returns what was written.
+    fn totals(&self) -> AuditTotals;
 }
 
 /// A clock, so that tests can set the time.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::audit::{AuditCounts, AuditQueue};
 use super::connections::Connections;
 use super::error::StoreError;
 use super::limits::{HistoryLimits, SharedLimits};
@@ -21,6 +22,7 @@ const FLUSH: Duration = Duration::from_secs(5);
 pub(super) struct Database {
     pub(super) connections: Arc<Connections>,
     pub(super) queue: RowQueue,
+    pub(super) audit: AuditQueue,
     limits: Arc<SharedLimits>,
     stop: CancellationToken,
     writing: Mutex<Option<JoinHandle<()>>>,
@@ -28,16 +30,18 @@ pub(super) struct Database {
 
 impl Database {
     /// Opens a database and starts to write to it. If it cannot be reached, the task retries. The rows that the queue
-    /// drops are added to `dropped`.
+    /// drops are added to `dropped`. The audit trail is the chain of this name.
     pub(super) fn open(
         target: StoreTarget,
         limits: &HistoryLimits,
         dropped: Arc<AtomicU64>,
-    ) -> Result<Arc<Self>, StoreError> {
+        (chain, audited): (&str, &Arc<AuditCounts>),
+    ) -> Result<Self, StoreError> {
         let connections = Arc::new(Connections::new(target, limits.max_bytes)?);
         let (queue, rows) = RowQueue::new(dropped);
         let (stop, shared) = (CancellationToken::new(), Arc::new(SharedLimits::default()));
-        let database = Self { connections, queue, limits: shared, stop, writing: Mutex::default() };
+        let audit = AuditQueue::start(Arc::clone(&connections), chain, Arc::clone(audited));
+        let database = Self { connections, queue, audit, limits: shared, stop, writing: Mutex::default() };
         database.set_limits(limits);
         let writer = Writer {
             connections: Arc::clone(&database.connections),
@@ -48,7 +52,7 @@ impl Database {
             logged: None,
         };
         *database.writing.lock().unwrap_or_else(PoisonError::into_inner) = Some(tokio::spawn(writer.run()));
-        Ok(Arc::new(database))
+        Ok(database)
     }
 
     pub(super) fn set_limits(&self, limits: &HistoryLimits) {
@@ -57,6 +61,7 @@ impl Database {
 
     /// Writes the rows in the queue, and closes the connections. Rows that are not written in time are dropped.
     pub(super) async fn close(&self) {
+        let _ = tokio::time::timeout(FLUSH, self.audit.flush()).await;
         self.stop.cancel();
         let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut writing) = writing {

@@ -71,6 +71,29 @@ const MIGRATIONS: &[Migration] = &[
         down: &["DROP TABLE plugin_store"],
     },
     Migration {
+        version: 5,
+        name: "005_audit",
+        up: &[
+            "CREATE TABLE audit (chain {key} NOT NULL, sequence BIGINT NOT NULL, stored_at BIGINT NOT NULL, previous TEXT NOT \
+               NULL, hash TEXT NOT NULL, document TEXT NOT NULL, PRIMARY KEY (chain, sequence))",
+            "CREATE INDEX audit_stored_at ON audit (stored_at, chain, sequence)",
+        ],
+        down: &["DROP TABLE audit"],
+    },
+    Migration {
+        version: 6,
+        name: "006_registry",
+        up: &[
+            "CREATE TABLE registry_objects (kind {key} NOT NULL, namespace {key} NOT NULL, name {key} NOT NULL, api_version \
+               TEXT NOT NULL, document TEXT NOT NULL, file TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (kind, namespace, \
+               name))",
+            "CREATE TABLE registry_code (digest {key} NOT NULL PRIMARY KEY, content TEXT NOT NULL)",
+            "CREATE TABLE registry_settings (name {key} NOT NULL PRIMARY KEY, value BIGINT NOT NULL)",
+            "INSERT INTO registry_settings (name, value) VALUES ('schema', 1), ('revision', 0)",
+        ],
+        down: &["DROP TABLE registry_objects", "DROP TABLE registry_code", "DROP TABLE registry_settings"],
+    },
+    Migration {
         version: 10,
         name: "010_source_type_field",
         up: &[

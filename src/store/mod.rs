@@ -3,6 +3,8 @@
 //!
 //! A database never delays a call. Rows wait in a bounded queue, and are dropped and counted if it is full.
 
+mod audit;
+mod audit_reader;
 mod connections;
 mod database;
 mod error;
@@ -10,6 +12,7 @@ mod limits;
 mod memory;
 mod migrations;
 mod queue;
+mod registry;
 mod retention;
 mod statements;
 mod target;
@@ -21,15 +24,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 
+use self::audit::AuditCounts;
+pub use self::audit_reader::AuditReader;
 pub use self::connections::migrate;
 use self::database::Database;
 pub use self::error::StoreError;
 pub use self::limits::HistoryLimits;
 use self::memory::MemoryRecords;
 use self::queue::QueuedRow;
+pub use self::registry::{Registry, RegistryObject};
 pub use self::target::StoreTarget;
+use crate::domain::audit::{AuditError, AuditRow, AuditTotals};
 use crate::domain::history::{HistoryPage, HistoryQuery, RecordKind};
-use crate::domain::ports::{History, Records};
+use crate::domain::ports::{Audit, History, Records};
 use crate::domain::record::{CallRecord, PluginExecution};
 
 /// The history of a gateway.
@@ -38,12 +45,22 @@ pub struct Store {
     database: ArcSwapOption<Database>,
     /// Rows that the queues of databases dropped.
     dropped: Arc<AtomicU64>,
+    /// The name of the chain that this process writes to the audit trail.
+    chain: String,
+    audit: Arc<AuditCounts>,
 }
 
 impl Store {
     /// Creates a store that keeps rows in memory only, up to `per_plugin` executions of each plugin.
     pub fn new(per_plugin: usize) -> Self {
-        Self { memory: MemoryRecords::new(per_plugin), database: ArcSwapOption::empty(), dropped: Arc::default() }
+        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "gateway".to_owned());
+        Self {
+            memory: MemoryRecords::new(per_plugin),
+            database: ArcSwapOption::empty(),
+            dropped: Arc::default(),
+            chain: format!("{host}/{}", uuid::Uuid::now_v7()),
+            audit: Arc::default(),
+        }
     }
 
     /// Connects to a store and migrates its tables, as the first use does.
@@ -68,7 +85,11 @@ impl Store {
             database.set_limits(limits);
             return Ok(());
         }
-        let opened = target.map(|target| Database::open(target, limits, Arc::clone(&self.dropped)));
+        let open = |target| {
+            let database = Database::open(target, limits, Arc::clone(&self.dropped), (&self.chain, &self.audit));
+            database.map(Arc::new)
+        };
+        let opened = target.map(open);
         let (opened, failed) = match opened.transpose() {
             Ok(opened) => (opened, Ok(())),
             Err(why) => (None, Err(why)),
@@ -111,11 +132,40 @@ impl Records for Store {
 
     fn dropped(&self) -> Vec<(&'static str, u64)> {
         let [executions, calls] = self.memory.dropped();
-        vec![("executions", executions), ("calls", calls), ("database", self.dropped.load(Ordering::Relaxed))]
+        vec![
+            ("executions", executions),
+            ("calls", calls),
+            ("database", self.dropped.load(Ordering::Relaxed)),
+            ("audit", self.audit.dropped()),
+        ]
     }
 
     fn queued(&self) -> usize {
         self.database.load().as_ref().map_or(0, |database| database.queue.counts.waiting())
+    }
+}
+
+#[async_trait]
+impl Audit for Store {
+    fn is_open(&self) -> bool {
+        self.database.load().is_some()
+    }
+
+    fn record(&self, row: AuditRow) {
+        if let Some(database) = &*self.database.load() {
+            database.audit.record(row);
+        }
+    }
+
+    async fn store(&self, row: AuditRow) -> Result<(), AuditError> {
+        match self.database.load_full() {
+            Some(database) => database.audit.store(row).await,
+            None => Err(AuditError::NoStore),
+        }
+    }
+
+    fn totals(&self) -> AuditTotals {
+        self.audit.totals()
     }
 }
 

@@ -30,7 +30,12 @@ impl Connections {
             let delete = sqlx::query(AssertSqlSafe(sql)).bind(time).execute(&self.pool);
             removed = removed.max(self.within(delete).await?.rows_affected());
         }
-        Ok(removed)
+        let sql = format!(
+            "DELETE FROM audit WHERE (chain, sequence) IN (SELECT chain, sequence FROM audit WHERE stored_at < $1 ORDER BY \
+             stored_at, chain, sequence LIMIT {ROWS})"
+        );
+        let delete = sqlx::query(AssertSqlSafe(sql)).bind(time).execute(&self.pool);
+        Ok(removed.max(self.within(delete).await?.rows_affected()))
     }
 
     /// Returns how full a SQLite file is, in bytes.

@@ -70,6 +70,8 @@ pub struct Metrics {
     plan_apply: HistogramVec,
     dropped: IntCounterVec,
     queued: IntGaugeVec,
+    audit_rows: IntCounterVec,
+    audit_head: IntGaugeVec,
     held: IntGaugeVec,
     held_refused: IntCounterVec,
 }
@@ -205,6 +207,12 @@ impl Metrics {
                 &["store"],
             )?,
             queued: m.gauge("hawsepipe_history_queue_length", "Rows that wait to be written to the database", &[])?,
+            audit_rows: m.counter("hawsepipe_audit_rows_total", "Rows of the audit trail that were stored", &["store"])?,
+            audit_head: m.gauge(
+                "hawsepipe_audit_head_sequence",
+                "Number of the last row that this process wrote to the audit trail",
+                &[],
+            )?,
             held: m.gauge(
                 "hawsepipe_held_bytes",
                 "Bytes that the gateway holds for clients and upstreams, of those that are counted",
@@ -390,6 +398,8 @@ impl Metrics {
         }
         let queued = i64::try_from(now.queued).unwrap_or(i64::MAX);
         self.queued.with_label_values::<&str>(&[]).set(queued);
+        set(&self.audit_rows, "database", now.audit.stored);
+        self.audit_head.with_label_values::<&str>(&[]).set(i64::try_from(now.audit.head).unwrap_or(i64::MAX));
         for (store, rows) in &now.dropped {
             set(&self.dropped, store, *rows);
         }

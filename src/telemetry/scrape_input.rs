@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use crate::domain::audit::AuditTotals;
 use crate::domain::ports::{PluginLoad, WorkerInfo};
 
 /// The state of the gateway when metrics are read.
@@ -27,6 +28,8 @@ pub struct ScrapeInput<'a> {
     pub dropped: Vec<(&'static str, u64)>,
     /// How many rows of the history wait to be written to the database.
     pub queued: usize,
+    /// What was written of the audit trail.
+    pub audit: AuditTotals,
 }
 
 /// The names of the objects in a plan, as they appear in labels.

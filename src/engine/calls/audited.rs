@@ -88,7 +88,7 @@ impl Engine {
     /// The mode of the gateway; `Off` if there is no store and none is required.
     fn audit_mode(&self) -> AuditMode {
         match self.snapshot().plan().gateway.audit {
-            AuditMode::BestEffort if self.audit.is_none() => AuditMode::Off,
+            AuditMode::BestEffort if !self.audit.as_ref().is_some_and(|audit| audit.is_open()) => AuditMode::Off,
             mode => mode,
         }
     }

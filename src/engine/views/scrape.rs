@@ -32,6 +32,7 @@ impl Engine {
             held: Category::ALL.map(|what| (what.as_label(), self.budget.held(what), self.budget.refused(what))).into(),
             dropped: self.records.dropped(),
             queued: self.records.queued(),
+            audit: self.audit.as_ref().map(|audit| audit.totals()).unwrap_or_default(),
         })
     }
 }

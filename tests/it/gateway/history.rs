@@ -11,24 +11,24 @@ use super::http::Http;
 use super::parts::{chain, object, plugin, raw_stdio, tools_of, until};
 use crate::fixtures::{fixture, python};
 
-fn out(output: &Output) -> String {
+pub(super) fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn err(output: &Output) -> String {
+pub(super) fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 /// A PostgreSQL server. It ends with its value.
-struct Postgres {
+pub(super) struct Postgres {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
-    url: String,
+    pub(super) url: String,
 }
 
 impl Postgres {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let mut command = Command::new(python());
         command.arg(fixture("postgres.py")).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -38,7 +38,7 @@ impl Postgres {
     }
 
     /// Stops or starts the server, or runs a statement.
-    fn does(&mut self, what: &str) -> String {
+    pub(super) fn does(&mut self, what: &str) -> String {
         writeln!(self.stdin.as_mut().unwrap(), "{what}").unwrap();
         self.lines.next().unwrap().unwrap()
     }
@@ -52,7 +52,7 @@ impl Drop for Postgres {
 }
 
 /// Runs statements on a SQLite file, and returns the rows of the last one.
-fn sqlite(file: &str, statements: &[&str]) -> String {
+pub(super) fn sqlite(file: &str, statements: &[&str]) -> String {
     let script = "import sqlite3, sys
 with sqlite3.connect(sys.argv[1]) as database:
     for statement in sys.argv[2:]:

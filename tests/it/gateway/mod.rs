@@ -2,6 +2,7 @@
 
 mod answers;
 mod asked;
+mod audited;
 mod awkward;
 mod bytes;
 mod callbacks;
@@ -53,6 +54,7 @@ pub mod parts;
 mod plugin;
 mod processes;
 mod redacted;
+mod registered;
 mod reload;
 pub mod replicas;
 mod resumed;

@@ -1,0 +1,120 @@
+//! `hawsepipe audit`: verifies and prints the audit trail of a store.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+
+use crate::store::{AuditReader, StoreTarget};
+
+/// `hawsepipe audit`.
+#[derive(Args, Debug)]
+pub struct AuditArgs {
+    #[command(subcommand)]
+    command: AuditCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum AuditCommand {
+    /// Check that no row was changed, added or removed
+    ///
+    /// A gateway process writes one chain of rows, each with the hash of the row before it. Gateways log the head of their
+    /// chain (number and hash) once a minute and at their end. Give one with --head to check that the end of its chain was
+    /// not removed.
+    #[command(after_help = "Examples:\n  hawsepipe audit verify --store history.db\n  hawsepipe audit verify --store \
+                            postgres://reader:PASSWORD@db/history --head gateway-7c9d:1042:5f0c...")]
+    Verify {
+        #[command(flatten)]
+        store: AuditStore,
+        /// A head from the log of a gateway, as CHAIN:NUMBER:HASH
+        #[arg(long, value_name = "HEAD")]
+        head: Vec<String>,
+    },
+    /// Print all rows as JSON lines
+    #[command(after_help = "Example:\n  hawsepipe audit export --store history.db > audit.jsonl")]
+    Export {
+        #[command(flatten)]
+        store: AuditStore,
+    },
+}
+
+#[derive(Args, Debug)]
+struct AuditStore {
+    /// The store: PATH, sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE
+    #[arg(long, value_name = "STORE", env = "HAWSEPIPE_STORE", hide_env_values = true)]
+    store: StoreTarget,
+}
+
+pub async fn audit(args: AuditArgs) -> anyhow::Result<ExitCode> {
+    match args.command {
+        AuditCommand::Verify { store, head } => verify(store.store, &head).await,
+        AuditCommand::Export { store } => export(store.store).await,
+    }
+}
+
+async fn verify(store: StoreTarget, heads: &[String]) -> anyhow::Result<ExitCode> {
+    let heads = heads.iter().map(|head| parse_head(head)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut missing: Vec<_> = heads.clone();
+    let mut reader = AuditReader::new(store.clone())?;
+    let mut out = std::io::stdout().lock();
+    let (mut is_whole, mut rows) = (true, 0);
+    let chains = reader.verify().await?;
+    for chain in &chains {
+        let (first, last) = (chain.first, chain.head.sequence);
+        rows += (last + 1).saturating_sub(first);
+        match &chain.broken {
+            None => writeln!(out, "{}: rows {first} to {last}, head {}", chain.head.chain, chain.head.hash)?,
+            Some(why) => {
+                is_whole = false;
+                writeln!(out, "{}: BROKEN: {why}", chain.head.chain)?;
+            }
+        }
+    }
+    if !missing.is_empty() {
+        let mut reader = AuditReader::new(store)?;
+        loop {
+            let found = reader.next().await?;
+            if found.is_empty() {
+                break;
+            }
+            missing.retain(|(chain, sequence, hash)| {
+                !found.iter().any(|row| row.chain == *chain && row.sequence == *sequence && row.hash == *hash)
+            });
+        }
+    }
+    for (chain, sequence, _) in &missing {
+        is_whole = false;
+        writeln!(out, "{chain}: BROKEN: row {sequence} with the hash of --head is not in the store")?;
+    }
+    let word = if is_whole { "verified" } else { "not verified" };
+    writeln!(out, "{word}: {} chains, {rows} rows", chains.len())?;
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn parse_head(head: &str) -> anyhow::Result<(String, u64, String)> {
+    let parsed = head.rsplit_once(':').and_then(|(rest, hash)| Some((rest.rsplit_once(':')?, hash)));
+    let form = || format!("--head {head}: expected CHAIN:NUMBER:HASH");
+    let ((chain, sequence), hash) = parsed.with_context(form)?;
+    Ok((chain.to_owned(), sequence.parse().with_context(form)?, hash.to_owned()))
+}
+
+async fn export(store: StoreTarget) -> anyhow::Result<ExitCode> {
+    let mut reader = AuditReader::new(store)?;
+    let mut out = std::io::stdout().lock();
+    loop {
+        let rows = reader.next().await?;
+        if rows.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        for row in rows {
+            let (chain, hash) = (serde_json::to_string(&row.chain)?, serde_json::to_string(&row.hash)?);
+            // The row is printed as it was hashed.
+            writeln!(
+                out,
+                "{{\"chain\":{chain},\"sequence\":{},\"hash\":{hash},\"row\":{}}}",
+                row.sequence, row.document
+            )?;
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Writes the audit trail to a database, as a chain of rows for each process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sqlx::{AssertSqlSafe, Row};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::connections::Connections;
+use super::error::StoreError;
+use crate::domain::audit::{AuditError, AuditHead, AuditRow, AuditTotals};
+
+/// The maximum number of rows that wait.
+const MAX_ROWS: usize = 10_000;
+/// The maximum number of rows in one transaction.
+const BATCH: usize = 250;
+/// How long a row that a call waits for may take.
+const WAIT: Duration = Duration::from_secs(5);
+/// How often the head of the chain is logged, if it has changed.
+const HEADS: Duration = Duration::from_secs(60);
+
+/// A row, and who waits for it. Without a row, all rows before it are waited for.
+struct Waiting {
+    row: Option<AuditRow>,
+    stored: Option<oneshot::Sender<Result<(), AuditError>>>,
+}
+
+/// The counters of an audit trail.
+#[derive(Debug, Default)]
+pub(super) struct AuditCounts {
+    head: AtomicU64,
+    stored: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl AuditCounts {
+    pub(super) fn totals(&self) -> AuditTotals {
+        AuditTotals { head: self.head.load(Ordering::Relaxed), stored: self.stored.load(Ordering::Relaxed) }
+    }
+
+    /// How many rows were not stored, although no call waited for them.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// The end of the audit trail to which calls add rows.
+pub(super) struct AuditQueue {
+    sender: mpsc::Sender<Waiting>,
+    counts: Arc<AuditCounts>,
+}
+
+impl AuditQueue {
+    /// Starts the task that writes the chain of this name. It ends once the queue is dropped and all rows are written.
+    pub(super) fn start(connections: Arc<Connections>, chain: &str, counts: Arc<AuditCounts>) -> Self {
+        let (sender, rows) = mpsc::channel(MAX_ROWS);
+        let writer = AuditWriter {
+            connections,
+            rows,
+            head: AuditHead::new(chain),
+            // The process can have written to the same database before.
+            is_certain: false,
+            logged: 0,
+            counts: Arc::clone(&counts),
+        };
+        tokio::spawn(writer.run());
+        Self { sender, counts }
+    }
+
+    pub(super) fn record(&self, row: AuditRow) {
+        if self.sender.try_send(Waiting { row: Some(row), stored: None }).is_err() {
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) async fn store(&self, row: AuditRow) -> Result<(), AuditError> {
+        self.wait(Some(row)).await
+    }
+
+    /// Waits until all rows are written, or were dropped.
+    pub(super) async fn flush(&self) {
+        let _ = self.wait(None).await;
+    }
+
+    async fn wait(&self, row: Option<AuditRow>) -> Result<(), AuditError> {
+        let (stored, waiting) = oneshot::channel();
+        let full = |_| AuditError::Store(format!("{MAX_ROWS} rows wait for the store"));
+        self.sender.try_send(Waiting { row, stored: Some(stored) }).map_err(full)?;
+        match tokio::time::timeout(WAIT, waiting).await {
+            Ok(Ok(done)) => done,
+            Ok(Err(_)) => Err(AuditError::Store("the store is closed".to_owned())),
+            Err(_) => Err(AuditError::Store(format!("the store has not answered within {} s", WAIT.as_secs()))),
+        }
+    }
+}
+
+struct AuditWriter {
+    connections: Arc<Connections>,
+    rows: mpsc::Receiver<Waiting>,
+    head: AuditHead,
+    /// Whether `head` is what the database has. Of a failed transaction it is not known whether it was committed.
+    is_certain: bool,
+    /// The number of the last head that was logged.
+    logged: u64,
+    counts: Arc<AuditCounts>,
+}
+
+impl AuditWriter {
+    async fn run(mut self) {
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut next_log = Instant::now() + HEADS;
+        loop {
+            tokio::select! {
+                rows = self.rows.recv_many(&mut batch, BATCH) => {
+                    if rows == 0 {
+                        return self.log_head();
+                    }
+                    self.write(&mut batch).await;
+                }
+                () = tokio::time::sleep_until(next_log) => {
+                    self.log_head();
+                    next_log = Instant::now() + HEADS;
+                }
+            }
+        }
+    }
+
+    /// Writes a batch in one transaction, and answers those who wait for its rows. Rows are not written again: a call has
+    /// ended meanwhile.
+    async fn write(&mut self, batch: &mut Vec<Waiting>) {
+        // A row has numbers and strings only, so it can always be written.
+        let rows = batch.iter().filter_map(|waiting| waiting.row.as_ref());
+        let rows: Vec<_> = rows.filter_map(|row| serde_json::to_string(row).ok()).collect();
+        let flushes = rows.len() < batch.len();
+        let written = if rows.is_empty() { Ok(self.head.clone()) } else { self.try_write(&rows).await };
+        if !rows.is_empty() {
+            self.is_certain = written.is_ok();
+        }
+        match &written {
+            Ok(head) => {
+                self.head = head.clone();
+                self.counts.head.store(head.sequence, Ordering::Relaxed);
+                self.counts.stored.fetch_add(rows.len() as u64, Ordering::Relaxed);
+            }
+            Err(why) => {
+                let unawaited = batch.iter().filter(|waiting| waiting.stored.is_none()).count();
+                self.counts.dropped.fetch_add(unawaited as u64, Ordering::Relaxed);
+                tracing::warn!(rows = rows.len(), "the audit trail is not written: {why}");
+            }
+        }
+        if flushes {
+            self.log_head();
+        }
+        let written = written.map(drop).map_err(|why| AuditError::Store(why.to_string()));
+        for stored in batch.drain(..).filter_map(|waiting| waiting.stored) {
+            // A call that was cancelled no longer waits.
+            let _ = stored.send(written.clone());
+        }
+    }
+
+    async fn try_write(&mut self, rows: &[String]) -> Result<AuditHead, StoreError> {
+        if !self.is_certain {
+            self.head = self.connections.audit_head(&self.head.chain).await?;
+        }
+        let mut head = self.head.clone();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        let connections = &self.connections;
+        connections
+            .within(async {
+                let mut transaction = connections.pool.begin().await?;
+                for row in rows {
+                    let next = head.with(row);
+                    let sql = "INSERT INTO audit (chain, sequence, stored_at, previous, hash, document) VALUES ($1, $2, $3, \
+                               $4, $5, $6)";
+                    let insert = sqlx::query(sql).bind(next.chain.clone()).bind(number(next.sequence)).bind(now);
+                    let insert = insert.bind(head.hash.clone()).bind(next.hash.clone()).bind(row.clone());
+                    insert.execute(&mut *transaction).await?;
+                    head = next;
+                }
+                transaction.commit().await
+            })
+            .await?;
+        Ok(head)
+    }
+
+    /// Logs the head, so that rows that are removed from the end of the chain can be noticed.
+    fn log_head(&mut self) {
+        if self.head.sequence > self.logged {
+            self.logged = self.head.sequence;
+            let AuditHead { chain, sequence, hash } = &self.head;
+            tracing::info!(chain, sequence, hash, "audit head");
+        }
+    }
+}
+
+/// A row of the audit trail as it is stored.
+#[derive(Debug)]
+pub struct StoredAuditRow {
+    /// The name of the chain.
+    pub chain: String,
+    /// The number of the row in its chain, from 1.
+    pub sequence: u64,
+    /// The hash of the row before it.
+    pub previous: String,
+    /// The hash of the row.
+    pub hash: String,
+    /// The row, as JSON.
+    pub document: String,
+}
+
+impl Connections {
+    /// Reads the head of a chain.
+    async fn audit_head(&self, chain: &str) -> Result<AuditHead, StoreError> {
+        let sql = "SELECT sequence, hash FROM audit WHERE chain = $1 ORDER BY sequence DESC LIMIT 1";
+        let last = self.within(sqlx::query(sql).bind(chain.to_owned()).fetch_optional(&self.pool)).await?;
+        let Some(last) = last else { return Ok(AuditHead::new(chain)) };
+        let read = || Ok((last.try_get::<i64, _>(0)?.unsigned_abs(), last.try_get(1)?));
+        let (sequence, hash) = read().map_err(|why: sqlx::Error| self.error(&why))?;
+        Ok(AuditHead { chain: chain.to_owned(), sequence, hash })
+    }
+
+    /// Reads rows of the audit trail in the order of their chains, at most `limit`, after the row `after` of a chain.
+    pub(super) async fn audit_rows(&self, after: (&str, u64), limit: u64) -> Result<Vec<StoredAuditRow>, StoreError> {
+        let sql = format!(
+            "SELECT chain, sequence, previous, hash, document FROM audit WHERE (chain, sequence) > ($1, $2) ORDER BY \
+             chain, sequence LIMIT {limit}"
+        );
+        let select = sqlx::query(AssertSqlSafe(sql)).bind(after.0.to_owned()).bind(number(after.1));
+        let rows = self.within(select.fetch_all(&self.pool)).await?;
+        let read = |row: &sqlx::any::AnyRow| {
+            Ok(StoredAuditRow {
+                chain: row.try_get(0)?,
+                sequence: row.try_get::<i64, _>(1)?.unsigned_abs(),
+                previous: row.try_get(2)?,
+                hash: row.try_get(3)?,
+                document: row.try_get(4)?,
+            })
+        };
+        rows.iter().map(read).collect::<Result<_, _>>().map_err(|why: sqlx::Error| self.error(&why))
+    }
+}
+
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

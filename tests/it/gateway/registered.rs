@@ -1,0 +1,112 @@
+//! Plugins and chains in a database: `hawsepipe registry`, and `hawsepipe run --registry`.
+
+use serde_json::json;
+
+use super::harness::{Folder, Gateway, run};
+use super::history::{Postgres, err, out, sqlite};
+use super::http::Http;
+use super::manifests::{chain, plugin, raw_server, yaml};
+use super::parts::until;
+
+/// A folder with a chain and a plugin whose code is in a file.
+fn shouting(code: &str) -> Folder {
+    let folder = Folder::with(&yaml(&[
+        super::manifests::object("Plugin", "shout", &json!({"source": {"path": "shout.mjs"}})),
+        plugin(
+            "guard",
+            "export default ({ rawContent: text }) => ({ text, continue: true });",
+            &json!({"role": "Guard"}),
+        ),
+        chain("answers", "Response", "args", &[json!({"name": "guard"}), json!({"name": "shout"})]),
+    ]));
+    folder.write("plugins/shout.mjs", code);
+    folder
+}
+
+fn shout(mark: &str) -> String {
+    format!("export default ({{ rawContent }}) => ({{ text: rawContent.toUpperCase() + '{mark}', continue: true }});")
+}
+
+fn registry(registry: &str, arguments: &[&str]) -> (bool, String) {
+    let output = run(&[&["registry"], arguments, &["--registry", registry]].concat());
+    (output.status.success(), out(&output) + &err(&output))
+}
+
+fn push(target: &str, folder: &Folder) {
+    let (done, said) = registry(target, &["push", "-f", folder.path().to_str().unwrap()]);
+    assert!(done && said.contains("Plugin default/shout"), "{said}");
+}
+
+async fn answers(gateway: &Gateway, wanted: &str) {
+    gateway.until_answer("up__args", &json!({"m": "a"}), "/result/content/0/text", &json!(wanted)).await;
+}
+
+/// Push, run, push again while it runs, remove, and a start without the database.
+async fn plugins_and_chains_in(target: &str) {
+    push(target, &shouting(&shout("1")));
+    let folder = Folder::with(&yaml(&[raw_server("up", &[])]));
+    let gateway = Gateway::start_with(&folder, &["--registry", target]);
+    answers(&gateway, "{\"M\":\"A\"}1").await;
+    push(target, &shouting(&shout("2")));
+    answers(&gateway, "{\"M\":\"A\"}2").await;
+    // What does not load changes nothing, and nobody else's.
+    push(target, &shouting("export default ("));
+    push(target, &shouting(&shout("3")));
+    answers(&gateway, "{\"M\":\"A\"}3").await;
+    let (_, listed) = registry(target, &["list"]);
+    let kinds: Vec<_> =
+        listed.lines().map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(kinds, ["Plugin default/guard", "Plugin default/shout", "PluginChain default/answers"], "{listed}");
+    assert!(registry(target, &["rm", "PluginChain", "answers"]).0);
+    answers(&gateway, "{\"m\":\"a\"}").await;
+    let (done, said) = registry(target, &["rm", "PluginChain", "answers"]);
+    assert!(!done && said.contains("the registry has no PluginChain default/answers"), "{said}");
+    assert!(gateway.end().1);
+}
+
+#[tokio::test]
+async fn a_registry_in_sqlite() {
+    let folder = Folder::new();
+    plugins_and_chains_in(folder.path().join("registry.db").to_str().unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_registry_in_postgres_and_a_start_while_it_is_down() {
+    let mut postgres = Postgres::start();
+    plugins_and_chains_in(&postgres.url).await;
+    push(&postgres.url, &shouting(&shout("4")));
+    let folder = Folder::with(&yaml(&[raw_server("up", &[])]));
+    let first = Gateway::start_with(&folder, &["--registry", &postgres.url]);
+    answers(&first, "{\"M\":\"A\"}4").await;
+    first.end();
+    postgres.does("stop");
+    let second = Gateway::start_with(&folder, &["--registry", &postgres.url]);
+    answers(&second, "{\"M\":\"A\"}4").await;
+    postgres.does("start");
+    push(&postgres.url, &shouting(&shout("5")));
+    answers(&second, "{\"M\":\"A\"}5").await;
+}
+
+#[tokio::test]
+async fn rows_that_were_changed_or_are_newer_affect_no_other() {
+    let folder = Folder::new();
+    let target = folder.path().join("registry.db");
+    let target = target.to_str().unwrap();
+    push(target, &shouting(&shout("1")));
+    // Code with another digest: the plugin is not loaded, and as the chain's entry it must not be skipped silently.
+    sqlite(target, &["UPDATE registry_code SET content = 'export default 1'", "SELECT 1"]);
+    let manifests = Folder::with(&yaml(&[raw_server("up", &[])]));
+    let gateway = Gateway::start_with(&manifests, &["--registry", target]);
+    until("the plugin is reported", async || {
+        let plan = Http::new().get(&format!("http://{}/api/v1/plan", gateway.admin())).await.body;
+        plan.contains("shout-registry-code")
+    })
+    .await;
+    let answer = Http::new().call(&gateway.url(), "up__args", &json!({"m": "a"}), &json!({})).await;
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    gateway.end();
+
+    sqlite(target, &["UPDATE registry_settings SET value = 2 WHERE name = 'schema'", "SELECT 1"]);
+    let (done, said) = registry(target, &["list"]);
+    assert!(!done && said.contains("schema 2, and this program reads up to 1"), "{said}");
+}
