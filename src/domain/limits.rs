@@ -1,13 +1,14 @@
 //! Limits on the calls of a process, an upstream, a session, a principal or an address (document 003,
 //! ExecutionTracker).
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Counts the calls of a process, an upstream, a session, a principal or an address.
 #[derive(Debug, Default)]
 pub struct Tracker {
     in_flight: AtomicU32,
     total: AtomicU64,
+    stopped: AtomicBool,
 }
 
 /// The limit that a tracker has reached.
@@ -50,6 +51,16 @@ impl Tracker {
     /// Ends what [`Tracker::enter`] or [`Tracker::enter_beside`] counted.
     pub fn leave(&self) {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Sets whether new calls are to be refused. The tracker itself refuses none.
+    pub fn set_stopped(&self, stopped: bool) {
+        self.stopped.store(stopped, Ordering::Release);
+    }
+
+    /// Whether new calls are to be refused.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
     }
 
     /// Returns the number of calls in flight.

@@ -24,6 +24,7 @@ pub mod history;
 pub mod ids;
 pub mod instance;
 pub mod invalid_message;
+pub mod invocation;
 pub mod item;
 pub mod json;
 pub mod json_spellings;

@@ -275,6 +275,9 @@ pub trait ToClient: Send + Sync {
         let _ = retry;
     }
 
+    /// Says that the call is sent to its upstream again, because an attempt has failed.
+    fn sent_again(&self) {}
+
     /// Asks the client a question of the server and waits for the answer. Dropping the future withdraws the question.
     /// By default the client answers no questions.
     fn ask(&self, question: Question) -> Answering<'_> {

@@ -23,6 +23,8 @@ pub const INTERNAL_ERROR: i64 = -32603;
 pub const REFUSED: i64 = -32000;
 /// The client cancelled the request. MCP does not define a code for this; its SDKs use this one.
 pub const REQUEST_CANCELLED: i64 = -32800;
+/// The request was not answered in time. MCP does not define a code for this; its SDKs use this one.
+pub const REQUEST_TIMEOUT: i64 = -32001;
 /// MCP before 2026-07-28: there is no such resource.
 pub const RESOURCE_NOT_FOUND: i64 = -32002;
 /// MCP 2026-07-28: a header is missing or does not match the body.

@@ -11,6 +11,8 @@ pub mod calls;
 mod completion;
 pub mod endpoints;
 pub mod exchange;
+pub mod executions;
+pub mod invocations;
 mod list;
 mod notices;
 pub mod plan;

@@ -82,6 +82,8 @@ pub struct CallRequest<'a> {
     pub endpoint: Endpoint<'a>,
     /// The client that sent the request. For a call that a plugin makes, the client of the enclosing call.
     pub caller: &'a Caller,
+    /// The id of the call, if it has one before it begins: a UUID.
+    pub id: Option<&'a str>,
     /// The id of the client's JSON-RPC request, as JSON; `None` for a call that no client makes over HTTP.
     pub rpc_id: Option<&'a str>,
     /// The kind of the item, which determines the method. Resources of templates are [`ItemKind::Resource`] too.

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::endpoints::Endpoints;
+use super::executions::Executions;
 use super::notices::Subscribers;
 use super::readings::Readings;
 use crate::domain::budget::{NoRoom, Reservation};
@@ -23,6 +24,7 @@ use crate::domain::seen::SeenNames;
 use crate::domain::upstream::ServerFacts;
 use crate::domain::version::Era;
 use crate::engine::access::sessions::SessionTable;
+use crate::engine::invocations::table::InvocationTable;
 use crate::engine::plan::check_places::CheckRoom;
 use crate::engine::plan::filtered::FilteredDefinitions;
 use crate::engine::plan::tool_index::KeptIndex;
@@ -50,10 +52,20 @@ pub struct EngineState {
     pub(super) background: Arc<Tracker>,
     /// Counts the tasks that go on without the request that began them.
     pub(super) detached: Arc<Tracker>,
+    /// Counts the calls of invocations, which are those of one session.
+    pub(super) local: Arc<Tracker>,
+    /// The calls in flight, and those that ended last.
+    pub(super) executions: Executions,
+    /// The most recent invocations.
+    pub(super) invocations: InvocationTable,
     /// Room for checks of arguments that take long.
     pub(super) checks: Arc<CheckRoom>,
     /// Cancelled to end calls in flight (`stopMode: Cancel`). Replaced when calls can run again.
     pub(super) cut: ArcSwap<CancellationToken>,
+    /// Whether the admin API has stopped the gateway.
+    pub(super) stopped: AtomicBool,
+    /// The counters of the sessions that it has stopped.
+    pub(super) stopped_sessions: Mutex<Vec<Arc<Tracker>>>,
     /// When the first plan came into force, by the monotonic clock.
     pub(super) in_force_since: OnceLock<Duration>,
     /// Whether this process was ready for calls once.

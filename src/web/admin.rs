@@ -1,4 +1,4 @@
-//! The read-only admin API: the current state and the history as JSON, metrics, liveness and readiness.
+//! The admin API: the current state and the history as JSON, invocations of tools, metrics, liveness and readiness.
 //!
 //! The admin API has its own port; `guard.rs` decides who may use it.
 
@@ -12,10 +12,10 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
-use super::admin_access::{AdminAccess, CheckToken, guard};
+use super::admin_access::{AdminAccess, CheckToken, guard, other_method};
 use super::admin_history::{calls, executions};
 use super::admin_query::{AdminError, AdminQuery, AdminState, limit, page_size};
-use super::status;
+use super::{invocations, status, stopping};
 use crate::domain::digest::sha256_hex;
 use crate::domain::history::is_named;
 use crate::domain::method::Method;
@@ -62,13 +62,17 @@ pub fn admin_router(engine: Arc<Engine>, check: Option<CheckToken>) -> Router {
         .route("/status", get(status::status))
         .route("/plan", get(plan))
         .route("/report", get(report))
-        .route("/explain", get(explain));
+        .route("/explain", get(explain))
+        .route("/invocations", get(recent_invocations).post(invocations::create))
+        .merge(invocations::routes())
+        .merge(stopping::routes());
     Router::new()
         .nest("/api/v1", api)
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .fallback(nothing)
+        .method_not_allowed_fallback(other_method)
         .layer(middleware::from_fn_with_state(Arc::new(AdminAccess { engine: Arc::clone(&engine), check }), guard))
         .with_state(engine)
 }
@@ -78,7 +82,11 @@ pub fn metrics_router(engine: Arc<Engine>) -> Router {
     let access = Arc::new(AdminAccess { engine: Arc::clone(&engine), check: None });
     // For another path, this layer would require a token.
     let metrics = get(metrics).layer(middleware::from_fn_with_state(access, guard));
-    Router::new().route("/metrics", metrics).fallback(nothing).with_state(engine)
+    Router::new()
+        .route("/metrics", metrics)
+        .fallback(nothing)
+        .method_not_allowed_fallback(other_method)
+        .with_state(engine)
 }
 
 async fn nothing() -> AdminError {
@@ -160,7 +168,14 @@ async fn pins(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuer
 }
 
 async fn sessions(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
-    page(engine.sessions().view(), &wanted, |session| &session.id)
+    page(engine.tracked_sessions(), &wanted, |session| &session.id)
+}
+
+async fn recent_invocations(
+    State(engine): AdminState,
+    AdminQuery(wanted): AdminQuery<ListQuery>,
+) -> PageResult<impl Serialize> {
+    page(engine.invocations().views(), &wanted, |invocation| &invocation.id)
 }
 
 async fn plan(State(engine): AdminState) -> impl IntoResponse {

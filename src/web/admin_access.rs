@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
@@ -53,10 +53,7 @@ async fn admit(parts: &Parts, trusts_loopback: bool, check: Option<&CheckToken>)
         admit_peer(peer, trusts_loopback, parts, check).await?;
     }
     if parts.headers.contains_key(header::ORIGIN) {
-        return Err(forbidden("pages may not read the admin API"));
-    }
-    if parts.method != Method::GET && parts.method != Method::HEAD {
-        return Err(read_only());
+        return Err(forbidden("pages may not use the admin API"));
     }
     Ok(())
 }
@@ -110,11 +107,9 @@ fn unauthorized(why: &str) -> Response {
     response
 }
 
-fn read_only() -> Response {
-    let message =
-        "the admin API answers GET only; MCP clients use the address that the gateway logs as its MCP endpoint"
-            .to_owned();
-    let mut response = AdminError(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).into_response();
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-    response
+/// Answers a request whose method its path does not have. The router adds the header `Allow`.
+pub(super) async fn other_method() -> AdminError {
+    let message = "this path of the admin API does not have this method; MCP clients use the address that the gateway logs as \
+                   its MCP endpoint";
+    AdminError(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message.to_owned())
 }

@@ -1,12 +1,13 @@
-//! Queries and errors of the admin API.
+//! Queries, bodies and errors of the admin API.
 
 use std::error::Error;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, Query, State};
-use axum::http::StatusCode;
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Query, Request, State};
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
@@ -64,5 +65,32 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for AdminQuery<T> {
             let why = fault.source().map_or_else(|| fault.body_text(), ToString::to_string);
             AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", format!("the query of the URL: {why}"))
         })
+    }
+}
+
+/// The parsed body of a request that changes something. It must be declared as JSON: a web page cannot send that to another
+/// origin without asking first. An empty body counts as an object without fields.
+pub(super) struct AdminJson<T>(pub(super) T);
+
+/// A body without fields.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoFields {}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for AdminJson<T> {
+    type Rejection = AdminError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, AdminError> {
+        let sent = request.headers().get(header::CONTENT_TYPE).and_then(|sent| sent.to_str().ok()).unwrap_or_default();
+        let is_json = sent.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
+        if !is_json {
+            let message = "a request that changes something needs the header `content-type: application/json`";
+            return Err(AdminError(StatusCode::UNSUPPORTED_MEDIA_TYPE, "InvalidContentType", message.to_owned()));
+        }
+        let invalid = |status, why: String| AdminError(status, "InvalidBody", format!("the body: {why}"));
+        let body =
+            Bytes::from_request(request, state).await.map_err(|fault| invalid(fault.status(), fault.body_text()))?;
+        let body = if body.is_empty() { b"{}" } else { &body[..] };
+        serde_json::from_slice(body).map(Self).map_err(|fault| invalid(StatusCode::BAD_REQUEST, fault.to_string()))
     }
 }

@@ -220,6 +220,7 @@ impl ClientRequest<'_> {
         CallRequest {
             endpoint: self.endpoint.as_engine(),
             caller,
+            id: None,
             rpc_id: Some(self.id),
             kind: ItemKind::Tool,
             name: "",

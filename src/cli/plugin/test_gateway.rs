@@ -141,6 +141,7 @@ impl TestGateway {
         let request = CallRequest {
             endpoint: Endpoint::One(&case.input.server),
             caller: &caller,
+            id: None,
             rpc_id: None,
             kind: ItemKind::Tool,
             name: &case.input.tool,

@@ -35,6 +35,13 @@ impl<T: Default> Addresses<T> {
         Arc::clone(&self.known.entry(address).or_default())
     }
 
+    /// Returns the addresses with a counter of their own, in their order.
+    pub(crate) fn known(&self) -> Vec<(IpAddr, Arc<T>)> {
+        let mut known: Vec<_> = self.known.iter().map(|entry| (*entry.key(), Arc::clone(&entry))).collect();
+        known.sort_by_key(|(address, _)| *address);
+        known
+    }
+
     /// Removes the addresses whose counter is no longer in use.
     pub(crate) fn sweep(&self) {
         self.known.retain(|_, count| Arc::strong_count(count) > 1);

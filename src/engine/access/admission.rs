@@ -89,6 +89,14 @@ pub(crate) fn gate(snapshot: &Snapshot, depth: u32) -> Result<(), AdmissionError
 }
 
 impl Engine {
+    /// Like [`gate`], and returns an error if the admin API has stopped the gateway.
+    pub(crate) fn gate(&self, snapshot: &Snapshot, depth: u32) -> Result<(), AdmissionError> {
+        if depth == 0 && self.is_stopped_by_admin() {
+            return Err(AdmissionError::new(Reason::Stopped, "this gateway is stopped (by its admin API)"));
+        }
+        gate(snapshot, depth)
+    }
+
     /// Checks whether a new legacy session can begin.
     ///
     /// # Errors
@@ -104,7 +112,7 @@ impl Engine {
     /// If the gateway is stopped, refuses everything, or is about to end.
     pub fn admit_stream(&self) -> Result<(), RpcError> {
         let draining = self.is_draining().then(AdmissionError::draining);
-        let refused = draining.map_or_else(|| gate(&self.snapshot(), 0), Err);
+        let refused = draining.map_or_else(|| self.gate(&self.snapshot(), 0), Err);
         refused.map_err(|error| {
             self.metrics().refused(error.reason);
             error.to_error()
@@ -141,7 +149,10 @@ impl Engine {
         if self.state.ended.is_cancelled() && depth == 0 {
             return Err(AdmissionError::draining());
         }
-        gate(snapshot, depth)?;
+        self.gate(snapshot, depth)?;
+        if caller.tracker.is_stopped() && depth == 0 {
+            return Err(AdmissionError::new(Reason::Stopped, "this session is stopped (by the gateway's admin API)"));
+        }
         let limits = &gateway.limits;
         let in_process = Counted::enter(&self.state.calls, Some(limits.concurrent_calls), None).map_err(|_| {
             let message = format!("{} calls are in flight, as many as this gateway takes", limits.concurrent_calls);

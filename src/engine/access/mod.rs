@@ -11,3 +11,4 @@ pub mod sealed_id;
 pub(crate) mod session;
 pub mod session_id;
 pub(crate) mod sessions;
+mod stopping;

@@ -76,6 +76,7 @@ pub struct Session {
 #[serde(rename_all = "camelCase")]
 pub struct SessionView {
     /// The first characters of the session's id; see [`session_name`].
+    #[serde(skip)]
     pub id: String,
     /// The negotiated protocol version.
     pub version: String,
@@ -249,7 +250,7 @@ impl Session {
         token.as_ref().inspect(|token| token.cancel()).is_some()
     }
 
-    pub(super) fn view(&self) -> SessionView {
+    pub(crate) fn view(&self) -> SessionView {
         SessionView {
             id: session_name(&self.id),
             version: self.version.clone(),

@@ -12,7 +12,7 @@ use super::addresses::Addresses;
 use super::deleted::DeletedIds;
 use super::gone::GoneIds;
 use super::seal::{SealKeys, Seals};
-use super::session::{Session, SessionView};
+use super::session::Session;
 use super::session_id::{self, SessionFacts, SessionScope};
 use crate::domain::budget::Account;
 use crate::domain::limits::Tracker;
@@ -252,12 +252,5 @@ impl SessionTable {
     /// The number of sessions.
     pub fn count(&self) -> usize {
         self.by_id.len()
-    }
-
-    /// Describes all sessions, oldest first.
-    pub fn view(&self) -> Vec<SessionView> {
-        let mut views: Vec<_> = self.by_id.iter().map(|session| session.view()).collect();
-        views.sort_by_key(|view| view.created_at);
-        views
     }
 }

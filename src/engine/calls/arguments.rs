@@ -7,7 +7,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::outcome::{CallEnd, REQUEST_TIMEOUT};
+use super::outcome::CallEnd;
 use super::routed_call::{ENVELOPE, Routed};
 use crate::domain::changed_tool::{check_given, completed};
 use crate::domain::item::ItemKind;
@@ -15,7 +15,7 @@ use crate::domain::plan::ToolOverride;
 use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
-use crate::domain::rpc::RpcError;
+use crate::domain::rpc::{REQUEST_TIMEOUT, RpcError};
 use crate::domain::skim::Skim;
 use crate::domain::upstream::OutMembers;
 use crate::engine::request::Reply;

@@ -30,7 +30,7 @@ use crate::domain::question::RESULT_TYPE;
 use crate::domain::upstream::{Answer, InputRound, OutCall, OutMembers, ServerAnswer, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
-use crate::engine::access::admission::{Admitted, gate};
+use crate::engine::access::admission::Admitted;
 use crate::engine::plan::linked_item::Selected;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::request::{CallRequest, Reply, TaskUse};
@@ -63,7 +63,7 @@ impl Engine {
         let gateway = snapshot.plan().gateway.key.to_string();
         let mut recorder = CallRecorder::begin(self, gateway, request);
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
-        let cut = self.state.cut.load_full();
+        let (cut, cancelled) = (self.state.cut.load_full(), recorder.cancelled());
         let end = {
             // A panic ends only this call, and the client still gets an answer. Everything that the call started is
             // dropped, as on cancellation.
@@ -75,6 +75,7 @@ impl Engine {
                 // Also where the call has used up what a task may do at once.
                 () = unconstrained(tokio::time::sleep(ceiling)) => CallEnd::ceiling_reached(ceiling),
                 () = cut.cancelled() => CallEnd::stopped(),
+                () = cancelled.cancelled() => CallEnd::cancelled(),
                 () = self.state.ended.cancelled() => CallEnd::drained(),
             }
         };
@@ -137,7 +138,7 @@ impl Engine {
             Err(end) => return end,
         };
         // The check can have waited for those of other calls.
-        if let Err(error) = gate(&self.snapshot(), request.depth()) {
+        if let Err(error) = self.gate(&self.snapshot(), request.depth()) {
             return self.not_admitted(&error);
         }
         let client = AskedClient::new(self, &call, recorder);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::domain::item::ItemKind;
 use crate::domain::task::TaskFacts;
 use crate::engine::Engine;
-use crate::engine::access::admission::{AdmissionError, gate};
+use crate::engine::access::admission::AdmissionError;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::request::{Endpoint, ItemName};
 
@@ -49,7 +49,7 @@ impl Engine {
                 newest = self.snapshot();
                 continue;
             }
-            gate(&current, depth)?;
+            self.gate(&current, depth)?;
             return Ok((current, found));
         }
     }
@@ -64,7 +64,7 @@ impl Engine {
         item: ItemName<'_>,
     ) -> Result<(Arc<Snapshot>, Lookup), AdmissionError> {
         let (current, found) = self.look_up(snapshot, LookupTarget::Named(item)).await;
-        gate(&current, 0)?;
+        self.gate(&current, 0)?;
         Ok((current, found))
     }
 

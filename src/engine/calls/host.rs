@@ -48,6 +48,7 @@ impl<'a> CallHost<'a> {
         let request = CallRequest {
             endpoint: Endpoint::All,
             caller: &facts.caller,
+            id: None,
             rpc_id: None,
             kind: ItemKind::Tool,
             name: tool,
@@ -101,7 +102,7 @@ impl<'a> CallHost<'a> {
 }
 
 /// Whether this can be the arguments of a call: two levels of its message are above them.
-fn may_be_arguments(raw: &RawValue) -> bool {
+pub(crate) fn may_be_arguments(raw: &RawValue) -> bool {
     !deeper_than(MAX_DEPTH - 2, raw.get().as_bytes()) && RawObject::parse(raw.get()).is_ok()
 }
 

@@ -16,7 +16,10 @@ use crate::domain::plan::Refusal;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
-use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, REFUSED, RESOURCE_NOT_FOUND, RETRY_AFTER_MS, RpcError};
+use crate::domain::rpc::{
+    INTERNAL_ERROR, INVALID_PARAMS, REFUSED, REQUEST_CANCELLED, REQUEST_TIMEOUT, RESOURCE_NOT_FOUND, RETRY_AFTER_MS,
+    RpcError,
+};
 use crate::domain::upstream::{Answer, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::access::admission::AdmissionError;
@@ -24,8 +27,6 @@ use crate::engine::request::Reply;
 
 /// The maximum number of characters of a JSON Pointer that a message about arguments quotes.
 const MAX_PLACE: usize = 200;
-/// The JSON-RPC error code of a timeout, as in the MCP SDKs.
-pub(super) const REQUEST_TIMEOUT: i64 = -32001;
 
 /// Returns the error for a client whose answer does not fit into the memory budget. The error does not suggest a time
 /// to retry, because the tool may have done its work.
@@ -213,6 +214,12 @@ impl CallEnd {
         let reason = Reason::Stopped;
         let error = RpcError::refused(reason, "this gateway is stopped, and its calls in flight were ended");
         Self::new(Reply::Error(error), CallOutcome::Refused, reason)
+    }
+
+    /// The end of a call that the admin API cancelled.
+    pub(crate) fn cancelled() -> Self {
+        let error = RpcError::new(REQUEST_CANCELLED, "the call was cancelled by the gateway's admin API");
+        Self::new(Reply::Error(error), CallOutcome::Cancelled, None)
     }
 
     /// The end of a call that took longer than a process that shuts down waits for running calls.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use super::entry_traces::{EntryTraces, count_skipped};
 use super::question_traces::QuestionTraces;
@@ -51,13 +52,15 @@ pub(crate) struct CallRecorder {
     pub(super) audit: AuditState,
     /// Whether the upstream answered.
     pub(super) was_answered: bool,
+    /// Cancelled to end the call.
+    cancelled: CancellationToken,
 }
 
 impl CallRecorder {
     pub(crate) fn begin(engine: &Arc<Engine>, gateway: String, request: &CallRequest<'_>) -> Self {
         engine.metrics.call_started();
         let record = CallRecord {
-            request_id: uuid::Uuid::now_v7().to_string(),
+            request_id: request.id.map_or_else(|| uuid::Uuid::now_v7().to_string(), ToOwned::to_owned),
             started_at: engine.clock.unix_millis(),
             within: request.within.map(|within| within.request_id.to_owned()),
             method: request.method(),
@@ -69,6 +72,7 @@ impl CallRecorder {
         };
         let started = engine.clock.monotonic();
         let traces = EntryTraces::default();
+        let cancelled = engine.state.executions.begin(&record.request_id, &request.caller.tracker);
         Self {
             engine: Arc::clone(engine),
             gateway,
@@ -82,7 +86,13 @@ impl CallRecorder {
             known: false,
             audit: AuditState::None,
             was_answered: false,
+            cancelled,
         }
+    }
+
+    /// Returns a token that is cancelled to end the call.
+    pub(crate) fn cancelled(&self) -> CancellationToken {
+        self.cancelled.clone()
     }
 
     /// Adds the traces of chains over questions to those of the call.
@@ -134,6 +144,7 @@ impl CallRecorder {
         record.duration_ms = millis(took);
         record.plugin_ms = plugin_ms;
         self.ended = true;
+        self.engine.state.executions.end(&self.record);
         spans::ended(&self.record.request_id, outcome);
         self.engine.metrics.call_ended(&self.gateway, &self.record, self.known);
     }
@@ -159,6 +170,7 @@ impl CallRecorder {
             known: self.known,
             audit: self.audit,
             was_answered: self.was_answered,
+            cancelled: self.cancelled.clone(),
         };
         runtime.spawn(async move { rest.traces.settle().await });
         true

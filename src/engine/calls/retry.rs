@@ -40,6 +40,7 @@ impl Engine {
             tracing::info!(upstream, reason = failure.reason().as_str(), "a call is sent again: {failure}");
             tokio::time::sleep(pause).await;
             recorder.asked_again();
+            call.request.client.sent_again();
             out.timeout = left;
             lost = Some(failure).filter(|failure| !was_not_sent(failure)).or(lost);
         }

@@ -31,7 +31,7 @@ impl Engine {
         self.upstreams.prepare(&linked.targets());
         self.end_old_probes(&linked).await;
         self.forget_missing(&linked);
-        self.let_calls_run(&linked);
+        self.let_calls_run(&linked.plan);
         self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems.clone(), &self.state, previous));
         self.state.in_force_since.get_or_init(|| self.clock.monotonic());
         self.plans.send_replace(());
@@ -137,10 +137,11 @@ impl Engine {
         choice.is_settled
     }
 
-    /// If an earlier plan cancelled the calls in flight and this plan is not stopped, creates a new token, so that
-    /// calls on this plan are not cancelled.
-    fn let_calls_run(&self, linked: &Linked) {
-        if !linked.plan.gateway.stopped && self.state.cut.load().is_cancelled() {
+    /// If the calls in flight were cancelled, and neither this plan nor the admin API stops calls, creates a new token, so
+    /// that calls on this plan are not cancelled.
+    pub(crate) fn let_calls_run(&self, plan: &Plan) {
+        let is_stopped = plan.gateway.stopped || self.is_stopped_by_admin();
+        if !is_stopped && self.state.cut.load().is_cancelled() {
             self.state.cut.store(Arc::default());
         }
     }

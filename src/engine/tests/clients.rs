@@ -32,6 +32,7 @@ pub(super) fn request<'a>(
     CallRequest {
         endpoint: Endpoint::All,
         caller,
+        id: None,
         rpc_id: None,
         name,
         kind,

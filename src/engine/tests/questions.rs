@@ -52,6 +52,7 @@ pub(super) async fn send_as(
     let request = CallRequest {
         endpoint: Endpoint::All,
         caller,
+        id: None,
         rpc_id: None,
         name: "up__read",
         kind: ItemKind::Tool,

@@ -5,4 +5,5 @@ mod notes;
 pub(crate) mod objects;
 pub(crate) mod report;
 pub(crate) mod scrape;
+pub(crate) mod sessions;
 pub(crate) mod status;

@@ -11,6 +11,7 @@ use crate::domain::problem::Problem;
 use crate::engine::Engine;
 use crate::engine::plan::link::{LinkedChain, LinkedUpstream};
 use crate::engine::upstreams::pinning::unapproved;
+use crate::engine::upstreams::state::UpstreamState;
 
 /// An upstream (document 003, MCPServerConfig and ServerHealthStatus).
 #[derive(Debug, Serialize)]
@@ -32,6 +33,11 @@ pub struct UpstreamView {
     pub consecutive_failures: u32,
     /// Whether the upstream has left routing.
     pub auto_disabled: bool,
+    /// When it left routing, in Unix milliseconds; absent while it is in routing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_disabled_at: Option<u64>,
+    /// The retries after failures.
+    pub retry_state: RetryState,
     /// Why calls to the upstream are refused, or else the message of the last failure; absent if there is neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -57,6 +63,35 @@ pub struct UpstreamView {
     /// When the next probe is due, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_retry_at: Option<u64>,
+}
+
+/// The retries of an upstream after failures (document 003, ServerHealthStatus.retryState).
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryState {
+    /// Whether the upstream is in routing, its last probe failed, and it is probed again.
+    pub is_retrying: bool,
+    /// How many of the retries have failed: from 0 to the number of intervals. With all of them, the upstream leaves routing.
+    pub current_attempt: u32,
+    /// When the next probe after a failure is due, in Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_retry_at: Option<u64>,
+    /// Milliseconds before each retry (`spec.health.retryBackoffMs`).
+    pub backoff_intervals: Vec<u32>,
+}
+
+impl RetryState {
+    fn of(state: &UpstreamState, backoff_ms: &[u32]) -> Self {
+        let failures = state.health.failures;
+        let retries = u32::try_from(backoff_ms.len()).unwrap_or(u32::MAX);
+        let next_retry_at = state.next_probe_at.filter(|_| failures > 0);
+        Self {
+            is_retrying: next_retry_at.is_some() && state.health.in_routing(),
+            current_attempt: failures.saturating_sub(1).min(retries),
+            next_retry_at,
+            backoff_intervals: backoff_ms.to_vec(),
+        }
+    }
 }
 
 /// A plugin (document 000, Plugin and its states).
@@ -190,6 +225,8 @@ impl Engine {
                 resting_since: state.resting_since,
                 consecutive_failures: state.health.failures,
                 auto_disabled: !state.health.in_routing(),
+                auto_disabled_at: state.auto_disabled_at,
+                retry_state: RetryState::of(&state, &plan.health.retry_backoff_ms),
                 error: state.error(upstream.refusing.as_ref(), now),
                 server: state.facts,
                 tools: count(ItemKind::Tool),

@@ -21,6 +21,9 @@ pub struct StatusView {
     pub revision: String,
     /// Whether the stop switch refuses every call.
     pub stopped: bool,
+    /// What has stopped the gateway, `spec.stopped` or `admin API`; absent if it is not stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<&'static str>,
     /// Why the plan refuses every call, apart from the stop switch; absent if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusing: Option<String>,
@@ -56,6 +59,12 @@ impl Engine {
         problems
     }
 
+    /// Returns what has stopped the gateway: `spec.stopped`, or `admin API`. `None` if it is not stopped.
+    pub fn stopped_by(&self) -> Option<&'static str> {
+        let by_admin = || self.is_stopped_by_admin().then_some("admin API");
+        self.snapshot().plan().gateway.stopped.then_some("spec.stopped").or_else(by_admin)
+    }
+
     /// Returns the current status.
     pub fn status(&self) -> StatusView {
         let snapshot = self.snapshot();
@@ -68,7 +77,8 @@ impl Engine {
             gateway: gateway.key.to_string(),
             version: env!("CARGO_PKG_VERSION"),
             revision: snapshot.plan().revision.clone(),
-            stopped: gateway.stopped,
+            stopped: self.stopped_by().is_some(),
+            stopped_by: self.stopped_by(),
             refusing: gateway.refusing.as_ref().map(|refusal| refusal.message.clone()),
             pending: self.state.pending.load().as_deref().cloned(),
             seal_key: self.seal_key(),

@@ -80,6 +80,7 @@ async fn every_list_answers() {
         ("upstreams", 1),
         ("tools", 5),
         ("sessions", 1),
+        ("invocations", 0),
     ] {
         let answer = ask(&gateway, "GET", &format!("/api/v1/{list}"), &[]).await;
         assert_eq!(answer.json()["items"].as_array().map(Vec::len), Some(items), "{list}: {answer:?}");
@@ -104,6 +105,15 @@ async fn errors_are_json_and_strangers_are_kept_out() {
         ("GET", "/api/v1/calls?limit=x", vec![], 400, "InvalidQuery"),
         ("GET", "/api/v1/calls?cursor=gone", vec![], 400, "InvalidCursor"),
         ("POST", "/api/v1/calls", vec![], 405, "MethodNotAllowed"),
+        ("POST", "/metrics", vec![], 405, "MethodNotAllowed"),
+        ("DELETE", "/api/v1/invocations/none", vec![], 405, "MethodNotAllowed"),
+        ("GET", "/api/v1/invocations/none", vec![], 404, "InvocationNotFound"),
+        ("POST", "/api/v1/invocations/none/cancel", vec![], 404, "InvocationNotFound"),
+        ("POST", "/api/v1/invocations/none/cancel", vec![("content-type", "")], 415, "InvalidContentType"),
+        ("POST", "/api/v1/invocations", vec![("content-type", "text/plain")], 415, "InvalidContentType"),
+        ("POST", "/api/v1/invocations", vec![("origin", "http://localhost:9090")], 403, "Forbidden"),
+        ("POST", "/api/v1/invocations", vec![("host", "evil.example")], 403, "Forbidden"),
+        ("POST", "/api/v1/invocations", vec![], 400, "InvalidBody"),
         ("GET", "/api/v1/calls", vec![("host", "evil.example")], 403, "Forbidden"),
         ("GET", "/metrics", vec![("origin", "http://localhost:9090")], 403, "Forbidden"),
     ] {

@@ -1,0 +1,192 @@
+//! Creates invocations and runs them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+
+use super::table::InvocationEntry;
+use crate::config::nearest;
+use crate::domain::budget::Category;
+use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::invocation::{
+    Invocation, InvocationEnd, InvocationStatus, NewInvocation, end_of_error, end_of_result, end_of_upstream_error,
+};
+use crate::domain::item::ItemKind;
+use crate::domain::raw::to_raw;
+use crate::domain::rpc::{INVALID_PARAMS, REQUEST_CANCELLED, RpcError};
+use crate::domain::upstream::InputRound;
+use crate::domain::version::{Era, LEGACY_VERSIONS};
+use crate::engine::Engine;
+use crate::engine::calls::host::may_be_arguments;
+use crate::engine::plan::snapshot::Snapshot;
+use crate::engine::request::{CallRequest, Caller, Endpoint, Reply, TaskUse};
+
+/// The principal of programs on this machine that use the admin API.
+pub const LOCAL: &str = "local";
+
+/// Why an invocation is not created.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvokeError {
+    /// The plan has no upstream of this name.
+    #[error("serverId: the gateway has no upstream {0:?}{1}")]
+    UnknownServer(String, String),
+    /// The parameters are no object, or nested too deep.
+    #[error("parameters: must be a JSON object that is not nested too deep")]
+    InvalidParameters,
+    /// As many invocations run as are kept.
+    #[error("too many invocations are running: try again later")]
+    Full,
+}
+
+impl Engine {
+    /// The most recent invocations.
+    pub fn invocations(&self) -> &super::InvocationTable {
+        &self.state.invocations
+    }
+
+    /// Creates an invocation, and runs it in a task of its own.
+    ///
+    /// # Errors
+    /// If the plan has no such upstream, the parameters cannot be arguments, or too many invocations are running.
+    pub fn invoke(self: &Arc<Self>, new: NewInvocation) -> Result<Arc<InvocationEntry>, InvokeError> {
+        let snapshot = self.snapshot();
+        if let Some(server) = new.server_id.as_deref().filter(|server| snapshot.upstream(server).is_none()) {
+            let names = snapshot.linked.upstreams.iter().map(|upstream| &*upstream.target.plan.key.name);
+            let hint = nearest::hint(server, &names.collect::<Vec<_>>());
+            return Err(InvokeError::UnknownServer(server.to_owned(), hint));
+        }
+        let invocation = created(new, self.clock.unix_millis());
+        if !may_be_arguments(&invocation.parameters) {
+            return Err(InvokeError::InvalidParameters);
+        }
+        let entry = Arc::new(InvocationEntry::new(invocation, self.budget.reservation(Category::Answer)));
+        if !self.state.invocations.add(&entry) {
+            return Err(InvokeError::Full);
+        }
+        self.run_in_background(Arc::clone(&entry));
+        Ok(entry)
+    }
+
+    fn run_in_background(self: &Arc<Self>, running: Arc<InvocationEntry>) {
+        let engine = Arc::clone(self);
+        drop(self.run_detached(async move {
+            let end = tokio::select! {
+                biased;
+                () = running.cancelled.cancelled() => end_of_error(RpcError::new(REQUEST_CANCELLED, "it was cancelled")),
+                end = engine.run_invocation(&running) => end,
+            };
+            running.end(end, engine.clock.unix_millis());
+            engine.state.invocations.trim(&running);
+        }));
+    }
+
+    async fn run_invocation(self: &Arc<Self>, entry: &InvocationEntry) -> InvocationEnd {
+        let wanted = entry.view();
+        let (server, tool) = match self.invoked_tool(&wanted).await {
+            Ok(found) => found,
+            Err(error) => return end_of_error(error),
+        };
+        let (snapshot, began) = (self.snapshot(), self.clock.monotonic());
+        let upstream = snapshot.upstream(&server).map(|index| &snapshot.linked.upstreams[index].target.plan);
+        entry.update(|state| {
+            (state.server_id, state.tool_name) = (Some(server.clone()), tool.clone());
+            (state.status, state.started_at) = (InvocationStatus::Executing, Some(self.clock.unix_millis()));
+            state.max_retries = upstream.map_or(0, |plan| plan.retry.attempts);
+        });
+        let reply = self.call_invoked(entry, &wanted, &server, &tool).await;
+        let took: Duration = self.clock.monotonic().saturating_sub(began);
+        match reply {
+            Reply::Result(result) => end_of_result(&result, took.as_secs_f64() * 1e3),
+            Reply::UpstreamError(error) => end_of_upstream_error(&error),
+            Reply::Error(error) => end_of_error(error),
+        }
+    }
+
+    /// Calls the tool as any client does. The call has the id of the invocation.
+    async fn call_invoked(
+        self: &Arc<Self>,
+        entry: &InvocationEntry,
+        wanted: &Invocation,
+        server: &str,
+        tool: &str,
+    ) -> Reply {
+        let caller = Caller {
+            // Questions of the server are refused in this era. In the modern one, they would be the result.
+            era: Era::Legacy,
+            version: LEGACY_VERSIONS[0],
+            principal: LOCAL.to_owned(),
+            session: String::new(),
+            capabilities: ClientCapabilities::default(),
+            tracker: Arc::clone(&self.state.local),
+            by_address: false,
+        };
+        let input: &RawValue = &wanted.parameters;
+        let request = CallRequest {
+            endpoint: Endpoint::One(server),
+            caller: &caller,
+            id: Some(&wanted.id),
+            rpc_id: None,
+            kind: ItemKind::Tool,
+            name: tool,
+            input: Some(input),
+            meta: None,
+            round: InputRound::default(),
+            wants_progress: false,
+            log_level: None,
+            client: entry,
+            reservation: &entry.reservation,
+            check_mirrored: None,
+            within: None,
+            task: TaskUse::None,
+        };
+        self.call(request).await
+    }
+
+    /// Returns the name of the upstream and the upstream's own name for the tool. If the invocation names no upstream, this is
+    /// the first enabled one that has the tool (document 003, inheritance rules), or else the one whose tool clients see under
+    /// the name.
+    async fn invoked_tool(&self, wanted: &Invocation) -> Result<(String, String), RpcError> {
+        let name = &wanted.tool_name;
+        if let Some(server) = &wanted.server_id {
+            return Ok((server.clone(), name.clone()));
+        }
+        let mut found = tool_of(&self.snapshot(), name);
+        if found.is_none() {
+            self.wait_for_lists(&self.snapshot(), &Endpoint::All, ItemKind::Tool).await;
+            found = tool_of(&self.snapshot(), name);
+        }
+        found.ok_or_else(|| {
+            let hint = Endpoint::All.did_you_mean(&self.snapshot(), ItemKind::Tool, name);
+            RpcError::new(INVALID_PARAMS, format!("no enabled upstream has the tool {name:.200}{hint}"))
+        })
+    }
+}
+
+fn created(new: NewInvocation, now: u64) -> Invocation {
+    Invocation {
+        id: uuid::Uuid::now_v7().to_string(),
+        server_id: new.server_id,
+        tool_name: new.tool_name,
+        parameters: new.parameters.unwrap_or_else(|| to_raw(&serde_json::json!({})).into()),
+        source: new.source,
+        document_path: new.document_path,
+        section_line: new.section_line,
+        status: InvocationStatus::Pending,
+        submitted_at: now,
+        started_at: None,
+        completed_at: None,
+        retry_attempt: 0,
+        max_retries: 0,
+        result: None,
+        error: None,
+    }
+}
+
+fn tool_of(snapshot: &Snapshot, name: &str) -> Option<(String, String)> {
+    let upstreams = &snapshot.linked.upstreams;
+    let enabled = (0..upstreams.len()).filter(|index| upstreams[*index].target.plan.enabled);
+    let mut own = enabled.filter_map(|index| snapshot.routes.own(index, ItemKind::Tool, name));
+    let route = own.next().or_else(|| snapshot.routes.public(ItemKind::Tool, name))?;
+    Some((upstreams[route.upstream].target.plan.key.name.clone(), route.own.clone()))
+}

@@ -1,0 +1,75 @@
+//! The sessions that the admin API shows, each with the calls that count for it (document 003, ExecutionTracker).
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::domain::limits::Tracker;
+use crate::engine::Engine;
+use crate::engine::access::session::SessionView;
+use crate::engine::executions::{Execution, SessionCalls};
+use crate::engine::invocations::LOCAL;
+
+/// A session, or other callers that are counted as one.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrackedSession {
+    /// The first 8 characters of a session's id; `local` for invocations; `address/` and an IP address or network for clients
+    /// without sessions.
+    pub id: String,
+    /// The session; absent for other callers.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionView>,
+    /// The maximum number of calls in flight; -1 for no limit.
+    pub concurrent_limit: i64,
+    /// The maximum number of calls in all; -1 for no limit.
+    pub session_limit: i64,
+    /// The ids of the calls in flight.
+    pub active_executions: Vec<String>,
+    /// The number of calls so far.
+    pub total_executed: u64,
+    /// Whether the admin API has stopped the session.
+    pub stopped: bool,
+    /// The most recent calls that have ended, newest first.
+    pub execution_history: Vec<Execution>,
+}
+
+impl Engine {
+    /// Returns all sessions, oldest first, then the other callers that have made calls.
+    pub fn tracked_sessions(&self) -> Vec<TrackedSession> {
+        let limits = self.snapshot().plan().gateway.limits.clone();
+        let mut calls = self.state.executions.by_session();
+        let callers = self.callers();
+        let tracked = callers.into_iter().map(|(id, session, tracker)| {
+            let SessionCalls { active, ended } = calls.remove(&Arc::as_ptr(&tracker).addr()).unwrap_or_default();
+            TrackedSession {
+                concurrent_limit: limits.session_concurrent_calls.map_or(-1, i64::from),
+                session_limit: limits.session_total_calls.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(-1),
+                active_executions: active,
+                total_executed: tracker.total(),
+                stopped: tracker.is_stopped(),
+                execution_history: ended,
+                id,
+                session,
+            }
+        });
+        tracked.collect()
+    }
+
+    /// Returns the counters of the sessions with this id.
+    pub(crate) fn trackers_of(&self, id: &str) -> Vec<Arc<Tracker>> {
+        self.callers().into_iter().filter(|(known, ..)| known == id).map(|(.., tracker)| tracker).collect()
+    }
+
+    fn callers(&self) -> Vec<(String, Option<SessionView>, Arc<Tracker>)> {
+        let sessions = self.state.sessions.all().into_iter();
+        let mut callers: Vec<_> = sessions.map(|session| (session.view(), Arc::clone(&session.tracker))).collect();
+        callers.sort_by_key(|(view, _)| view.created_at);
+        let of_session = |(view, tracker): (SessionView, _)| (view.id.clone(), Some(view), tracker);
+        let addresses = self.state.sessions.addresses().known();
+        let of_address = addresses.into_iter().map(|(address, tracker)| (format!("address/{address}"), None, tracker));
+        let local = (LOCAL.to_owned(), None, Arc::clone(&self.state.local));
+        let others = of_address.chain([local]).filter(|(.., tracker)| tracker.total() > 0 || tracker.is_stopped());
+        callers.into_iter().map(of_session).chain(others).collect()
+    }
+}
