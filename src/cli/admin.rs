@@ -6,12 +6,14 @@ use anyhow::{Context, anyhow, bail};
 use futures_util::FutureExt;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
+use hyper::http::request::Builder;
 use hyper::{Request, StatusCode};
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::Connect;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::args::AdminArgs;
 use super::output::seconds;
@@ -136,15 +138,38 @@ pub async fn get(admin: &AdminArgs, path: &str) -> anyhow::Result<Value> {
 /// # Errors
 /// The same as for [`get`].
 pub async fn get_within(admin: &AdminArgs, path: &str, deadline: Duration) -> anyhow::Result<Value> {
-    let url = format!("{}{path}", admin.url());
-    let request = Request::get(&url).body(Full::default()).with_context(|| format!("{url} is not a URL"))?;
+    let answer = get_raw(admin, path, deadline).await?;
+    Ok(serde_json::from_str(answer.get())?)
+}
+
+/// Does the same as [`get_within`], and returns the JSON as it came.
+///
+/// # Errors
+/// The same as for [`get`].
+pub async fn get_raw(admin: &AdminArgs, path: &str, deadline: Duration) -> anyhow::Result<Box<RawValue>> {
+    ask(admin, Request::get(format!("{}{path}", admin.url())), String::new(), deadline).await
+}
+
+/// Sends a change to a path of the admin API, and returns the JSON of the answer.
+///
+/// # Errors
+/// The same as for [`get`].
+pub async fn post(admin: &AdminArgs, path: &str, body: String) -> anyhow::Result<Box<RawValue>> {
+    let request = Request::post(format!("{}{path}", admin.url())).header("content-type", "application/json");
+    ask(admin, request, body, Duration::from_secs(admin.timeout)).await
+}
+
+async fn ask(admin: &AdminArgs, request: Builder, body: String, deadline: Duration) -> anyhow::Result<Box<RawValue>> {
+    let request = request.body(Full::from(body)).with_context(|| format!("{} is not a URL", admin.url()))?;
+    let url = request.uri().to_string();
     let answer = tokio::time::timeout(deadline, send(&url, request, deadline, "--admin ADDR")).await;
     let (status, body) = answer.unwrap_or_else(|_| {
         bail!("{url} did not answer within {}. --timeout SECONDS waits longer", seconds(deadline))
     })?;
     let not_admin = || format!("{url} did not answer with JSON: the admin API of a gateway is at another address");
-    let value: Value = serde_json::from_str(&body).with_context(not_admin)?;
+    let answer: Box<RawValue> = serde_json::from_str(&body).with_context(not_admin)?;
     if !status.is_success() {
+        let value: Value = serde_json::from_str(&body)?;
         let said = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
         let message = said("/error/message").unwrap_or(&body).to_owned();
         match said("/error/reason") {
@@ -152,7 +177,7 @@ pub async fn get_within(admin: &AdminArgs, path: &str, deadline: Duration) -> an
             None => bail!("{url} is not the admin API of a gateway ({message}). Name its address: --admin ADDR"),
         }
     }
-    Ok(value)
+    Ok(answer)
 }
 
 /// Returns the first `limit` items of a list in the admin API, and requests as many pages as this takes. `query`

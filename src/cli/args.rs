@@ -1,6 +1,7 @@
 //! The command line and its help texts.
 
 mod asks;
+mod invocations;
 mod records;
 mod source;
 
@@ -12,6 +13,7 @@ use clap::{Parser, Subcommand};
 pub use self::asks::{
     AdminArgs, CallArgs, ExplainArgs, PinArgs, StatusArgs, ToolsArgs, ToolsCommand, WaitArgs, WorkersArgs,
 };
+pub use self::invocations::{CancelArgs, InvocationsArgs, InvocationsCommand, ResumeArgs, RunDocArgs, StopArgs};
 pub use self::records::{CallsArgs, ExecutionsArgs, RecordArgs};
 pub use self::source::{OptionArgs, SourceArgs};
 use super::address::Address;
@@ -80,6 +82,16 @@ pub enum Command {
     Call(CallArgs),
     /// Show recent calls of a running gateway, or follow calls as they end
     Calls(CallsArgs),
+    /// Run the code blocks of a Markdown document that call tools, one after another
+    RunDoc(RunDocArgs),
+    /// Show recent invocations of tools of a running gateway, or cancel one
+    Invocations(InvocationsArgs),
+    /// Refuse all new calls of a running gateway, or of one session
+    Stop(StopArgs),
+    /// Let a gateway or a session make calls again
+    Resume(ResumeArgs),
+    /// Cancel an invocation or a call
+    Cancel(CancelArgs),
     /// Show recent plugin executions of a running gateway, or follow executions as they end
     Executions(ExecutionsArgs),
     /// Show the worker processes of a running gateway

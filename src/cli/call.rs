@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 
 use super::address::MCP_PORT;
 use super::args::CallArgs;
+use super::codeblock;
 use super::formats::ResultFormat;
+use super::from_text;
 use super::mcp_client::{MCP_PATH, McpAnswer, McpClient};
 use super::ordered_json;
 use super::output::{
@@ -26,6 +28,12 @@ use crate::domain::raw::{RawObject, to_raw};
 const ASKED: u8 = 3;
 
 pub async fn call(args: CallArgs) -> anyhow::Result<ExitCode> {
+    if let Some(place) = &args.codeblock {
+        return codeblock::call(&args, place).await;
+    }
+    if let Some(file) = &args.from_text {
+        return from_text::call(&args, file).await;
+    }
     let mut params = RawObject::default();
     params.set("name", to_raw(&args.tool));
     params.set("arguments", arguments(&args.arguments)?);
@@ -40,7 +48,7 @@ pub async fn call(args: CallArgs) -> anyhow::Result<ExitCode> {
         meta["hawsepipe.dev/maxTokens"] = json!(tokens);
     }
     let client = McpClient { url: args.url.url(MCP_PORT, MCP_PATH), silence: Duration::from_secs(args.timeout) };
-    match client.request("tools/call", Some(&args.tool), params, meta).await? {
+    match client.request("tools/call", args.tool.as_deref(), params, meta).await? {
         McpAnswer::Result(result) => show(&args, &result),
         McpAnswer::Error { code, message, raw } => {
             show_error(&args, &raw, &format!("Error: {} ({code})", harmless_lines(&message)))

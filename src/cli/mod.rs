@@ -8,16 +8,21 @@ mod audit;
 mod call;
 mod calls;
 mod clock;
+mod codeblock;
+mod codeblocks;
 mod complete;
 mod convert;
 mod docs;
 mod executions;
 mod explain;
 mod formats;
+mod from_text;
 mod gateway;
 mod grant;
 mod greeting;
 mod history;
+mod invocations;
+mod invoked;
 mod known;
 mod listeners;
 mod mcp_client;
@@ -27,17 +32,20 @@ mod ordered_json;
 mod output;
 mod plugin;
 mod programs;
+mod ran;
 mod records;
 mod refused;
 mod registry;
 mod rollback;
 mod run;
+mod run_doc;
 mod seal_key;
 mod serve;
 mod signals;
 mod snapshot;
 mod state_folder;
 mod status;
+mod stop;
 mod store;
 mod termination_log;
 mod tools;
@@ -108,6 +116,11 @@ fn dispatch(args: Args) -> LocalBoxFuture<'static, anyhow::Result<ExitCode>> {
         Command::Wait(args) => wait::wait(args).boxed_local(),
         Command::Tools(args) => tools::tools(args).boxed_local(),
         Command::Call(args) => call::call(args).boxed_local(),
+        Command::Stop(args) => stop::stop(args).boxed_local(),
+        Command::Resume(args) => stop::resume(args).boxed_local(),
+        Command::Cancel(args) => stop::cancel(args).boxed_local(),
+        Command::RunDoc(args) => run_doc::run_doc(args).boxed_local(),
+        Command::Invocations(args) => invocations::invocations(args).boxed_local(),
         Command::Calls(args) => calls::calls(args).boxed_local(),
         Command::Executions(args) => executions::executions(args).boxed_local(),
         Command::Workers(args) => workers::workers(args).boxed_local(),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::admin::get;
 use super::args::StatusArgs;
 use super::formats::ListFormat;
-use super::output::{Colour, Column, column, harmless, paint, print_line, print_list, text, wide};
+use super::output::{Colour, Column, column, harmless, paint, print_line, print_list, text, time, wide};
 
 pub async fn status(args: StatusArgs) -> anyhow::Result<ExitCode> {
     let status = get(&args.admin, "/api/v1/status").await?;
@@ -43,7 +43,8 @@ fn head(status: &Value) -> anyhow::Result<()> {
         lines.push(("SESSIONS", "other replicas that have the same keys take them over".to_owned()));
     }
     if status["stopped"] == true {
-        lines.push(("STOPPED", paint(Colour::Red, "every call is refused (spec.stopped)")));
+        let by = format!("every call is refused ({})", text(&status["stoppedBy"]));
+        lines.push(("STOPPED", paint(Colour::Red, &by)));
     }
     if let Value::String(why) = &status["refusing"] {
         lines.push(("REFUSING", paint(Colour::Red, why)));
@@ -73,10 +74,23 @@ fn upstream_columns() -> Vec<Column> {
         column("RESOURCES", |u| text(&u["resources"])),
         wide("TEMPLATES", |u| text(&u["templates"])),
         wide("FAILURES", |u| text(&u["consecutiveFailures"])),
+        wide("RETRY", retry),
+        wide("DISABLED AT", |u| time(&u["autoDisabledAt"])),
+        wide("LAST PING", |u| time(&u["lastPingAt"])),
         wide("PROTOCOL", |u| text(&u["server"]["version"])),
         wide("PING MS", |u| u["pingLatency"].as_f64().map(|ms| format!("{ms:.1}")).unwrap_or_default()),
         column("ERROR", |u| one_line(&u["error"])),
     ]
+}
+
+/// Returns which of the retries comes next, and when.
+fn retry(upstream: &Value) -> String {
+    let retry = &upstream["retryState"];
+    if retry["isRetrying"] != true {
+        return String::new();
+    }
+    let most = retry["backoffIntervals"].as_array().map_or(0, Vec::len);
+    format!("{}/{most} at {}", retry["currentAttempt"], time(&retry["nextRetryAt"]))
 }
 
 fn upstream_state(upstream: &Value) -> String {

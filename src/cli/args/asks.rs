@@ -91,14 +91,30 @@ server asks for input before it answers: standard error says what it asks for.
 Examples:
   hawsepipe call everything__echo '{\"message\": \"hi\"}'
   hawsepipe call files__read_text_file '{\"path\": \"notes.md\"}' --trace
-  jq -n '{message: \"hi\"}' | hawsepipe call everything__echo -")]
+  jq -n '{message: \"hi\"}' | hawsepipe call everything__echo -
+  hawsepipe call --codeblock notes.md:12
+  hawsepipe call --from-text answer.json")]
 pub struct CallArgs {
     /// The tool's name, as `hawsepipe tools` prints it
-    #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::tools))]
-    pub tool: String,
+    #[arg(value_parser = NonEmptyStringValueParser::new(), required_unless_present_any = ["codeblock", "from_text"], add = ArgValueCompleter::new(complete::tools))]
+    pub tool: Option<String>,
     /// The arguments of the tool, a JSON object; `-` reads them from standard input
     #[arg(value_name = "JSON", default_value = "{}")]
     pub arguments: String,
+    /// Call the tool that a fenced code block of this Markdown file names: a block whose info string is the name of a server,
+    /// with `tool` and the parameters as YAML. If the file has several such blocks, LINE is a line of the wanted one
+    #[arg(long, value_name = "FILE[:LINE]", conflicts_with_all = ["tool", "arguments", "trace", "user_query", "max_tokens"])]
+    pub codeblock: Option<String>,
+    /// With --codeblock: write the first image of the result to this file
+    #[arg(long, value_name = "FILE", requires = "codeblock")]
+    pub save: Option<PathBuf>,
+    /// Call the tools that a model's answer in this file calls, one after another; `-` reads standard input. The answer has
+    /// OpenAI's `tool_calls`, or fenced json blocks with `tool` and `arguments`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["tool", "arguments", "trace", "user_query", "max_tokens", "codeblock"])]
+    pub from_text: Option<String>,
+    /// With --codeblock and --from-text: address of the admin API, which runs the calls: HOST:PORT, :PORT, PORT or a URL
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", env = "HAWSEPIPE_ADMIN")]
+    pub admin: Address,
     /// The MCP endpoint: a URL, HOST:PORT, :PORT or PORT. The default path is /mcp
     #[arg(long, default_value = "http://127.0.0.1:8080/mcp", env = "HAWSEPIPE_URL")]
     pub url: Address,
@@ -118,6 +134,13 @@ pub struct CallArgs {
     /// Output format: text prints the text blocks, json and yaml the whole result
     #[arg(short, long, value_enum, default_value_t = ResultFormat::Text)]
     pub output: ResultFormat,
+}
+
+impl CallArgs {
+    /// Returns how to reach the admin API.
+    pub fn admin(&self) -> AdminArgs {
+        AdminArgs { admin: self.admin.clone(), timeout: self.timeout }
+    }
 }
 
 #[derive(Debug, clap::Args)]
