@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway};
 use super::http::Http;
+use super::invocations::Admin;
 use super::killed::runs;
 use super::outcomes::seen::list;
 use super::parts::{modern_stdio, object, process, raw_stdio, tools_of, until};
@@ -140,8 +141,11 @@ async fn a_call_whose_server_died_is_sent_again_where_its_owner_says_that_this_i
   writeFileSync(file, `${before}x`);
   if (before.length < 2) process.exit(3);
   return before;";
-    let code = server("return ['safe', 'other'];", call).replace("{ existsSync,", "{ existsSync, readFileSync,");
-    let tools = "tools: {overrides: [{name: safe, annotations: {idempotentHint: true}}]}, retry: {backoffMs: 1100}";
+    let code =
+        server("return ['safe', 'other', 'invoked'];", call).replace("{ existsSync,", "{ existsSync, readFileSync,");
+    let safe =
+        ["safe", "invoked"].map(|name| format!("{{name: {name}, annotations: {{idempotentHint: true}}}}")).join(", ");
+    let tools = format!("tools: {{overrides: [{safe}]}}, retry: {{backoffMs: 1100}}");
     let manifest = own(&folder, &code, &[calls.to_str().unwrap()]);
     folder.write("manifests.yaml", &manifest.replace("process:", &format!("{tools}, process:")));
     let gateway = Gateway::start(&folder);
@@ -154,6 +158,11 @@ async fn a_call_whose_server_died_is_sent_again_where_its_owner_says_that_this_i
     let calls = http.get(&format!("http://{}/api/v1/calls", gateway.admin())).await.json();
     let retries: Vec<_> = calls["items"].as_array().unwrap().iter().map(|call| &call["retries"]).collect();
     assert_eq!(retries, [&Value::Null, &json!(2)], "the newest comes first: {calls}");
+    let done = Admin::of(&gateway).invoke(json!({"toolName": "invoked"})).await;
+    assert_eq!(
+        (&done["status"], &done["retryAttempt"], &done["maxRetries"]),
+        (&json!("success"), &json!(2), &json!(2))
+    );
 }
 
 #[tokio::test]
