@@ -43,7 +43,7 @@ pub type Found = (String, String);
 
 const KINDS: [&str; 6] = ["mcpgateways", "mcpupstreams", "plugins", "pluginchains", "toolpipelines", "sectionbindings"];
 const OTHERS: [&str; 6] = ["events", "roles", "rolebindings", "leases", "configmaps", "serviceaccounts"];
-const ADMIN: [&str; 13] = [
+const ADMIN: [&str; 14] = [
     "api/v1/executions?limit=1000",
     "api/v1/calls?limit=1000",
     "api/v1/plugins",
@@ -52,6 +52,7 @@ const ADMIN: [&str; 13] = [
     "api/v1/upstreams",
     "api/v1/tools",
     "api/v1/sessions",
+    "api/v1/invocations",
     "api/v1/plan",
     "api/v1/report",
     "api/v1/explain?tool=up__act",
