@@ -1,7 +1,6 @@
 //! The audit trail: `audit.mode`, its chain of hashes, and kills of a gateway under load.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -246,7 +245,8 @@ async fn calls(url: &str, client: usize, answers: &AtomicUsize, over: &AtomicBoo
     let http = Http::new();
     for n in 0.. {
         let body = call_body("raw__args", &json!({"client": client, "n": n}).to_string(), &json!({}));
-        let sending = http.try_send(Method::POST, url, &call_headers("raw__args"), body);
+        let headers = call_headers("raw__args");
+        let sending = http.try_send(Method::POST, url, &headers, body);
         match tokio::time::timeout(Duration::from_secs(5), sending).await {
             Ok(Ok(answer)) if answer.json()["result"]["content"].is_array() => {
                 answers.fetch_add(1, Ordering::Relaxed);
