@@ -165,6 +165,7 @@ fn kind(kind: PieceKind) -> ShardKind {
         PieceKind::Gateway => ShardKind::Gateway,
         PieceKind::Upstreams => ShardKind::Upstreams,
         PieceKind::Chains => ShardKind::Chains,
+        PieceKind::Sections => ShardKind::Sections,
         PieceKind::Code => ShardKind::Code,
     }
 }
@@ -174,10 +175,9 @@ fn piece_kind(kind: ShardKind) -> Result<PieceKind, UnpackError> {
         ShardKind::Gateway => Ok(PieceKind::Gateway),
         ShardKind::Upstreams => Ok(PieceKind::Upstreams),
         ShardKind::Chains => Ok(PieceKind::Chains),
+        ShardKind::Sections => Ok(PieceKind::Sections),
         ShardKind::Code => Ok(PieceKind::Code),
-        ShardKind::Access | ShardKind::Pipelines | ShardKind::Sections | ShardKind::Unknown => {
-            Err(UnpackError::Kind(kind))
-        }
+        ShardKind::Access | ShardKind::Pipelines | ShardKind::Unknown => Err(UnpackError::Kind(kind)),
     }
 }
 

@@ -35,7 +35,6 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     values(Kind::MCPGateway, "spec.plugins.discovery", &["Directory"]),
     whole(Kind::MCPGateway, "spec.plugins.namespaces"),
     whole(Kind::MCPGateway, "spec.plugins.selector"),
-    whole(Kind::MCPGateway, "spec.sections"),
     whole(Kind::MCPUpstream, "spec.external.oauth"),
     whole(Kind::MCPUpstream, "spec.knowledgeAssistant"),
     whole(Kind::MCPUpstream, "spec.vectorSearch"),
@@ -44,7 +43,6 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::Plugin, "spec.wrapper"),
     whole(Kind::PluginChain, "spec.entries[].canary"),
     whole(Kind::ToolPipeline, "spec"),
-    whole(Kind::SectionBinding, "spec"),
 ];
 
 const fn whole(kind: Kind, field: &'static str) -> Unimplemented {

@@ -9,21 +9,65 @@ use super::args::ExplainArgs;
 use super::formats::ListFormat;
 use super::output::{column, harmless, print_line, print_list, text, wide};
 use super::validate::directory;
+use crate::domain::section::Place;
 use crate::engine::views::explain::explain_plan;
+use crate::engine::views::sections::SectionExplanation;
 use crate::source::CompiledManifests;
 
 pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
-    let explanation = if args.files.is_empty() {
-        let path = format!("/api/v1/explain?tool={}&method={}", encode(&args.tool), encode(args.method.as_str()));
-        get(&args.admin, &path).await?
-    } else {
-        let compiled = directory(args.files, args.options)?.read(None).await?;
-        let CompiledManifests { plan, problems, secrets, .. } = compiled;
-        json!(explain_plan(plan, &problems, &secrets, &args.tool, args.method).map_err(anyhow::Error::msg)?)
-    };
-    let rows = rows(&explanation);
-    if matches!(args.output, ListFormat::Table | ListFormat::Wide) {
-        head(&explanation).iter().try_for_each(|line| print_line(&harmless(line)))?;
+    let (output, of_section) = (args.output, args.tool.is_none());
+    let explanation = if args.files.is_empty() { of_gateway(&args).await? } else { of_files(args).await? };
+    if of_section { print_section(output, &explanation) } else { print_tool(output, &explanation) }
+}
+
+async fn of_gateway(args: &ExplainArgs) -> anyhow::Result<Value> {
+    let names = [("tool", args.tool.as_deref()), ("section", args.section.as_deref())];
+    let named = names.iter().filter_map(|(name, value)| Some(format!("{name}={}&", encode((*value)?))));
+    let path = format!("/api/v1/explain?{}method={}", named.collect::<String>(), encode(args.method.as_str()));
+    get(&args.admin, &path).await
+}
+
+async fn of_files(args: ExplainArgs) -> anyhow::Result<Value> {
+    let place = args.section.as_deref().map(Place::of_argument).transpose().map_err(anyhow::Error::msg)?;
+    let CompiledManifests { plan, problems, secrets, .. } = directory(args.files, args.options)?.read(None).await?;
+    let Some(tool) = args.tool else { return Ok(json!(place.map(|place| SectionExplanation::of(&plan, &place)))) };
+    let bindings = plan.clone();
+    let explained = explain_plan(plan, &problems, &secrets, &tool, args.method);
+    let mut explained = explained.map_err(anyhow::Error::msg)?;
+    if let Some(place) = place {
+        SectionExplanation::note(&bindings, &place, &mut explained);
+    }
+    Ok(json!(explained))
+}
+
+/// Prints which binding counts at a place.
+fn print_section(output: ListFormat, explanation: &Value) -> anyhow::Result<ExitCode> {
+    let covering = explanation["covering"].as_array().cloned().unwrap_or_default();
+    if matches!(output, ListFormat::Table | ListFormat::Wide) {
+        let visible: Vec<_> = explanation["upstreams"].as_array().into_iter().flatten().map(text).collect();
+        let visible = if visible.is_empty() { "nothing".to_owned() } else { visible.join(", ") };
+        let why = explanation["refusing"].as_str().map(|why| format!(" ({why})")).unwrap_or_default();
+        print_line(&harmless(&format!("{}: visible is {visible}{why}", text(&explanation["place"]))))?;
+        if covering.is_empty() {
+            print_line("no SectionBinding covers it")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    let columns = [
+        column("BINDING", |b| text(&b["binding"])),
+        column("DOCUMENT", |b| text(&b["document"])),
+        column("SECTION", |b| text(&b["section"])),
+        column("UPSTREAM", |b| text(&b["upstream"])),
+        column("COUNTS", |b| if b["counts"] == true { "yes".to_owned() } else { "no".to_owned() }),
+    ];
+    print_list(output, explanation, &covering, &columns)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_tool(output: ListFormat, explanation: &Value) -> anyhow::Result<ExitCode> {
+    let rows = rows(explanation);
+    if matches!(output, ListFormat::Table | ListFormat::Wide) {
+        head(explanation).iter().try_for_each(|line| print_line(&harmless(line)))?;
         if rows.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }
@@ -38,7 +82,7 @@ pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
         wide("MODE", |r| text(&r["mode"])),
         wide("TIMEOUT MS", |r| text(&r["timeoutMs"])),
     ];
-    print_list(args.output, &explanation, &rows, &columns)?;
+    print_list(output, explanation, &rows, &columns)?;
     Ok(ExitCode::SUCCESS)
 }
 

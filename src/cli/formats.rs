@@ -41,6 +41,13 @@ pub enum ResultFormat {
     Yaml,
 }
 
+/// The API of a model for which tools are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModelFormat {
+    /// The `tools` of OpenAI's API: functions with the names of the endpoint for all upstreams
+    Openai,
+}
+
 /// The output format of what another program or a manifest takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DataFormat {

@@ -131,6 +131,7 @@ fn objects(plan: &Plan) -> Vec<Value> {
         item
     }));
     all.extend(plan.chains.iter().map(|c| object(Kind::PluginChain, &c.key, c.revision.clone())));
+    all.extend(plan.sections.iter().map(|s| object(Kind::SectionBinding, &s.key, digest::revision(s))));
     all
 }
 

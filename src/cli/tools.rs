@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::admin::list;
+use super::admin::{encode, get, list};
 use super::args::{PinArgs, ToolsArgs, ToolsCommand};
-use super::formats::DataFormat;
+use super::formats::{DataFormat, ModelFormat};
 use super::known::check_upstream;
 use super::output::{column, print_line, print_list, text, wide};
 
@@ -17,6 +17,9 @@ const MAX_APPROVED: usize = 512;
 pub async fn tools(args: ToolsArgs) -> anyhow::Result<ExitCode> {
     if let Some(ToolsCommand::Pin(args)) = args.command {
         return pin(args).await;
+    }
+    if let Some(section) = &args.section {
+        return context(&args, section).await;
     }
     let items = list(&args.admin, "/api/v1/tools", &[], usize::MAX).await?;
     let columns = [
@@ -32,6 +35,33 @@ pub async fn tools(args: ToolsArgs) -> anyhow::Result<ExitCode> {
     ];
     print_list(args.output, &json!({"items": items}), &items, &columns)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the tools that a model can use at a place in a document.
+async fn context(args: &ToolsArgs, section: &str) -> anyhow::Result<ExitCode> {
+    let context = get(&args.admin, &format!("/api/v1/tools?section={}", encode(section))).await?;
+    let tools = context["tools"].as_array().cloned().unwrap_or_default();
+    if let Some(ModelFormat::Openai) = args.format {
+        let named = tools.iter().filter(|tool| tool["name"].is_string());
+        let functions: Vec<_> = named.map(function).collect();
+        print_line(&serde_json::to_string_pretty(&functions)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let columns = [
+        column("NAME", |t| text(&t["name"])),
+        column("SERVER", |t| text(&t["serverName"])),
+        column("TOOL", |t| text(&t["toolName"])),
+        column("DESCRIPTION", |t| first_line(&text(&t["description"]), 60)),
+    ];
+    print_list(args.output, &context, &tools, &columns)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns a tool as a function of OpenAI's API.
+fn function(tool: &Value) -> Value {
+    json!({"type": "function", "function": {
+        "name": tool["name"], "description": tool["description"], "parameters": tool["inputSchema"],
+    }})
 }
 
 /// Prints the list of the definitions that an upstream lists now.

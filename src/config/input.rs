@@ -9,6 +9,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::config_schema::{ConfigSchema, ConfigVerdicts};
+pub use super::plugin_file::{FileCode, Files, Unread};
+pub use super::section_input::SectionInput;
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::method::Method;
 use crate::domain::plan::{GatewayPlan, ImagePlan, LabelSelector, PluginLimits, PluginPlan, Refusal, UpstreamPlan};
@@ -35,6 +37,8 @@ pub struct Inputs {
     pub plugins: Vec<PluginInput>,
     /// Chains, in any order.
     pub chains: Vec<ChainInput>,
+    /// Bindings of sections, oldest first; in a folder, in the order of the files.
+    pub sections: Vec<SectionInput>,
     /// Objects that exist but are invalid. The last accepted form of each stays in force.
     pub invalid: Vec<InvalidObject>,
     /// Data of each ConfigMap, or the reason why it cannot be read although it might exist.
@@ -82,38 +86,6 @@ pub struct NotLoaded {
 /// Data of a ConfigMap, or why it cannot be read: a reason and a message.
 pub type ConfigMapData = Result<BTreeMap<String, String>, (Reason, String)>;
 
-/// Plugin files by their paths relative to the plugin folder. A file that cannot be used is represented by the reason.
-pub type Files = BTreeMap<String, Result<FileCode, Unread>>;
-
-/// The reason why a plugin file cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Unread {
-    /// Whether the file cannot be found or read, exceeds a limit on size or number, or is not UTF-8 text.
-    pub reason: Reason,
-    /// Human-readable explanation.
-    pub message: String,
-}
-
-impl Unread {
-    /// Creates the error from its reason and message.
-    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into() }
-    }
-}
-
-/// The content of a plugin file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileCode {
-    /// Text of the file.
-    pub text: String,
-    /// Folder that contains the file. The code can import the other files in this folder.
-    pub folder: PathBuf,
-    /// Digest of the other files in the folder that the code can import. When it changes, the plugin's workers are
-    /// replaced.
-    pub siblings: String,
-}
-
 /// An object that violates its schema or a rule. Its Problems are reported by the code that found them.
 #[derive(Clone, Debug)]
 pub struct InvalidObject {
@@ -137,6 +109,8 @@ pub struct GatewayInput {
     pub upstreams: Takes,
     /// Chains that the gateway takes.
     pub chains: Takes,
+    /// Bindings of sections that the gateway takes.
+    pub sections: Takes,
     /// In a cluster, the revision that the gateway's pods must keep running; `None` if the gateway is not pinned.
     pub pinned: Option<String>,
 }

@@ -8,5 +8,8 @@ pub mod config_schema;
 pub mod expr;
 pub mod input;
 pub mod nearest;
+mod plugin_file;
+mod section_input;
+pub mod sections;
 pub mod shards;
 pub mod variables;

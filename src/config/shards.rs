@@ -6,13 +6,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{
-    ChainPlan, FEATURES, FORMAT_VERSION, GatewayPlan, GatewayTakes, Plan, PluginPlan, UpstreamPlan,
+    ChainPlan, FEATURES, FORMAT_VERSION, GatewayPlan, GatewayTakes, Plan, PluginPlan, SectionPlan, UpstreamPlan,
 };
 
 /// Number of buckets for upstreams. Chains and plugins together have the same number.
@@ -33,6 +34,8 @@ pub enum PieceKind {
     Upstreams,
     /// Chains and the plugins that they run.
     Chains,
+    /// Bindings of sections of one bucket.
+    Sections,
     /// Plugin code by its digest.
     Code,
 }
@@ -121,7 +124,8 @@ impl GatewayPiece {
         let before = match kind {
             Kind::MCPUpstream => &mut self.before.upstreams,
             Kind::Plugin => &mut self.before.plugins,
-            _ => &mut self.before.chains,
+            Kind::PluginChain => &mut self.before.chains,
+            _ => &mut Vec::new(),
         };
         self.objects.remove(kind.as_str()).unwrap_or_else(|| std::mem::take(before))
     }
@@ -146,23 +150,23 @@ pub fn is_readable(format_version: u32) -> bool {
 
 /// Splits a plan into pieces. The same plan always has the same pieces.
 pub fn split(plan: &Plan) -> Vec<PlanPiece> {
+    let sections: Vec<_> = plan.sections.iter().map(|section| section.key.clone()).collect();
     let objects = [
         (Kind::MCPUpstream, plan.upstreams.iter().map(|upstream| upstream.key.clone()).collect()),
         (Kind::Plugin, plan.plugins.iter().map(|plugin| plugin.key.clone()).collect()),
         (Kind::PluginChain, plan.chains.iter().map(|chain| chain.key.clone()).collect()),
     ];
+    // A plan without bindings is stored as before there were any.
+    let sections = Some((Kind::SectionBinding, sections)).filter(|(_, keys)| !keys.is_empty());
     let gateway = GatewayPiece {
         format_version: plan.format_version,
         requires: plan.requires.clone(),
         gateway: plan.gateway.clone(),
         takes: plan.takes.clone(),
-        objects: objects.into_iter().map(|(kind, keys)| (kind.as_str().to_owned(), keys)).collect(),
+        objects: objects.into_iter().chain(sections).map(|(kind, keys)| (kind.as_str().to_owned(), keys)).collect(),
         before: ListsBefore::default(),
     };
-    let mut upstreams: BTreeMap<u32, Vec<Box<RawValue>>> = BTreeMap::new();
-    for upstream in &plan.upstreams {
-        upstreams.entry(bucket(&upstream.key)).or_default().push(raw(upstream));
-    }
+    let upstreams = by_bucket(plan.upstreams.iter().map(|upstream| (&upstream.key, upstream)));
     let mut objects: BTreeMap<u32, Vec<ObjectJson>> = BTreeMap::new();
     for plugin in &plan.plugins {
         objects.entry(bucket(&plugin.key)).or_default().push(ObjectJson::Plugin(raw(plugin)));
@@ -170,10 +174,13 @@ pub fn split(plan: &Plan) -> Vec<PlanPiece> {
     for chain in &plan.chains {
         objects.entry(bucket(&chain.key)).or_default().push(ObjectJson::Chain(raw(chain)));
     }
+    let sections = by_bucket(plan.sections.iter().map(|section| (&section.key, section)));
     let mut pieces = vec![PlanPiece::of(PieceKind::Gateway, 0, &gateway)];
-    for (bucket, list) in upstreams {
-        let parts = parts(list, |upstream| upstream.get().len());
-        pieces.extend(parts.iter().map(|part| PlanPiece::of(PieceKind::Upstreams, bucket, part)));
+    for (kind, lists) in [(PieceKind::Upstreams, upstreams), (PieceKind::Sections, sections)] {
+        for (bucket, list) in lists {
+            let parts = parts(list, |object| object.get().len());
+            pieces.extend(parts.iter().map(|part| PlanPiece::of(kind, bucket, part)));
+        }
     }
     for (bucket, objects) in objects {
         let parts = parts(objects, |object| object.json().get().len());
@@ -181,6 +188,15 @@ pub fn split(plan: &Plan) -> Vec<PlanPiece> {
     }
     pieces.extend(split_code(&plan.code));
     pieces
+}
+
+/// Groups objects by their buckets, as JSON.
+fn by_bucket<'p, T: Serialize + 'p>(
+    objects: impl Iterator<Item = (&'p ObjectKey, &'p T)>,
+) -> BTreeMap<u32, Vec<Box<RawValue>>> {
+    let mut buckets: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    objects.for_each(|(key, object)| buckets.entry(bucket(key)).or_default().push(raw(object)));
+    buckets
 }
 
 /// A plugin or a chain as JSON.
@@ -263,20 +279,18 @@ fn split_code(code: &BTreeMap<String, String>) -> Vec<PlanPiece> {
 /// See [`JoinError`]. A partial plan is never returned.
 pub fn join<'p>(pieces: impl IntoIterator<Item = (PieceKind, &'p str)>) -> Result<Plan, JoinError> {
     let mut gateways = Vec::new();
-    let mut upstreams = HashMap::new();
+    let (mut upstreams, mut sections) = (HashMap::new(), HashMap::new());
     let (mut plugins, mut chains, mut code) = (HashMap::new(), HashMap::new(), BTreeMap::new());
     for (kind, json) in pieces {
         match kind {
             PieceKind::Gateway => gateways.push(read_gateway(json)?),
-            PieceKind::Upstreams => {
-                let list: Vec<UpstreamPlan> = read(kind, json)?;
-                upstreams.extend(list.into_iter().map(|upstream| (upstream.key.clone(), upstream)));
-            }
+            PieceKind::Upstreams => read_list(kind, json, &mut upstreams, |upstream: &UpstreamPlan| &upstream.key)?,
             PieceKind::Chains => {
                 let objects: OwnObjects = read(kind, json)?;
                 plugins.extend(objects.plugins.into_iter().map(|plugin| (plugin.key.clone(), plugin)));
                 chains.extend(objects.chains.into_iter().map(|chain| (chain.key.clone(), chain)));
             }
+            PieceKind::Sections => read_list(kind, json, &mut sections, |section: &SectionPlan| &section.key)?,
             PieceKind::Code => code.extend(read::<BTreeMap<String, String>>(kind, json)?),
         }
     }
@@ -288,6 +302,7 @@ pub fn join<'p>(pieces: impl IntoIterator<Item = (PieceKind, &'p str)>) -> Resul
     }
     let upstreams = in_order(Kind::MCPUpstream, &mut piece, upstreams)?;
     let chains = in_order(Kind::PluginChain, &mut piece, chains)?;
+    let sections = in_order(Kind::SectionBinding, &mut piece, sections)?;
     let mut plan = Plan {
         format_version: piece.format_version,
         revision: String::new(),
@@ -298,6 +313,7 @@ pub fn join<'p>(pieces: impl IntoIterator<Item = (PieceKind, &'p str)>) -> Resul
         upstreams,
         plugins,
         chains,
+        sections,
         code,
     };
     plan.revision = revision(&plan);
@@ -318,6 +334,18 @@ fn read_gateway(json: &str) -> Result<GatewayPiece, JoinError> {
 
 fn read<'p, T: Deserialize<'p>>(kind: PieceKind, json: &'p str) -> Result<T, JoinError> {
     serde_json::from_str(json).map_err(|error| JoinError::Unreadable { kind, error })
+}
+
+/// Adds the objects of a piece that is a list to those of other pieces.
+fn read_list<T: DeserializeOwned>(
+    kind: PieceKind,
+    json: &str,
+    objects: &mut HashMap<ObjectKey, T>,
+    key: impl Fn(&T) -> &ObjectKey,
+) -> Result<(), JoinError> {
+    let list: Vec<T> = read(kind, json)?;
+    objects.extend(list.into_iter().map(|object| (key(&object).clone(), object)));
+    Ok(())
 }
 
 fn in_order<T>(kind: Kind, piece: &mut GatewayPiece, mut objects: HashMap<ObjectKey, T>) -> Result<Vec<T>, JoinError> {

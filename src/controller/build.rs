@@ -72,12 +72,13 @@ pub(super) fn revision(
         }
         entries.push(entry);
     }
+    let inputs = plan.upstreams.len() + plan.plugins.len() + plan.chains.len() + plan.sections.len() + 1;
     let entry = SnapshotRevision {
         revision: pack::revision(&entries, kept),
         created_time: Some(now),
         format_version: plan.format_version,
         compiled_by: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        inputs: u32::try_from(plan.upstreams.len() + plan.plugins.len() + plan.chains.len() + 1).ok(),
+        inputs: u32::try_from(inputs).ok(),
         problems: None,
         restrictions: None,
         shards: entries,

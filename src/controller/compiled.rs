@@ -105,6 +105,7 @@ pub(super) fn inputs(objects: &[LoweredObject], found: &Dereferenced) -> Inputs 
             Ok(Lowered::Upstream(input)) => inputs.upstreams.push(input.clone()),
             Ok(Lowered::Plugin(input)) => inputs.plugins.push(input.clone()),
             Ok(Lowered::Chain(input)) => inputs.chains.push(input.clone()),
+            Ok(Lowered::Section(input)) => inputs.sections.push(input.clone()),
             Ok(Lowered::Gateway(_) | Lowered::NotServed) => {}
             // An invalid gateway does not affect the plans of other gateways.
             Err(invalid) if invalid.id.kind == Kind::MCPGateway => {}
@@ -122,12 +123,17 @@ pub(super) fn check_standalone(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Pr
     let (chains, plugins) = (take(&mut inputs.chains), take(&mut inputs.plugins));
     let (_, of_upstreams) = compile_unnamed(inputs, None);
     (inputs.chains, inputs.plugins) = (chains, plugins);
-    let upstreams = take(&mut inputs.upstreams);
+    let (upstreams, sections) = (take(&mut inputs.upstreams), take(&mut inputs.sections));
     let (plan, of_others) = compile_unnamed(inputs, None);
-    inputs.upstreams = upstreams;
+    (inputs.upstreams, inputs.sections) = (upstreams, sections);
     let problems = of_upstreams.into_iter().chain(of_others);
-    // Names conflict only within one gateway, and the chains were compiled without upstreams.
-    let own = by_object(problems.filter(|p| !matches!(p.reason, Reason::NameConflict | Reason::NoUpstreams)));
+    // Names and bindings conflict only within one gateway, which also decides which upstreams there are, and the chains
+    // were compiled without upstreams.
+    let of_gateway = |reason: Reason| {
+        use Reason::{Conflicted, NameConflict, NoUpstreams, UpstreamNotFound};
+        matches!(reason, NameConflict | NoUpstreams | Conflicted | UpstreamNotFound)
+    };
+    let own = by_object(problems.filter(|problem| !of_gateway(problem.reason)));
     // If only a pod has the code, its protocol is known only if the Plugin states it.
     let known = plan.plugins.into_iter().filter(|plugin| plugin.path.is_none() || plugin.wanted_protocol.is_some());
     (own, known.map(|plugin| (plugin.key, plugin.protocol)).collect())
@@ -170,7 +176,8 @@ pub(super) fn plan(
     let (not_loaded, problems, plan) = (loading.to_store(), by_object(problems), Arc::new(plan));
     // Code need not be hashed: plugins name it by its digest.
     let content = (&plan.requires, &plan.gateway, &plan.takes, &plan.upstreams, &plan.plugins, &plan.chains);
-    let wanted = digest::revision(&(content, &pinned, &restrictions, &restrictions_of_kept, &not_loaded));
+    let wanted =
+        digest::revision(&(content, &plan.sections, &pinned, &restrictions, &restrictions_of_kept, &not_loaded));
     PlannedGateway {
         owner,
         pinned,

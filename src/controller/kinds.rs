@@ -80,7 +80,7 @@ pub(super) const TABLE: [Row; 32] = [
     written(Kind::Plugin, "plugins").planned(),
     written(Kind::PluginChain, "pluginchains").planned(),
     written(Kind::ToolPipeline, "toolpipelines"),
-    written(Kind::SectionBinding, "sectionbindings"),
+    written(Kind::SectionBinding, "sectionbindings").planned(),
     ours("mcpgateways/status", &["patch"], Use::Status),
     ours("mcpupstreams/status", &["patch"], Use::Status),
     ours("plugins/status", &["patch"], Use::Status),

@@ -57,6 +57,7 @@ pub(super) fn digests(plan: &Plan) -> Digests {
     let upstreams = plan.upstreams.iter().map(|u| (Kind::MCPUpstream, &u.key, digest::revision(u)));
     let plugins = plan.plugins.iter().map(|p| (Kind::Plugin, &p.key, digest::revision(p)));
     let chains = plan.chains.iter().map(|c| (Kind::PluginChain, &c.key, c.revision.clone()));
-    let all = upstreams.chain(plugins).chain(chains);
+    let sections = plan.sections.iter().map(|s| (Kind::SectionBinding, &s.key, digest::revision(s)));
+    let all = upstreams.chain(plugins).chain(chains).chain(sections);
     all.map(|(kind, key, digest)| (ObjectId::new(kind, key.clone()), digest)).collect()
 }

@@ -56,6 +56,7 @@ pub mod sandbox;
 pub mod schema;
 pub mod search;
 pub mod secret;
+pub mod section;
 pub mod seen;
 pub mod skim;
 pub mod splice;

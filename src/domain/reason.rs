@@ -107,6 +107,10 @@ reasons! {
     KindNotSupported,
     /// The cluster does not have the CRDs of Gateway API.
     GatewayAPINotInstalled,
+    /// There is no such MCPUpstream, or the gateway does not serve it.
+    UpstreamNotFound,
+    /// Another binding covers the same part of the same documents, for another upstream. The older one counts.
+    Conflicted,
     /// There is no such file, or it cannot be read, or started as a program.
     FileNotFound,
     /// Two upstreams of one gateway have the same name.
@@ -164,7 +168,7 @@ reasons! {
     EntryUnavailable,
     /// No gateway selects the object, or the object is not shared with the gateway that does.
     NoGateway,
-    /// No gateway selects the chain.
+    /// No gateway selects the chain or the binding.
     NotTaken,
     /// No chain names the plugin.
     NotUsed,
@@ -260,6 +264,10 @@ reasons! {
     UnknownPrompt,
     /// The gateway offers no resource with this URI.
     UnknownResource,
+    /// The request comes from a section of a document that is bound to another upstream.
+    OutsideSection,
+    /// The place in a document that the request names is not valid.
+    InvalidSection,
     /// The item is there and is withheld from clients, who are told that it is unknown.
     Withheld,
     /// The server asked for input first, and this gateway has not asked the client for a call like this one.

@@ -12,6 +12,8 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{PrefixMode, UpstreamPlan};
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
+use crate::domain::section::Place;
+use crate::engine::calls::section::invalid_section;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::upstreams::probing::first_try;
 
@@ -30,42 +32,49 @@ pub struct ListPage {
 
 impl Engine {
     /// Returns one page of the list of this kind. First waits until the upstreams that were never contacted have been tried
-    /// once, for at most the list timeout.
+    /// once, for at most the list timeout. `meta` is `params._meta`: it can name a section, in which one upstream is visible.
     ///
     /// # Errors
-    /// `-32602` if the cursor does not belong to the current list.
+    /// `-32602` if the cursor does not belong to the current list, or the section is not valid.
     pub async fn list(
         &self,
         endpoint: Endpoint<'_>,
         kind: ItemKind,
         cursor: Option<&str>,
+        meta: Option<&RawValue>,
     ) -> Result<ListPage, RpcError> {
+        let place = Place::of_meta(meta).map_err(|why| invalid_section(&why))?;
         self.wait_for_lists(&self.snapshot(), &endpoint, kind).await;
         let snapshot = self.snapshot();
         let upstream = endpoint.upstream(&snapshot);
-        let definitions = || endpoint.definitions(&snapshot, kind);
-        let pages = snapshot.serialized.pages(upstream, kind, &self.budget, definitions);
+        let visible = snapshot.bound_section(place.as_ref()).map(|section| section.index());
+        let definitions = || endpoint.definitions(&snapshot, kind, visible);
+        let pages = snapshot.serialized.pages((upstream, visible, kind), &self.budget, definitions);
         let revision = snapshot.list_revisions.of(kind);
-        let number = cursor.map_or(Some(0), |cursor| page_number(cursor, revision));
+        let revision = visible.map_or_else(|| revision.to_owned(), |visible| format!("{revision}-{visible}"));
+        let number = cursor.map_or(Some(0), |cursor| page_number(cursor, &revision));
         let (number, page) = number.and_then(|number| Some((number, pages.page(number)?))).ok_or_else(|| {
             let message = "the cursor is not of this list, which may have changed: list from the start";
             RpcError::new(INVALID_PARAMS, message)
         })?;
         let next_cursor = pages.page(number + 1).map(|_| format!("{revision}.{}", number + 1));
         let (items, legacy_items) = (Arc::clone(&page.modern), Arc::clone(&page.legacy));
-        Ok(ListPage { items, legacy_items, next_cursor, caching: self.caching(&snapshot, endpoint, kind) })
+        let caching = self.caching(&snapshot, endpoint, kind, visible);
+        // What is in the list depends on where its client is.
+        let caching = Caching { is_private: caching.is_private || place.is_some(), ..caching };
+        Ok(ListPage { items, legacy_items, next_cursor, caching })
     }
 
     /// Returns what the servers whose items are in a list say about its caching. What the gateway lists itself changes only
     /// with the plan.
-    fn caching(&self, snapshot: &Snapshot, endpoint: Endpoint<'_>, kind: ItemKind) -> Caching {
+    fn caching(&self, snapshot: &Snapshot, endpoint: Endpoint<'_>, kind: ItemKind, visible: Option<usize>) -> Caching {
         if endpoint.lists_own_tools(snapshot, kind) {
             return Caching::default();
         }
         let only = endpoint.upstream(snapshot);
         let upstreams = snapshot.linked.upstreams.iter().enumerate();
-        let plans =
-            upstreams.filter(|(index, _)| only.is_none_or(|only| only == *index)).map(|(_, up)| &up.target.plan);
+        let is_listed = |index: usize| [only, visible].iter().flatten().all(|only| *only == index);
+        let plans = upstreams.filter(|(index, _)| is_listed(*index)).map(|(_, up)| &up.target.plan);
         let said = plans.filter(|plan| plan.enabled).filter_map(|plan| self.state.caching(&plan.key, kind));
         said.fold(Caching::default(), Caching::and)
     }
@@ -136,15 +145,20 @@ impl Engine {
         plans.filter(move |plan| plan.enabled && wanted(plan) && !tried(plan))
     }
 
-    /// The names of the upstreams whose tools are not known: no list of theirs was ever read, or the chains over it have not
+    /// The names of the visible upstreams whose tools are not known: no list of theirs was ever read, or the chains over it have not
     /// run.
-    pub(super) fn upstreams_without_tools<'s>(&self, snapshot: &'s Snapshot) -> Vec<&'s str> {
+    pub(super) fn upstreams_without_tools<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        is_visible: impl Fn(usize) -> bool,
+    ) -> Vec<&'s str> {
         let is_unknown = |key: &ObjectKey| {
             !self.state.upstream(key).knows_tools() || snapshot.filters.are_running(key, ItemKind::Tool)
         };
-        let upstreams = snapshot.linked.upstreams.iter().filter(|upstream| upstream.refusing.is_none());
+        let upstreams = snapshot.linked.upstreams.iter().enumerate();
+        let upstreams = upstreams.filter(|(index, upstream)| upstream.refusing.is_none() && is_visible(*index));
         let plans =
-            upstreams.map(|upstream| &upstream.target.plan).filter(|plan| plan.enabled && is_unknown(&plan.key));
+            upstreams.map(|(_, upstream)| &upstream.target.plan).filter(|plan| plan.enabled && is_unknown(&plan.key));
         plans.map(|plan| &*plan.key.name).collect()
     }
 

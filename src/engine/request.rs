@@ -236,9 +236,16 @@ impl Endpoint<'_> {
         nearest(name, names).map(|near| format!("; did you mean {near}?")).unwrap_or_default()
     }
 
-    /// Returns the definitions of the items of this kind, as clients see them.
-    pub(super) fn definitions<'s>(&self, snapshot: &'s Snapshot, kind: ItemKind) -> Vec<&'s RawValue> {
+    /// Returns the definitions of the items of this kind, as clients see them. `visible` is the index of the only upstream that
+    /// is visible in the section that the client is in, if there is one.
+    pub(super) fn definitions<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        kind: ItemKind,
+        visible: Option<usize>,
+    ) -> Vec<&'s RawValue> {
         let of_kind = snapshot.routes.all().iter().filter(|route| route.item.kind == kind);
+        let of_kind = of_kind.filter(|route| visible.is_none_or(|visible| visible == route.upstream));
         let all = of_kind.filter(|route| !snapshot.unsendable.contains(&route.index));
         match self.upstream(snapshot) {
             None if self.lists_own_tools(snapshot, kind) => OwnTool::definitions().into(),

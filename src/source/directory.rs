@@ -272,6 +272,7 @@ fn inputs(
         upstreams: loaded.upstreams.clone(),
         plugins: loaded.plugins.clone(),
         chains: loaded.chains.clone(),
+        sections: loaded.sections.clone(),
         invalid,
         config_maps: loaded.config_maps.iter().map(|(key, data)| (key.clone(), Ok(data.clone()))).collect(),
         servers: BTreeMap::new(),

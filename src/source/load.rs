@@ -12,7 +12,9 @@ use super::files::FileText;
 use super::located::Located;
 use super::retained_objects::as_before;
 use crate::api::lower::{self, Lowered, ManifestSource};
-use crate::config::input::{ChainInput, GatewayInput, InvalidObject, Labels, PluginInput, Unread, UpstreamInput};
+use crate::config::input::{
+    ChainInput, GatewayInput, InvalidObject, Labels, PluginInput, SectionInput, Unread, UpstreamInput,
+};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
@@ -29,6 +31,8 @@ pub struct LoadedManifests {
     pub plugins: Vec<PluginInput>,
     /// All valid chains.
     pub chains: Vec<ChainInput>,
+    /// All valid bindings of sections.
+    pub sections: Vec<SectionInput>,
     /// Objects of Hawsepipe's kinds that are not valid.
     pub invalid: Vec<InvalidObject>,
     /// The data of ConfigMaps.
@@ -213,6 +217,7 @@ impl ManifestLoader<'_> {
             Ok(Lowered::Upstream(input)) => loaded.upstreams.push(input),
             Ok(Lowered::Plugin(input)) => loaded.plugins.push(input),
             Ok(Lowered::Chain(input)) => loaded.chains.push(input),
+            Ok(Lowered::Section(input)) => loaded.sections.push(input),
             Ok(Lowered::NotServed) => {}
             Err(invalid) => loaded.invalid.push(invalid),
         }

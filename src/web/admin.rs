@@ -19,6 +19,7 @@ use super::{invocations, status, stopping};
 use crate::domain::digest::sha256_hex;
 use crate::domain::history::is_named;
 use crate::domain::method::Method;
+use crate::domain::section::Place;
 use crate::engine::Engine;
 
 /// The query parameters of lists. A parameter that a list does not support is ignored.
@@ -34,6 +35,8 @@ struct ListQuery {
     plugin: Option<String>,
     /// Only items of this upstream, by name (tools).
     upstream: Option<String>,
+    /// The place in a document for which tools are returned, as a model can use them there (tools).
+    section: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -138,7 +141,7 @@ async fn upstreams(State(engine): AdminState, AdminQuery(wanted): AdminQuery<Lis
     page(engine.upstreams(), &wanted, |upstream| &upstream.name)
 }
 
-async fn tools(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
+async fn tools(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> Result<Response, AdminError> {
     #[derive(Serialize)]
     struct ToolRow {
         #[serde(skip)]
@@ -146,11 +149,19 @@ async fn tools(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQue
         #[serde(flatten)]
         tool: crate::engine::views::objects::ToolView,
     }
+    if let Some(section) = &wanted.section {
+        return Ok(Json(engine.tool_context(&place(section)?).await).into_response());
+    }
     let mut tools = engine.tools().await;
     tools.retain(|tool| wanted.upstream.as_ref().is_none_or(|upstream| *upstream == tool.upstream));
     let tools =
         tools.into_iter().map(|tool| ToolRow { key: format!("{}/{}", tool.upstream, tool.upstream_name), tool });
-    page(tools.collect(), &wanted, |tool| &tool.key)
+    page(tools.collect(), &wanted, |tool| &tool.key).map(IntoResponse::into_response)
+}
+
+/// Reads the place in a document that a query names.
+fn place(section: &str) -> Result<Place, AdminError> {
+    Place::of_argument(section).map_err(|why| AdminError(StatusCode::BAD_REQUEST, "InvalidSection", why))
 }
 
 async fn pins(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
@@ -196,8 +207,10 @@ async fn report(State(engine): AdminState, headers: HeaderMap) -> Response {
 
 #[derive(Deserialize)]
 struct Explained {
-    /// The public name of the tool or the other item, or `upstream/name`.
-    tool: String,
+    /// The public name of the tool or the other item, or `upstream/name`; absent if only the section is explained.
+    tool: Option<String>,
+    /// The place in a document that is explained.
+    section: Option<String>,
     /// The method of the content that is explained.
     #[serde(default = "of_calls")]
     method: Method,
@@ -209,9 +222,20 @@ fn of_calls() -> Method {
 
 async fn explain(
     State(engine): AdminState,
-    AdminQuery(Explained { tool, method }): AdminQuery<Explained>,
-) -> Result<impl IntoResponse, AdminError> {
-    engine.explain(&tool, method).await.map(Json).map_err(|why| AdminError(StatusCode::NOT_FOUND, "ToolNotFound", why))
+    AdminQuery(Explained { tool, section, method }): AdminQuery<Explained>,
+) -> Result<Response, AdminError> {
+    let place = section.as_deref().map(place).transpose()?;
+    let Some(tool) = tool else {
+        let nothing = || "the query of the URL names neither a tool nor a section".to_owned();
+        let place = place.ok_or_else(|| AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", nothing()))?;
+        return Ok(Json(engine.explain_section(&place)).into_response());
+    };
+    let explained = engine.explain(&tool, method).await;
+    let mut explained = explained.map_err(|why| AdminError(StatusCode::NOT_FOUND, "ToolNotFound", why))?;
+    if let Some(place) = place {
+        engine.note_section(&place, &mut explained);
+    }
+    Ok(Json(explained).into_response())
 }
 
 async fn readyz(State(engine): AdminState) -> (StatusCode, String) {

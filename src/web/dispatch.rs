@@ -131,7 +131,7 @@ impl ClientRequest<'_> {
             Some(None) => return invalid("`cursor` must be a string"),
             cursor => cursor.flatten(),
         };
-        match self.gate.engine.list(self.endpoint.as_engine(), kind, cursor.as_deref()).await {
+        match self.gate.engine.list(self.endpoint.as_engine(), kind, cursor.as_deref(), self.params.meta).await {
             Ok(page) => Reply::Result(to_raw(&ListResult { kind, page, era: self.client.era() })),
             Err(error) => Reply::Error(error),
         }

@@ -5,9 +5,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::place::ManifestSource;
-use super::{chain, gateway, invalid_chain, not_served, plugin, upstream};
+use super::{chain, gateway, invalid_chain, not_served, plugin, section, upstream};
 use crate::api::check;
-use crate::config::input::{ChainInput, GatewayInput, InvalidObject, PluginInput, UpstreamInput};
+use crate::config::input::{ChainInput, GatewayInput, InvalidObject, PluginInput, SectionInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -23,6 +23,8 @@ pub enum Lowered {
     Plugin(PluginInput),
     /// A PluginChain that passed its check.
     Chain(ChainInput),
+    /// A SectionBinding that passed its check.
+    Section(SectionInput),
     /// An object of a kind that is accepted but has no effect in this version.
     NotServed,
 }
@@ -75,6 +77,7 @@ fn lower(id: &ObjectId, document: &Value, place: ManifestSource<'_>) -> Result<(
         Kind::MCPUpstream => typed(id, document, |object| upstream(&object, place), Lowered::Upstream)?,
         Kind::Plugin => typed(id, document, |object| plugin(&object, place), Lowered::Plugin)?,
         Kind::PluginChain => typed(id, document, |object| chain(&object), Lowered::Chain)?,
+        Kind::SectionBinding => typed(id, document, |object| (section(&object), Vec::new()), Lowered::Section)?,
         _ => (Lowered::NotServed, vec![not_served(id)]),
     })
 }

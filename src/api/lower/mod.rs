@@ -12,6 +12,7 @@ mod managed;
 mod place;
 mod plugin;
 mod route_hosts;
+mod section;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -25,5 +26,6 @@ use self::findings::not_served;
 use self::gateway::gateway;
 pub use self::place::ManifestSource;
 use self::plugin::plugin;
+use self::section::section;
 use self::upstream::upstream;
 pub use self::upstream::{ENABLE, enable_word};

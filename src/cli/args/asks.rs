@@ -8,7 +8,7 @@ use clap_complete::engine::ArgValueCompleter;
 use super::source::OptionArgs;
 use crate::cli::address::{ADMIN_PORT, Address};
 use crate::cli::complete;
-use crate::cli::formats::{DataFormat, ListFormat, ResultFormat};
+use crate::cli::formats::{DataFormat, ListFormat, ModelFormat, ResultFormat};
 use crate::domain::method::Method;
 
 /// Reads a method that chains can cover. The shell completes it.
@@ -42,12 +42,20 @@ Examples:
   hawsepipe tools
   hawsepipe tools -o wide
   hawsepipe tools -o json | jq -r '.items[].name'
+  hawsepipe tools --section 'runbooks/a.md## Deploy:17' --format openai
   hawsepipe tools pin files",
     args_conflicts_with_subcommands = true
 )]
 pub struct ToolsArgs {
     #[command(subcommand)]
     pub command: Option<ToolsCommand>,
+    /// Only the tools that a model can use at this place in a document; see `hawsepipe explain --help`. With -o json, they are
+    /// an AIToolContext: tools, enabledServers and sectionBinding
+    #[arg(long, value_name = "SECTION")]
+    pub section: Option<String>,
+    /// Print the tools as the API of a model takes them
+    #[arg(long, value_enum, requires = "section", conflicts_with = "output")]
+    pub format: Option<ModelFormat>,
     #[command(flatten)]
     pub admin: AdminArgs,
     /// Output format
@@ -167,12 +175,20 @@ pub struct WorkersArgs {
 Examples:
   hawsepipe explain files__read_text_file                 of a running gateway
   hawsepipe explain files/read_text_file -f manifests/    of manifests, nothing running
-  hawsepipe explain files__read_text_file --method elicitation/create")]
+  hawsepipe explain files__read_text_file --method elicitation/create
+  hawsepipe explain --section 'runbooks/a.md# Runbook## Deploy^db-checks:17'
+  hawsepipe explain files__read_text_file --section '{\"document\": \"a.md\", \"line\": 17}'")]
 pub struct ExplainArgs {
     /// The name under which clients see the tool, or UPSTREAM/TOOL with the server's own name for the tool. With --method,
     /// the same of a prompt, or the URI of a resource
-    #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::tools))]
-    pub tool: String,
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::tools),
+        required_unless_present = "section")]
+    pub tool: Option<String>,
+    /// A place in a document: which SectionBinding counts there, and whether the tool is visible. It is written as
+    /// DOCUMENT[# HEADING][## HEADING]...[^BLOCK][:LINE] with the headings that the place is below, or as the JSON of
+    /// _meta["hawsepipe.dev/section"]
+    #[arg(long, value_name = "SECTION")]
+    pub section: Option<String>,
     /// The method whose chains are explained; of a method that is about prompts or resources, TOOL is the name of a prompt
     /// or the URI of a resource
     #[arg(long, value_name = "METHOD", default_value = "tools/call", value_parser = chained_method())]

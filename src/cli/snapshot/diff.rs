@@ -80,7 +80,8 @@ fn objects(plan: &Plan) -> BTreeMap<ObjectId, Value> {
         content["revision"] = Value::Null;
         (Kind::PluginChain, &chain.key, content)
     });
-    let all = std::iter::once(gateway).chain(upstreams).chain(plugins).chain(chains);
+    let sections = plan.sections.iter().map(|section| (Kind::SectionBinding, &section.key, json!(section)));
+    let all = std::iter::once(gateway).chain(upstreams).chain(plugins).chain(chains).chain(sections);
     all.map(|(kind, key, content)| (ObjectId::new(kind, key.clone()), content)).collect()
 }
 

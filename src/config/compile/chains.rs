@@ -57,19 +57,8 @@ impl World<'_> {
         let (gateway, own) = (&self.gateway.key, &self.gateway.key.namespace);
         let required = self.gateway.required.contains(&chain.key);
         let taken = required || takes::takes(wanted, own, &chain.key.namespace, &chain.labels, self.inputs);
-        let names_it = match chain.gateways.is_empty() {
-            true => chain.key.namespace == *own,
-            false => chain.gateways.contains(gateway),
-        };
-        if taken != names_it {
-            let message = match taken {
-                true => format!("{gateway} takes it, but it does not name that gateway in spec.gateways"),
-                false => format!("it is for {gateway}, which does not take it (spec.chains of the gateway)"),
-            };
-            let object = id(Kind::PluginChain, &chain.key);
-            problems.push(Problem::warning(Reason::NotTaken, object, "spec.gateways", message));
-        }
-        taken && names_it
+        let object = id(Kind::PluginChain, &chain.key);
+        takes::by_both((gateway, taken, "spec.chains"), object, &chain.gateways, problems)
     }
 
     fn is_owner(&self, key: &ObjectKey) -> bool {

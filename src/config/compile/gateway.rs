@@ -1,7 +1,7 @@
 //! Compiles the gateway's own settings, and checks the chains that it requires.
 
 use super::plugins::Plugins;
-use crate::config::input::Inputs;
+use crate::config::input::{GatewayInput, Inputs};
 use crate::domain::audit::AuditMode;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{
@@ -41,12 +41,13 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
 /// `None`, which means that it takes all objects.
 pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayTakes> {
     if let Some(gateway) = &inputs.gateway {
-        return Some(GatewayTakes { upstreams: gateway.upstreams.clone(), chains: gateway.chains.clone() });
+        let GatewayInput { upstreams, chains, sections, .. } = gateway.clone();
+        return Some(GatewayTakes { upstreams, chains, sections });
     }
     let invalid = inputs.invalid.iter().find(|o| o.id.kind == Kind::MCPGateway)?;
     let nothing = || {
         let nobody = Takes { namespaces: Namespaces::Names(Vec::new()), ..Takes::default() };
-        GatewayTakes { upstreams: nobody.clone(), chains: nobody }
+        GatewayTakes { upstreams: nobody.clone(), chains: nobody.clone(), sections: nobody }
     };
     Some(accepted(previous, &invalid.id.key).and_then(|plan| plan.takes.clone()).unwrap_or_else(nothing))
 }

@@ -19,6 +19,7 @@ mod plugin_code;
 mod plugins;
 mod resolve;
 mod restrictions;
+mod sections;
 mod shares;
 mod takes;
 mod untaken;
@@ -46,7 +47,7 @@ use super::nearest::BoundedNearest;
 use crate::domain::digest::revision;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{
-    CHAINED_CONTENT, ChainPlan, FORMAT_VERSION, Plan, TOOL_ARGUMENTS, TOOL_PINNING, TlsPlan, ToolOverride,
+    CHAINED_CONTENT, FORMAT_VERSION, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS, TOOL_PINNING, TlsPlan, ToolOverride,
     TransportPlan, UPSTREAM_TLS, UpstreamPlan,
 };
 use crate::domain::problem::Problem;
@@ -96,8 +97,9 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     let plan = Plan {
         format_version: FORMAT_VERSION,
         revision: String::new(),
-        requires: required(&upstreams, &chains),
+        requires: Vec::new(),
         restrictions: String::new(),
+        sections: sections::compile(inputs, previous, &gateway.key, takes.as_ref(), &upstreams, &mut problems),
         gateway,
         takes,
         upstreams,
@@ -105,11 +107,12 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
         plugins: plugins.accepted.into_values().collect(),
         chains,
     };
-    (plan, problems)
+    (Plan { requires: required(&plan), ..plan }, problems)
 }
 
 /// Returns the features that a gateway must have to serve the upstreams as they are meant.
-fn required(upstreams: &[UpstreamPlan], chains: &[ChainPlan]) -> Vec<String> {
+fn required(plan: &Plan) -> Vec<String> {
+    let Plan { upstreams, chains, sections, .. } = plan;
     let mut overrides = upstreams.iter().flat_map(|upstream| &upstream.overrides);
     let arguments = overrides.any(ToolOverride::decides_what_is_sent);
     let pinning = upstreams.iter().any(|upstream| upstream.pinning.as_ref().is_some_and(|pinning| pinning.enforce));
@@ -120,8 +123,13 @@ fn required(upstreams: &[UpstreamPlan], chains: &[ChainPlan]) -> Vec<String> {
         TransportPlan::Process { .. } | TransportPlan::None => false,
     };
     let tls = upstreams.iter().any(has_tls);
-    let features =
-        [(arguments, TOOL_ARGUMENTS), (pinning, TOOL_PINNING), (content, CHAINED_CONTENT), (tls, UPSTREAM_TLS)];
+    let features = [
+        (arguments, TOOL_ARGUMENTS),
+        (pinning, TOOL_PINNING),
+        (content, CHAINED_CONTENT),
+        (tls, UPSTREAM_TLS),
+        (!sections.is_empty(), SECTION_BINDINGS),
+    ];
     features.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, feature)| feature.to_owned()).collect()
 }
 

@@ -30,6 +30,11 @@ pub fn keep_within_bounds(plan: &mut Plan, previous: Option<&Plan>, problems: &m
             (chain.refusing, chain.entries) = (Some(refusal.clone()), Vec::new());
         }
     }
+    for section in &mut plan.sections {
+        if let Some(refusal) = beyond.get(&id(Kind::SectionBinding, &section.key)) {
+            section.refusing = Some(refusal.clone());
+        }
+    }
     plan.plugins.retain(|plugin| !beyond.contains_key(&id(Kind::Plugin, &plugin.key)));
     let kept: HashSet<_> = plan.plugins.iter().map(|plugin| &plugin.digest).collect();
     plan.code.retain(|digest, _| kept.contains(digest));
@@ -86,7 +91,7 @@ fn beyond(plan: &Plan, previous: Option<&Plan>, problems: &mut Vec<Problem>) -> 
     beyond
 }
 
-/// Returns the upstreams, chains and plugins of a plan, each with its size in bytes. The size of a plugin includes its
+/// Returns the upstreams, chains, plugins and bindings of a plan, each with its size in bytes. The size of a plugin includes its
 /// code.
 fn sizes(plan: &Plan) -> Vec<(ObjectId, usize)> {
     let upstreams = plan.upstreams.iter().map(|upstream| (id(Kind::MCPUpstream, &upstream.key), size(upstream)));
@@ -95,7 +100,8 @@ fn sizes(plan: &Plan) -> Vec<(ObjectId, usize)> {
         let code = plan.code.get(&plugin.digest).map_or(0, String::len);
         (id(Kind::Plugin, &plugin.key), size(plugin) + code)
     });
-    upstreams.chain(chains).chain(plugins).collect()
+    let sections = plan.sections.iter().map(|section| (id(Kind::SectionBinding, &section.key), size(section)));
+    upstreams.chain(chains).chain(plugins).chain(sections).collect()
 }
 
 /// Whether an object is in the gateway's own namespace.
@@ -110,7 +116,10 @@ fn in_force(plan: &Plan) -> impl Iterator<Item = ObjectId> {
     let chains = plan.chains.iter().filter(move |chain| fits(&chain.refusing));
     let upstreams = upstreams.map(|upstream| id(Kind::MCPUpstream, &upstream.key));
     let chains = chains.map(|chain| id(Kind::PluginChain, &chain.key));
-    upstreams.chain(chains).chain(plan.plugins.iter().map(|plugin| id(Kind::Plugin, &plugin.key)))
+    let sections = plan.sections.iter().filter(move |section| fits(&section.refusing));
+    let sections = sections.map(|section| id(Kind::SectionBinding, &section.key));
+    let plugins = plan.plugins.iter().map(|plugin| id(Kind::Plugin, &plugin.key));
+    upstreams.chain(chains).chain(plugins).chain(sections)
 }
 
 /// A number of bytes, and a number of objects.

@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 
 use crate::config::input::{Inputs, Labels, Namespaces, Takes};
+use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::plan::{LabelExpression, LabelOperator, LabelSelector};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
 
 /// Label that contains the name of a namespace. Kubernetes sets it on every namespace.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -22,6 +25,28 @@ pub(super) fn includes(namespaces: &Namespaces, own: &str, namespace: &str, inpu
 /// Whether a gateway of namespace `own` takes an object of `namespace` with these labels.
 pub(super) fn takes(takes: &Takes, own: &str, namespace: &str, labels: &Labels, inputs: &Inputs) -> bool {
     includes(&takes.namespaces, own, namespace, inputs) && takes.selector.matches(labels)
+}
+
+/// Whether `gateway` takes an object, as `taken` says, and the object is for it. An object of another namespace must name
+/// the gateway. If only one side agrees, adds a warning to `problems`; `field` is the field of the gateway.
+pub(super) fn by_both(
+    (gateway, taken, field): (&ObjectKey, bool, &str),
+    object: ObjectId,
+    gateways: &[ObjectKey],
+    problems: &mut Vec<Problem>,
+) -> bool {
+    let names_it = match gateways.is_empty() {
+        true => object.key.namespace == gateway.namespace,
+        false => gateways.contains(gateway),
+    };
+    if taken != names_it {
+        let message = match taken {
+            true => format!("{gateway} takes it, but it does not name that gateway in spec.gateways"),
+            false => format!("it is for {gateway}, which does not take it ({field} of the gateway)"),
+        };
+        problems.push(Problem::warning(Reason::NotTaken, object, "spec.gateways", message));
+    }
+    taken && names_it
 }
 
 /// Whether an object of namespace `own` can be used from `namespace`.

@@ -9,7 +9,7 @@ use crate::domain::plan::{Namespaces, Plan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Returns a warning for each upstream and each chain that is not in the plan, that none of these gateways takes, and about
+/// Returns a warning for each upstream, chain and binding that is not in the plan, that none of these gateways takes, and about
 /// which `found` says nothing. `gateways` are all that the manifests declare; the one that `inputs` chose is among them.
 pub fn untaken(inputs: &Inputs, gateways: &[GatewayInput], plan: &Plan, found: &[Problem]) -> Vec<Problem> {
     // A gateway that is not valid takes what its last form took, and the implicit one takes everything.
@@ -38,7 +38,19 @@ pub fn untaken(inputs: &Inputs, gateways: &[GatewayInput], plan: &Plan, found: &
         let message = format!("no gateway takes it, so that what it is to guard goes unguarded: {why}");
         Problem::warning(Reason::NotTaken, id(Kind::PluginChain, &chain.key), place, message)
     });
-    upstreams.chain(chains).collect()
+    let sections = inputs.sections.iter().filter(|section| {
+        let key = &section.plan.key;
+        by_none(&|gateway| {
+            takes(&gateway.sections, &gateway.plan.key.namespace, &key.namespace, &section.labels, inputs)
+        }) && !is_known(&id(Kind::SectionBinding, key))
+    });
+    let sections = sections.map(|section| {
+        let key = &section.plan.key;
+        let (place, why) = why(chosen, &chosen.sections, key, "sections", "spec.gateways of the binding");
+        let message = format!("no gateway takes it, so that it restricts nothing: {why}");
+        Problem::warning(Reason::NotTaken, id(Kind::SectionBinding, key), place, message)
+    });
+    upstreams.chain(chains).chain(sections).collect()
 }
 
 fn takes_upstream(gateway: &GatewayInput, upstream: &UpstreamInput, inputs: &Inputs) -> bool {

@@ -38,6 +38,7 @@ pub(in crate::controller) fn is_of_itself(reason: Reason) -> bool {
             | NotImplemented
             | TooLarge
             | NotLoaded
+            | Conflicted
     )
 }
 
@@ -59,6 +60,7 @@ fn is_of_references(reason: Reason) -> bool {
             | ChainNotFound
             | FileNotFound
             | ServerNotFound
+            | UpstreamNotFound
             | KindNotSupported
             | GatewayAPINotInstalled
             | Unreadable

@@ -6,6 +6,7 @@ mod gateway;
 mod grant;
 mod input;
 mod plugin;
+mod section;
 mod serving;
 #[cfg(test)]
 pub(super) mod tests;
@@ -32,6 +33,7 @@ pub(super) fn of(input: &StatusInput, object: &LoweredObject, now: &str) -> Valu
         Kind::MCPUpstream => upstream::status(input, object, now),
         Kind::Plugin => plugin::status(input, object, now),
         Kind::PluginChain => chain::status(input, object, now),
+        Kind::SectionBinding => section::status(input, object, now),
         _ => not_served(object, now),
     };
     strip(&mut status);

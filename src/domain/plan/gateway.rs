@@ -190,6 +190,9 @@ pub struct GatewayTakes {
     pub upstreams: Takes,
     /// The PluginChains that the gateway selects.
     pub chains: Takes,
+    /// The SectionBindings that the gateway selects.
+    #[serde(default, skip_serializing_if = "Takes::is_default")]
+    pub sections: Takes,
 }
 
 /// Which objects a gateway selects, by namespace and labels.
@@ -199,6 +202,12 @@ pub struct Takes {
     pub namespaces: Namespaces,
     /// Label selector for the objects; an empty selector matches all objects.
     pub selector: LabelSelector,
+}
+
+impl Takes {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A set of namespaces.

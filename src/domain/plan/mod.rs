@@ -15,6 +15,7 @@ mod refusal;
 mod restrictions;
 mod retry;
 mod runtime;
+mod section;
 mod tool_override;
 mod tracing;
 mod upstream;
@@ -35,6 +36,7 @@ pub use refusal::Refusal;
 pub use restrictions::{Restrictions, Revoked};
 pub use retry::{RetryPlan, RetryWhen};
 pub use runtime::Runtime;
+pub use section::{SectionHeading, SectionPart, SectionPlan};
 pub use tool_override::{AnnotationsOverride, ArgumentOverride, ToolOverride};
 pub use tracing::{OtlpProtocol, TracingPlan};
 pub use upstream::{ArgumentValidation, EraSetting, HealthPlan, HttpTransport, TlsPlan, TransportPlan, UpstreamPlan};
@@ -46,7 +48,7 @@ use super::ids::ObjectKey;
 pub const FORMAT_VERSION: u32 = 2;
 
 /// The features that this version supports and that a plan can list in [`Plan::requires`].
-pub const FEATURES: &[&str] = &[TOOL_ARGUMENTS, TOOL_PINNING, CHAINED_CONTENT, UPSTREAM_TLS];
+pub const FEATURES: &[&str] = &[TOOL_ARGUMENTS, TOOL_PINNING, CHAINED_CONTENT, UPSTREAM_TLS, SECTION_BINDINGS];
 
 /// The feature of plans with an override of a tool that [decides what is sent](ToolOverride::decides_what_is_sent).
 pub const TOOL_ARGUMENTS: &str = "tool-arguments";
@@ -59,6 +61,9 @@ pub const CHAINED_CONTENT: &str = "chained-content";
 
 /// The feature of plans with an upstream that has certificates of its own.
 pub const UPSTREAM_TLS: &str = "upstream-tls";
+
+/// The feature of plans with bindings of sections.
+pub const SECTION_BINDINGS: &str = "section-bindings";
 
 /// The complete configuration of one gateway: its settings, upstreams, chains, and plugins with their code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -84,6 +89,9 @@ pub struct Plan {
     pub plugins: Vec<PluginPlan>,
     /// Chains in the order in which they run on a call that several chains select.
     pub chains: Vec<ChainPlan>,
+    /// Bindings of sections, in the order that decides between equally specific ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sections: Vec<SectionPlan>,
     /// Plugin code, by its SHA-256 in hex.
     pub code: BTreeMap<String, String>,
 }

@@ -92,9 +92,12 @@ impl Engine {
         meta: &CallMeta,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
+        if let Err(why) = &meta.section {
+            return CallEnd::invalid_section(why);
+        }
         let end = match (request.task, own_tool(snapshot, request)) {
             (TaskUse::Of(task), _) => self.run_task(snapshot, request, task, meta, recorder).await,
-            (_, Some(tool)) => self.run_own_tool(tool, snapshot, request, recorder).await,
+            (_, Some(tool)) => self.run_own_tool(tool, snapshot, request, meta, recorder).await,
             (_, None) => self.run(snapshot, request, meta, recorder).await,
         };
         if meta.trace {
@@ -122,6 +125,9 @@ impl Engine {
             Ok(looked_up) => looked_up,
             Err(error) => return self.not_admitted(&error),
         };
+        if let Some(end) = self.outside_section(&current, &found, request, meta, recorder) {
+            return end;
+        }
         let Lookup::Found(found) = found else {
             return self.not_found(&current, request.item(), request.caller.era, &found);
         };

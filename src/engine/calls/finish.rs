@@ -148,7 +148,7 @@ impl Engine {
 
     /// Returns the end of a call of an item that this upstream does not offer because it, or a chain over its list, refuses all,
     /// or because it is down.
-    fn refused_by(
+    pub(super) fn refused_by(
         &self,
         snapshot: &Snapshot,
         kind: ItemKind,

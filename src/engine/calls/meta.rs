@@ -6,6 +6,7 @@ use tracing::Span;
 
 use crate::domain::own_keys::OWN_KEYS;
 use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::section::Place;
 use crate::telemetry::trace_context::{Cause, MEMBERS, members_of};
 
 /// The keys of a call's `_meta`, parsed.
@@ -16,6 +17,8 @@ pub(crate) struct CallMeta {
     pub(crate) user_query: Option<String>,
     /// `hawsepipe.dev/maxTokens`: passed on to plugins. `None` if it is not a positive integer.
     pub(crate) max_tokens: Option<u32>,
+    /// `hawsepipe.dev/section`: the place in a document that the call comes from, or what is wrong with it.
+    pub(crate) section: Result<Option<Box<Place>>, String>,
     /// The keys that are forwarded to the upstream: all except the protocol's own and `hawsepipe.dev/` keys.
     pub(crate) onward: Vec<(String, Box<RawValue>)>,
 }
@@ -36,8 +39,14 @@ impl CallMeta {
             trace: flag("hawsepipe.dev/trace"),
             user_query: object.get_str("hawsepipe.dev/userQuery"),
             max_tokens: number("hawsepipe.dev/maxTokens").filter(|n| *n > 0),
+            section: Place::of_meta(meta).map(|place| place.map(Box::new)),
             onward: onward.collect(),
         }
+    }
+
+    /// The place that the call comes from, if the client names a valid one.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        self.section.as_ref().ok()?.as_deref()
     }
 
     /// The trace that the call belongs to, if the client says.

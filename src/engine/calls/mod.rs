@@ -24,6 +24,7 @@ pub(crate) mod recorder;
 mod retry;
 mod rounds;
 pub(crate) mod routed_call;
+pub(crate) mod section;
 pub(crate) mod spans;
 mod task_id;
 mod task_state;

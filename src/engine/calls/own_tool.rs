@@ -5,7 +5,8 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::outcome::CallEnd;
+use super::meta::CallMeta;
+use super::outcome::{CallEnd, Denial};
 use super::recorder::CallRecorder;
 use super::tool_result::ResultFacts;
 use crate::domain::definition::runs_as_task_only;
@@ -92,6 +93,7 @@ impl Engine {
         tool: &OwnTool,
         snapshot: &Snapshot,
         request: &CallRequest<'_>,
+        meta: &CallMeta,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
         let _admitted = match self.admit(snapshot, request) {
@@ -107,7 +109,7 @@ impl Engine {
             return CallEnd::doubled_argument(request.kind, &steps);
         }
         match serde_json::from_str::<SearchArguments>(arguments.get()) {
-            Ok(wanted) if request.name == SEARCH_TOOLS => self.search_tools(&wanted, request.caller).await,
+            Ok(wanted) if request.name == SEARCH_TOOLS => self.search_tools(&wanted, request, meta).await,
             _ => {
                 let places = format!("arguments/name: {} are called directly, by their names", OWN_TOOLS.join(" and "));
                 CallEnd::invalid_arguments(request.name, &places)
@@ -115,18 +117,24 @@ impl Engine {
         }
     }
 
-    async fn search_tools(&self, wanted: &SearchArguments, caller: &Caller) -> CallEnd {
+    async fn search_tools(&self, wanted: &SearchArguments, request: &CallRequest<'_>, meta: &CallMeta) -> CallEnd {
         self.wait_for_lists(&self.snapshot(), &Endpoint::All, ItemKind::Tool).await;
         let snapshot = self.snapshot();
         let Some(index) = self.tool_index(&snapshot).await else { return no_index() };
-        let may_call = |route: &Route| self.may_call(&snapshot, caller, route);
+        let section = snapshot.bound_section(meta.place());
+        if let Some(refusal) = section.as_ref().filter(|section| section.upstream.is_err()).and_then(|it| it.refusal(0))
+        {
+            return self.refused(request.kind, Denial::refused(None, &refusal));
+        }
+        let is_visible = |upstream: usize| section.as_ref().is_none_or(|section| section.sees(upstream));
+        let may_call = |route: &Route| is_visible(route.upstream) && self.may_call(&snapshot, request.caller, route);
         let found = index.search(&snapshot.routes, &wanted.query, wanted.limit(), may_call);
         if found.is_empty() {
             // An empty answer says that no tool fits, which is only known of tools that are.
             if !index.is_of(snapshot.list_revisions().of(ItemKind::Tool)) {
                 return no_index();
             }
-            let unknown = self.upstreams_without_tools(&snapshot);
+            let unknown = self.upstreams_without_tools(&snapshot, is_visible);
             if !unknown.is_empty() {
                 return tools_unknown(&unknown);
             }

@@ -12,6 +12,7 @@ use super::form::{FailedForm, StandIns};
 use super::secret_values::{Fit, empty_values, put_in, secret_states};
 use crate::config::compile::merge_config;
 use crate::config::expr::Expression;
+use crate::config::sections::Sections;
 use crate::config::variables::OF_ENTRIES;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
@@ -32,6 +33,8 @@ pub(crate) struct Linked {
     pub(crate) plan: Arc<Plan>,
     /// The chains in the order in which they run.
     pub(crate) chains: Vec<Arc<LinkedChain>>,
+    /// The bindings of sections.
+    pub(crate) sections: Arc<Sections>,
     /// The upstreams in the plan's order, including those that cannot be reached and therefore refuse calls.
     pub(crate) upstreams: Arc<[LinkedUpstream]>,
     /// The plugins of the plan. Each is linked, or has the reason why it cannot run here.
@@ -189,6 +192,7 @@ impl Linked {
         let mut linked = Self {
             plan: Arc::clone(&self.plan),
             chains: Vec::new(),
+            sections: Arc::clone(&self.sections),
             upstreams: Arc::clone(&self.upstreams),
             plugins: self.plugins.clone(),
             secrets: self.secrets.clone(),
@@ -275,6 +279,7 @@ impl Linked {
     /// Creates a linked plan without upstreams, plugins and chains.
     pub(crate) fn empty(plan: Plan) -> Self {
         Self {
+            sections: Arc::new(Sections::new(&plan.sections)),
             plan: Arc::new(plan),
             chains: Vec::new(),
             upstreams: Arc::new([]),

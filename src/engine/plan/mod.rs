@@ -1,6 +1,7 @@
 //! From a compiled plan to the snapshot that calls run on: linking, loading plugins, swapping.
 
 pub(crate) mod apply;
+pub(crate) mod bound_section;
 mod changed_tools;
 pub(crate) mod check_places;
 pub(crate) mod entries;

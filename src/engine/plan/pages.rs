@@ -42,8 +42,11 @@ impl Page {
     }
 }
 
-/// Lists by the index of their upstream, which is `None` for the list of all of them, and by kind.
-type ByList = HashMap<(Option<usize>, ItemKind), Arc<Pages>>;
+/// A list: the index of the upstream of its endpoint, which is `None` for that of all of them; the index of the only upstream
+/// that is visible in the section that its client is in, if there is one; and its kind.
+type ListKey = (Option<usize>, Option<usize>, ItemKind);
+
+type ByList = HashMap<ListKey, Arc<Pages>>;
 
 /// The lists of a snapshot that were asked for.
 #[derive(Default)]
@@ -60,16 +63,15 @@ impl SerializedLists {
     /// Returns the pages of a list, whose definitions are asked for only once. Keeps them if the budget has room for them.
     pub(crate) fn pages<'d>(
         &self,
-        upstream: Option<usize>,
-        kind: ItemKind,
+        list: ListKey,
         budget: &Arc<ByteBudget>,
         definitions: impl FnOnce() -> Vec<&'d RawValue>,
     ) -> Arc<Pages> {
-        let known = |lists: &ByList| lists.get(&(upstream, kind)).cloned();
+        let known = |lists: &ByList| lists.get(&list).cloned();
         if let Some(pages) = known(&self.0.lock().unwrap_or_else(PoisonError::into_inner)) {
             return pages;
         }
-        let definitions = definitions();
+        let (definitions, kind) = (definitions(), list.2);
         let mut pages: Vec<_> = definitions.chunks(PAGE).map(|page| Page::of(page, kind)).collect();
         if pages.is_empty() {
             pages.push(Page::of(&[], kind));
@@ -79,7 +81,7 @@ impl SerializedLists {
         let pages = Arc::new(Pages { pages, _reservation: reservation });
         if has_room {
             let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            lists.insert((upstream, kind), Arc::clone(&pages));
+            lists.insert(list, Arc::clone(&pages));
         }
         pages
     }
@@ -94,7 +96,7 @@ mod tests {
         let definition = RawValue::from_string(format!(r#"{{"name": "a","x":"{}"}}"#, "x".repeat(1000))).unwrap();
         let asked = std::cell::Cell::new(0);
         let read = |lists: &SerializedLists, budget: &Arc<ByteBudget>, upstream, count: usize| {
-            lists.pages(upstream, ItemKind::Tool, budget, || {
+            lists.pages((upstream, None, ItemKind::Tool), budget, || {
                 asked.set(asked.get() + 1);
                 vec![&*definition; count]
             })

@@ -88,6 +88,7 @@ impl Snapshot {
             upstreams: Vec::new(),
             plugins: Vec::new(),
             chains: Vec::new(),
+            sections: Vec::new(),
             code: Default::default(),
         };
         let linked = Linked::empty(plan);

@@ -23,7 +23,7 @@ async fn three(inputs: &mut Inputs, said: &[(&str, Caching)]) -> Gateway {
 }
 
 async fn hints(engine: &Gateway, endpoint: Endpoint<'_>, kind: ItemKind) -> String {
-    let page = engine.list(endpoint, kind, None).await.unwrap();
+    let page = engine.list(endpoint, kind, None, None).await.unwrap();
     serde_json::to_string(&page.caching.hints()).unwrap()
 }
 
@@ -51,7 +51,7 @@ async fn a_merged_list_is_fresh_as_long_as_all_of_its_parts_and_private_if_one_i
 #[tokio::test]
 async fn a_list_is_serialized_once_for_a_snapshot_and_an_endpoint() {
     let engine = three(&mut bare(), &[]).await;
-    let page = async |endpoint| engine.list(endpoint, ItemKind::Tool, None).await.unwrap().items;
+    let page = async |endpoint| engine.list(endpoint, ItemKind::Tool, None, None).await.unwrap().items;
     let (all, one) = (page(Endpoint::All).await, page(Endpoint::One("up")).await);
     assert!(Arc::ptr_eq(&all, &page(Endpoint::All).await) && Arc::ptr_eq(&one, &page(Endpoint::One("up")).await));
     assert_ne!(all.get(), one.get());
@@ -70,7 +70,7 @@ async fn a_cursor_is_of_one_list_and_one_revision() {
     until(|| engine.snapshot().routes.all().len() == 450).await;
     let (mut names, mut cursor) = (Vec::new(), None);
     loop {
-        let page = engine.list(Endpoint::All, ItemKind::Tool, cursor.as_deref()).await.unwrap();
+        let page = engine.list(Endpoint::All, ItemKind::Tool, cursor.as_deref(), None).await.unwrap();
         let items: Vec<Value> = serde_json::from_str(page.items.get()).unwrap();
         names.extend(items.iter().map(|item| item["name"].as_str().unwrap().to_owned()));
         cursor = page.next_cursor;
@@ -81,7 +81,7 @@ async fn a_cursor_is_of_one_list_and_one_revision() {
     assert_eq!(names, (0..450).map(|n| format!("up__t{n}")).collect::<Vec<_>>());
     let revision = engine.snapshot().list_revisions().of(ItemKind::Tool).to_owned();
     for bad in ["", "x.1", &format!("{revision}.3"), &format!("{revision}.-1"), &format!("{revision}1"), &revision] {
-        let error = engine.list(Endpoint::All, ItemKind::Tool, Some(bad)).await.unwrap_err();
+        let error = engine.list(Endpoint::All, ItemKind::Tool, Some(bad), None).await.unwrap_err();
         assert_eq!(error.code, -32602, "{bad}");
     }
 }

@@ -44,7 +44,7 @@ async fn call_own(engine: &Gateway, name: &str, arguments: &str) -> Value {
 }
 
 async fn listed(engine: &Gateway, endpoint: Endpoint<'_>, kind: ItemKind) -> Vec<String> {
-    let page = engine.list(endpoint, kind, None).await.unwrap();
+    let page = engine.list(endpoint, kind, None, None).await.unwrap();
     let items: Vec<Value> = serde_json::from_str(page.items.get()).unwrap();
     items.iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
 }

@@ -17,7 +17,7 @@ pub(super) fn listing(method: Method, role: Role, code: &str) -> Inputs {
 }
 
 async fn listed(engine: &Gateway, kind: ItemKind) -> Vec<Value> {
-    let page = engine.list(Endpoint::All, kind, None).await.unwrap();
+    let page = engine.list(Endpoint::All, kind, None, None).await.unwrap();
     serde_json::from_str(page.items.get()).unwrap()
 }
 
@@ -288,7 +288,7 @@ async fn a_list_of_all_upstreams_waits_for_filters_once() {
     apply(&engine, &inputs).await;
     until(|| engine.plugins.ran.lock().unwrap().iter().any(|ran| ran.starts_with("f0"))).await;
     let list = async |endpoint| {
-        let list = engine.list(endpoint, ItemKind::Tool, None);
+        let list = engine.list(endpoint, ItemKind::Tool, None, None);
         tokio::time::timeout(Duration::from_millis(200), list).await.ok().map(|page| page.unwrap().items.get().len())
     };
     assert_eq!(list(Endpoint::All).await, None, "its definitions are new");

@@ -95,7 +95,7 @@ async fn a_first_form_that_cannot_be_loaded_fails_closed() {
     let engine = engine(Server::default());
     engine.plugins.cannot_load("absent");
     apply(&engine, &inputs).await;
-    let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
+    let _ = engine.list(Endpoint::All, ItemKind::Tool, None, None).await;
     let value = call(&engine, "{}").await;
     assert_eq!(value["result"]["_meta"]["hawsepipe.dev/refused"]["reason"], "NotLoaded", "{value}");
     assert!(sent(&engine).is_empty());
@@ -178,7 +178,7 @@ async fn a_kept_form_whose_code_was_changed_stands_in_for_nobody() {
     assert!(changed.kept_forms().is_empty());
     changed.plugins.cannot_load("put old");
     apply(&changed, &inputs).await;
-    let _ = changed.list(Endpoint::All, ItemKind::Tool, None).await;
+    let _ = changed.list(Endpoint::All, ItemKind::Tool, None, None).await;
     assert!(said(&changed).await.contains("NotLoaded"));
 }
 
@@ -281,7 +281,7 @@ async fn what_an_earlier_process_had_loaded_stands_in_after_a_restart() {
     write(&mut inputs, "put new");
     let after = restarted();
     apply(&after, &inputs).await;
-    let _ = after.list(Endpoint::All, ItemKind::Tool, None).await;
+    let _ = after.list(Endpoint::All, ItemKind::Tool, None, None).await;
     assert_eq!((said(&after).await.as_str(), ran(&after)), ("old", digest("put old")[..12].to_owned()));
     assert_eq!(serde_json::to_string(&after.kept_forms()).unwrap(), kept, "it is kept on");
     let mut changes = after.forms_changed();
@@ -296,6 +296,6 @@ async fn what_an_earlier_process_had_loaded_stands_in_after_a_restart() {
     assert!(after.kept_forms().is_empty());
     inputs.plugins.push(plugin);
     apply(&after, &inputs).await;
-    let _ = after.list(Endpoint::All, ItemKind::Tool, None).await;
+    let _ = after.list(Endpoint::All, ItemKind::Tool, None, None).await;
     assert!(said(&after).await.contains("NotLoaded"));
 }

@@ -219,10 +219,10 @@ async fn a_modern_client_is_told_who_may_cache_a_resource() {
 async fn each_kind_has_a_list_of_its_own() {
     let engine = items(&bare(), "{}").await;
     for (kind, name) in ItemKind::ALL.into_iter().zip(["up__read", "up__greet", "file:///a", "db:///{table}"]) {
-        let page = engine.list(Endpoint::All, kind, None).await.unwrap();
+        let page = engine.list(Endpoint::All, kind, None, None).await.unwrap();
         let listed: Vec<Value> = serde_json::from_str(page.items.get()).unwrap();
         assert_eq!((listed.len(), &listed[0][kind.name_member()]), (1, &json!(name)));
-        let own = engine.list(Endpoint::One("up"), kind, None).await.unwrap();
+        let own = engine.list(Endpoint::One("up"), kind, None, None).await.unwrap();
         assert!(own.items.get().contains(name.trim_start_matches("up__")), "{}", own.items);
     }
 }

@@ -7,7 +7,7 @@ use crate::config::compile::tests::upstream;
 use crate::domain::health::ConnectionState;
 
 pub(super) async fn listed(engine: &Gateway, kind: ItemKind) -> Vec<String> {
-    let page = engine.list(Endpoint::All, kind, None).await.unwrap();
+    let page = engine.list(Endpoint::All, kind, None, None).await.unwrap();
     let items: Vec<Value> = serde_json::from_str(page.items.get()).unwrap();
     items.iter().map(|item| item[kind.name_member()].as_str().unwrap().to_owned()).collect()
 }

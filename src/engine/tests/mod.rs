@@ -197,7 +197,7 @@ fn engine_within(server: Server, budget: Arc<ByteBudget>) -> Gateway {
 async fn start_with(inputs: &Inputs, server: Server) -> Gateway {
     let engine = engine(server);
     apply(&engine, inputs).await;
-    let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
+    let _ = engine.list(Endpoint::All, ItemKind::Tool, None, None).await;
     engine
 }
 

@@ -13,7 +13,7 @@ async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_
         let budget = Arc::new(ByteBudget::new(1 << 20));
         let engine = engine_within(Server::default(), Arc::clone(&budget));
         apply(&engine, &inputs).await;
-        let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
+        let _ = engine.list(Endpoint::All, ItemKind::Tool, None, None).await;
         let text = "x".repeat(400 << 10);
         let answer = json!({"content": [{"type": "text", "text": text}]}).to_string();
         *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(&answer)));
@@ -37,7 +37,7 @@ async fn copies_for_plugins_beside_the_call_are_bounded_in_bytes() {
     let budget = Arc::new(ByteBudget::new(1 << 20));
     let engine = engine_within(Server::default(), Arc::clone(&budget));
     apply(&engine, &inputs).await;
-    let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
+    let _ = engine.list(Endpoint::All, ItemKind::Tool, None, None).await;
     for (size, outcome) in [(100 << 10, "ran"), (200 << 10, "failed(PoolExhausted)")] {
         let answer = json!({"content": [{"type": "text", "text": "x".repeat(size)}]}).to_string();
         *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(&answer)));

@@ -125,7 +125,7 @@ async fn a_value_of_the_wrong_type_and_an_argument_that_is_not_there_are_told() 
     let problems = snapshot.problems().iter().filter(|problem| problem.reason == Reason::InvalidOverride);
     let told: Vec<_> = problems.map(|problem| (problem.is_error(), problem.field.clone())).collect();
     assert_eq!(told, [0, 2].map(|at| (true, format!("spec.tools.overrides[0].arguments[{at}].value"))));
-    let listed = engine.list(Endpoint::All, ItemKind::Tool, None).await.unwrap();
+    let listed = engine.list(Endpoint::All, ItemKind::Tool, None, None).await.unwrap();
     assert_eq!(listed.items.get(), "[]");
     let reply = call(&engine, r#"{"n":1}"#).await;
     assert!(text(&reply).contains("its owner has to correct that"), "{reply}");

@@ -187,7 +187,7 @@ async fn a_trace_is_left_out_where_there_is_no_room_for_it() {
     let budget = Arc::new(ByteBudget::new(1 << 20));
     let engine = engine_within(Server::default(), Arc::clone(&budget));
     apply(&engine, &inputs).await;
-    let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
+    let _ = engine.list(Endpoint::All, ItemKind::Tool, None, None).await;
     assert_eq!(traced(&engine, "{}").await.1.len(), 20);
     let others = budget.reservation(Category::Answer);
     others.resize(600 << 10).unwrap();

@@ -212,7 +212,7 @@ async fn questions_of_results_count_against_the_budget() {
         *engine.server.era.lock().unwrap() = Era::Modern;
         *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(&large)));
         apply(&engine, &inputs).await;
-        let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
+        let _ = engine.list(Endpoint::All, ItemKind::Tool, None, None).await;
         let refused = ask(&engine, era).await;
         assert_eq!(refused["data"]["reason"], "NoRoom", "{era:?}");
     }

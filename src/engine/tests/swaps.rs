@@ -234,7 +234,7 @@ async fn an_edit_of_an_upstream_announces_no_list_where_it_changes_none() {
     inputs.upstreams[0].plan.health.timeout_ms = 2;
     apply(&engine, &inputs).await;
     until(|| engine.state.upstream(&up()).tried).await;
-    let _ = engine.list(Endpoint::All, ItemKind::Tool, None).await;
+    let _ = engine.list(Endpoint::All, ItemKind::Tool, None, None).await;
     assert!(!lists.has_changed().unwrap());
 }
 
@@ -256,7 +256,7 @@ async fn a_changed_list_is_read_again_and_announced() {
     *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ListChanged(up(), ItemKind::Tool));
     engine.server.told.notify_one();
     tokio::time::timeout(Duration::from_secs(5), lists.changed()).await.unwrap().unwrap();
-    let page = engine.list(Endpoint::All, ItemKind::Tool, None).await.unwrap();
+    let page = engine.list(Endpoint::All, ItemKind::Tool, None, None).await.unwrap();
     assert!(page.items.get().contains("up__write"), "{}", page.items);
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::notes;
 use crate::config::nearest::hint;
+use crate::domain::ids::Kind;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::{Plan, UpstreamPlan};
@@ -147,7 +148,8 @@ fn explain_chain(
 
 /// Returns the chains that the gateway does not take, of which the Problems of its plan tell.
 fn not_taken(problems: &[Problem]) -> impl Iterator<Item = ChainExplanation> {
-    let not_taken = problems.iter().filter(|problem| problem.reason == Reason::NotTaken);
+    let is_chain = |problem: &Problem| problem.object.as_ref().is_some_and(|it| it.kind == Kind::PluginChain);
+    let not_taken = problems.iter().filter(move |problem| problem.reason == Reason::NotTaken && is_chain(problem));
     not_taken.filter_map(|problem| {
         let (chain, why) = (problem.object.as_ref()?.key.to_string(), Some(problem.message.clone()));
         Some(ChainExplanation { chain, phase: None, selected: false, why, entries: Vec::new() })

@@ -5,5 +5,6 @@ mod notes;
 pub(crate) mod objects;
 pub(crate) mod report;
 pub(crate) mod scrape;
+pub(crate) mod sections;
 pub(crate) mod sessions;
 pub(crate) mod status;

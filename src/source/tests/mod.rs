@@ -116,9 +116,9 @@ kind: Plugin
 metadata: {name: x}
 ---
 apiVersion: hawsepipe.dev/v1alpha1
-kind: SectionBinding
+kind: ToolPipeline
 metadata: {name: x}
-spec: {document: {glob: a.md}, block: {id: b}, upstream: {name: u}}
+spec: {tool: {description: asks}, planned: {planner: {builtIn: true}}}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -136,7 +136,7 @@ metadata: {}
             "a.yaml:7:1: error: Plugin: apiVersion must be hawsepipe.dev/v1alpha1 (InvalidObject)",
             "a.yaml:17:1: warning: Role (rbac.authorization.k8s.io/v1) is not read outside a cluster (ClusterOnly)",
             "a.yaml:22:1: error: Plugin: metadata.name is missing, or not a string (InvalidObject)",
-            "a.yaml:12:1: warning: SectionBinding default/x: kind: this version accepts the object and does nothing with it (NotImplemented)",
+            "a.yaml:12:1: warning: ToolPipeline default/x: kind: this version accepts the object and does nothing with it (NotImplemented)",
         ]
     );
 }

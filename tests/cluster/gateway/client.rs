@@ -24,6 +24,7 @@ pub struct Caller {
     url: String,
     tool: String,
     arguments: Value,
+    section: Value,
 }
 
 impl Caller {
@@ -31,12 +32,17 @@ impl Caller {
     pub async fn new(gateway: &Gateway, tool: &str) -> Self {
         let url = format!("http://{}/mcp", gateway.endpoint().await);
         let http = Client::builder(TokioExecutor::new()).build_http();
-        Self { http, url, tool: tool.to_owned(), arguments: json!({}) }
+        Self { http, url, tool: tool.to_owned(), arguments: json!({}), section: Value::Null }
     }
 
     /// The same with arguments.
     pub fn with(self, arguments: Value) -> Self {
         Self { arguments, ..self }
+    }
+
+    /// The same from a section of a document.
+    pub fn in_section(self, section: Value) -> Self {
+        Self { section, ..self }
     }
 
     /// The text of the tool's answer, or what came in its place.
@@ -50,7 +56,7 @@ impl Caller {
     /// The message that answers a call, as it came.
     pub async fn exchange(&self) -> Result<String, String> {
         let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {}});
+            "io.modelcontextprotocol/clientCapabilities": {}, "hawsepipe.dev/section": self.section});
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": {"name": self.tool, "arguments": self.arguments, "_meta": meta}});
         let request = Request::post(&self.url)

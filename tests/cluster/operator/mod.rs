@@ -32,6 +32,7 @@ mod quickstart;
 mod rollout;
 mod route;
 mod scope;
+mod sections;
 mod seen;
 mod servers;
 mod silent;

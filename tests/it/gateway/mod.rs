@@ -61,6 +61,7 @@ pub mod replicas;
 mod resumed;
 mod runbooks;
 mod scraped;
+mod sections;
 mod server_log;
 mod servers;
 mod smoke;

@@ -7,21 +7,20 @@ use crate::api::crds;
 use crate::api::unimplemented::UNIMPLEMENTED;
 
 /// Gateways that set every field that is not implemented.
-fn gateways() -> [Value; 2] {
-    let all = json!({
+fn gateways() -> [Value; 1] {
+    [json!({
         "authentication": {
             "jwt": [{"issuer": "https://i", "audiences": ["a"]}], "apiKeys": {"secretRefs": [{"name": "s"}]},
             "tokenReview": {}, "resourceMetadata": {"resource": "https://r"},
         },
-        "authorization": {"rules": []}, "audit": {"mode": "Required"},
+        "authorization": {"rules": []},
         "admin": {"authentication": {"tokenReview": {}}, "console": true},
-        "models": [], "pipelines": {}, "sections": {},
+        "models": [], "pipelines": {},
         "history": {"payloads": "Redacted", "redact": []},
         "listeners": [{"name": "a", "port": 1,
             "tls": {"certificateSecretRef": {"name": "s"}}}],
         "plugins": {"namespaces": {"from": "All"}, "selector": {}, "discovery": "Directory", "allowedWrappers": []},
-    });
-    [all, json!({"authentication": {"anonymous": {}}, "audit": {"mode": "BestEffort"}})]
+    })]
 }
 
 /// Upstreams that set every field that is not implemented.

@@ -22,7 +22,7 @@ use super::compile;
 use crate::config::config_schema::ConfigSchema;
 use crate::config::input::{
     ChainInput, EntryInput, GatewayInput, Inputs, InvalidObject, ManagedInput, Namespaces, PluginInput,
-    ProtocolSetting, SourceInput, Takes, UpstreamInput, UpstreamsInput, code_key,
+    ProtocolSetting, SourceInput, UpstreamInput, UpstreamsInput, code_key,
 };
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
@@ -77,7 +77,8 @@ pub(crate) fn empty() -> Inputs {
 fn declare(inputs: &mut Inputs) -> &mut GatewayInput {
     let mut plan = super::implicit(inputs);
     (plan.key, plan.declared) = (key("gw"), true);
-    inputs.gateway.insert(GatewayInput { plan, upstreams: Takes::default(), chains: Takes::default(), pinned: None })
+    let (upstreams, chains, sections) = Default::default();
+    inputs.gateway.insert(GatewayInput { plan, upstreams, chains, sections, pinned: None })
 }
 
 pub(crate) fn gateway(inputs: &mut Inputs) -> &mut GatewayInput {
