@@ -79,9 +79,21 @@ const DRAIN_SECONDS: &str = "1";
 
 /// Starts `binary` with the manifests in a file or folder.
 pub fn start(binary: &Path, manifests: &Path) -> Result<(Child, Uri)> {
+    start_as(binary, manifests, false)
+}
+
+/// Starts `binary` as `system`: with a store beside its manifests, if it has one.
+pub fn start_system(binary: &Path, manifests: &Path, system: System) -> Result<(Child, Uri)> {
+    start_as(binary, manifests, matches!(system, System::Stored | System::Audited))
+}
+
+fn start_as(binary: &Path, manifests: &Path, has_store: bool) -> Result<(Child, Uri)> {
     let (port, admin) = (child::free_port()?, child::free_port()?);
     let mut command = Command::new(binary);
     command.arg("run").arg("-f").arg(manifests).arg("--state-dir").arg(manifests.with_extension("state"));
+    if has_store {
+        command.arg("--store").arg(manifests.with_extension("db"));
+    }
     command.args(["--listen", &format!("127.0.0.1:{port}"), "--admin", &format!("127.0.0.1:{admin}")]);
     command.args(["--drain-seconds", DRAIN_SECONDS]);
     command.env("HAWSEPIPE_LOG", "error").stdin(Stdio::null()).stdout(Stdio::null());
@@ -114,6 +126,7 @@ fn manifests(system: System, era: Era, upstream: &Uri) -> String {
         System::OneModule | System::BaselineModule => (MODULE, &["first"]),
         System::ThreeModules => (MODULE, &["first", "second", "third"]),
         System::OneOnce => (ONCE, &["once"]),
+        System::Audited => return base.replacen("  plugins:", "  audit: {mode: Required}\n  plugins:", 1),
         _ => return base,
     };
     let plugins: String = names.iter().map(|name| plugin.replace("{{name}}", name)).collect();

@@ -23,6 +23,10 @@ pub enum System {
     ThreeModules,
     /// The gateway with one plugin that starts a process for each call
     OneOnce,
+    /// The gateway with a history in a SQLite file, without a plugin
+    Stored,
+    /// The same with an audit trail that each call waits for
+    Audited,
     /// fastmcp's proxy
     Fastmcp,
     /// Another gateway binary, without a plugin
@@ -41,6 +45,8 @@ impl System {
             Self::OneModule => "gateway, 1 Module",
             Self::ThreeModules => "gateway, 3 Modules",
             Self::OneOnce => "gateway, 1 Once",
+            Self::Stored => "gateway, SQLite store",
+            Self::Audited => "gateway, audit Required",
             Self::Fastmcp => "fastmcp proxy",
             Self::Baseline => "baseline, no plugin",
             Self::BaselineModule => "baseline, 1 Module",

@@ -58,7 +58,7 @@ impl Systems {
                 let baseline = matches!(system, System::Baseline | System::BaselineModule);
                 let binary = options.baseline.as_deref().filter(|_| baseline).unwrap_or(Path::new(gateway::BINARY));
                 let manifests = gateway::write_manifests(system, era, upstream, &self.scratch)?;
-                let (child, endpoint) = gateway::start(binary, &manifests)?;
+                let (child, endpoint) = gateway::start_system(binary, &manifests, system)?;
                 (Some(child), endpoint)
             }
         };

@@ -309,7 +309,8 @@ fn secretive(folder: &Folder) -> String {
 
 /// All that the admin address answers.
 async fn seen_of(gateway: &Gateway, http: &Http) -> Vec<(&'static str, String)> {
-    let lists = "executions calls plugins workers chains upstreams tools sessions invocations plan explain?tool=raw__args";
+    let lists =
+        "executions calls plugins workers chains upstreams tools sessions invocations plan explain?tool=raw__args";
     let mut seen = Vec::new();
     for path in lists.split(' ') {
         let answer = http.get(&format!("http://{}/api/v1/{path}", gateway.admin())).await;
