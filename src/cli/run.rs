@@ -57,8 +57,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     state_folder::keep_loaded_plugins(&engine, &state);
     seal_key::follow(&engine, args.seal_key_file.clone(), true).await?;
     let mut servers = HttpServers::new(&engine);
-    let gateway =
-        RunningGateway { engine: Arc::clone(&engine), telemetry: telemetry.clone(), history: Arc::clone(&history) };
+    let gateway = RunningGateway::of(&engine, &telemetry, &history);
     let started = tokio::select! {
         started = start(&mut servers, gateway, directory, first, bind, addresses) => started.map(Some),
         _ = signals.next() => Ok(None),
@@ -143,6 +142,12 @@ struct RunningGateway {
     engine: Gateway,
     telemetry: Telemetry,
     history: Arc<GatewayHistory>,
+}
+
+impl RunningGateway {
+    fn of(engine: &Gateway, telemetry: &Telemetry, history: &Arc<GatewayHistory>) -> Self {
+        Self { engine: Arc::clone(engine), telemetry: telemetry.clone(), history: Arc::clone(history) }
+    }
 }
 
 /// Opens the listeners and puts the first plan in force. Returns the task that follows later changes.

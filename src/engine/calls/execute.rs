@@ -205,14 +205,9 @@ fn error(verdict: &Verdict) -> (Option<String>, bool) {
     }
 }
 
-fn row(
-    context: CallContext<'_>,
-    chain: &LinkedChain,
-    entry: &LinkedEntry,
-    verdict: &Verdict,
-    started_at: u64,
-) -> PluginExecution {
-    let (status, reason, error_message) = match verdict {
+/// Returns the status of an execution, the reason and the message of its failure or denial.
+fn result(verdict: &Verdict) -> (ExecutionStatus, Option<Reason>, Option<String>) {
+    match verdict {
         Verdict::Go { .. } => (ExecutionStatus::Success, None, None),
         Verdict::Deny { error, .. } => (ExecutionStatus::Denied, None, Some(format!("denied the call: {error}"))),
         Verdict::Pass(failure) | Verdict::Fail(failure) => {
@@ -223,7 +218,17 @@ fn row(
             };
             (status, Some(failure.reason), Some(failure.message.clone()))
         }
-    };
+    }
+}
+
+fn row(
+    context: CallContext<'_>,
+    chain: &LinkedChain,
+    entry: &LinkedEntry,
+    verdict: &Verdict,
+    started_at: u64,
+) -> PluginExecution {
+    let (status, reason, error_message) = result(verdict);
     let (facts, plugin) = (context.facts, entry.plugin.as_ref().ok());
     PluginExecution {
         id: uuid::Uuid::now_v7().to_string(),
