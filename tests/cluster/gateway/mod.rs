@@ -3,6 +3,7 @@
 mod admin;
 pub mod client;
 mod code;
+mod history;
 pub mod http;
 mod outage;
 pub mod process;
