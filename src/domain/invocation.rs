@@ -287,9 +287,10 @@ fn wraps_text(structured: &RawValue) -> bool {
     object.iter().count() == 1 && object.get("result").is_some_and(|text| text.get().starts_with('"'))
 }
 
-type Blocks = Vec<(Box<RawValue>, RawObject)>;
+/// A content block, as it came and parsed.
+type Block = (Box<RawValue>, RawObject);
 
-fn blocks(result: &RawObject) -> Blocks {
+fn blocks(result: &RawObject) -> Vec<Block> {
     let list: Vec<Box<RawValue>> =
         result.get("content").and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
     let parsed = |raw: Box<RawValue>| RawObject::parse(raw.get()).ok().map(|block| (raw, block));
@@ -297,13 +298,13 @@ fn blocks(result: &RawObject) -> Blocks {
 }
 
 /// Returns the texts of the blocks, one below the other; `None` if a block is not a text.
-fn texts(blocks: &Blocks) -> Option<String> {
+fn texts(blocks: &[Block]) -> Option<String> {
     let texts: Option<Vec<_>> = blocks.iter().map(|(_, block)| block.get_str("text")).collect();
     texts.map(|texts| texts.join("\n"))
 }
 
-fn one_or_all(blocks: &Blocks) -> Arc<RawValue> {
-    match &blocks[..] {
+fn one_or_all(blocks: &[Block]) -> Arc<RawValue> {
+    match blocks {
         [(block, _)] => block.clone().into(),
         _ => to_raw(&blocks.iter().map(|(block, _)| block).collect::<Vec<_>>()).into(),
     }

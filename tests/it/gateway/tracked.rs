@@ -16,7 +16,7 @@ async fn session(admin: &Admin, id: Option<&str>) -> Value {
 }
 
 #[tokio::test]
-async fn a_session_is_tracked_and_can_be_stopped_and_a_call_cancelled() {
+async fn a_session_has_its_calls_and_one_can_be_cancelled() {
     let folder = Folder::with(&manifests());
     let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["everything", "second"]).await;
@@ -25,7 +25,6 @@ async fn a_session_is_tracked_and_can_be_stopped_and_a_call_cancelled() {
     client.call_raw(1, "everything__echo", r#"{"message":"hi"}"#).await;
     client.call_raw(2, "everything__echo", r#"{"message":"forbidden"}"#).await;
     let tracked = session(&admin, None).await;
-    let id = text_of(&tracked["id"]).to_owned();
     assert_eq!((&tracked["concurrentLimit"], &tracked["sessionLimit"]), (&json!(2), &json!(-1)), "{tracked}");
     assert_eq!((&tracked["totalExecuted"], &tracked["stopped"]), (&json!(2), &json!(false)), "{tracked}");
     let history = tracked["executionHistory"].as_array().unwrap();
@@ -35,22 +34,29 @@ async fn a_session_is_tracked_and_can_be_stopped_and_a_call_cancelled() {
     assert!(history[0]["duration"].as_f64().unwrap() > 0.0 && history[0]["timestamp"].is_u64());
 
     let long = r#"{"duration":25,"steps":1}"#;
-    let running = tokio::spawn(async move {
-        let answer = client.call_raw(3, "second__trigger-long-running-operation", long).await.json();
-        (client, answer)
-    });
+    let call = async move { client.call_raw(3, "second__trigger-long-running-operation", long).await.json() };
+    let running = tokio::spawn(call);
     let active = async || session(&admin, None).await["activeExecutions"].as_array().unwrap().clone();
     until("the call is active", async || active().await.len() == 1).await;
     let call = text_of(&active().await[0]).to_owned();
     let address = gateway.admin();
     let cancelled = run(&["cancel", &call, "--admin", &address]);
     assert_eq!(out(&cancelled), format!("call {call}: cancelled\n"), "{}", err(&cancelled));
-    let (client, answer) = running.await.unwrap();
+    let answer = running.await.unwrap();
     assert_eq!(answer["error"]["code"], -32800, "{answer}");
     assert!(active().await.is_empty());
     let gone = run(&["cancel", &call, "--admin", &address]);
     assert!(gone.status.code() == Some(1) && err(&gone).contains("no call"), "{}", err(&gone));
+}
 
+#[tokio::test]
+async fn one_session_can_be_stopped() {
+    let folder = Folder::with(&manifests());
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["everything", "second"]).await;
+    let (admin, http, address) = (Admin::of(&gateway), Http::new(), gateway.admin());
+    let client = http.initialize(&gateway.url()).await;
+    let id = text_of(&session(&admin, None).await["id"]).to_owned();
     let stopped = run(&["stop", &id, "--admin", &address]);
     assert!(out(&stopped).contains("is stopped"), "{}", err(&stopped));
     let refused = client.call_raw(4, "everything__echo", r#"{"message":"hi"}"#).await.json();
