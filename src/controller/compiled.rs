@@ -19,7 +19,7 @@ use crate::config::compile::{
     self, ByName, compile_unnamed, grown_beyond, images_beyond, keep_within_bounds, plugin_code,
 };
 use crate::config::input::{Inputs, code_key};
-use crate::domain::digest::{self, sha256_hex};
+use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{ChainPlan, Plan, Refusal, Restrictions};
 use crate::domain::plugin::Protocol;
@@ -176,8 +176,7 @@ pub(super) fn plan(
     let (not_loaded, problems, plan) = (loading.to_store(), by_object(problems), Arc::new(plan));
     // Code need not be hashed: plugins name it by its digest.
     let content = (&plan.requires, &plan.gateway, &plan.takes, &plan.upstreams, &plan.plugins, &plan.chains);
-    let wanted =
-        digest::revision(&(content, &plan.sections, &pinned, &restrictions, &restrictions_of_kept, &not_loaded));
+    let wanted = revision(&(content, &plan.sections, &pinned, &restrictions, &restrictions_of_kept, &not_loaded));
     PlannedGateway {
         owner,
         pinned,

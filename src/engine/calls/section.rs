@@ -45,7 +45,7 @@ impl Engine {
         match (lookup, refusal) {
             (Lookup::Found(found), Some(refusal)) => {
                 let upstream = &linked[found.route.upstream].target;
-                let shown = upstream.mask().masked(&kind.shown(&found.route.item.name)).into_owned();
+                let shown = upstream.mask().masked(kind.shown(&found.route.item.name)).into_owned();
                 recorder.routed(&upstream.plan.key.name, &shown);
                 Some(self.refused(kind, Denial::refused(None, &refusal)))
             }
