@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::plan::{SectionHeading, SectionPart};
+use super::quoted::Quoted;
 use super::raw::RawObject;
 
 /// The key of `_meta` in which a client names the place.
@@ -139,7 +140,9 @@ fn member<'m>(members: &'m Map<String, Value>, name: &str) -> Option<&'m Value> 
 /// Refuses members that are not known: one that is misspelt would otherwise leave a section unrestricted.
 fn known(members: &Map<String, Value>, at: &str, names: &[&str]) -> Result<(), String> {
     match members.keys().find(|name| !names.contains(&name.as_str())) {
-        Some(unknown) => Err(format!("{at} has no member {unknown:.60?}: its members are {}", names.join(", "))),
+        Some(unknown) => {
+            Err(format!("{at} has no member {}: its members are {}", Quoted(unknown, 60), names.join(", ")))
+        }
         None => Ok(()),
     }
 }
