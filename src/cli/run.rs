@@ -37,24 +37,17 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     hide_memory().context("cannot hide the gateway's memory from plugins")?;
     let addresses = addresses(&args).await?;
     let state = state_folder::folder(&args)?;
-    let mut files = args.source.files.clone();
-    let registry = match &args.registry {
-        Some(target) => Some(RegistryCopy::new(target.clone(), registry_folder(&state)?).await?),
-        None => None,
-    };
-    files.extend(registry.as_ref().map(|registry| registry.folder().to_owned()));
+    let (files, registry) = files(&args, &state).await?;
     let mut directory = directory(files, args.source.options)?;
     warn_of_unread(&args.source.files);
-    let first = directory.read(None).await?;
-    check_whole(&first)?;
+    let first = first_reading(&mut directory).await?;
     let bind = Bind { listen: addresses.listen, ip: HERE, advertise: args.advertise };
     check_open(&first.plan.gateway, &bind, args.insecure_anonymous)?;
     // From here on, a signal must end the process gracefully.
     let mut signals = EndSignals::listen()?;
     let history = Arc::new(GatewayHistory::new(args.store.clone(), state.path().map(Path::to_owned)).await?);
     let engine = engine(&telemetry.traces, state_folder::launcher(&state).await, history.store())?;
-    state_folder::keep_seen_names(&engine, &state);
-    state_folder::keep_loaded_plugins(&engine, &state);
+    keep(&engine, &state);
     seal_key::follow(&engine, args.seal_key_file.clone(), true).await?;
     let mut servers = HttpServers::new(&engine);
     let gateway = RunningGateway::of(&engine, &telemetry, &history);
@@ -72,23 +65,41 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let registry = registry.map(|registry| tokio::spawn(registry.follow()));
     let signal = signals.next().await;
     // A change that is read from now on would start workers and upstreams only to end them again.
-    following.abort();
-    if let Some(registry) = registry {
-        registry.abort();
-    }
+    [Some(following), registry].into_iter().flatten().for_each(|task| task.abort());
     let deadline = drain(&engine, signal, &mut signals, Duration::from_secs(args.drain_seconds), false).await;
     servers.end(deadline, &mut signals).await;
     history.close().await;
-    state_folder::write_seen_names(&engine, &state);
-    state_folder::write_loaded_plugins(&engine, &state);
+    write(&engine, &state);
     telemetry.traces.end().await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The folder for the copy of a registry.
-fn registry_folder(state: &StateFolder) -> anyhow::Result<PathBuf> {
+/// The manifests of the command line, and the folder with the copy of the registry, if it names one.
+async fn files(args: &RunArgs, state: &StateFolder) -> anyhow::Result<(Vec<PathBuf>, Option<RegistryCopy>)> {
+    let mut files = args.source.files.clone();
+    let Some(target) = &args.registry else { return Ok((files, None)) };
     let folder = state.path().context("--registry needs a state folder: set --state-dir")?;
-    Ok(folder.join("registry"))
+    let registry = RegistryCopy::new(target.clone(), folder.join("registry")).await?;
+    files.push(registry.folder().to_owned());
+    Ok((files, Some(registry)))
+}
+
+/// Restores what earlier processes stored, and stores changes of it.
+fn keep(engine: &Gateway, state: &Arc<StateFolder>) {
+    state_folder::keep_seen_names(engine, state);
+    state_folder::keep_loaded_plugins(engine, state);
+}
+
+/// Stores the last changes.
+fn write(engine: &Gateway, state: &StateFolder) {
+    state_folder::write_seen_names(engine, state);
+    state_folder::write_loaded_plugins(engine, state);
+}
+
+async fn first_reading(directory: &mut Directory<Inspector>) -> anyhow::Result<CompiledManifests> {
+    let first = directory.read(None).await?;
+    check_whole(&first)?;
+    Ok(first)
 }
 
 /// Fails if it is not known what a file declares: what is missing can be a Guard.

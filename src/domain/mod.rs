@@ -48,6 +48,7 @@ pub mod quoted;
 pub mod raw;
 pub mod reason;
 pub mod record;
+pub mod record_ports;
 pub mod report;
 pub mod route;
 pub mod rpc;

@@ -6,6 +6,7 @@
 //! time.
 
 mod entry_labels;
+mod history;
 mod tool_labels;
 
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +16,7 @@ use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
 
 use self::entry_labels::EntryCounters;
 pub use self::entry_labels::EntryLabels;
+use self::history::HistoryMetrics;
 pub use self::tool_labels::MAX_TOOLS;
 use self::tool_labels::ToolLabels;
 use super::catalog::Catalog;
@@ -68,10 +70,7 @@ pub struct Metrics {
     plan_info: IntGaugeVec,
     plan_problems: IntGaugeVec,
     plan_apply: HistogramVec,
-    dropped: IntCounterVec,
-    queued: IntGaugeVec,
-    audit_rows: IntCounterVec,
-    audit_head: IntGaugeVec,
+    history: HistoryMetrics,
     held: IntGaugeVec,
     held_refused: IntCounterVec,
 }
@@ -200,19 +199,7 @@ impl Metrics {
                 &[],
                 CALL_BUCKETS,
             )?,
-            dropped: m.counter(
-                "hawsepipe_history_dropped_total",
-                "Rows that the history dropped: from memory, to make room for newer ones; before the database, because the \
-                 queue was full",
-                &["store"],
-            )?,
-            queued: m.gauge("hawsepipe_history_queue_length", "Rows that wait to be written to the database", &[])?,
-            audit_rows: m.counter("hawsepipe_audit_rows_total", "Rows of the audit trail that were stored", &["store"])?,
-            audit_head: m.gauge(
-                "hawsepipe_audit_head_sequence",
-                "Number of the last row that this process wrote to the audit trail",
-                &[],
-            )?,
+            history: HistoryMetrics::new(&m)?,
             held: m.gauge(
                 "hawsepipe_held_bytes",
                 "Bytes that the gateway holds for clients and upstreams, of those that are counted",
@@ -396,13 +383,7 @@ impl Metrics {
             self.held.with_label_values(&[*what]).set(i64::try_from(*bytes).unwrap_or(i64::MAX));
             set(&self.held_refused, what, *refused);
         }
-        let queued = i64::try_from(now.queued).unwrap_or(i64::MAX);
-        self.queued.with_label_values::<&str>(&[]).set(queued);
-        set(&self.audit_rows, "database", now.audit.stored);
-        self.audit_head.with_label_values::<&str>(&[]).set(i64::try_from(now.audit.head).unwrap_or(i64::MAX));
-        for (store, rows) in &now.dropped {
-            set(&self.dropped, store, *rows);
-        }
+        self.history.set(now);
     }
 }
 

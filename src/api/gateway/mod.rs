@@ -74,8 +74,8 @@ use crate::api::gateway::takes::{TakesChains, TakesObjects, TakesUpstreams};
     "admin.port: 8080 is the port of the listener that a gateway without listeners has"
 ))]
 #[x_kube(validation = Rule::new(
-    "!has(self.audit) || self.audit.mode != 'Required' || (has(self.history) && has(self.history.store) && \
-     has(self.history.store.postgres))"
+    "!has(self.audit) || self.audit.mode != 'Required' || !has(self.history) || !has(self.history.store) || \
+     !has(self.history.store.embedded)"
 ).message(
     "audit.mode Required needs history.store.postgres: an embedded store goes with its pod"
 ))]
@@ -138,7 +138,8 @@ pub struct MCPGatewaySpec {
     /// The history of past executions: how much of it is kept, where, and for how long. Default: each field's own
     /// default.
     pub history: Option<History>,
-    /// Whether calls are recorded, and what happens to a call that cannot be recorded. Default: mode Off.
+    /// Whether calls are recorded, and what happens to a call that cannot be recorded. Default: mode BestEffort if there is
+    /// a store.
     pub audit: Option<Audit>,
     /// Logs and traces. Default: each field's own default.
     pub telemetry: Option<Telemetry>,

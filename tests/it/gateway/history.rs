@@ -274,8 +274,9 @@ async fn migrations_down_and_up_keep_rows() {
             assert!(output.status.success(), "{}", err(&output));
             out(&output)
         };
-        let up = "up 001_calls\nup 002_executions\nup 003_sources\nup 004_plugin_store\nup 010_source_type_field\n";
-        assert_eq!(migrate(&[]), up);
+        let up =
+            "up 001_calls\nup 002_executions\nup 003_sources\nup 004_plugin_store\nup 005_audit\nup 006_registry\n";
+        assert_eq!(migrate(&[]), format!("{up}up 010_source_type_field\n"));
         sql(
             "INSERT INTO sources (id, url, source_type, source_metadata) VALUES ('1', 'https://a', 'custom', '{\"a\": 1}')",
         );

@@ -1,0 +1,63 @@
+//! The ports of the history and of the audit trail.
+
+use async_trait::async_trait;
+
+use super::audit::{AuditError, AuditRow, AuditTotals};
+use super::history::{HistoryPage, HistoryQuery, RecordKind};
+use super::record::{CallRecord, PluginExecution};
+
+/// Stores the records of calls and executions. Both methods return at once: a store that writes elsewhere has a bounded
+/// queue, and drops and counts the rows that do not fit into it.
+pub trait Records: Send + Sync + 'static {
+    /// Stores the record of one plugin execution.
+    fn execution(&self, row: PluginExecution);
+
+    /// Stores the record of one call.
+    fn call(&self, row: CallRecord);
+
+    /// Returns, for each store, how many rows it has dropped.
+    fn dropped(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// Returns the number of rows that wait to be written.
+    fn queued(&self) -> usize {
+        0
+    }
+}
+
+/// Reads the records of calls and executions.
+#[async_trait]
+pub trait History: Send + Sync + 'static {
+    /// Returns a page of records of one kind. If a part of the history cannot be read, the page has the rest.
+    async fn list(&self, kind: RecordKind, query: &HistoryQuery) -> HistoryPage;
+}
+
+/// A history without records, for gateways whose records go elsewhere.
+pub struct NoHistory;
+
+#[async_trait]
+impl History for NoHistory {
+    async fn list(&self, _: RecordKind, _: &HistoryQuery) -> HistoryPage {
+        HistoryPage::default()
+    }
+}
+
+/// Writes the audit trail.
+#[async_trait]
+pub trait Audit: Send + Sync + 'static {
+    /// Whether there is a store for the rows.
+    fn is_open(&self) -> bool;
+
+    /// Adds a row in the background. Never blocks. A row that cannot be stored is counted.
+    fn record(&self, row: AuditRow);
+
+    /// Adds a row, and waits until it is stored.
+    ///
+    /// # Errors
+    /// Why it is not stored. It may be stored later all the same.
+    async fn store(&self, row: AuditRow) -> Result<(), AuditError>;
+
+    /// Returns what was written.
+    fn totals(&self) -> AuditTotals;
+}
