@@ -152,7 +152,7 @@ async fn what_is_changed_removed_or_added_is_found() {
         ("DELETE FROM audit WHERE sequence = 5", "row 6 does not follow on row 4"),
         ("DELETE FROM audit WHERE sequence > 8", "row 10 with the hash of --head is not in the store"),
         (
-            "INSERT INTO audit SELECT chain, 11, hash, hash, document FROM audit WHERE sequence = 10",
+            "INSERT INTO audit SELECT chain, 11, stored_at, hash, hash, document FROM audit WHERE sequence = 10",
             "row 11 or its hash was changed",
         ),
     ] {
