@@ -167,7 +167,6 @@ impl RegistryCopy {
     /// If there is no copy, or the folder cannot be written.
     pub async fn new(target: StoreTarget, folder: PathBuf) -> anyhow::Result<Self> {
         let had_copy = folder.is_dir();
-        std::fs::create_dir_all(&folder).with_context(|| format!("the folder {}", folder.display()))?;
         let mut copy = Self { target, folder, registry: None, revision: -1 };
         match copy.look().await {
             Ok(()) => {}
@@ -208,6 +207,9 @@ impl RegistryCopy {
         let Some(registry) = &self.registry else { return Ok(()) };
         // It is read before the objects: a change in between is copied with the next look.
         let revision = registry.revision().await?;
+        if revision == 0 {
+            bail!("nothing was ever pushed to it: check its address, or run `hawsepipe registry push` first");
+        }
         if revision != self.revision {
             copy(registry, &self.folder).await?;
             self.revision = revision;
@@ -216,8 +218,19 @@ impl RegistryCopy {
     }
 }
 
-/// Writes a file for each object, and removes those of other objects. Nothing is written if the registry cannot be read.
+/// Writes a file for each object, and removes those of other objects. Nothing is written if the registry cannot be read. The
+/// first copy is there as a whole or not at all, because a part of it can lack a Guard.
 async fn copy(registry: &Registry, folder: &Path) -> anyhow::Result<()> {
+    if folder.is_dir() {
+        return copy_into(registry, folder).await;
+    }
+    let first = folder.with_extension("new");
+    std::fs::create_dir_all(&first).with_context(|| format!("the folder {}", first.display()))?;
+    copy_into(registry, &first).await?;
+    Ok(std::fs::rename(first, folder)?)
+}
+
+async fn copy_into(registry: &Registry, folder: &Path) -> anyhow::Result<()> {
     let mut files = Vec::new();
     for object in registry.list().await? {
         let text = manifest(registry, &object).await?;

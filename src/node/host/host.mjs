@@ -275,7 +275,7 @@ async function* pieces(text) {
   }
 }
 
-// Gives a large response to the plugin in pieces. The text of the result is that of all pieces which the plugin yields.
+// Gives a large response in pieces. The text of the result is that of all pieces which the plugin yields.
 async function answerInPieces({ rawContent, ...input }, ctx) {
   Object.defineProperty(ctx, 'input', { value: input, enumerable: true });
   const yielded = handlers.onResponseStream(pieces(rawContent), ctx), changed = [];
@@ -389,8 +389,7 @@ try {
   const fallback = typeof exported.default === 'function' ? exported.default : pick('default');
   const names = ['onRequest', 'onResponse', 'onResponseStream'];
   handlers = Object.fromEntries(names.map((name) => [name, pick(name)]));
-  handlers.onRequest ??= fallback;
-  handlers.onResponse ??= fallback;
+  for (const name of names.slice(0, 2)) handlers[name] ??= fallback;
   for (const name of names) {
     if (exported[name] !== undefined && typeof exported[name] !== 'function') throw new TypeError(`${name} is not a function`);
   }

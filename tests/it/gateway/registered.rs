@@ -87,6 +87,26 @@ async fn a_registry_in_postgres_and_a_start_while_it_is_down() {
     answers(&second, "{\"M\":\"A\"}5").await;
 }
 
+/// A gateway that cannot read its registry, or has the wrong one, would run without the Guards in it.
+#[test]
+fn a_registry_that_is_empty_or_down_does_not_run_without_its_objects() {
+    let folder = Folder::with(&yaml(&[raw_server("up", &[])]));
+    let empty = folder.path().join("typo.db");
+    for (target, said) in [
+        (empty.to_str().unwrap(), "nothing was ever pushed to it"),
+        ("postgres://nobody:swordfish@127.0.0.1:1/none", "postgres://127.0.0.1:1/none"),
+    ] {
+        // The second start must not take what the first one left for a copy.
+        for _ in 0..2 {
+            let state = folder.state();
+            let arguments = ["run", "-f", folder.path().to_str().unwrap(), "--state-dir", state.to_str().unwrap()];
+            let output = run(&[&arguments[..], &["--registry", target, "--listen", "127.0.0.1:0"]].concat());
+            let words = err(&output);
+            assert!(!output.status.success() && words.contains(said) && !words.contains("swordfish"), "{words}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn rows_that_were_changed_or_are_newer_affect_no_other() {
     let folder = Folder::new();
