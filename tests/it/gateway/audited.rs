@@ -82,16 +82,7 @@ async fn spec_audit_mode(store: &str) {
             (&json!("raw"), &json!("args"), &json!("anonymous"))
         );
         assert_eq!(began["requestId"], rows[1]["requestId"]);
-        let apart = |row: &Value| json!([row["transport"], row["rpc"], row["isError"]]);
-        let all: Vec<_> = rows[1..].iter().map(|row| apart(row)).collect();
-        assert_eq!(
-            all,
-            [
-                json!(["answered", "result", false]),
-                json!(["not_sent", "result", true]),
-                json!(["not_sent", "error", null])
-            ]
-        );
+        assert_outcomes_apart(&rows[1..]);
         assert_eq!(rows[1]["entries"][0]["plugin"], "default/guard");
         assert_eq!(rows[1]["entries"][0]["outcome"], "ran");
         assert!(!json!(rows).to_string().contains("swordfish"), "{rows:?}");
@@ -105,6 +96,15 @@ async fn spec_audit_mode(store: &str) {
     call(&gateway, json!({"a": 1})).await;
     gateway.end();
     assert_eq!(rows(store).len(), before);
+}
+
+/// Transport, JSON-RPC and tool outcome of the end rows of an allowed, a denied and an unknown call.
+fn assert_outcomes_apart(ends: &[&Value]) {
+    let outcomes: Vec<_> = ends.iter().map(|row| json!([row["transport"], row["rpc"], row["isError"]])).collect();
+    assert_eq!(
+        outcomes,
+        [json!(["answered", "result", false]), json!(["not_sent", "result", true]), json!(["not_sent", "error", null])]
+    );
 }
 
 async fn call_of_unknown_tool(gateway: &Gateway) {
