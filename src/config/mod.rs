@@ -8,6 +8,7 @@ pub mod config_schema;
 pub mod expr;
 pub mod input;
 pub mod nearest;
+mod pipeline_input;
 mod plugin_file;
 mod section_input;
 pub mod sections;

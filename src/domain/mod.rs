@@ -38,6 +38,7 @@ pub mod mirror;
 pub mod network;
 pub mod own_keys;
 pub mod pin;
+pub mod pipeline;
 pub mod plan;
 pub mod plugin;
 pub mod plugin_progress;

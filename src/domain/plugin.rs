@@ -30,6 +30,41 @@ impl Phase {
     }
 }
 
+/// The type of a plugin, which determines the functions that the gateway calls (document 002).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PluginKind {
+    /// Runs in chains, on the content of calls.
+    #[default]
+    Middleware,
+    /// A step of a pipeline.
+    Phase,
+}
+
+impl PluginKind {
+    /// Returns the name of the type, as manifests have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Middleware => "middleware",
+            Self::Phase => "phase",
+        }
+    }
+
+    /// Returns the functions that the code of a plugin of this type must export. Middleware exports one of several.
+    pub fn required_exports(self) -> &'static [&'static str] {
+        match self {
+            Self::Middleware => &[],
+            Self::Phase => &["execute"],
+        }
+    }
+
+    /// Whether this is the default.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub fn is_middleware(&self) -> bool {
+        *self == Self::Middleware
+    }
+}
+
 /// The purpose of a plugin. It decides the default failure policy of the plugin's entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Role {
@@ -170,6 +205,19 @@ pub struct Input<'a> {
     pub max_tokens: Option<u32>,
     /// Data about the call and the entry.
     pub metadata: Metadata<'a>,
+    /// The function to call, for a plugin that is not middleware. The content is then a JSON array of its arguments, and
+    /// the text of the output is the JSON of its result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub typed: Option<TypedCall<'a>>,
+}
+
+/// A call of a function of a plugin that is not middleware (document 002).
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TypedCall<'a> {
+    /// The name of the function.
+    pub method: &'a str,
+    /// Further members of the plugin's `ctx`, a JSON object.
+    pub context: &'a RawValue,
 }
 
 /// The output of contract 1.0, after validation.

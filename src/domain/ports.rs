@@ -19,7 +19,9 @@ use super::plan::{PluginPlan, Runtime};
 use super::plugin::{Failure, Input, Ran};
 pub use super::plugin_progress::PluginProgress;
 use super::question::Question;
+use super::raw::to_raw;
 pub use super::record_ports::{Audit, History, NoHistory, Records};
+use super::rpc::{METHOD_NOT_FOUND, RpcError};
 use super::sandbox::SandboxState;
 use super::secret::{NoSecret, SecretText};
 use super::upstream::{
@@ -108,6 +110,13 @@ pub trait Host: Send + Sync {
     /// Calls a tool by the name that the gateway lists it under. The new call has the principal of the call on which
     /// the plugin runs, and goes through the same steps as any other.
     fn call_tool<'a>(&'a self, tool: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a>;
+
+    /// Answers another request, by its name. Only plugins that are not middleware can make some.
+    fn callback<'a>(&'a self, op: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a> {
+        let _ = arguments;
+        let error = RpcError::new(METHOD_NOT_FOUND, format!("{op:?} is no request that this plugin can make"));
+        Box::pin(std::future::ready(Answer::Error(to_raw(&error))))
+    }
 
     /// The account of the client for which the plugin runs, which tells clients apart; `None` if there is no client.
     fn account(&self) -> Option<Arc<Account>> {

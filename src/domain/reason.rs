@@ -62,6 +62,10 @@ reasons! {
     InvalidPattern,
     /// A `config` does not fit its schema, or settings exclude each other.
     InvalidConfig,
+    /// A schema of a pipeline's output is no JSON Schema of an object, or is not checked within bounds.
+    InvalidSchema,
+    /// A schema of a pipeline's output has no property `sources`.
+    MissingSources,
     /// Plugin code does not parse, or is not text in UTF-8.
     SyntaxError,
     /// Plugin code does not have the digest that `sha256` names.
@@ -113,7 +117,7 @@ reasons! {
     Conflicted,
     /// There is no such file, or it cannot be read, or started as a program.
     FileNotFound,
-    /// Two upstreams of one gateway have the same name.
+    /// Two upstreams or pipelines of one gateway have the same name.
     NameConflict,
     /// An override, a filter or a chain names a tool that does not exist, or a chain or a Guard is left none.
     ToolNotFound,
@@ -288,6 +292,14 @@ reasons! {
     ToolsUnknown,
     /// The index of `search_tools` could not be built.
     NoToolIndex,
+    /// A step of a pipeline called a tool that the pipeline's `tools` do not include.
+    ToolNotAllowed,
+    /// A run of a pipeline has used up one of its budgets.
+    BudgetExhausted,
+    /// The output of a pipeline does not fit its schema, or is no JSON object.
+    OutputInvalid,
+    /// No step of a pipeline gave an output.
+    NoOutput,
     // -- about how calls end otherwise ------------------------------------------------------------
     /// The server could not be reached, or the connection ended before the answer.
     ConnectFailed,

@@ -98,8 +98,9 @@ pub struct PluginExecution {
     pub changed: bool,
     /// The method of the content: that of the call, of a question that its server asked, or of a list.
     pub method: Method,
-    /// The phase in which the plugin ran.
-    pub phase: Phase,
+    /// The phase in which the plugin ran; `None` for a step of a pipeline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
     /// `Shadow` if the entry ran without effect.
     pub mode: Mode,
     /// SHA-256 of the plugin's code in hex.

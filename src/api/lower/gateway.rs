@@ -77,8 +77,8 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
     };
     note_cluster(spec, &plan.listeners, place, &mut findings);
     note_later(spec, &mut findings);
-    let ([upstreams, chains, sections], pinned) = (selected(spec), spec.pinned_revision.clone());
-    (GatewayInput { plan, upstreams, chains, sections, pinned }, findings.finish())
+    let ([upstreams, chains, pipelines, sections], pinned) = (selected(spec), spec.pinned_revision.clone());
+    (GatewayInput { plan, upstreams, chains, pipelines, sections, pinned }, findings.finish())
 }
 
 /// Reports every setting that protects the whole gateway and is not implemented. Returns the first one as the reason
@@ -259,12 +259,13 @@ fn tracing(written: &Tracing) -> TracingPlan {
     TracingPlan { endpoint: written.endpoint.clone(), protocol, sample_percent }
 }
 
-/// Returns which upstreams, chains and bindings of sections the gateway takes.
-fn selected(spec: &MCPGatewaySpec) -> [Takes; 3] {
+/// Returns which upstreams, chains, pipelines and bindings of sections the gateway takes.
+fn selected(spec: &MCPGatewaySpec) -> [Takes; 4] {
     let upstreams = spec.upstreams.as_ref().map(|u| takes(u.namespaces.as_ref(), u.selector.as_ref()));
     let chains = spec.chains.as_ref().map(|c| takes(c.namespaces.as_ref(), c.selector.as_ref()));
+    let pipelines = spec.pipelines.as_ref().map(|p| takes(p.namespaces.as_ref(), p.selector.as_ref()));
     let sections = spec.sections.as_ref().map(|s| takes(s.namespaces.as_ref(), s.selector.as_ref()));
-    [upstreams, chains, sections].map(Option::unwrap_or_default)
+    [upstreams, chains, pipelines, sections].map(Option::unwrap_or_default)
 }
 
 fn takes(from: Option<&FromNamespaces>, labels: Option<&Selector>) -> Takes {
@@ -292,7 +293,6 @@ fn note_cluster(spec: &MCPGatewaySpec, listeners: &[ListenerPlan], place: Manife
 
 fn note_later(spec: &MCPGatewaySpec, findings: &mut Findings) {
     findings.later(spec.admin.as_ref().is_some_and(|a| a.console.is_some()), "spec.admin.console");
-    findings.later(spec.pipelines.is_some(), "spec.pipelines");
     findings.later(spec.authentication.resource_metadata.is_some(), "spec.authentication.resourceMetadata");
     findings.later(spec.models.is_some(), "spec.models");
     let History { payloads, redact, .. } = spec.history.clone().unwrap_or_default();

@@ -41,13 +41,13 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
 /// `None`, which means that it takes all objects.
 pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayTakes> {
     if let Some(gateway) = &inputs.gateway {
-        let GatewayInput { upstreams, chains, sections, .. } = gateway.clone();
-        return Some(GatewayTakes { upstreams, chains, sections });
+        let GatewayInput { upstreams, chains, pipelines, sections, .. } = gateway.clone();
+        return Some(GatewayTakes { upstreams, chains, pipelines, sections });
     }
     let invalid = inputs.invalid.iter().find(|o| o.id.kind == Kind::MCPGateway)?;
     let nothing = || {
         let nobody = Takes { namespaces: Namespaces::Names(Vec::new()), ..Takes::default() };
-        GatewayTakes { upstreams: nobody.clone(), chains: nobody.clone(), sections: nobody }
+        GatewayTakes { upstreams: nobody.clone(), chains: nobody.clone(), pipelines: nobody.clone(), sections: nobody }
     };
     Some(accepted(previous, &invalid.id.key).and_then(|plan| plan.takes.clone()).unwrap_or_else(nothing))
 }

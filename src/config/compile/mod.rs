@@ -15,6 +15,7 @@ mod fault;
 mod gateway;
 mod images;
 mod lost_exports;
+mod pipelines;
 mod plugin_code;
 mod plugins;
 mod resolve;
@@ -47,8 +48,8 @@ use super::nearest::BoundedNearest;
 use crate::domain::digest::revision;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{
-    CHAINED_CONTENT, FORMAT_VERSION, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS, TOOL_PINNING, TlsPlan, ToolOverride,
-    TransportPlan, UPSTREAM_TLS, UpstreamPlan,
+    CHAINED_CONTENT, FORMAT_VERSION, PIPELINES, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS, TOOL_PINNING, TlsPlan,
+    ToolOverride, TransportPlan, UPSTREAM_TLS, UpstreamPlan,
 };
 use crate::domain::problem::Problem;
 
@@ -71,9 +72,17 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     let mut problems = Vec::new();
     let mut gateway = gateway::compile(inputs, previous);
     let takes = gateway::takes(inputs, previous);
-    let upstreams = upstreams::compile(inputs, previous, &gateway.key, takes.as_ref(), &mut problems);
+    let mut upstreams = upstreams::compile(inputs, previous, &gateway.key, takes.as_ref(), &mut problems);
     let mut checks = ConfigChecks::new(&inputs.config_verdicts);
     let mut plugins = plugins::compile(inputs, previous, &mut checks, &mut problems);
+    let of_pipelines = pipelines::PipelineContext {
+        inputs,
+        previous,
+        gateway: &gateway.key,
+        takes: takes.as_ref().map(|takes| &takes.pipelines),
+        plugins: &plugins,
+    };
+    upstreams.extend(pipelines::compile(&of_pipelines, &upstreams, &mut problems));
     let compile_chains = |plugins: &plugins::Plugins<'_>| {
         let mut problems = Vec::new();
         let world = World {
@@ -120,7 +129,7 @@ fn required(plan: &Plan) -> Vec<String> {
     let content = methods.any(|method| method.is_question() || ItemKind::listed_with(*method).is_some());
     let has_tls = |upstream: &UpstreamPlan| match &upstream.transport {
         TransportPlan::External { tls, .. } => *tls != TlsPlan::default(),
-        TransportPlan::Process { .. } | TransportPlan::None => false,
+        TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::None => false,
     };
     let tls = upstreams.iter().any(has_tls);
     let features = [
@@ -129,6 +138,7 @@ fn required(plan: &Plan) -> Vec<String> {
         (content, CHAINED_CONTENT),
         (tls, UPSTREAM_TLS),
         (!sections.is_empty(), SECTION_BINDINGS),
+        (upstreams.iter().any(|upstream| upstream.pipeline().is_some()), PIPELINES),
     ];
     features.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, feature)| feature.to_owned()).collect()
 }

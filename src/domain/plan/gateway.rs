@@ -190,6 +190,9 @@ pub struct GatewayTakes {
     pub upstreams: Takes,
     /// The PluginChains that the gateway selects.
     pub chains: Takes,
+    /// The ToolPipelines that the gateway selects.
+    #[serde(default, skip_serializing_if = "Takes::is_default")]
+    pub pipelines: Takes,
     /// The SectionBindings that the gateway selects.
     #[serde(default, skip_serializing_if = "Takes::is_default")]
     pub sections: Takes,

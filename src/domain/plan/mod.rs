@@ -10,6 +10,7 @@ mod history;
 mod image;
 mod label;
 mod pinning;
+mod pipeline;
 mod plugin;
 mod refusal;
 mod restrictions;
@@ -31,6 +32,7 @@ pub use history::{HistoryPlan, StorePlan};
 pub use image::{ImagePlan, in_image};
 pub use label::{LabelExpression, LabelOperator, LabelSelector};
 pub use pinning::PinningPlan;
+pub use pipeline::{AgentPlan, InsertedPhasePlan, PhasePluginPlan, PipelineBudgets, PipelinePlan};
 pub use plugin::{PluginLimits, PluginPlan};
 pub use refusal::Refusal;
 pub use restrictions::{Restrictions, Revoked};
@@ -48,7 +50,8 @@ use super::ids::ObjectKey;
 pub const FORMAT_VERSION: u32 = 2;
 
 /// The features that this version supports and that a plan can list in [`Plan::requires`].
-pub const FEATURES: &[&str] = &[TOOL_ARGUMENTS, TOOL_PINNING, CHAINED_CONTENT, UPSTREAM_TLS, SECTION_BINDINGS];
+pub const FEATURES: &[&str] =
+    &[TOOL_ARGUMENTS, TOOL_PINNING, CHAINED_CONTENT, UPSTREAM_TLS, SECTION_BINDINGS, PIPELINES];
 
 /// The feature of plans with an override of a tool that [decides what is sent](ToolOverride::decides_what_is_sent).
 pub const TOOL_ARGUMENTS: &str = "tool-arguments";
@@ -64,6 +67,9 @@ pub const UPSTREAM_TLS: &str = "upstream-tls";
 
 /// The feature of plans with bindings of sections.
 pub const SECTION_BINDINGS: &str = "section-bindings";
+
+/// The feature of plans with pipelines.
+pub const PIPELINES: &str = "pipelines";
 
 /// The complete configuration of one gateway: its settings, upstreams, chains, and plugins with their code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -112,6 +118,24 @@ impl Plan {
         self.upstreams.iter().find(|u| u.key.name == name)
     }
 
+    /// Returns the plugins that the plan runs: those of all entries of chains, and of all steps of pipelines.
+    pub fn used_plugins(&self) -> impl Iterator<Item = &ObjectKey> {
+        let entries = self.chains.iter().flat_map(|chain| &chain.entries).map(|entry| &entry.plugin);
+        let pipelines = self.upstreams.iter().filter_map(UpstreamPlan::pipeline);
+        entries.chain(pipelines.flat_map(PipelinePlan::plugins).map(|step| &step.key))
+    }
+
+    /// Makes pipelines refuse their calls that have a step with this plugin.
+    pub fn withhold_steps(&mut self, plugin: &ObjectKey, refusal: &Refusal) {
+        for upstream in &mut self.upstreams {
+            let TransportPlan::Pipeline(pipeline) = &mut upstream.transport else { continue };
+            for (_, step) in pipeline.plugins_mut().filter(|(_, step)| step.key == *plugin) {
+                step.unavailable = Some(refusal.clone());
+                upstream.refusing.get_or_insert_with(|| refusal.clone());
+            }
+        }
+    }
+
     /// Hides values that can be secrets although they are written as plain text, so that the plan can be shown: literal
     /// values of headers and environment variables, arguments of processes, fixed arguments of tools, and the user, query
     /// and fragment of URLs.
@@ -122,13 +146,13 @@ impl Plan {
             match &mut upstream.transport {
                 TransportPlan::External { url, .. } => *url = address_of(url),
                 TransportPlan::Process { args, .. } => args.iter_mut().for_each(|arg| "[hidden]".clone_into(arg)),
-                TransportPlan::None => {}
+                TransportPlan::Pipeline(_) | TransportPlan::None => {}
             }
         }
         let upstreams = self.upstreams.iter_mut().flat_map(|upstream| match &mut upstream.transport {
             TransportPlan::External { headers, tls, .. } => vec![headers, &mut tls.values],
             TransportPlan::Process { env, .. } => vec![env],
-            TransportPlan::None => Vec::new(),
+            TransportPlan::Pipeline(_) | TransportPlan::None => Vec::new(),
         });
         for value in upstreams.chain(self.plugins.iter_mut().map(|p| &mut p.env)).flatten() {
             if let ValueSource::Literal(text) = &mut value.value {

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use tokio::task::unconstrained;
 use tracing::Instrument;
 
+use super::arguments::ARGUMENTS;
 use super::asked_client::AskedClient;
 use super::chain::CallContext;
 use super::content::Content;
@@ -304,7 +305,7 @@ impl Engine {
 
     /// Sends the call once. `members` are lent to it, and are the same when it is answered.
     pub(super) async fn send(
-        &self,
+        self: &Arc<Self>,
         call: &Routed<'_>,
         client: &dyn ToClient,
         members: &mut OutMembers,
@@ -315,6 +316,12 @@ impl Engine {
         if let Some(text) = call.fixed_answer().filter(|_| task.is_none()) {
             // It has nothing of either era.
             return Ok(ServerAnswer { era: call.request.caller.era, answer: Answer::Result(text_result(text)) });
+        }
+        if let Some(pipeline) = &call.upstream.pipeline {
+            recorder.asked();
+            let arguments = members.iter().find(|(name, _)| name == ARGUMENTS).map(|(_, value)| &**value);
+            let result = boxed(|| self.run_pipeline(call, pipeline, client, arguments)).await;
+            return Ok(ServerAnswer { era: call.request.caller.era, answer: Answer::Result(result) });
         }
         let span = spans::upstream(call, || self.state.facts(&call.plan().key));
         let mut out = OutCall {

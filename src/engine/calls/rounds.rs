@@ -2,6 +2,8 @@
 //! sending the call once more. For a client of the legacy era, the gateway asks it in the middle of its call and sends
 //! the call itself.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use serde_json::value::RawValue;
 
@@ -28,7 +30,7 @@ impl Engine {
     /// Sends the call until the server has answered it. A result that asks a client of the modern era for input is
     /// returned as an answer, since that client itself sends the call once more.
     pub(super) async fn send_in_rounds(
-        &self,
+        self: &Arc<Self>,
         call: &Routed<'_>,
         client: &AskedClient<'_>,
         mut members: OutMembers,

@@ -262,7 +262,8 @@ impl Engine {
         let lost = snapshot.linked.not_loaded.iter().find(|lost| lost.plugin == plugin.key);
         let own = workers.iter().filter(|w| w.plugin_id == plugin.id);
         let executing = own.clone().any(|w| w.state == crate::domain::ports::WorkerState::Executing);
-        let state = match (&error, plugin.enabled, chains.is_empty()) {
+        let is_used = snapshot.plan().used_plugins().any(|used| *used == plugin.key);
+        let state = match (&error, plugin.enabled, !is_used) {
             (_, false, _) => LivePluginState::Disabled,
             (Some(_), _, _) => LivePluginState::Failed,
             (_, _, true) => LivePluginState::Registered,

@@ -71,6 +71,7 @@ impl Engine {
             TransportPlan::External { .. } if self.upstreams.is_over_sse(&upstream.target) => Some("SSE"),
             TransportPlan::External { .. } => Some("StreamableHTTP"),
             TransportPlan::Process { .. } => Some("Stdio"),
+            TransportPlan::Pipeline(_) => Some("Pipeline"),
             TransportPlan::None => None,
         };
         let mut report = UpstreamReport {
@@ -143,7 +144,7 @@ impl Engine {
         let state = match &failure {
             _ if !plugin.enabled => PluginState::Disabled,
             Some(_) => PluginState::Failed,
-            None if entry.is_none() => PluginState::Registered,
+            None if !snapshot.plan().used_plugins().any(|used| *used == plugin.key) => PluginState::Registered,
             None => PluginState::Enabled,
         };
         let failure = failure.filter(|_| state == PluginState::Failed);

@@ -223,7 +223,9 @@ async fn kills(times: usize) {
                 tokio::spawn(async move { calls(&url, client, &answers, &over).await })
             })
             .collect();
-        tokio::time::sleep(Duration::from_millis(150 + 37 * (kill as u64 % 9))).await;
+        let before = answers.load(Ordering::Relaxed);
+        until("a call is answered", async || answers.load(Ordering::Relaxed) > before).await;
+        tokio::time::sleep(Duration::from_millis(50 + 37 * (kill as u64 % 9))).await;
         gateway.signal(Signal::KILL);
         assert!(!gateway.ended().await);
         over.store(true, Ordering::Relaxed);

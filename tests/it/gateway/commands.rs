@@ -100,7 +100,7 @@ async fn addresses_are_taken_as_people_write_them() {
         assert!(listed.status.success() && out(&listed).contains("raw__args"), "{admin}: {}", err(&listed));
     }
     let admin = run(&["call", "raw__args", "--url", &admin_port]);
-    assert!(err(&admin).contains("is not an MCP endpoint: it answered with HTTP 405"), "{}", err(&admin));
+    assert!(err(&admin).contains("is not an MCP endpoint: it answered with HTTP 404"), "{}", err(&admin));
     let mcp = run(&["tools", "--admin", &port.to_string()]);
     assert!(!mcp.status.success() && err(&mcp).contains("admin API"), "{}", err(&mcp));
 }

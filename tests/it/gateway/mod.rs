@@ -52,6 +52,7 @@ mod overrides;
 mod own_processes;
 mod parked;
 pub mod parts;
+mod pipelines;
 mod plugin;
 mod processes;
 mod redacted;
