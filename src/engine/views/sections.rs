@@ -11,6 +11,7 @@ use crate::config::sections::Sections;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{Plan, SectionPlan};
 use crate::domain::raw::RawObject;
+use crate::domain::reason::Reason;
 use crate::domain::section::Place;
 use crate::engine::plan::bound_section::BoundSection;
 use crate::engine::{Endpoint, Engine};
@@ -47,6 +48,48 @@ pub struct CoveringBinding {
     pub upstream: String,
     /// Whether this binding counts.
     pub counts: bool,
+}
+
+/// A binding of the plan.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SectionView {
+    /// The binding, as `namespace/name`.
+    pub binding: String,
+    /// The glob over documents.
+    pub document: String,
+    /// The short form of the part that it covers.
+    pub section: String,
+    /// The upstream, as `namespace/name`.
+    pub upstream: String,
+    /// `Ready`, `Conflicted` if an older binding counts before it, or the reason why nothing is visible in the part.
+    pub state: String,
+    /// Details of a state other than `Ready`; absent if it is `Ready`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl SectionView {
+    /// Returns a view of each binding, in the order of the plan.
+    pub(super) fn all(plans: &[SectionPlan]) -> Vec<Self> {
+        let view = |(place, plan): (usize, &SectionPlan)| {
+            let conflict = || Some((Reason::Conflicted, plan.conflict(&plans[..place])?));
+            let refusing = plan.refusing.clone().map(|refusal| (refusal.reason, refusal.message));
+            let (state, error) = match refusing.or_else(conflict) {
+                Some((reason, message)) => (reason.to_string(), Some(message)),
+                None => ("Ready".to_owned(), None),
+            };
+            Self {
+                binding: plan.key.to_string(),
+                document: plan.glob.clone(),
+                section: plan.part.to_string(),
+                upstream: plan.upstream.to_string(),
+                state,
+                error,
+            }
+        };
+        plans.iter().enumerate().map(view).collect()
+    }
 }
 
 impl CoveringBinding {
