@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::question::{COMPLETE, RESULT_TYPE};
 use super::raw::{RawObject, to_raw};
@@ -67,6 +68,8 @@ pub struct NewInvocation {
     pub document_path: Option<String>,
     /// The line of the request in the document, from 1.
     pub section_line: Option<u32>,
+    /// The place in the document, as in `_meta["hawsepipe.dev/section"]`. `None` for the line of the document.
+    pub section: Option<Map<String, Value>>,
 }
 
 /// An invocation of a tool, with the fields of document 003. Times are Unix milliseconds.
@@ -90,6 +93,9 @@ pub struct Invocation {
     /// The line of the request in the document, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub section_line: Option<u32>,
+    /// The place in the document, for which bindings of sections count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub section: Option<Map<String, Value>>,
     /// The state.
     pub status: InvocationStatus,
     /// When the invocation was created.
@@ -320,7 +326,7 @@ fn tokens_used(meta: &RawValue) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

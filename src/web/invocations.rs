@@ -28,6 +28,7 @@ pub(super) async fn create(
     let refused = |error: InvokeError| {
         let (status, reason) = match error {
             InvokeError::UnknownServer(..) => (StatusCode::NOT_FOUND, "UpstreamNotFound"),
+            InvokeError::InvalidSection(_) => (StatusCode::BAD_REQUEST, "InvalidSection"),
             InvokeError::InvalidParameters => (StatusCode::BAD_REQUEST, "InvalidBody"),
             InvokeError::Full => (StatusCode::SERVICE_UNAVAILABLE, "TooManyInvocations"),
         };

@@ -1,5 +1,6 @@
 //! Sections of documents that are bound to an upstream (document 003, SectionBinding).
 
+mod documents;
 mod lines;
 mod page;
 #[path = "../../sections/runbook.rs"]
