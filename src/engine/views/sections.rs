@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -17,7 +18,7 @@ use crate::engine::plan::bound_section::BoundSection;
 use crate::engine::{Endpoint, Engine};
 
 /// Which binding counts at a place, and what is visible there.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SectionExplanation {
     /// The place, as a command names it.
@@ -35,7 +36,7 @@ pub struct SectionExplanation {
 }
 
 /// A binding that covers a place.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CoveringBinding {
     /// The binding, as `namespace/name`.
@@ -51,7 +52,7 @@ pub struct CoveringBinding {
 }
 
 /// A binding of the plan.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SectionView {
     /// The binding, as `namespace/name`.
@@ -132,7 +133,7 @@ impl SectionExplanation {
 }
 
 /// The tools that a model can use at a place (document 003, AIToolContext). Programs call them by MCP.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolContext {
     /// The tools of the enabled servers that are visible.
@@ -145,7 +146,7 @@ pub struct ToolContext {
 }
 
 /// A tool of a [`ToolContext`].
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextTool {
     /// The upstream, as `namespace/name`.
@@ -157,6 +158,7 @@ pub struct ContextTool {
     /// The description that clients see.
     pub description: String,
     /// The schema of the arguments that clients see.
+    #[schemars(with = "serde_json::Value")]
     pub input_schema: Box<RawValue>,
     /// The name of the tool at the endpoint for all upstreams; absent if it has none there.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,6 @@
 //! The status of the gateway as a whole.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::objects::{ChainView, PluginView, UpstreamView};
@@ -11,7 +12,7 @@ use crate::engine::Engine;
 use crate::engine::plan::snapshot::Snapshot;
 
 /// The state of the gateway: what runs, and what is wrong with it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusView {
     /// The gateway, as `namespace/name`.
