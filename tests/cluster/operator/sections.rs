@@ -54,18 +54,7 @@ async fn bindings_narrow_what_sections_see_and_say_what_is_wrong() {
     assert!(conflict.contains(&format!("SectionBinding {}/deploy", operated.namespace)), "{conflict}");
     operated.until_event("SectionBinding", "gone", "Warning UpstreamNotFound").await;
 
-    let status =
-        operated.cluster.hawsepipe(None, &["status", "--admin", &served.gateway.admin.to_string()]).await.unwrap();
-    let row = |name: &str| {
-        let name = format!("{}/{name}", operated.namespace);
-        let rows = status.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        rows.filter(|row| row.first() == Some(&&*name)).map(|row| row[1].to_owned()).collect::<Vec<_>>()
-    };
-    for (name, state) in
-        [("deploy", "Ready"), ("lines", "Ready"), ("gone", "UpstreamNotFound"), ("later", "Conflicted")]
-    {
-        assert_eq!(row(name), [state], "{name}: {status}");
-    }
+    are_in_the_status(&operated, &served).await;
     calls(&served).await;
     lender.apply(&[lent("somebody-else")]).await;
     operated.until_row("secbind", "lines", &[glob, "10-40", "ledger", "1/1", "False", "RefNotPermitted"]).await;
@@ -80,6 +69,22 @@ async fn bindings_narrow_what_sections_see_and_say_what_is_wrong() {
     operated.apply(&[object("MCPGateway", "main", &elsewhere)]).await;
     operated.until_row("secbind", "deploy", &[glob, "##", "Deploy", "own", "0/0", "False", "NotTaken"]).await;
     until("the gateway does not take it", async || call(&served, "own", gone()).await.ok()).await;
+}
+
+/// The status of a pod lists the bindings, also a conflict.
+async fn are_in_the_status(operated: &Operated<'_>, served: &Served<'_>) {
+    let status =
+        operated.cluster.hawsepipe(None, &["status", "--admin", &served.gateway.admin.to_string()]).await.unwrap();
+    let row = |name: &str| {
+        let name = format!("{}/{name}", operated.namespace);
+        let rows = status.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        rows.filter(|row| row.first() == Some(&&*name)).map(|row| row[1].to_owned()).collect::<Vec<_>>()
+    };
+    for (name, state) in
+        [("deploy", "Ready"), ("lines", "Ready"), ("gone", "UpstreamNotFound"), ("later", "Conflicted")]
+    {
+        assert_eq!(row(name), [state], "{name}: {status}");
+    }
 }
 
 /// Calls the tool of an upstream from a section.

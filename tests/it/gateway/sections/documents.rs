@@ -37,20 +37,26 @@ fn text(answer: &Value) -> String {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
-#[tokio::test]
-async fn a_code_block_calls_only_what_its_section_is_bound_to() {
-    let folder = Folder::new();
+/// A gateway with four bindings, and a document.
+async fn started(folder: &Folder) -> Gateway {
     std::fs::create_dir(folder.path().join("runbooks")).unwrap();
     let deploy = "heading: {text: Deploy, level: 2}, inheritToChildren: true";
-    let manifests = servers(&folder)
+    let manifests = servers(folder)
         + &binding("deploy", "runbooks/**/*.md", deploy, "kubernetes")
         + &binding("checks", "runbooks/**/*.md", "block: {id: db-checks}", "postgres")
         + &binding("lines", "runbooks/lines.md", "range: {startLine: 10, endLine: 20}", "search")
         + &binding("gone", "runbooks/lines.md", "range: {startLine: 30, endLine: 40}", "nobody");
     folder.write("manifests.yaml", &manifests);
     folder.write("runbooks/ops.md", RUNBOOK);
-    let gateway = Gateway::start(&folder);
+    let gateway = Gateway::start(folder);
     tools_of(&gateway, &SERVERS).await;
+    gateway
+}
+
+#[tokio::test]
+async fn a_code_block_calls_only_what_its_section_is_bound_to() {
+    let folder = Folder::new();
+    let gateway = started(&folder).await;
     let address = gateway.admin();
     let command = |arguments: &[&str]| {
         let all = [arguments, &["--admin", &address]].concat();
@@ -76,7 +82,11 @@ async fn a_code_block_calls_only_what_its_section_is_bound_to() {
     let calls = std::fs::read_to_string(folder.path().join("search.log")).unwrap();
     assert!(!calls.contains("\"tools/call\""), "the refused call was not sent: {calls}");
     without_a_server(&Admin::of(&gateway)).await;
+    are_in_the_status(&gateway);
+}
 
+/// The status lists the bindings.
+fn are_in_the_status(gateway: &Gateway) {
     let status = run(&["status", "--admin", &gateway.admin()]);
     let rows: Vec<Vec<_>> =
         out(&status).lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect();
