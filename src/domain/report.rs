@@ -138,7 +138,7 @@ pub struct ToolReport {
     /// The name that clients see; `None` if the tool is not offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r#as: Option<String>,
-    /// The digest of the tool's definition that owners approve; see [`pin::digest`](crate::domain::pin::digest).
+    /// The digest of the tool's definition that owners approve; `hawsepipe tools pin` prints it.
     pub sha256: String,
     /// Whether this definition is approved; `None` if it need not be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -170,7 +170,7 @@ pub struct PluginReport {
     pub plugin: String,
     /// The state of the plugin in this pod.
     pub state: PluginState,
-    /// Why the plugin failed, a [`Reason`](super::reason::Reason) of the pod's version; `None` if it did not fail.
+    /// Why the plugin failed, a `Reason` of the pod's version; `None` if it did not fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Details of the failure, as text for users.
@@ -224,7 +224,7 @@ pub struct NotLoadedReport {
 pub struct RefusingReport {
     /// The chain, as `namespace/name`.
     pub chain: String,
-    /// Why the calls are refused, a [`Reason`](super::reason::Reason) of the pod's version.
+    /// Why the calls are refused, a `Reason` of the pod's version.
     pub reason: String,
     /// Details, as text for users; empty for chains after the first [`MAX_REFUSALS`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -265,7 +265,7 @@ pub enum SecretState {
 pub struct PendingReport {
     /// The revision that cannot run.
     pub revision: String,
-    /// Why the revision cannot run, a [`Reason`](super::reason::Reason) of the pod's version.
+    /// Why the revision cannot run, a `Reason` of the pod's version.
     pub reason: String,
     /// Details, as text for users.
     pub message: String,

@@ -37,6 +37,7 @@ pub struct Execution {
 /// The outcome of a call in the history of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "CallStatus")]
 pub enum ExecutionStatus {
     /// The client got a result.
     Success,

@@ -45,6 +45,7 @@ struct ListQuery {
 
 /// A page of a list.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ListOf{T}")]
 struct ListPage<T> {
     items: Vec<T>,
     /// The cursor of the next page; absent on the last page.

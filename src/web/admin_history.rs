@@ -50,6 +50,7 @@ pub(super) struct HistoryParams {
 
 /// A page of records of the type `T`.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "HistoryOf{T}")]
 pub(super) struct HistoryList<T> {
     #[schemars(with = "Vec<T>")]
     items: Vec<Box<RawValue>>,

@@ -81,7 +81,7 @@ impl Api {
 
     /// Returns the OpenAPI document.
     pub(super) fn document(mut self) -> Value {
-        json!({
+        let mut document = json!({
             "openapi": "3.1.0",
             "info": {
                 "title": "Admin API of a Hawsepipe gateway",
@@ -90,7 +90,28 @@ impl Api {
             },
             "paths": self.paths,
             "components": {"schemas": self.schemas.answers.take_definitions(true)},
-        })
+        });
+        describe_json(&mut document);
+        document
+    }
+}
+
+/// Lets descriptions, which are comments of the code, speak of JSON.
+fn describe_json(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members.iter_mut() {
+                match member {
+                    Value::String(text) if name == "description" => {
+                        *text =
+                            text.replace("[`", "`").replace("`]", "`").replace('\n', " ").replace("`None`", "absent");
+                    }
+                    member => describe_json(member),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(describe_json),
+        _ => {}
     }
 }
 
@@ -151,8 +172,13 @@ impl<T: JsonSchema> Argument for AdminQuery<T> {
     fn describe(operation: &mut Value, schemas: &mut Schemas) {
         let schema = schemas.requests.root_schema_for::<T>().to_value();
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-            let mut property = property.clone();
-            let description = property.as_object_mut().and_then(|it| it.remove("description")).unwrap_or_default();
+            let mut property = property.as_object().cloned().unwrap_or_default();
+            let description = property.remove("description");
+            // A parameter is absent, never null.
+            property.retain(|_, value| !value.is_null());
+            if let Some(Value::Array(kinds)) = property.get_mut("type") {
+                kinds.retain(|kind| kind != "null");
+            }
             let parameter = json!({"name": name, "in": "query", "description": description, "schema": property});
             push(&mut operation["parameters"], parameter);
         }
