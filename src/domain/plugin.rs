@@ -13,6 +13,7 @@ use super::reason::Reason;
 
 /// The phase of a call in which a plugin runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum Phase {
     /// Before the call is sent to the upstream.
     Request,
@@ -67,6 +68,7 @@ impl PluginKind {
 
 /// The purpose of a plugin. It decides the default failure policy of the plugin's entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum Role {
     /// Checks and redacts. By default, the call fails if the plugin fails.
     Guard,
@@ -79,6 +81,7 @@ pub enum Role {
 
 /// The effect of an entry's failure on its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum FailurePolicy {
     /// The call fails. In the response phase, the content of the response is withheld.
     Fail,
@@ -115,6 +118,7 @@ pub enum View {
 
 /// The way an entry runs: with effect on its calls, or only to show what it would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum Mode {
     /// The entry affects calls.
     #[default]
@@ -135,6 +139,7 @@ impl Mode {
 
 /// How a worker exchanges messages with its plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum Protocol {
     /// Exactly contract 1.0: the script reads standard input to its end, writes one line and exits.
     Once,

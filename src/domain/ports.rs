@@ -140,6 +140,7 @@ pub struct PluginLoad {
 
 /// A worker process and its use, with the fields of PluginProcess in document 000.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerInfo {
     /// The process id.
@@ -168,6 +169,7 @@ pub struct WorkerInfo {
 
 /// The states of a worker, which are those of PluginProcess in document 000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum WorkerState {
     /// Started, but not ready yet.
     Spawned,

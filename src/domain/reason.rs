@@ -9,6 +9,7 @@ macro_rules! reasons {
     ($(#[doc = $doc:literal] $name:ident,)*) => {
         /// Why something failed, or differs from what its owner intended.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
         pub enum Reason { $(#[doc = $doc] $name,)* }
 
         impl Reason {

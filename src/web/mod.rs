@@ -26,6 +26,7 @@ mod mcp;
 mod message_sender;
 mod modern;
 mod offer;
+mod openapi;
 mod operator;
 mod parked;
 mod post;
@@ -44,7 +45,7 @@ mod subscribe;
 mod tasks;
 mod ticks;
 
-pub use admin::{admin_router, metrics_router};
+pub use admin::{admin_router, metrics_router, openapi_document};
 pub use admin_access::CheckToken;
 pub use listener_context::ServedListener;
 pub use mcp::McpService;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::domain::limits::Tracker;
@@ -11,7 +12,7 @@ use crate::engine::executions::{Execution, SessionCalls};
 use crate::engine::invocations::LOCAL;
 
 /// A session, or other callers that are counted as one.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrackedSession {
     /// The first 8 characters of a session's id; `local` for invocations; `address/` and an IP address or network for clients

@@ -46,6 +46,7 @@ mod monitored;
 mod multiplied;
 mod names;
 mod old_sse;
+mod openapi;
 pub mod outcomes;
 mod outside;
 mod overrides;
