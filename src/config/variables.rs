@@ -1,4 +1,4 @@
-//! The variables that the condition of a chain's entry can read.
+//! The variables that conditions can read: those of entries of chains, and of the rules of a gateway.
 
 use super::expr::{Kind, Member};
 
@@ -10,6 +10,14 @@ pub const OF_ENTRIES: &[Member] = &[
     ("upstream", Kind::Members(UPSTREAM)),
     ("identity", Kind::Members(IDENTITY)),
     ("content", Kind::Members(CONTENT)),
+];
+
+/// The variables of a rule: as of an entry, without `content`.
+pub const OF_RULES: &[Member] = &[
+    ("call", Kind::Members(CALL)),
+    ("tool", Kind::Members(TOOL)),
+    ("upstream", Kind::Members(UPSTREAM)),
+    ("identity", Kind::Members(IDENTITY)),
 ];
 
 const CALL: &[Member] = &[
