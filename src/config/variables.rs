@@ -1,4 +1,4 @@
-//! The variables that conditions can read.
+//! The variables that conditions can read: those of entries of chains, of the rules of a gateway, and of loops of pipelines.
 
 use super::expr::{Kind, Member};
 
@@ -24,6 +24,14 @@ pub const OF_LOOPS: &[Member] = &[
     ("agentIteration", Kind::Number),
     ("arguments", Kind::Any),
     ("sources", Kind::Any),
+];
+
+/// The variables of a rule: as of an entry, without `content`.
+pub const OF_RULES: &[Member] = &[
+    ("call", Kind::Members(CALL)),
+    ("tool", Kind::Members(TOOL)),
+    ("upstream", Kind::Members(UPSTREAM)),
+    ("identity", Kind::Members(IDENTITY)),
 ];
 
 const CALL: &[Member] = &[

@@ -21,6 +21,8 @@ pub mod extensions;
 pub mod header_text;
 pub mod health;
 pub mod history;
+pub mod identity;
+mod identity_port;
 pub mod ids;
 pub mod instance;
 pub mod invalid_message;

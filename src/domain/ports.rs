@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::budget::Account;
+pub use super::identity_port::{Authenticate, NoAuthentication, Unproved};
 use super::ids::ObjectKey;
 use super::item::{ItemKind, Listed};
 use super::plan::{PluginPlan, Runtime};

@@ -263,6 +263,8 @@ reasons! {
     InvalidArguments,
     /// HTTP headers do not match the arguments that they repeat.
     HeaderMismatch,
+    /// The rules of the gateway do not allow the call.
+    NotAuthorized,
     /// The gateway offers no tool of this name.
     UnknownTool,
     /// The gateway offers no prompt of this name.

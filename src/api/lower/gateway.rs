@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use super::access;
 use super::findings::Findings;
 use super::place::ManifestSource;
 use super::route_hosts;
 use super::shared::{below, key, namespaces, object_ref, program, selector, size};
-use crate::api::gateway::access::Authentication;
 use crate::api::gateway::inbound::Listener;
 use crate::api::gateway::pods::workload;
 use crate::api::gateway::records::{
@@ -21,14 +21,10 @@ use crate::config::input::{GatewayInput, Takes};
 use crate::domain::audit;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
-    self, GatewayPlan, HistoryPlan, Limits, ListenerPlan, OtlpProtocol, PrefixMode, Refusal, Runtime, StorePlan,
-    TracingPlan,
+    self, GatewayPlan, HistoryPlan, Limits, ListenerPlan, OtlpProtocol, PrefixMode, Runtime, StorePlan, TracingPlan,
 };
 use crate::domain::problem::Problem;
 use crate::domain::sandbox::SandboxMode;
-
-/// The effect of a protective setting of the whole gateway that is not implemented.
-const EVERY_CALL: &str = "every call is refused";
 
 /// The warning of a listener that asks for a transport that was removed.
 const NO_LEGACY_SSE: &str =
@@ -48,7 +44,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
     let spec = &object.spec;
     let key = key(&object.metadata);
     let mut findings = Findings::at(ObjectId::new(Kind::MCPGateway, key.clone()), place);
-    let refusing = guards(spec, &mut findings);
+    let refusing = access::guards(spec, &mut findings);
     let own = key.namespace.clone();
     let telemetry = spec.telemetry.clone().unwrap_or_default();
     let required = spec.chains.iter().filter_map(|c| c.required.as_ref()).flatten();
@@ -58,6 +54,8 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
         stop_cancels: spec.stop_mode == Some(StopMode::Cancel),
         listeners: listeners(spec, &key, place, &mut findings),
         anonymous: spec.authentication.anonymous.is_some(),
+        authentication: access::authentication(&spec.authentication),
+        authorization: spec.authorization.as_ref().map(access::authorization),
         prefix: prefix(spec.upstreams.as_ref().and_then(|u| u.prefix)),
         max_name_length: spec.upstreams.as_ref().and_then(|u| u.max_name_length),
         tool_discovery: tool_discovery(spec.upstreams.as_ref().and_then(|u| u.tool_discovery)),
@@ -79,22 +77,6 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
     note_later(spec, &mut findings);
     let ([upstreams, chains, pipelines, sections], pinned) = (selected(spec), spec.pinned_revision.clone());
     (GatewayInput { plan, upstreams, chains, pipelines, sections, pinned }, findings.finish())
-}
-
-/// Reports every setting that protects the whole gateway and is not implemented. Returns the first one as the reason
-/// for refusing calls.
-fn guards(spec: &MCPGatewaySpec, findings: &mut Findings) -> Option<Refusal> {
-    let Authentication { jwt, api_keys, token_review, .. } = &spec.authentication;
-    let admin = spec.admin.as_ref().is_some_and(|a| a.authentication.is_some());
-    let guards = [
-        (jwt.is_some(), "spec.authentication.jwt"),
-        (api_keys.is_some(), "spec.authentication.apiKeys"),
-        (token_review.is_some(), "spec.authentication.tokenReview"),
-        (spec.authorization.is_some(), "spec.authorization"),
-        (admin, "spec.admin.authentication"),
-    ];
-    let mut refusals = guards.map(|(set, field)| findings.refuse(set, field, EVERY_CALL)).into_iter().flatten();
-    refusals.next()
 }
 
 fn history_plan(written: &History, namespace: &str) -> HistoryPlan {
@@ -293,7 +275,6 @@ fn note_cluster(spec: &MCPGatewaySpec, listeners: &[ListenerPlan], place: Manife
 
 fn note_later(spec: &MCPGatewaySpec, findings: &mut Findings) {
     findings.later(spec.admin.as_ref().is_some_and(|a| a.console.is_some()), "spec.admin.console");
-    findings.later(spec.authentication.resource_metadata.is_some(), "spec.authentication.resourceMetadata");
     findings.later(spec.models.is_some(), "spec.models");
     let History { payloads, redact, .. } = spec.history.clone().unwrap_or_default();
     findings.later(payloads == Some(Payloads::Redacted), "spec.history.payloads");

@@ -3,6 +3,7 @@
 //!
 //! [`document()`] checks an object with `api::check` before it lowers the object.
 
+mod access;
 mod chain;
 mod core;
 mod document;

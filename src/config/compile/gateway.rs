@@ -5,8 +5,8 @@ use crate::config::input::{GatewayInput, Inputs};
 use crate::domain::audit::AuditMode;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{
-    ChainPlan, GatewayPlan, GatewayTakes, HistoryPlan, Limits, Namespaces, Plan, PrefixMode, Refusal, Runtime, Takes,
-    ToolDiscovery,
+    AuthenticationPlan, ChainPlan, GatewayPlan, GatewayTakes, HistoryPlan, Limits, Namespaces, Plan, PrefixMode,
+    Refusal, Runtime, Takes, ToolDiscovery,
 };
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -52,6 +52,12 @@ pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayT
     Some(accepted(previous, &invalid.id.key).and_then(|plan| plan.takes.clone()).unwrap_or_else(nothing))
 }
 
+/// Returns the settings of the running plan, if it is a plan of the gateway that the inputs declare.
+pub(super) fn accepted_settings<'a>(inputs: &Inputs, previous: Option<&'a Plan>) -> Option<&'a GatewayPlan> {
+    let key = &inputs.gateway.as_ref()?.plan.key;
+    accepted(previous, key).map(|plan| &plan.gateway)
+}
+
 /// Returns the running plan if it is a plan of this gateway and the gateway was declared, not implicit.
 fn accepted<'a>(previous: Option<&'a Plan>, key: &ObjectKey) -> Option<&'a Plan> {
     previous.filter(|plan| plan.gateway.declared && plan.gateway.key == *key)
@@ -66,6 +72,8 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
         stop_cancels: false,
         listeners: Vec::new(),
         anonymous: false,
+        authentication: AuthenticationPlan::default(),
+        authorization: None,
         prefix: PrefixMode::Always,
         max_name_length: None,
         tool_discovery: ToolDiscovery::All,

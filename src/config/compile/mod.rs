@@ -5,6 +5,7 @@
 //! served or refuses its calls, and an entry whose plugin was never accepted counts as a Guard that always fails. The
 //! latter also applies to a plugin that was deleted or is no longer shared.
 
+mod access;
 mod bounds;
 mod by_name;
 mod chains;
@@ -48,7 +49,7 @@ use super::nearest::BoundedNearest;
 use crate::domain::digest::revision;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{
-    CHAINED_CONTENT, FORMAT_VERSION, PIPELINES, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS, TOOL_PINNING, TlsPlan,
+    ACCESS, CHAINED_CONTENT, FORMAT_VERSION, PIPELINES, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS, TOOL_PINNING, TlsPlan,
     ToolOverride, TransportPlan, UPSTREAM_TLS, UpstreamPlan,
 };
 use crate::domain::problem::Problem;
@@ -71,6 +72,7 @@ pub fn compile(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>)
 pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut gateway = gateway::compile(inputs, previous);
+    access::check(&mut gateway, gateway::accepted_settings(inputs, previous), &mut problems);
     let takes = gateway::takes(inputs, previous);
     let mut upstreams = upstreams::compile(inputs, previous, &gateway.key, takes.as_ref(), &mut problems);
     let mut checks = ConfigChecks::new(&inputs.config_verdicts);
@@ -121,7 +123,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
 
 /// Returns the features that a gateway must have to serve the upstreams as they are meant.
 fn required(plan: &Plan) -> Vec<String> {
-    let Plan { upstreams, chains, sections, .. } = plan;
+    let Plan { gateway, upstreams, chains, sections, .. } = plan;
     let mut overrides = upstreams.iter().flat_map(|upstream| &upstream.overrides);
     let arguments = overrides.any(ToolOverride::decides_what_is_sent);
     let pinning = upstreams.iter().any(|upstream| upstream.pinning.as_ref().is_some_and(|pinning| pinning.enforce));
@@ -139,6 +141,7 @@ fn required(plan: &Plan) -> Vec<String> {
         (tls, UPSTREAM_TLS),
         (!sections.is_empty(), SECTION_BINDINGS),
         (upstreams.iter().any(|upstream| upstream.pipeline().is_some()), PIPELINES),
+        (!gateway.authentication.is_default() || gateway.authorization.is_some(), ACCESS),
     ];
     features.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, feature)| feature.to_owned()).collect()
 }

@@ -4,6 +4,7 @@
 //! A plan refers to secrets but never holds their values, and it names plugin code by digest. It has a format
 //! version, so that gateways of adjacent versions can read it.
 
+mod access;
 mod chain;
 mod gateway;
 mod history;
@@ -26,6 +27,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use access::{AuthenticationPlan, AuthorizationPlan, JwtPlan, ResourcePlan, RulePlan};
 pub use chain::{ChainPlan, EntryPlan, UpstreamScope};
 pub use gateway::{GatewayPlan, GatewayTakes, Limits, ListenerPlan, Namespaces, PrefixMode, Takes, ToolDiscovery};
 pub use history::{HistoryPlan, StorePlan};
@@ -51,7 +53,7 @@ pub const FORMAT_VERSION: u32 = 2;
 
 /// The features that this version supports and that a plan can list in [`Plan::requires`].
 pub const FEATURES: &[&str] =
-    &[TOOL_ARGUMENTS, TOOL_PINNING, CHAINED_CONTENT, UPSTREAM_TLS, SECTION_BINDINGS, PIPELINES];
+    &[TOOL_ARGUMENTS, TOOL_PINNING, CHAINED_CONTENT, UPSTREAM_TLS, SECTION_BINDINGS, ACCESS, PIPELINES];
 
 /// The feature of plans with an override of a tool that [decides what is sent](ToolOverride::decides_what_is_sent).
 pub const TOOL_ARGUMENTS: &str = "tool-arguments";
@@ -70,6 +72,9 @@ pub const SECTION_BINDINGS: &str = "section-bindings";
 
 /// The feature of plans with pipelines.
 pub const PIPELINES: &str = "pipelines";
+
+/// The feature of plans of gateways that authenticate or authorize their clients.
+pub const ACCESS: &str = "access";
 
 /// The complete configuration of one gateway: its settings, upstreams, chains, and plugins with their code.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -14,6 +14,7 @@ use super::other_replicas::OtherReplicas;
 use super::session_id::{SessionFacts, SessionScope};
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::history::session_name;
+use crate::domain::identity::Identity;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 use crate::domain::network::network;
@@ -37,6 +38,7 @@ pub struct Session {
     pub capabilities: ClientCapabilities,
     /// The questions that wait for the client's answers.
     pub questions: Arc<ClientQuestions>,
+    /// The key of the identity to which the session belongs.
     principal: String,
     /// The network of the client that first used the session in this process.
     network: OnceLock<IpAddr>,
@@ -130,6 +132,11 @@ impl Session {
     /// Whether a client in `scope` may use the session at `now`.
     pub(super) fn admits(&self, scope: SessionScope<'_>, now: u64) -> bool {
         self.principal == scope.principal && self.upstream.as_deref() == scope.upstream && now < self.ends_at
+    }
+
+    /// Returns the identity to which the session belongs, for another replica.
+    pub fn identity(&self) -> Identity {
+        Identity::forwarded(&self.principal, "")
     }
 
     /// Whether other replicas can take the session over.

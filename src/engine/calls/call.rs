@@ -28,6 +28,8 @@ use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::ports::ToClient;
 use crate::domain::question::RESULT_TYPE;
+use crate::domain::reason::Reason;
+use crate::domain::record::CallOutcome;
 use crate::domain::upstream::{Answer, InputRound, OutCall, OutMembers, ServerAnswer, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
@@ -133,6 +135,9 @@ impl Engine {
             return self.not_found(&current, request.item(), request.caller.era, &found);
         };
         let call = Routed::new(&current, &found, request, meta, recorder.record());
+        if let Some(end) = self.denied(&call, recorder) {
+            return end;
+        }
         if !self.state.in_routing(&call.plan().key) {
             self.try_again(call.plan()).await;
         }
@@ -179,7 +184,7 @@ impl Engine {
         if let Some(check) = request.check_mirrored
             && let Err(mismatch) = check(&call.item.mirrored)
         {
-            return Some(CallEnd::header_mismatch(mismatch));
+            return Some(CallEnd::new(Reply::Error(mismatch), CallOutcome::RpcError, Reason::HeaderMismatch));
         }
         let (when, content) = (call.when(&call.content), || Content::Arguments(call.content.clone().into_owned()));
         let denial = self.cannot_guard(call.item.chains(), &when, content, &mut recorder.traces)?;
@@ -204,6 +209,9 @@ impl Engine {
                 Err(end) => return end,
             },
         };
+        if let Some(end) = self.denied_as_sent(call, &sent) {
+            return end;
+        }
         let sent_text = if call.item.recalls_arguments() { call.as_content(&sent) } else { String::new() };
         let (answered, facts) = match self.send_in_rounds(call, client, sent, recorder).await {
             Ok(answered) => answered,

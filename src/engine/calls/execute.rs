@@ -255,7 +255,7 @@ fn row(
         chain_revision: chain.plan.revision.clone(),
         upstream: facts.upstream.clone(),
         tool: facts.shown.clone(),
-        principal: facts.caller.principal.clone(),
+        principal: facts.caller.identity.subject.clone(),
         session: facts.caller.session_name(),
         worker_pid: None,
     }

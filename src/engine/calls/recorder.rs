@@ -66,7 +66,7 @@ impl CallRecorder {
             method: request.method(),
             tool: request.kind.shown(request.name),
             era: request.caller.era.as_str(),
-            principal: request.caller.principal.clone(),
+            principal: request.caller.identity.subject.clone(),
             session: request.caller.session_name(),
             ..blank()
         };

@@ -11,6 +11,7 @@ use super::table::InvocationEntry;
 use crate::config::nearest;
 use crate::domain::budget::Category;
 use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::identity::Identity;
 use crate::domain::invocation::{
     Invocation, InvocationEnd, InvocationStatus, NewInvocation, end_of_error, end_of_result, end_of_upstream_error,
 };
@@ -24,9 +25,6 @@ use crate::engine::Engine;
 use crate::engine::calls::host::may_be_arguments;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Caller, Endpoint, Reply, TaskUse};
-
-/// The principal of programs on this machine that use the admin API.
-pub const LOCAL: &str = "local";
 
 /// Why an invocation is not created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -123,7 +121,7 @@ impl Engine {
             // Questions of the server are refused in this era. In the modern one, they would be the result.
             era: Era::Legacy,
             version: LEGACY_VERSIONS[0],
-            principal: LOCAL.to_owned(),
+            identity: Identity::local(),
             session: String::new(),
             capabilities: ClientCapabilities::default(),
             tracker: Arc::clone(&self.state.local),

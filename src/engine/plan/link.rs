@@ -29,12 +29,15 @@ use crate::domain::report::SecretReport;
 use crate::domain::secret::header_value;
 use crate::domain::upstream::{Target, UpstreamTarget};
 use crate::domain::verdict::EntryRules;
+use crate::engine::access::authorize::Rules;
 
 /// A linked plan: its secrets are resolved, and its globs and CEL are compiled. It contains no tool lists.
 pub(crate) struct Linked {
     pub(crate) plan: Arc<Plan>,
     /// The chains in the order in which they run.
     pub(crate) chains: Vec<Arc<LinkedChain>>,
+    /// The rules of the gateway; `None` if everything is allowed.
+    pub(crate) rules: Option<Arc<Rules>>,
     /// The bindings of sections.
     pub(crate) sections: Arc<Sections>,
     /// The upstreams in the plan's order, including those that cannot be reached and therefore refuse calls.
@@ -197,6 +200,7 @@ impl Linked {
         let mut linked = Self {
             plan: Arc::clone(&self.plan),
             chains: Vec::new(),
+            rules: self.rules.clone(),
             sections: Arc::clone(&self.sections),
             upstreams: Arc::clone(&self.upstreams),
             plugins: self.plugins.clone(),
@@ -295,6 +299,7 @@ impl Linked {
     /// Creates a linked plan without upstreams, plugins and chains.
     pub(crate) fn empty(plan: Plan) -> Self {
         Self {
+            rules: plan.gateway.authorization.as_ref().map(|rules| Arc::new(Rules::new(rules))),
             sections: Arc::new(Sections::new(&plan.sections)),
             plan: Arc::new(plan),
             chains: Vec::new(),

@@ -33,6 +33,7 @@ mod held;
 mod history;
 mod hostile;
 pub mod http;
+mod identity;
 mod invocations;
 mod items;
 mod killed;
