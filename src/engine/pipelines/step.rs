@@ -86,7 +86,7 @@ impl RunContext<'_> {
             "requestId": facts.request_id,
             "run": {"id": facts.request_id, "pipeline": self.name, "step": step.name},
             "context": {
-                "userId": facts.caller.principal,
+                "userId": facts.caller.identity.subject,
                 "chatId": facts.caller.session_name(),
                 "researchSessionId": facts.request_id,
                 "researchType": self.research_type(),
@@ -143,7 +143,7 @@ impl RunContext<'_> {
             chain_revision: String::new(),
             upstream: facts.upstream.clone(),
             tool: facts.shown.clone(),
-            principal: facts.caller.principal.clone(),
+            principal: facts.caller.identity.subject.clone(),
             session: facts.caller.session_name(),
             worker_pid: ran.worker_pid,
         };
