@@ -12,7 +12,7 @@ use crate::gateway::manifests::{object, raw_server, yaml};
 async fn a_session_and_a_cursor_are_of_one_subject() {
     let (key, folder) = (SigningKey::new("one"), Folder::new());
     let keys = KeyServer::start(&[&key]);
-    let also = folder.path().join("also.json");
+    let also = folder.path().join("plugins/also.json");
     let many: Vec<_> = (0..300).map(|n| format!("t{n:03}")).collect();
     std::fs::write(&also, json!(many).to_string()).unwrap();
     let rules = json!({"rules": [
