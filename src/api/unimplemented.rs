@@ -26,8 +26,6 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::MCPGateway, "spec.authentication.resourceMetadata"),
     whole(Kind::MCPGateway, "spec.authentication.tokenReview"),
     whole(Kind::MCPGateway, "spec.authorization"),
-    values(Kind::MCPGateway, "spec.history.payloads", &["Redacted"]),
-    whole(Kind::MCPGateway, "spec.history.redact"),
     whole(Kind::MCPGateway, "spec.listeners[].tls"),
     whole(Kind::MCPGateway, "spec.models"),
     whole(Kind::MCPGateway, "spec.pipelines"),

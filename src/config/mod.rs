@@ -9,6 +9,7 @@ pub mod expr;
 pub mod input;
 pub mod nearest;
 mod plugin_file;
+pub mod redaction;
 mod section_input;
 pub mod sections;
 pub mod shards;

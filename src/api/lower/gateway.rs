@@ -18,6 +18,7 @@ use crate::api::gateway::{MCPGateway, MCPGatewaySpec, StopMode};
 use crate::api::shared::{FromNamespaces, Selector};
 use crate::api::values::{Quantity, Size};
 use crate::config::input::{GatewayInput, Takes};
+use crate::config::redaction::Redaction;
 use crate::domain::audit;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
@@ -25,6 +26,7 @@ use crate::domain::plan::{
     TracingPlan,
 };
 use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
 use crate::domain::sandbox::SandboxMode;
 
 /// The effect of a protective setting of the whole gateway that is not implemented.
@@ -67,7 +69,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
         session_idle_seconds: spec.sessions.as_ref().and_then(|s| s.idle_seconds).unwrap_or(3600),
         audit: spec.audit.as_ref().map(|audit| audit_mode(audit.mode)).unwrap_or_default(),
         history_per_plugin: spec.history.as_ref().and_then(|h| h.per_plugin).unwrap_or(1000),
-        history: spec.history.as_ref().map(|history| history_plan(history, &own)).unwrap_or_default(),
+        history: spec.history.as_ref().map(|history| history_plan(history, &own, &mut findings)).unwrap_or_default(),
         log_level: telemetry.log_level.map(|level| log_level(level).to_owned()),
         tracing: telemetry.tracing.as_ref().map(tracing),
         admin_authentication: spec.admin.as_ref().is_some_and(|admin| admin.authentication.is_some()),
@@ -97,7 +99,7 @@ fn guards(spec: &MCPGatewaySpec, findings: &mut Findings) -> Option<Refusal> {
     refusals.next()
 }
 
-fn history_plan(written: &History, namespace: &str) -> HistoryPlan {
+fn history_plan(written: &History, namespace: &str, findings: &mut Findings) -> HistoryPlan {
     let embedded = |embedded: &EmbeddedStore| StorePlan::Embedded {
         max_size: embedded.max_size.as_ref().and_then(Quantity::value).unwrap_or(HistoryPlan::MAX_SIZE),
     };
@@ -110,7 +112,22 @@ fn history_plan(written: &History, namespace: &str) -> HistoryPlan {
         retention_days: written.retention_days.unwrap_or(HistoryPlan::default().retention_days),
         store: store
             .and_then(|store| store.embedded.as_ref().map(embedded).or_else(|| store.postgres.as_ref().map(postgres))),
+        redact: redact(written, findings).filter(|_| written.payloads == Some(Payloads::Redacted)),
     }
+}
+
+/// Returns the rules for payloads; `None` if one of them is invalid, because no payload may be kept without it.
+fn redact(written: &History, findings: &mut Findings) -> Option<Vec<String>> {
+    let rules = written.redact.clone().unwrap_or_default();
+    let mut are_valid = true;
+    for (i, rule) in rules.iter().enumerate() {
+        if let Err(why) = Redaction::rule(rule) {
+            let message = format!("{why}. Until it is corrected, no payloads are kept");
+            findings.wrong(Reason::InvalidPattern, &format!("spec.history.redact[{i}]"), &message);
+            are_valid = false;
+        }
+    }
+    are_valid.then_some(rules)
 }
 
 fn listeners(
@@ -295,7 +312,4 @@ fn note_later(spec: &MCPGatewaySpec, findings: &mut Findings) {
     findings.later(spec.pipelines.is_some(), "spec.pipelines");
     findings.later(spec.authentication.resource_metadata.is_some(), "spec.authentication.resourceMetadata");
     findings.later(spec.models.is_some(), "spec.models");
-    let History { payloads, redact, .. } = spec.history.clone().unwrap_or_default();
-    findings.later(payloads == Some(Payloads::Redacted), "spec.history.payloads");
-    findings.later(redact.is_some(), "spec.history.redact");
 }
