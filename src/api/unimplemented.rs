@@ -24,8 +24,6 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::MCPGateway, "spec.authentication.apiKeys"),
     whole(Kind::MCPGateway, "spec.authentication.jwt[].jwks.configMapKeyRef"),
     whole(Kind::MCPGateway, "spec.authentication.tokenReview"),
-    values(Kind::MCPGateway, "spec.history.payloads", &["Redacted"]),
-    whole(Kind::MCPGateway, "spec.history.redact"),
     whole(Kind::MCPGateway, "spec.listeners[].tls"),
     whole(Kind::MCPGateway, "spec.models"),
     whole(Kind::MCPGateway, "spec.plugins.allowedWrappers"),

@@ -10,6 +10,7 @@ pub mod input;
 pub mod nearest;
 mod pipeline_input;
 mod plugin_file;
+pub mod redaction;
 mod section_input;
 pub mod sections;
 pub mod shards;

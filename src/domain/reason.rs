@@ -59,7 +59,7 @@ reasons! {
     InvalidYaml,
     /// A CEL expression does not compile, or exceeds its bounds.
     InvalidExpression,
-    /// A glob does not compile.
+    /// A glob or a regular expression does not compile.
     InvalidPattern,
     /// A `config` does not fit its schema, or settings exclude each other.
     InvalidConfig,

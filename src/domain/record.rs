@@ -346,6 +346,32 @@ pub struct CallRecord {
     pub reason: Option<String>,
     /// One trace for each entry of each chain that selected the call, then for each question of its server.
     pub entries: Vec<EntryTrace>,
+    /// The arguments as they were sent, if the history keeps content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Payload>,
+    /// The server's answer as the client got it, if the history keeps content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Payload>,
+}
+
+/// Content of a call in its record, after redaction.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Payload {
+    /// The content.
+    Content(Box<RawValue>),
+    /// Why it was left out.
+    Omitted(String),
+}
+
+impl Payload {
+    /// Returns how many bytes it has.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Content(content) => content.get().len(),
+            Self::Omitted(why) => why.len(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -58,6 +58,8 @@ fn call() -> CallRecord {
         outcome: CallOutcome::Ok,
         reason: None,
         entries: Vec::new(),
+        arguments: None,
+        answer: None,
     }
 }
 

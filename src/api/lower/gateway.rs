@@ -18,12 +18,14 @@ use crate::api::gateway::{MCPGateway, MCPGatewaySpec, StopMode};
 use crate::api::shared::{FromNamespaces, Selector};
 use crate::api::values::{Quantity, Size};
 use crate::config::input::{GatewayInput, Takes};
+use crate::config::redaction::Redaction;
 use crate::domain::audit;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
     self, GatewayPlan, HistoryPlan, Limits, ListenerPlan, OtlpProtocol, PrefixMode, Runtime, StorePlan, TracingPlan,
 };
 use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
 use crate::domain::sandbox::SandboxMode;
 
 /// The warning of a listener that asks for a transport that was removed.
@@ -65,7 +67,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
         session_idle_seconds: spec.sessions.as_ref().and_then(|s| s.idle_seconds).unwrap_or(3600),
         audit: spec.audit.as_ref().map(|audit| audit_mode(audit.mode)).unwrap_or_default(),
         history_per_plugin: spec.history.as_ref().and_then(|h| h.per_plugin).unwrap_or(1000),
-        history: spec.history.as_ref().map(|history| history_plan(history, &own)).unwrap_or_default(),
+        history: spec.history.as_ref().map(|history| history_plan(history, &own, &mut findings)).unwrap_or_default(),
         log_level: telemetry.log_level.map(|level| log_level(level).to_owned()),
         tracing: telemetry.tracing.as_ref().map(tracing),
         admin_authentication: spec.admin.as_ref().is_some_and(|admin| admin.authentication.is_some()),
@@ -79,7 +81,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
     (GatewayInput { plan, upstreams, chains, pipelines, sections, pinned }, findings.finish())
 }
 
-fn history_plan(written: &History, namespace: &str) -> HistoryPlan {
+fn history_plan(written: &History, namespace: &str, findings: &mut Findings) -> HistoryPlan {
     let embedded = |embedded: &EmbeddedStore| StorePlan::Embedded {
         max_size: embedded.max_size.as_ref().and_then(Quantity::value).unwrap_or(HistoryPlan::MAX_SIZE),
     };
@@ -92,7 +94,22 @@ fn history_plan(written: &History, namespace: &str) -> HistoryPlan {
         retention_days: written.retention_days.unwrap_or(HistoryPlan::default().retention_days),
         store: store
             .and_then(|store| store.embedded.as_ref().map(embedded).or_else(|| store.postgres.as_ref().map(postgres))),
+        redact: redact(written, findings).filter(|_| written.payloads == Some(Payloads::Redacted)),
     }
+}
+
+/// Returns the rules for payloads; `None` if one of them is invalid, because no payload may be kept without it.
+fn redact(written: &History, findings: &mut Findings) -> Option<Vec<String>> {
+    let rules = written.redact.clone().unwrap_or_default();
+    let mut are_valid = true;
+    for (i, rule) in rules.iter().enumerate() {
+        if let Err(why) = Redaction::rule(rule) {
+            let message = format!("{why}. Until it is corrected, no payloads are kept");
+            findings.wrong(Reason::InvalidPattern, &format!("spec.history.redact[{i}]"), &message);
+            are_valid = false;
+        }
+    }
+    are_valid.then_some(rules)
 }
 
 fn listeners(
@@ -276,7 +293,4 @@ fn note_cluster(spec: &MCPGatewaySpec, listeners: &[ListenerPlan], place: Manife
 fn note_later(spec: &MCPGatewaySpec, findings: &mut Findings) {
     findings.later(spec.admin.as_ref().is_some_and(|a| a.console.is_some()), "spec.admin.console");
     findings.later(spec.models.is_some(), "spec.models");
-    let History { payloads, redact, .. } = spec.history.clone().unwrap_or_default();
-    findings.later(payloads == Some(Payloads::Redacted), "spec.history.payloads");
-    findings.later(redact.is_some(), "spec.history.redact");
 }

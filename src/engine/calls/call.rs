@@ -63,8 +63,7 @@ impl Engine {
         request: &CallRequest<'_>,
         meta: &CallMeta,
     ) -> Reply {
-        let gateway = snapshot.plan().gateway.key.to_string();
-        let mut recorder = CallRecorder::begin(self, gateway, request);
+        let mut recorder = CallRecorder::begin(self, &snapshot.linked, request);
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
         let (cut, cancelled) = (self.state.cut.load_full(), recorder.cancelled());
         let end = {

@@ -241,6 +241,7 @@ impl Engine {
         request: &CallRequest<'_>,
     ) -> Reply {
         let end = published(end, &recorder.record().upstream, &request.endpoint).held_in(request.reservation);
+        recorder.gives(&end);
         recorder.end(end.outcome, end.reason);
         let (mut reply, entries) = (end.reply, &recorder.traces.entries);
         match &mut reply {

@@ -38,6 +38,7 @@ impl Engine {
     ) -> Result<(ServerAnswer, ResultFacts), CallEnd> {
         let Answered { mut round, mut early } = client.answers(call.request.round.clone()).await?;
         self.audit_begin(call, recorder).await?;
+        recorder.sends(|| call.as_content(&members));
         for _ in 0..MAX_ROUNDS {
             let sent = self.send(call, client, &mut members, round, recorder).await;
             let answer = sent.map_err(|error| self.upstream_failed(call, &error))?;

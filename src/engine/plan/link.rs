@@ -10,9 +10,10 @@ use super::check_places::{CheckPlaces, CheckRoom};
 pub(crate) use super::entries::{Globs, LinkedChain, LinkedEntry};
 use super::form::{FailedForm, StandIns};
 use super::linked_pipeline::LinkedPipeline;
-use super::secret_values::{Fit, empty_values, put_in, secret_states};
+use super::secret_values::{Fit, empty_values, put_in, secret_states, secret_values};
 use crate::config::compile::merge_config;
 use crate::config::expr::Expression;
+use crate::config::redaction::Redaction;
 use crate::config::sections::Sections;
 use crate::config::variables::OF_ENTRIES;
 use crate::domain::digest::revision;
@@ -50,6 +51,8 @@ pub(crate) struct Linked {
     pub(crate) not_loaded: Vec<FailedForm>,
     /// The state of each key of a Secret that the plan names.
     pub(crate) secrets: Vec<SecretReport>,
+    /// How the content of calls is redacted; `None` if the history does not keep it.
+    pub(crate) redaction: Option<Arc<Redaction>>,
     /// Cancels its token when no call or snapshot holds this plan any more.
     let_go: LetGo,
 }
@@ -96,8 +99,11 @@ pub(crate) fn link(
         }
         plugins.insert(plugin.key.clone(), linked.map_err(|why| why.failure(plugin, found)));
     }
+    // Rules were checked when the manifest was read. Without all of them, nothing is kept.
+    let rules = plan.gateway.history.redact.as_ref();
+    let redaction = rules.and_then(|rules| Redaction::new(rules, &secret_values(&plan, secrets)).ok()).map(Arc::new);
     let secrets = secret_states(&plan, secrets);
-    let mut linked = Linked { upstreams, secrets, plugins, ..Linked::empty(plan) };
+    let mut linked = Linked { upstreams, secrets, plugins, redaction, ..Linked::empty(plan) };
     linked.chains = linked.link_chains();
     (linked, problems)
 }
@@ -205,6 +211,7 @@ impl Linked {
             upstreams: Arc::clone(&self.upstreams),
             plugins: self.plugins.clone(),
             secrets: self.secrets.clone(),
+            redaction: self.redaction.clone(),
             stand_ins,
             not_loaded,
             let_go: LetGo::default(),
@@ -308,6 +315,7 @@ impl Linked {
             stand_ins: StandIns::new(),
             not_loaded: Vec::new(),
             secrets: Vec::new(),
+            redaction: None,
             let_go: LetGo::default(),
         }
     }

@@ -16,7 +16,6 @@ fn gateways() -> [Value; 1] {
         "authorization": {"rules": []},
         "admin": {"authentication": {"tokenReview": {}}, "console": true},
         "models": [],
-        "history": {"payloads": "Redacted", "redact": []},
         "listeners": [{"name": "a", "port": 1,
             "tls": {"certificateSecretRef": {"name": "s"}}}],
         "plugins": {"namespaces": {"from": "All"}, "selector": {}, "discovery": "Directory", "allowedWrappers": []},
