@@ -356,10 +356,11 @@ pub struct CallRecord {
 
 /// Content of a call in its record, after redaction.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Payload {
     /// The content.
-    Content(Box<RawValue>),
+    Content(#[cfg_attr(feature = "gateway", schemars(with = "serde_json::Value"))] Box<RawValue>),
     /// Why it was left out.
     Omitted(String),
 }
