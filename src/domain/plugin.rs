@@ -60,7 +60,6 @@ impl PluginKind {
     }
 
     /// Whether this is the default.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub fn is_middleware(&self) -> bool {
         *self == Self::Middleware
     }

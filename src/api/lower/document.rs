@@ -16,6 +16,7 @@ use crate::domain::reason::Reason;
 
 /// An object in the form that the compiler reads.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "the others are moved out of it at once")]
 pub enum Lowered {
     /// An MCPGateway that passed its check.
     Gateway(GatewayInput),

@@ -328,7 +328,8 @@ impl Engine {
             recorder.asked();
             let arguments = members.iter().find(|(name, _)| name == ARGUMENTS).map(|(_, value)| &**value);
             let result = boxed(|| self.run_pipeline(call, pipeline, client, arguments)).await;
-            return Ok(ServerAnswer { era: call.request.caller.era, answer: Answer::Result(result) });
+            let answer = ServerAnswer { era: call.request.caller.era, answer: Answer::Result(result) };
+            return take_answer(call, answer, recorder);
         }
         let span = spans::upstream(call, || self.state.facts(&call.plan().key));
         let mut out = OutCall {
@@ -352,14 +353,23 @@ impl Engine {
         let within = span.clone();
         let answered = self.send_until_answered(call, &mut out, client, recorder).instrument(within).await;
         *members = out.members;
-        recorder.answered();
         spans::answered(&span, answered.as_ref().map(|answered| &answered.answer));
-        let answered = answered?;
-        recorder.was_answered = true;
-        let (Answer::Result(text) | Answer::Error(text)) = &answered.answer;
-        call.request.reservation.resize(text.get().len() as u64).map_err(|_| UpstreamError::NoRoom)?;
-        Ok(answered)
+        let answered = answered.inspect_err(|_| recorder.answered())?;
+        take_answer(call, answered, recorder)
     }
+}
+
+/// Records that the call was answered, and reserves memory for the answer.
+fn take_answer(
+    call: &Routed<'_>,
+    answered: ServerAnswer,
+    recorder: &mut CallRecorder,
+) -> Result<ServerAnswer, UpstreamError> {
+    recorder.answered();
+    recorder.was_answered = true;
+    let (Answer::Result(text) | Answer::Error(text)) = &answered.answer;
+    call.request.reservation.resize(text.get().len() as u64).map_err(|_| UpstreamError::NoRoom)?;
+    Ok(answered)
 }
 
 /// Returns the end of a call with a result that its client can read. `era` is that of the server. Plugins can make what modern

@@ -109,12 +109,6 @@ impl RunContext<'_> {
         (started_at, input): (u64, usize),
     ) {
         let facts = &self.call.facts;
-        let status = match failure.map(|failure| failure.reason) {
-            None => ExecutionStatus::Success,
-            Some(Reason::Timeout) => ExecutionStatus::Timeout,
-            Some(Reason::PoolExhausted) => ExecutionStatus::PoolExhausted,
-            Some(_) => ExecutionStatus::Failed,
-        };
         if let Some(failure) = failure {
             let (request_id, plugin) = (&facts.request_id, step.key.to_string());
             tracing::warn!(request_id, plugin, reason = failure.reason.as_str(), "Plugin '{plugin}' {failure}");
@@ -129,7 +123,7 @@ impl RunContext<'_> {
             duration_ms: millis(ran.queued + ran.ran),
             queue_ms: millis(ran.queued),
             run_ms: millis(ran.ran),
-            status,
+            status: failure.map_or(ExecutionStatus::Success, |failure| status(failure.reason)),
             reason: failure.map(|failure| failure.reason),
             input_size_bytes: input as u64,
             output_size_bytes: ran.output.as_ref().ok().map(|output| output.text.len() as u64),
@@ -149,5 +143,14 @@ impl RunContext<'_> {
         };
         self.engine.metrics.execution(&row);
         self.engine.records.execution(row);
+    }
+}
+
+/// Returns the status of an execution that failed for this reason.
+fn status(reason: Reason) -> ExecutionStatus {
+    match reason {
+        Reason::Timeout => ExecutionStatus::Timeout,
+        Reason::PoolExhausted => ExecutionStatus::PoolExhausted,
+        _ => ExecutionStatus::Failed,
     }
 }

@@ -78,6 +78,7 @@ async fn token_of(issuer: &str, client: &str) -> String {
     answer.json()["access_token"].as_str().unwrap_or_else(|| panic!("{}", answer.body)).to_owned()
 }
 
+#[expect(clippy::too_many_lines, reason = "one table of faults")]
 #[tokio::test]
 async fn tokens_are_refused_for_what_is_wrong_with_them() {
     let (own, foreign) = (SigningKey::new("one"), SigningKey::new("one"));
