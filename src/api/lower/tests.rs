@@ -318,7 +318,7 @@ fn a_plugin_says_how_it_is_spoken_with_and_how_its_workers_live() {
 #[test]
 fn plugins_that_are_not_built_cannot_run() {
     for (spec, field) in [
-        (json!({"type": "phase"}), "spec.type"),
+        (json!({"type": "sd-plugin"}), "spec.type"),
         (json!({"source": {"path": "p"}, "wrapper": {"command": "p"}}), "spec.wrapper"),
     ] {
         let (input, problems) = lower_plugin(spec);

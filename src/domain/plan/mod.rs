@@ -130,6 +130,12 @@ impl Plan {
         entries.chain(pipelines.flat_map(PipelinePlan::plugins).map(|step| &step.key))
     }
 
+    /// Whether a step of a pipeline runs this plugin.
+    pub fn has_step_of(&self, plugin: &ObjectKey) -> bool {
+        let mut pipelines = self.upstreams.iter().filter_map(UpstreamPlan::pipeline);
+        pipelines.any(|pipeline| pipeline.plugins().any(|step| step.key == *plugin && step.unavailable.is_none()))
+    }
+
     /// Makes pipelines refuse their calls that have a step with this plugin.
     pub fn withhold_steps(&mut self, plugin: &ObjectKey, refusal: &Refusal) {
         for upstream in &mut self.upstreams {

@@ -149,7 +149,7 @@ impl Engine {
         let state = match &failure {
             _ if !plugin.enabled => PluginState::Disabled,
             Some(_) => PluginState::Failed,
-            None if !snapshot.plan().used_plugins().any(|used| *used == plugin.key) => PluginState::Registered,
+            None if entry.is_none() && !snapshot.plan().has_step_of(&plugin.key) => PluginState::Registered,
             None => PluginState::Enabled,
         };
         let failure = failure.filter(|_| state == PluginState::Failed);
