@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::method::Method;
 use super::plugin::{Mode, Phase};
 use super::reason::Reason;
+pub use super::record_payload::Payload;
 
 /// The outcome of a plugin execution. The values are those of ExecutionStatus in document 000 (see
 /// docs/architecture.md), plus `Denied` and `Skipped`.
@@ -352,27 +353,6 @@ pub struct CallRecord {
     /// The server's answer as the client got it, if the history keeps content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<Payload>,
-}
-
-/// Content of a call in its record, after redaction.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub enum Payload {
-    /// The content.
-    Content(#[cfg_attr(feature = "gateway", schemars(with = "serde_json::Value"))] Box<RawValue>),
-    /// Why it was left out.
-    Omitted(String),
-}
-
-impl Payload {
-    /// Returns how many bytes it has.
-    pub fn size(&self) -> usize {
-        match self {
-            Self::Content(content) => content.get().len(),
-            Self::Omitted(why) => why.len(),
-        }
-    }
 }
 
 #[cfg(test)]

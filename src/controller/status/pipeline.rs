@@ -26,7 +26,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
         observed_generation: Some(object.generation()),
         live: Some(live(&serving, !accepted)),
         gateways: Some(gateways(&serving)),
-        mode: written.map(|_| "Declared".to_owned()),
+        mode: written.map(|_| PipelinePlan::MODE.to_owned()),
         steps: written.map(steps),
         revision: serving.first().map(|serving| serving.digest.to_owned()),
         tool_name: written.map(PipelinePlan::tool_name),

@@ -83,6 +83,9 @@ pub struct PhasePluginPlan {
 }
 
 impl PipelinePlan {
+    /// The mode of pipelines whose agents run in a declared order, as their status has it.
+    pub const MODE: &str = "Declared";
+
     /// Returns the index of the agent with this name.
     pub fn agent(&self, name: &str) -> Option<usize> {
         self.agents.iter().position(|agent| agent.name == name)
