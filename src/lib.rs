@@ -15,6 +15,8 @@ pub mod domain;
 #[cfg(feature = "gateway")]
 pub mod engine;
 #[cfg(feature = "gateway")]
+pub(crate) mod identity;
+#[cfg(feature = "gateway")]
 pub mod node;
 #[cfg(feature = "gateway")]
 pub mod source;

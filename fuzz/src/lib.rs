@@ -202,7 +202,7 @@ fn input(content: &str) -> Input<'_> {
         chain: "default/c",
         attempt: 1,
     };
-    Input { tool_name: "files/read", raw_content: Some(content), max_tokens: None, metadata }
+    Input { tool_name: "files/read", raw_content: Some(content), max_tokens: None, metadata, typed: None }
 }
 
 /// A message without what it quotes or counts.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::args::CallsArgs;
+use super::gateway_pods::{Sources, run_with_sources};
 use super::known::{check_plugin, check_tool, check_upstream};
 use super::output::{Column, column, outcome_text, says, text, time, wide};
 use super::records::RecordList;
@@ -12,17 +13,23 @@ use crate::domain::method::Method;
 
 /// Shows recent calls of a running gateway, and with `--follow` also new ones.
 pub async fn calls(args: CallsArgs) -> anyhow::Result<ExitCode> {
+    run_with_sources(&args.records, list(&args)).await
+}
+
+async fn list(args: &CallsArgs) -> anyhow::Result<ExitCode> {
     let records = &args.records;
     let filters = vec![("method", args.method.as_deref()), ("outcome", args.outcome.as_deref())];
     let list = RecordList { args: records, path: "/api/v1/calls", id: "requestId", filters, columns: columns() };
-    let items = list.read().await?;
-    check_plugin(&records.admin, records.plugin.as_deref(), &items).await?;
-    check_upstream(&records.admin, records.upstream.as_deref(), &items).await?;
+    let mut sources = Sources::open(records).await?;
+    let items = list.read(&mut sources).await?;
+    let admin = sources.first().unwrap_or(&records.admin);
+    check_plugin(admin, records.plugin.as_deref(), &items).await?;
+    check_upstream(admin, records.upstream.as_deref(), &items).await?;
     // Other items than tools are not listed by the admin API.
     let is_tool = args.method.as_deref().is_none_or(|method| method == Method::CallTool.as_str());
     let tool = records.tool.as_deref().filter(|name| is_tool && !name.contains(':'));
-    check_tool(&records.admin, tool, &items).await?;
-    list.print(items).await?;
+    check_tool(admin, tool, &items).await?;
+    list.print(items, &mut sources).await?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -26,7 +26,7 @@ pub async fn call(args: &CallArgs, place: &str) -> anyhow::Result<ExitCode> {
     let mut blocks = find(&document, &servers);
     blocks.retain(|block| line.is_none_or(|line| block.has_line(line, &document)));
     let [block] = &blocks[..] else { bail!(not_one(file, line, &blocks, &servers)) };
-    let new = block.invocation(file, &servers).with_context(|| format!("{file}:{}", block.line))?;
+    let new = block.invocation(file, &document, &servers).with_context(|| format!("{file}:{}", block.line))?;
     let images = args.save.as_deref().map_or(Images::Offered, Images::Saved);
     show(&invoke(&admin, new.to_string()).await?, args.output, images)
 }

@@ -2,9 +2,11 @@
 //! with the name of a server, with YAML in them.
 
 use std::ops::Range;
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, bail};
 use pulldown_cmark::{CodeBlockKind, Event, OffsetIter, Parser, Tag, TagEnd};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::config::nearest::nearest;
@@ -26,25 +28,40 @@ pub struct CodeBlock {
     pub place: Range<usize>,
     /// The line of the opening fence, from 1.
     pub line: usize,
+    /// The headings above the block, the outermost one first.
+    headings: Vec<Heading>,
     /// Whether the block is in no list and no quote.
     pub is_top_level: bool,
     /// The bytes that the result of an earlier run has.
     pub old_result: Option<Range<usize>>,
 }
 
+/// A heading of a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Heading {
+    text: String,
+    level: usize,
+}
+
 /// Returns the blocks of a document that are named after one of these servers. A block is also returned if its name is similar
 /// to one of them and its text names a tool, so that a slip is not left out in silence.
 pub fn find(text: &str, servers: &[&str]) -> Vec<CodeBlock> {
-    let (mut blocks, mut depth) = (Vec::<CodeBlock>::new(), 0_usize);
+    let (mut blocks, mut headings, mut depth) = (Vec::<CodeBlock>::new(), Vec::<Heading>::new(), 0_usize);
     let mut events = Parser::new(text).into_offset_iter();
     while let Some((event, place)) = events.next() {
         match event {
+            Event::Start(Tag::Heading { level, .. }) if depth == 0 => {
+                let (text, level) = (text_of(&mut events, TagEnd::Heading(level)), level as usize);
+                headings.retain(|above| above.level < level);
+                headings.push(Heading { text: text.trim().to_owned(), level });
+            }
             Event::Start(Tag::CodeBlock(kind)) => {
-                let code = code_of(&mut events);
+                let code = text_of(&mut events, TagEnd::CodeBlock);
                 let line = text[..place.start].matches('\n').count() + 1;
                 let CodeBlockKind::Fenced(info) = kind else { continue };
                 let server = info.split_whitespace().next().unwrap_or_default().to_owned();
-                let block = CodeBlock { server, code, place, line, is_top_level: depth == 0, old_result: None };
+                let (headings, is_top_level) = (headings.clone(), depth == 0);
+                let block = CodeBlock { server, code, place, line, headings, is_top_level, old_result: None };
                 if block.is_meant_for(servers) {
                     blocks.push(block);
                 }
@@ -65,9 +82,11 @@ pub fn find(text: &str, servers: &[&str]) -> Vec<CodeBlock> {
     blocks
 }
 
-fn code_of(events: &mut OffsetIter<'_>) -> String {
-    let inside = events.map(|(event, _)| event).take_while(|event| *event != Event::End(TagEnd::CodeBlock));
-    inside.filter_map(|event| if let Event::Text(text) = event { Some(text.into_string()) } else { None }).collect()
+/// Returns the text up to the end of an element.
+fn text_of(events: &mut OffsetIter<'_>, end: TagEnd) -> String {
+    let inside = events.map(|(event, _)| event).take_while(|event| *event != Event::End(end));
+    let text = |event| if let Event::Text(text) | Event::Code(text) = event { Some(text.into_string()) } else { None };
+    inside.filter_map(text).collect()
 }
 
 impl CodeBlock {
@@ -81,11 +100,19 @@ impl CodeBlock {
         (self.line..=self.line + text[self.place.clone()].trim_end().matches('\n').count()).contains(&line)
     }
 
-    /// Returns the body of the request that creates the block's invocation.
+    /// Returns the id of the block: `^id` on the next line with text below it, and below its result.
+    fn id<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let end = self.old_result.as_ref().map_or(self.place.end, |result| result.end);
+        let line = text[end..].lines().find(|line| !line.trim().is_empty())?;
+        let id = line.trim().strip_prefix('^')?;
+        id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-').then_some(id)
+    }
+
+    /// Returns the body of the request that creates the block's invocation. `text` is that of the document.
     ///
     /// # Errors
     /// If the text is not a YAML mapping with a `tool`, or no server has the name.
-    pub fn invocation(&self, file: &str, servers: &[&str]) -> anyhow::Result<Value> {
+    pub fn invocation(&self, file: &str, text: &str, servers: &[&str]) -> anyhow::Result<Value> {
         if !servers.contains(&&*self.server) {
             let hint = nearest(&self.server, servers.iter().copied()).map(|near| format!("; did you mean {near}?"));
             bail!("no server is named {}{}", self.server, hint.unwrap_or_default());
@@ -96,8 +123,11 @@ impl CodeBlock {
         let Some(Value::String(tool)) = parameters.remove("tool") else {
             bail!("the block must name a tool, such as `tool: echo`");
         };
+        let document: PathBuf = Path::new(file).components().filter(|part| *part != Component::CurDir).collect();
+        let headings: Vec<_> = self.headings.iter().filter(|heading| !heading.text.is_empty()).collect();
+        let section = json!({"document": document, "headings": headings, "block": self.id(text), "line": self.line});
         Ok(json!({"serverId": self.server, "toolName": tool, "parameters": parameters, "source": "user-codeblock",
-            "documentPath": file, "sectionLine": self.line}))
+            "documentPath": file, "sectionLine": self.line, "section": section}))
     }
 }
 
@@ -116,13 +146,30 @@ mod tests {
         assert_eq!(short, [("weather", 2, true), ("files", 12, false), ("wether", 25, true)]);
         assert!(!found[0].has_line(1, text) && found[0].has_line(2, text) && found[0].has_line(5, text));
         assert!(!found[0].has_line(6, text));
-        let invocation = found[0].invocation("a.md", &SERVERS).unwrap();
+        let invocation = found[0].invocation("./a.md", text, &SERVERS).unwrap();
+        let section = json!({"document": "a.md", "headings": [{"text": "A", "level": 1}], "block": null, "line": 2});
         let expected = json!({"serverId": "weather", "toolName": "now", "parameters": {"city": "London"},
-            "source": "user-codeblock", "documentPath": "a.md", "sectionLine": 2});
+            "source": "user-codeblock", "documentPath": "./a.md", "sectionLine": 2, "section": section});
         assert_eq!(invocation, expected);
-        assert_eq!(found[1].invocation("a.md", &SERVERS).unwrap()["toolName"], "read");
-        let slip = found[2].invocation("a.md", &SERVERS).unwrap_err().to_string();
+        assert_eq!(found[1].invocation("a.md", text, &SERVERS).unwrap()["toolName"], "read");
+        let slip = found[2].invocation("a.md", text, &SERVERS).unwrap_err().to_string();
         assert_eq!(slip, "no server is named wether; did you mean weather?");
+    }
+
+    #[test]
+    fn the_place_of_a_block_has_its_headings_and_its_id() {
+        let block = "```files\ntool: a\n```\n";
+        let result = format!("{RESULT_BEGINS}\n\n# No heading\n\n{RESULT_ENDS}\n");
+        let text = format!(
+            "# Run `it`\n\n> ## Quoted\n\n### Deep\n\n{block}\n{result}\n^db-checks\n\nPart\n----\n\n{block}\n^not an id\n"
+        );
+        let sections =
+            find(&text, &SERVERS).into_iter().map(|found| found.invocation("a.md", &text, &SERVERS).unwrap());
+        let sections: Vec<_> = sections.map(|mut found| found["section"].take()).collect();
+        let heading = |text: &str, level: u32| json!({"text": text, "level": level});
+        assert_eq!(sections[0]["headings"], json!([heading("Run it", 1), heading("Deep", 3)]));
+        assert_eq!(sections[1]["headings"], json!([heading("Run it", 1), heading("Part", 2)]));
+        assert_eq!((&sections[0]["block"], &sections[1]["block"]), (&json!("db-checks"), &Value::Null));
     }
 
     #[test]
@@ -135,7 +182,7 @@ mod tests {
             ("a: 1\na: 2", "line 2"),
         ] {
             let text = format!("```files\n{code}\n```\n");
-            let error = find(&text, &SERVERS)[0].invocation("a.md", &SERVERS).unwrap_err();
+            let error = find(&text, &SERVERS)[0].invocation("a.md", &text, &SERVERS).unwrap_err();
             assert!(format!("{error:#}").contains(said), "{code}: {error:#}");
         }
     }

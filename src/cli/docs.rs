@@ -1,5 +1,5 @@
 //! Generates the pages of `docs/reference` from the code: fields, metrics, reasons, rights of the operator, command
-//! line.
+//! line, and the OpenAPI document of the admin API.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -38,6 +38,7 @@ pub fn pages() -> anyhow::Result<Vec<(&'static str, String)>> {
         ("reasons.md", reasons()),
         ("rights.md", rights()),
         ("cli.md", cli()),
+        ("openapi.json", serde_json::to_string_pretty(&crate::web::openapi_document())? + "\n"),
     ])
 }
 

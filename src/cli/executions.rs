@@ -5,18 +5,25 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::args::ExecutionsArgs;
+use super::gateway_pods::{Sources, run_with_sources};
 use super::known::{check_plugin, check_upstream};
 use super::output::{Column, column, outcome_text, says, text, time, wide};
 use super::records::RecordList;
 
 pub async fn executions(args: ExecutionsArgs) -> anyhow::Result<ExitCode> {
+    run_with_sources(&args.records, list(&args)).await
+}
+
+async fn list(args: &ExecutionsArgs) -> anyhow::Result<ExitCode> {
     let records = &args.records;
     let filters = vec![("outcome", args.status.as_deref())];
     let list = RecordList { args: records, path: "/api/v1/executions", id: "id", filters, columns: columns() };
-    let items = list.read().await?;
-    check_plugin(&records.admin, records.plugin.as_deref(), &items).await?;
-    check_upstream(&records.admin, records.upstream.as_deref(), &items).await?;
-    list.print(items).await?;
+    let mut sources = Sources::open(records).await?;
+    let items = list.read(&mut sources).await?;
+    let admin = sources.first().unwrap_or(&records.admin);
+    check_plugin(admin, records.plugin.as_deref(), &items).await?;
+    check_upstream(admin, records.upstream.as_deref(), &items).await?;
+    list.print(items, &mut sources).await?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -18,6 +18,7 @@ mod explain;
 mod formats;
 mod from_text;
 mod gateway;
+mod gateway_pods;
 mod grant;
 mod greeting;
 mod history;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::admin::list_noted;
-use super::args::RecordArgs;
+use super::args::{AdminArgs, RecordArgs};
 use super::formats::{ListFormat, RecordFormat};
+use super::gateway_pods::Sources;
 use super::output::{Column, is_read, print_list, rows, say, text};
 
 /// With `--follow`: the pause between two polls.
@@ -35,23 +36,35 @@ impl RecordList<'_> {
     /// be missing.
     ///
     /// # Errors
-    /// If the gateway does not answer in time or returns an error.
-    pub async fn read(&self) -> anyhow::Result<Vec<Value>> {
+    /// If no gateway answers in time, or one returns an error.
+    pub async fn read(&self, sources: &mut Sources) -> anyhow::Result<Vec<Value>> {
         let limit = self.args.limit as usize;
-        let (items, note) = self.newest(if self.args.follow { limit.max(KEPT) } else { limit }).await?;
-        note.iter().for_each(|note| say(&format!("warning: {note}")));
+        let wanted = if self.args.follow { limit.max(KEPT) } else { limit };
+        let mut lists = sources.read(async |admin| self.newest(admin, wanted).await).await?;
+        // A pod whose database is down has its own records only.
+        if lists.iter().any(|(_, note)| note.is_some()) && sources.open_others().await? {
+            lists = sources.read(async |admin| self.newest(admin, wanted).await).await?;
+        }
+        let mut notes: Vec<_> = lists.iter().filter_map(|(_, note)| note.as_deref()).collect();
+        notes.dedup();
+        notes.iter().for_each(|note| say(&format!("warning: {note}")));
+        let mut items = self.merged(lists.into_iter().map(|(items, _)| items).collect());
+        if !self.args.follow {
+            items.truncate(limit);
+        }
         Ok(items)
     }
 
     /// Prints the records, and with `--follow` also new ones.
     ///
     /// # Errors
-    /// If the gateway cannot be read any longer, or standard output cannot be written.
-    pub async fn print(&self, mut items: Vec<Value>) -> anyhow::Result<()> {
+    /// If no gateway can be read any longer, or standard output cannot be written.
+    pub async fn print(&self, mut items: Vec<Value>, sources: &mut Sources) -> anyhow::Result<()> {
         if !self.args.follow {
             return self.print_once(&items);
         }
         let mut seen = PrintedRecords::default();
+        seen.make_room(sources.count());
         items.retain(|record| seen.is_new(self.id_of(record)));
         items.truncate(self.args.limit as usize);
         let mut heading = true;
@@ -63,7 +76,11 @@ impl RecordList<'_> {
             }
             heading = false;
             tokio::time::sleep(EVERY).await;
-            items = self.unseen(&mut seen).await?;
+            sources.refresh().await?;
+            seen.make_room(sources.count());
+            let lists = sources.read(async |admin| self.unseen(admin, &seen).await).await?;
+            items = self.merged(lists);
+            items.retain(|record| seen.is_new(self.id_of(record)));
         }
     }
 
@@ -71,7 +88,21 @@ impl RecordList<'_> {
         text(&record[self.id])
     }
 
-    async fn newest(&self, limit: usize) -> anyhow::Result<(Vec<Value>, Option<String>)> {
+    /// Merges lists of several gateways by the time at which the records ended, newest first. Gateways with one database
+    /// list the same records.
+    fn merged(&self, mut lists: Vec<Vec<Value>>) -> Vec<Value> {
+        if lists.len() == 1 {
+            return lists.remove(0);
+        }
+        let ended =
+            |record: &Value| ["startedAt", "durationMs"].iter().filter_map(|it| record[*it].as_f64()).sum::<f64>();
+        let mut ids = HashSet::new();
+        let mut merged: Vec<_> = lists.into_iter().flatten().filter(|record| ids.insert(self.id_of(record))).collect();
+        merged.sort_by(|a, b| ended(b).total_cmp(&ended(a)));
+        merged
+    }
+
+    async fn newest(&self, admin: &AdminArgs, limit: usize) -> anyhow::Result<(Vec<Value>, Option<String>)> {
         let args = self.args;
         let [since, until] = [args.since, args.until].map(|time| time.map(|time| time.to_string()));
         let mut query = vec![
@@ -86,16 +117,15 @@ impl RecordList<'_> {
             ("until", until.as_deref()),
         ];
         query.extend(&self.filters);
-        list_noted(&args.admin, self.path, &query, limit).await
+        list_noted(admin, self.path, &query, limit).await
     }
 
-    /// Returns the records that were made since the last poll, newest first.
-    async fn unseen(&self, seen: &mut PrintedRecords) -> anyhow::Result<Vec<Value>> {
-        let (mut records, _) = self.newest(FEW).await?;
+    /// Returns the newest records, with all that were made since the last poll.
+    async fn unseen(&self, admin: &AdminArgs, seen: &PrintedRecords) -> anyhow::Result<Vec<Value>> {
+        let (records, _) = self.newest(admin, FEW).await?;
         if records.len() == FEW && records.iter().all(|record| !seen.ids.contains(&self.id_of(record))) {
-            records = self.newest(KEPT).await?.0;
+            return Ok(self.newest(admin, KEPT).await?.0);
         }
-        records.retain(|record| seen.is_new(self.id_of(record)));
         Ok(records)
     }
 
@@ -140,21 +170,27 @@ impl RecordFormat {
     }
 }
 
-/// The ids of the records that were listed most recently, at most four times [`KEPT`].
+/// The ids of the records that were listed most recently, at most four times [`KEPT`] for each gateway.
 #[derive(Default)]
 struct PrintedRecords {
+    most: usize,
     ids: HashSet<String>,
     order: VecDeque<String>,
 }
 
 impl PrintedRecords {
+    /// Makes room for the records of this many gateways.
+    fn make_room(&mut self, gateways: usize) {
+        self.most = self.most.max(4 * KEPT * gateways);
+    }
+
     /// Remembers a record, and returns whether it is new.
     fn is_new(&mut self, id: String) -> bool {
         if !self.ids.insert(id.clone()) {
             return false;
         }
         self.order.push_back(id);
-        while self.order.len() > 4 * KEPT {
+        while self.order.len() > self.most {
             self.order.pop_front().map(|oldest| self.ids.remove(&oldest));
         }
         true

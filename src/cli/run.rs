@@ -191,7 +191,7 @@ async fn start(
 fn check_open(gateway: &GatewayPlan, bind: &Bind, insecure_anonymous: bool) -> anyhow::Result<()> {
     let outside = bind.addresses(gateway).into_keys().find(|address| !address.ip().is_loopback());
     match outside {
-        Some(address) if !gateway.anonymous && !insecure_anonymous => bail!(
+        Some(address) if !gateway.authenticates() && !gateway.anonymous && !insecure_anonymous => bail!(
             "{} is not loopback, and this gateway asks nobody who they are. Write `authentication: {{anonymous: {{}}}}` \
              into the MCPGateway, or give --insecure-anonymous, if that is meant",
             address

@@ -28,7 +28,7 @@ pub async fn run_doc(args: RunDocArgs) -> anyhow::Result<ExitCode> {
     }
     let mut ran = Vec::new();
     for block in &blocks {
-        let new = block.invocation(&file, &servers).map(|new| new.to_string());
+        let new = block.invocation(&file, &document, &servers).map(|new| new.to_string());
         let call = Ran::run(&args.admin, format!("{file}:{}", block.line), &block.server, new).await;
         if args.output == ResultFormat::Text {
             call.print()?;

@@ -12,6 +12,9 @@ pub(super) enum EndSignal {
     Terminate,
 }
 
+/// The signal of a process that writes beyond its limit on the size of files.
+const SIGXFSZ: i32 = 25;
+
 /// Receives SIGINT and SIGTERM. Once an instance has been created, these signals no longer kill the process.
 pub(super) struct EndSignals {
     interrupt: Signal,
@@ -22,6 +25,8 @@ impl EndSignals {
     /// Starts to catch the signals. A signal that arrives before [`EndSignals::next`] is called is not lost.
     pub(super) fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen to signals");
+        // A file that cannot grow is an error of the write, for which the history has a queue.
+        drop(listen(SignalKind::from_raw(SIGXFSZ))?);
         Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
     }
 

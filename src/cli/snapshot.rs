@@ -124,7 +124,7 @@ fn print_plan(output: Option<ListFormat>, mut plan: Plan, with_code: bool) -> an
 fn objects(plan: &Plan) -> Vec<Value> {
     let object = |kind: Kind, key: &ObjectKey, digest: String| json!({"kind": kind, "object": key.to_string(), "digest": digest});
     let mut all = vec![object(Kind::MCPGateway, &plan.gateway.key, digest::revision(&plan.gateway))];
-    all.extend(plan.upstreams.iter().map(|u| object(Kind::MCPUpstream, &u.key, digest::revision(u))));
+    all.extend(plan.upstreams.iter().map(|u| object(u.kind(), &u.key, digest::revision(u))));
     all.extend(plan.plugins.iter().map(|plugin| {
         let mut item = object(Kind::Plugin, &plugin.key, digest::revision(plugin));
         item["code"] = json!(format!("{:.12}", plugin.digest));

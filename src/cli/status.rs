@@ -19,6 +19,7 @@ pub async fn status(args: StatusArgs) -> anyhow::Result<ExitCode> {
     section(args.output, &status["upstreams"], &upstream_columns())?;
     section(args.output, &status["plugins"], &plugin_columns())?;
     section(args.output, &status["chains"], &chain_columns())?;
+    section(args.output, &status["sections"], &section_columns())?;
     let problems = items(&status["problems"]);
     if !problems.is_empty() {
         print_line("")?;
@@ -123,6 +124,17 @@ fn chain_columns() -> Vec<Column> {
         wide("ORDER", |c| text(&c["order"])),
         wide("REVISION", |c| short(&c["revision"])),
         column("REFUSING", |c| one_line(&c["refusing"])),
+    ]
+}
+
+fn section_columns() -> Vec<Column> {
+    vec![
+        column("SECTION BINDING", |s| text(&s["binding"])),
+        column("STATE", |s| text(&s["state"])),
+        column("DOCUMENT", |s| text(&s["document"])),
+        column("SECTION", |s| text(&s["section"])),
+        column("UPSTREAM", |s| text(&s["upstream"])),
+        column("ERROR", |s| one_line(&s["error"])),
     ]
 }
 

@@ -57,7 +57,7 @@ async fn all_problems(
 ) -> anyhow::Result<Vec<Located>> {
     let CompiledManifests { plan, secrets, mut located, .. } = compiled;
     let node = &plan.gateway.runtime.node_executable;
-    let uses_plugins = plan.chains.iter().any(|chain| !chain.entries.is_empty());
+    let uses_plugins = plan.used_plugins().next().is_some();
     let no_node = find_node(node).await.err();
     let loads = loads && no_node.is_none();
     if let Some(error) = no_node.filter(|_| uses_plugins) {

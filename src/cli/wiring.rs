@@ -8,6 +8,7 @@ use super::clock::SystemClock;
 use crate::domain::budget::ByteBudget;
 use crate::domain::instance::Instance;
 use crate::engine::{Engine, Ports};
+use crate::identity::Tokens;
 use crate::node::{Launcher, Lifetimes, WorkerMetrics, Workers};
 use crate::store::Store;
 use crate::telemetry::metrics::Metrics;
@@ -38,6 +39,7 @@ pub fn engine(traces: &Traces, launcher: ServerLauncher, store: &Arc<Store>) -> 
         records: Arc::clone(store) as _,
         history: Arc::clone(store) as _,
         audit: Some(Arc::clone(store) as _),
+        credentials: Arc::new(Tokens::default()),
         clock: Arc::new(SystemClock::new()),
     };
     Ok(Engine::new(ports, metrics, budget))

@@ -20,6 +20,7 @@ use cel::{Context, ExecutionError, IdedExpr, ParseErrors, Value};
 use self::check::{Checker, Keys};
 use self::functions::{ELEMENTS, MAX_ELEMENTS, MAX_READ};
 pub use self::kind::{Kind, Member};
+pub use self::re2::compile as compile_pattern;
 
 /// Maximum length of an expression in bytes.
 pub const MAX_TEXT: usize = 1024;

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::config_schema::{ConfigSchema, ConfigVerdicts};
+pub use super::pipeline_input::PipelineInput;
 pub use super::plugin_file::{FileCode, Files, Unread};
 pub use super::section_input::SectionInput;
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::method::Method;
 use crate::domain::plan::{GatewayPlan, ImagePlan, LabelSelector, PluginLimits, PluginPlan, Refusal, UpstreamPlan};
 pub use crate::domain::plan::{Namespaces, Takes};
-use crate::domain::plugin::{Encoding, FailurePolicy, Mode, Phase, Protocol, Role, View};
+use crate::domain::plugin::{Encoding, FailurePolicy, Mode, Phase, PluginKind, Protocol, Role, View};
 use crate::domain::ports::CodeFacts;
 use crate::domain::reason::Reason;
 
@@ -37,6 +38,8 @@ pub struct Inputs {
     pub plugins: Vec<PluginInput>,
     /// Chains, in any order.
     pub chains: Vec<ChainInput>,
+    /// Pipelines, oldest first; in a folder, in the order of the files.
+    pub pipelines: Vec<PipelineInput>,
     /// Bindings of sections, oldest first; in a folder, in the order of the files.
     pub sections: Vec<SectionInput>,
     /// Objects that exist but are invalid. The last accepted form of each stays in force.
@@ -109,6 +112,8 @@ pub struct GatewayInput {
     pub upstreams: Takes,
     /// Chains that the gateway takes.
     pub chains: Takes,
+    /// Pipelines that the gateway takes.
+    pub pipelines: Takes,
     /// Bindings of sections that the gateway takes.
     pub sections: Takes,
     /// In a cluster, the revision that the gateway's pods must keep running; `None` if the gateway is not pinned.
@@ -202,6 +207,8 @@ pub enum InputValue {
 pub struct PluginInput {
     /// Namespace and name of the Plugin.
     pub key: ObjectKey,
+    /// `spec.type`. Default: middleware.
+    pub kind: PluginKind,
     /// `spec.enabled`.
     pub enabled: bool,
     /// `spec.role`. Default: Transform.

@@ -1,4 +1,4 @@
-//! The variables that the condition of a chain's entry can read.
+//! The variables that conditions can read: those of entries of chains, of the rules of a gateway, and of loops of pipelines.
 
 use super::expr::{Kind, Member};
 
@@ -10,6 +10,28 @@ pub const OF_ENTRIES: &[Member] = &[
     ("upstream", Kind::Members(UPSTREAM)),
     ("identity", Kind::Members(IDENTITY)),
     ("content", Kind::Members(CONTENT)),
+];
+
+/// The variables that the condition of a loop in a pipeline can read (document 002, `AgentConfig.loop_condition`).
+pub const OF_LOOPS: &[Member] = &[
+    ("result", Kind::Any),
+    ("plan", Kind::Any),
+    ("observations", Kind::Any),
+    ("pluginData", Kind::Any),
+    ("decision", Kind::Any),
+    ("agents", Kind::Any),
+    ("iteration", Kind::Number),
+    ("agentIteration", Kind::Number),
+    ("arguments", Kind::Any),
+    ("sources", Kind::Any),
+];
+
+/// The variables of a rule: as of an entry, without `content`.
+pub const OF_RULES: &[Member] = &[
+    ("call", Kind::Members(CALL)),
+    ("tool", Kind::Members(TOOL)),
+    ("upstream", Kind::Members(UPSTREAM)),
+    ("identity", Kind::Members(IDENTITY)),
 ];
 
 const CALL: &[Member] = &[

@@ -6,7 +6,7 @@ use super::owner::Owner;
 use crate::api::pack::{self, TooLarge};
 use crate::api::snapshot::{GatewaySnapshot, GatewaySnapshotSpec, ShardRef, SnapshotIndex, SnapshotRevision};
 use crate::config::shards::split;
-use crate::domain::plan::{EntryPlan, Plan};
+use crate::domain::plan::{EntryPlan, PhasePluginPlan, PipelinePlan, Plan, UpstreamPlan};
 use crate::domain::reason::Reason;
 
 /// Maximum number of shards in a revision, as in the CRD schema.
@@ -33,13 +33,18 @@ pub(super) enum BuildError {
     NotKept(String),
 }
 
-/// Removes the plugins that no chain of the plan names, or none that their owner lets use them, and their code: code of
+/// Removes the plugins that no chain or pipeline of the plan names, or none that their owner lets use them, and their code: code of
 /// other namespaces stays out of the gateway's snapshot, and this gateway has no part in the status of such a plugin.
 pub(super) fn prune(plan: &mut Plan) {
     let may_use =
         |entry: &&EntryPlan| entry.unavailable.as_ref().is_none_or(|refusal| refusal.reason != Reason::RefNotPermitted);
     let entries = plan.chains.iter().flat_map(|chain| &chain.entries).filter(may_use);
-    let used: BTreeSet<_> = entries.map(|entry| entry.plugin.clone()).collect();
+    let steps = plan.upstreams.iter().filter_map(UpstreamPlan::pipeline).flat_map(PipelinePlan::plugins);
+    let may_run = |step: &&PhasePluginPlan| {
+        step.unavailable.as_ref().is_none_or(|refusal| refusal.reason != Reason::RefNotPermitted)
+    };
+    let steps = steps.filter(may_run).map(|step| step.key.clone());
+    let used: BTreeSet<_> = entries.map(|entry| entry.plugin.clone()).chain(steps).collect();
     plan.plugins.retain(|plugin| used.contains(&plugin.key));
     let digests: BTreeSet<_> = plan.plugins.iter().map(|plugin| plugin.digest.clone()).collect();
     plan.code.retain(|digest, _| digests.contains(digest));

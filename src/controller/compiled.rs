@@ -105,6 +105,7 @@ pub(super) fn inputs(objects: &[LoweredObject], found: &Dereferenced) -> Inputs 
             Ok(Lowered::Upstream(input)) => inputs.upstreams.push(input.clone()),
             Ok(Lowered::Plugin(input)) => inputs.plugins.push(input.clone()),
             Ok(Lowered::Chain(input)) => inputs.chains.push(input.clone()),
+            Ok(Lowered::Pipeline(input)) => inputs.pipelines.push(input.clone()),
             Ok(Lowered::Section(input)) => inputs.sections.push(input.clone()),
             Ok(Lowered::Gateway(_) | Lowered::NotServed) => {}
             // An invalid gateway does not affect the plans of other gateways.

@@ -79,7 +79,7 @@ pub(super) const TABLE: [Row; 32] = [
     written(Kind::MCPUpstream, "mcpupstreams").planned(),
     written(Kind::Plugin, "plugins").planned(),
     written(Kind::PluginChain, "pluginchains").planned(),
-    written(Kind::ToolPipeline, "toolpipelines"),
+    written(Kind::ToolPipeline, "toolpipelines").planned(),
     written(Kind::SectionBinding, "sectionbindings").planned(),
     ours("mcpgateways/status", &["patch"], Use::Status),
     ours("mcpupstreams/status", &["patch"], Use::Status),

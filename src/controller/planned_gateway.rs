@@ -54,7 +54,7 @@ pub(super) type Digests = HashMap<ObjectId, String>;
 
 /// Computes the digest of each object's form in a plan.
 pub(super) fn digests(plan: &Plan) -> Digests {
-    let upstreams = plan.upstreams.iter().map(|u| (Kind::MCPUpstream, &u.key, digest::revision(u)));
+    let upstreams = plan.upstreams.iter().map(|u| (u.kind(), &u.key, digest::revision(u)));
     let plugins = plan.plugins.iter().map(|p| (Kind::Plugin, &p.key, digest::revision(p)));
     let chains = plan.chains.iter().map(|c| (Kind::PluginChain, &c.key, c.revision.clone()));
     let sections = plan.sections.iter().map(|s| (Kind::SectionBinding, &s.key, digest::revision(s)));

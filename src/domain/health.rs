@@ -8,6 +8,7 @@ use super::plan::HealthPlan;
 
 /// The connection state of an upstream, as defined in document 003.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum ConnectionState {
     /// Not connected: not tried yet, disabled, or the connection has ended.
     #[default]

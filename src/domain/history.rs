@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::record::{CallRecord, EntryOutcome, PluginExecution};
+use super::record::{CallRecord, EntryOutcome, Payload, PluginExecution};
 
 /// A kind of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +162,8 @@ impl HistoryRecord for CallRecord {
         let entries = self.entries.iter().map(|entry| {
             BASE_SIZE / 4 + length(entry.error.as_ref()) + entry.metadata.as_ref().map_or(0, |raw| raw.get().len())
         });
-        BASE_SIZE + self.tool.len() + length(self.reason.as_ref()) + entries.sum::<usize>()
+        let payloads = self.arguments.iter().chain(&self.answer).map(Payload::size);
+        BASE_SIZE + self.tool.len() + length(self.reason.as_ref()) + entries.chain(payloads).sum::<usize>()
     }
 }
 

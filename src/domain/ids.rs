@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A namespaced name: identifies an object among those of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub struct ObjectKey {
     /// The namespace. A manifest on disk that does not set one is in `default`.
     pub namespace: String,
@@ -28,6 +29,7 @@ impl fmt::Display for ObjectKey {
 
 /// The kinds of objects that users write. A Problem can be about an object of any of these kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum Kind {
     /// A gateway: its listeners, its limits, and which objects it selects.
     MCPGateway,
@@ -74,6 +76,7 @@ impl fmt::Display for Kind {
 
 /// The kind and the key of an object. Together they identify it among all objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub struct ObjectId {
     /// Kind of the object.
     pub kind: Kind,

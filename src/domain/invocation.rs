@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::question::{COMPLETE, RESULT_TYPE};
 use super::raw::{RawObject, to_raw};
@@ -16,6 +17,7 @@ const MAX_BLOCK: usize = 4000;
 
 /// What an invocation comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum InvocationSource {
     /// A code block in a user's document.
@@ -27,6 +29,7 @@ pub enum InvocationSource {
 
 /// The state of an invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum InvocationStatus {
     /// The invocation waits until its upstream is known.
@@ -52,6 +55,7 @@ impl InvocationStatus {
 
 /// The part of an invocation that its client chooses.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewInvocation {
     /// Name of the upstream; `None` for the first enabled upstream that has the tool.
@@ -59,6 +63,7 @@ pub struct NewInvocation {
     /// The upstream's own name for the tool. Without `server_id`, also the name that clients see.
     pub tool_name: String,
     /// The arguments of the tool; `None` for none.
+    #[cfg_attr(feature = "gateway", schemars(with = "Option<serde_json::Map<String, serde_json::Value>>"))]
     pub parameters: Option<Arc<RawValue>>,
     /// What the invocation comes from.
     #[serde(default)]
@@ -67,10 +72,13 @@ pub struct NewInvocation {
     pub document_path: Option<String>,
     /// The line of the request in the document, from 1.
     pub section_line: Option<u32>,
+    /// The place in the document, as in `_meta["hawsepipe.dev/section"]`. `None` for the line of the document.
+    pub section: Option<Map<String, Value>>,
 }
 
 /// An invocation of a tool, with the fields of document 003. Times are Unix milliseconds.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Invocation {
     /// The id, a UUIDv7. The record of the call has the same one.
@@ -81,6 +89,7 @@ pub struct Invocation {
     /// The upstream's own name for the tool.
     pub tool_name: String,
     /// The arguments of the tool.
+    #[cfg_attr(feature = "gateway", schemars(with = "serde_json::Map<String, serde_json::Value>"))]
     pub parameters: Arc<RawValue>,
     /// What the invocation comes from.
     pub source: InvocationSource,
@@ -90,6 +99,9 @@ pub struct Invocation {
     /// The line of the request in the document, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub section_line: Option<u32>,
+    /// The place in the document, for which bindings of sections count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub section: Option<Map<String, Value>>,
     /// The state.
     pub status: InvocationStatus,
     /// When the invocation was created.
@@ -123,6 +135,7 @@ impl Invocation {
 
 /// Why an invocation has no result.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub struct InvocationError {
     /// The message for people.
     pub message: String,
@@ -131,6 +144,7 @@ pub struct InvocationError {
     pub code: Option<i64>,
     /// Details for programs: the `data` of the JSON-RPC error, or the `_meta` of the tool's result.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "gateway", schemars(with = "Option<serde_json::Value>"))]
     pub data: Option<Arc<RawValue>>,
 }
 
@@ -152,10 +166,12 @@ impl From<RpcError> for InvocationError {
 
 /// The output of a tool (document 003, ToolExecutionResult).
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolExecutionResult {
     /// A text as a string, structured content as its JSON, an image as its content block. If there are several blocks and
     /// not all are texts, the list of content blocks.
+    #[cfg_attr(feature = "gateway", schemars(with = "serde_json::Value"))]
     pub content: Arc<RawValue>,
     /// How the content is to be rendered.
     pub content_type: ContentType,
@@ -170,6 +186,7 @@ pub struct ToolExecutionResult {
 
 /// How a content is to be rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ContentType {
     /// Plain text.
@@ -184,6 +201,7 @@ pub enum ContentType {
 
 /// How much room a content needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum DisplayFormat {
     /// A short text without line breaks.
@@ -320,7 +338,7 @@ fn tokens_used(meta: &RawValue) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -30,6 +30,7 @@ pub fn is_part(uri: &str, whole: &str) -> bool {
 
 /// What an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ItemKind {
     /// A tool, which clients call.

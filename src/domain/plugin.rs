@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+pub use super::plugin_kind::{PluginKind, TypedCall};
 use super::reason::Reason;
 
 /// The phase of a call in which a plugin runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum Phase {
     /// Before the call is sent to the upstream.
     Request,
@@ -32,6 +34,7 @@ impl Phase {
 
 /// The purpose of a plugin. It decides the default failure policy of the plugin's entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum Role {
     /// Checks and redacts. By default, the call fails if the plugin fails.
     Guard,
@@ -44,6 +47,7 @@ pub enum Role {
 
 /// The effect of an entry's failure on its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum FailurePolicy {
     /// The call fails. In the response phase, the content of the response is withheld.
     Fail,
@@ -80,6 +84,7 @@ pub enum View {
 
 /// The way an entry runs: with effect on its calls, or only to show what it would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum Mode {
     /// The entry affects calls.
     #[default]
@@ -100,6 +105,7 @@ impl Mode {
 
 /// How a worker exchanges messages with its plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum Protocol {
     /// Exactly contract 1.0: the script reads standard input to its end, writes one line and exits.
     Once,
@@ -170,6 +176,10 @@ pub struct Input<'a> {
     pub max_tokens: Option<u32>,
     /// Data about the call and the entry.
     pub metadata: Metadata<'a>,
+    /// The function to call, for a plugin that is not middleware. The content is then a JSON array of its arguments, and
+    /// the text of the output is the JSON of its result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub typed: Option<TypedCall<'a>>,
 }
 
 /// The output of contract 1.0, after validation.

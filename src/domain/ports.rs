@@ -13,13 +13,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::budget::Account;
+pub use super::identity_port::{Authenticate, NoAuthentication, Unproved};
 use super::ids::ObjectKey;
 use super::item::{ItemKind, Listed};
 use super::plan::{PluginPlan, Runtime};
 use super::plugin::{Failure, Input, Ran};
 pub use super::plugin_progress::PluginProgress;
 use super::question::Question;
+use super::raw::to_raw;
 pub use super::record_ports::{Audit, History, NoHistory, Records};
+use super::rpc::{METHOD_NOT_FOUND, RpcError};
 use super::sandbox::SandboxState;
 use super::secret::{NoSecret, SecretText};
 use super::upstream::{
@@ -109,6 +112,13 @@ pub trait Host: Send + Sync {
     /// the plugin runs, and goes through the same steps as any other.
     fn call_tool<'a>(&'a self, tool: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a>;
 
+    /// Answers another request, by its name. Only plugins that are not middleware can make some.
+    fn callback<'a>(&'a self, op: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a> {
+        let _ = arguments;
+        let error = RpcError::new(METHOD_NOT_FOUND, format!("{op:?} is no request that this plugin can make"));
+        Box::pin(std::future::ready(Answer::Error(to_raw(&error))))
+    }
+
     /// The account of the client for which the plugin runs, which tells clients apart; `None` if there is no client.
     fn account(&self) -> Option<Arc<Account>> {
         None
@@ -131,6 +141,7 @@ pub struct PluginLoad {
 
 /// A worker process and its use, with the fields of PluginProcess in document 000.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerInfo {
     /// The process id.
@@ -159,6 +170,7 @@ pub struct WorkerInfo {
 
 /// The states of a worker, which are those of PluginProcess in document 000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum WorkerState {
     /// Started, but not ready yet.
     Spawned,

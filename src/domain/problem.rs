@@ -7,6 +7,7 @@ use super::reason::Reason;
 
 /// The severity of a Problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// A part of the object has no effect, or less than intended.
@@ -17,6 +18,7 @@ pub enum Level {
 
 /// One finding: the object, the field, what was found, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub struct Problem {
     /// The severity: error or warning.
     pub level: Level,

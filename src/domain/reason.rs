@@ -9,6 +9,7 @@ macro_rules! reasons {
     ($(#[doc = $doc:literal] $name:ident,)*) => {
         /// Why something failed, or differs from what its owner intended.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
         pub enum Reason { $(#[doc = $doc] $name,)* }
 
         impl Reason {
@@ -58,10 +59,14 @@ reasons! {
     InvalidYaml,
     /// A CEL expression does not compile, or exceeds its bounds.
     InvalidExpression,
-    /// A glob does not compile.
+    /// A glob or a regular expression does not compile.
     InvalidPattern,
     /// A `config` does not fit its schema, or settings exclude each other.
     InvalidConfig,
+    /// A schema of a pipeline's output is no JSON Schema of an object, or is not checked within bounds.
+    InvalidSchema,
+    /// A schema of a pipeline's output has no property `sources`.
+    MissingSources,
     /// Plugin code does not parse, or is not text in UTF-8.
     SyntaxError,
     /// Plugin code does not have the digest that `sha256` names.
@@ -113,7 +118,7 @@ reasons! {
     Conflicted,
     /// There is no such file, or it cannot be read, or started as a program.
     FileNotFound,
-    /// Two upstreams of one gateway have the same name.
+    /// Two upstreams or pipelines of one gateway have the same name.
     NameConflict,
     /// An override, a filter or a chain names a tool that does not exist, or a chain or a Guard is left none.
     ToolNotFound,
@@ -258,6 +263,8 @@ reasons! {
     InvalidArguments,
     /// HTTP headers do not match the arguments that they repeat.
     HeaderMismatch,
+    /// The rules of the gateway do not allow the call.
+    NotAuthorized,
     /// The gateway offers no tool of this name.
     UnknownTool,
     /// The gateway offers no prompt of this name.
@@ -288,6 +295,14 @@ reasons! {
     ToolsUnknown,
     /// The index of `search_tools` could not be built.
     NoToolIndex,
+    /// A step of a pipeline called a tool that the pipeline's `tools` do not include.
+    ToolNotAllowed,
+    /// A run of a pipeline has used up one of its budgets.
+    BudgetExhausted,
+    /// The output of a pipeline does not fit its schema, or is no JSON object.
+    OutputInvalid,
+    /// No step of a pipeline gave an output.
+    NoOutput,
     // -- about how calls end otherwise ------------------------------------------------------------
     /// The server could not be reached, or the connection ended before the answer.
     ConnectFailed,

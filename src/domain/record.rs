@@ -6,10 +6,12 @@ use serde_json::value::RawValue;
 use super::method::Method;
 use super::plugin::{Mode, Phase};
 use super::reason::Reason;
+pub use super::record_payload::Payload;
 
 /// The outcome of a plugin execution. The values are those of ExecutionStatus in document 000 (see
 /// docs/architecture.md), plus `Denied` and `Skipped`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum ExecutionStatus {
     /// The plugin returned a usable answer.
     Success,
@@ -58,6 +60,7 @@ impl ExecutionStatus {
 /// The record of one plugin execution. It has the fields of PluginExecution in document 000, and some that this gateway
 /// adds.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PluginExecution {
     /// A UUIDv7 that identifies the execution.
@@ -97,9 +100,11 @@ pub struct PluginExecution {
     /// Whether the output differs from the input.
     pub changed: bool,
     /// The method of the content: that of the call, of a question that its server asked, or of a list.
+    #[cfg_attr(feature = "gateway", schemars(with = "String"))]
     pub method: Method,
-    /// The phase in which the plugin ran.
-    pub phase: Phase,
+    /// The phase in which the plugin ran; `None` for a step of a pipeline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
     /// `Shadow` if the entry ran without effect.
     pub mode: Mode,
     /// SHA-256 of the plugin's code in hex.
@@ -178,6 +183,7 @@ impl Serialize for EntryOutcome {
 
 /// The trace of one entry of a chain on one call: proof that the entry ran, or the reason why it did not.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EntryTrace {
     /// The chain, as `namespace/name`.
@@ -188,10 +194,12 @@ pub struct EntryTrace {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub revision: String,
     /// The method of the content: that of the call, or of a question that its server asked.
+    #[cfg_attr(feature = "gateway", schemars(with = "String"))]
     pub method: Method,
     /// The phase of the chain.
     pub phase: Phase,
     /// The outcome of the entry.
+    #[cfg_attr(feature = "gateway", schemars(with = "String"))]
     pub outcome: EntryOutcome,
     /// The message of the failure or of the denial; `None` if the entry succeeded or did not run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -214,6 +222,7 @@ pub struct EntryTrace {
     pub duration_ms: f64,
     /// The metadata that the plugin returned, at most [`MAX_TRACE_METADATA`] bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "gateway", schemars(with = "Option<serde_json::Value>"))]
     pub metadata: Option<Box<RawValue>>,
     /// Why the plugin's metadata was left out, if it was too large or nested too deep.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -239,6 +248,7 @@ pub const MAX_TRACE_DEPTH: usize = 64;
 
 /// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
     /// The client got a result.
@@ -294,6 +304,7 @@ fn is_zero(number: &u32) -> bool {
 
 /// The record of one call.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CallRecord {
     /// The id of the call, a UUIDv7 made by the gateway.
@@ -316,6 +327,7 @@ pub struct CallRecord {
     /// Name of the upstream; empty if the call was not routed to one.
     pub upstream: String,
     /// The method of the request.
+    #[cfg_attr(feature = "gateway", schemars(with = "String"))]
     pub method: Method,
     /// The server's own name for the tool or the prompt, or the URI of the resource; the requested name if there is no
     /// such item.
@@ -335,6 +347,12 @@ pub struct CallRecord {
     pub reason: Option<String>,
     /// One trace for each entry of each chain that selected the call, then for each question of its server.
     pub entries: Vec<EntryTrace>,
+    /// The arguments as they were sent, if the history keeps content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Payload>,
+    /// The server's answer as the client got it, if the history keeps content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Payload>,
 }
 
 #[cfg(test)]

@@ -20,6 +20,11 @@ pub trait Records: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Returns how many rows were written elsewhere.
+    fn written(&self) -> u64 {
+        0
+    }
+
     /// Returns the number of rows that wait to be written.
     fn queued(&self) -> usize {
         0

@@ -28,6 +28,7 @@ pub const MAX_REFUSALS: usize = 1024;
 
 /// The whole report. Lists are sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Report {
     /// The revision in force; empty before the first plan.
@@ -75,6 +76,7 @@ pub struct Report {
 
 /// The state of an upstream, as this pod sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UpstreamReport {
     /// The upstream, as `namespace/name`.
@@ -128,6 +130,7 @@ pub struct UpstreamReport {
 
 /// A tool of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolReport {
     /// The server's own name for the tool.
@@ -135,7 +138,7 @@ pub struct ToolReport {
     /// The name that clients see; `None` if the tool is not offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r#as: Option<String>,
-    /// The digest of the tool's definition that owners approve; see [`pin::digest`](crate::domain::pin::digest).
+    /// The digest of the tool's definition that owners approve; `hawsepipe tools pin` prints it.
     pub sha256: String,
     /// Whether this definition is approved; `None` if it need not be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -160,13 +163,14 @@ pub fn bound_tools(upstreams: &mut [UpstreamReport], most: usize) {
 
 /// The state of a plugin, as this pod sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PluginReport {
     /// The plugin, as `namespace/name`.
     pub plugin: String,
     /// The state of the plugin in this pod.
     pub state: PluginState,
-    /// Why the plugin failed, a [`Reason`](super::reason::Reason) of the pod's version; `None` if it did not fail.
+    /// Why the plugin failed, a `Reason` of the pod's version; `None` if it did not fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Details of the failure, as text for users.
@@ -186,6 +190,7 @@ pub struct PluginReport {
 /// The state of a plugin in one pod: the states of Plugin in document 000, except those that change with each
 /// execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum PluginState {
     /// No chain names the plugin, or none that can run it.
     Registered,
@@ -201,6 +206,7 @@ pub enum PluginState {
 /// exports no function, or does not finish loading. If an older form runs instead, [`PluginReport::digest`] is the
 /// digest of the older form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub struct NotLoadedReport {
     /// The plugin, as `namespace/name`.
     pub plugin: String,
@@ -213,11 +219,12 @@ pub struct NotLoadedReport {
 /// A chain that refuses the calls that it selects: the plan refuses them, or a plugin that must run cannot run in this
 /// pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RefusingReport {
     /// The chain, as `namespace/name`.
     pub chain: String,
-    /// Why the calls are refused, a [`Reason`](super::reason::Reason) of the pod's version.
+    /// Why the calls are refused, a `Reason` of the pod's version.
     pub reason: String,
     /// Details, as text for users; empty for chains after the first [`MAX_REFUSALS`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -226,6 +233,7 @@ pub struct RefusingReport {
 
 /// The state of a key of a Secret that the plan names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub struct SecretReport {
     /// The Secret's namespace.
     pub namespace: String,
@@ -239,6 +247,7 @@ pub struct SecretReport {
 
 /// The state of a Secret's value in a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum SecretState {
     /// The pod has the value.
     Found,
@@ -252,10 +261,11 @@ pub enum SecretState {
 
 /// A revision that a pod has received but cannot run. The pod continues to run its previous revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub struct PendingReport {
     /// The revision that cannot run.
     pub revision: String,
-    /// Why the revision cannot run, a [`Reason`](super::reason::Reason) of the pod's version.
+    /// Why the revision cannot run, a `Reason` of the pod's version.
     pub reason: String,
     /// Details, as text for users.
     pub message: String,

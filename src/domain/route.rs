@@ -32,6 +32,8 @@ impl From<PrefixMode> for Naming {
 pub struct Offer<'a> {
     /// Name of the upstream.
     pub upstream: &'a str,
+    /// Whether its tools keep their names, whatever the naming says: those of pipelines do.
+    pub keeps_names: bool,
     /// Items of the upstream, without tools that `include`, `exclude` and `hidden` leave out, and without items that
     /// chains over lists keep from clients.
     pub items: Vec<&'a Item>,
@@ -160,13 +162,17 @@ impl Routes {
         let name = match prefix {
             // Servers and clients refer to resources by their URIs, also in content.
             _ if !kind.has_name() => apps::public_uri(offer.upstream, own).unwrap_or_else(|| own.to_owned()),
-            PrefixMode::Always => prefixed(),
-            PrefixMode::OnConflict if is_reserved || !keeps_own_name(offers, upstream, item) => prefixed(),
-            PrefixMode::Never if is_reserved => {
+            PrefixMode::Always if !offer.keeps_names => prefixed(),
+            PrefixMode::OnConflict
+                if !offer.keeps_names && (is_reserved || !keeps_own_name(offers, upstream, item)) =>
+            {
+                prefixed()
+            }
+            _ if is_reserved => {
                 let advice = "rename the tool, or set upstreams.prefix: Always";
                 return Err(format!("{own} is the name of a tool of the gateway (toolDiscovery: Search): {advice}"));
             }
-            PrefixMode::OnConflict | PrefixMode::Never => own.to_owned(),
+            _ => own.to_owned(),
         };
         let name = if kind == ItemKind::Tool { shortened(name, max_length) } else { name };
         if kind.has_name() && name.len() > MAX_NAME {

@@ -15,6 +15,7 @@ pub enum SandboxMode {
 
 /// A property of the sandbox. Enforcing it needs support from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum SandboxProperty {
     /// A plugin can read only its own folder and the files of Node.js, and can run no other program (Landlock).
     Files,
@@ -34,6 +35,7 @@ impl SandboxProperty {
 
 /// A property of the sandbox that the kernel cannot enforce, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub struct SandboxLack {
     /// The property that is not enforced.
     pub property: SandboxProperty,

@@ -37,6 +37,7 @@ const LARGEST: usize = AROUND_UPSTREAM + 127 + MAX_NAME + AROUND_NAME;
 /// Names of tools by upstream (`namespace/name`). Adding is limited by [`MAX_SEEN`] and [`MAX_BYTES`], among others.
 /// Deserializing is not limited, so deserialized names must be merged into a limited set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct SeenNames(BTreeMap<String, BTreeSet<String>>);
 

@@ -49,6 +49,7 @@ impl UpstreamTarget {
 
 /// What a server reports about itself in the handshake.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ServerFacts {
     /// The MCP era of the server.

@@ -35,6 +35,7 @@ pub fn is_to_come(version: &str) -> bool {
 
 /// A generation of the MCP protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 pub enum Era {
     /// Sessions that `initialize` begins: 2025-11-25 and earlier.
     Legacy,

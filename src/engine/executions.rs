@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use dashmap::DashMap;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +17,7 @@ const MAX_ENDED: usize = 10_000;
 const MAX_SHOWN: usize = 100;
 
 /// A call that has ended, with the fields of document 003.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Execution {
     /// The id of the call.
@@ -34,8 +35,9 @@ pub struct Execution {
 }
 
 /// The outcome of a call in the history of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "CallStatus")]
 pub enum ExecutionStatus {
     /// The client got a result.
     Success,

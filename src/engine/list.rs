@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::Engine;
-use super::request::{Endpoint, ItemName};
+use super::request::{Caller, Endpoint, ItemName};
 use crate::domain::caching::Caching;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{PrefixMode, UpstreamPlan};
+use crate::domain::route::Route;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::section::Place;
 use crate::engine::calls::section::invalid_section;
@@ -32,12 +33,14 @@ pub struct ListPage {
 
 impl Engine {
     /// Returns one page of the list of this kind. First waits until the upstreams that were never contacted have been tried
-    /// once, for at most the list timeout. `meta` is `params._meta`: it can name a section, in which one upstream is visible.
+    /// once, for at most the list timeout. `meta` is `params._meta`: it can name a section, in which one upstream is visible. The
+    /// list has what the rules of the gateway let this client see.
     ///
     /// # Errors
     /// `-32602` if the cursor does not belong to the current list, or the section is not valid.
-    pub async fn list(
+    pub async fn list_for(
         &self,
+        caller: &Caller,
         endpoint: Endpoint<'_>,
         kind: ItemKind,
         cursor: Option<&str>,
@@ -48,10 +51,16 @@ impl Engine {
         let snapshot = self.snapshot();
         let upstream = endpoint.upstream(&snapshot);
         let visible = snapshot.bound_section(place.as_ref()).map(|section| section.index());
-        let definitions = || endpoint.definitions(&snapshot, kind, visible);
-        let pages = snapshot.serialized.pages((upstream, visible, kind), &self.budget, definitions);
-        let revision = snapshot.list_revisions.of(kind);
-        let revision = visible.map_or_else(|| revision.to_owned(), |visible| format!("{revision}-{visible}"));
+        let has_own = endpoint.lists_own_tools(&snapshot, kind);
+        let permitted = if has_own { None } else { snapshot.permitted(caller, kind) };
+        let is_shown = |route: &Route| {
+            visible.is_none_or(|visible| visible == route.upstream)
+                && permitted.as_ref().is_none_or(|permitted| permitted.has(route))
+        };
+        let digest = permitted.as_ref().map(|permitted| permitted.digest.clone());
+        let definitions = || endpoint.definitions(&snapshot, kind, is_shown);
+        let pages = snapshot.serialized.pages((upstream, visible, kind, digest.clone()), &self.budget, definitions);
+        let revision = revision_of(snapshot.list_revisions.of(kind), visible, digest.as_deref());
         let number = cursor.map_or(Some(0), |cursor| page_number(cursor, &revision));
         let (number, page) = number.and_then(|number| Some((number, pages.page(number)?))).ok_or_else(|| {
             let message = "the cursor is not of this list, which may have changed: list from the start";
@@ -60,8 +69,9 @@ impl Engine {
         let next_cursor = pages.page(number + 1).map(|_| format!("{revision}.{}", number + 1));
         let (items, legacy_items) = (Arc::clone(&page.modern), Arc::clone(&page.legacy));
         let caching = self.caching(&snapshot, endpoint, kind, visible);
-        // What is in the list depends on where its client is.
-        let caching = Caching { is_private: caching.is_private || place.is_some(), ..caching };
+        // What is in the list depends on where its client is, and who.
+        let is_private = caching.is_private || place.is_some() || permitted.is_some();
+        let caching = Caching { is_private, ..caching };
         Ok(ListPage { items, legacy_items, next_cursor, caching })
     }
 
@@ -184,6 +194,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 fn list_timeout(snapshot: &Snapshot) -> Duration {
     Duration::from_millis(u64::from(snapshot.plan().gateway.limits.list_timeout_ms))
+}
+
+/// Returns the revision of a list of which only the items of the upstream `visible` and those of `permitted` are shown.
+fn revision_of(list: &str, visible: Option<usize>, permitted: Option<&str>) -> String {
+    let visible = visible.map(|visible| format!("-{visible}")).unwrap_or_default();
+    let permitted = permitted.map(|digest| format!("-{digest}")).unwrap_or_default();
+    format!("{list}{visible}{permitted}")
 }
 
 /// Returns the number of the page that a cursor leads to; `None` if it is not of a list with this revision.

@@ -15,6 +15,7 @@ pub mod executions;
 pub mod invocations;
 mod list;
 mod notices;
+mod pipelines;
 pub mod plan;
 mod readiness;
 pub mod readings;
@@ -38,11 +39,11 @@ pub use list::ListPage;
 pub use notices::{ListChanges, MAX_OF_CLIENT, Mailbox, Notice, SubscribeRequest, Subscription};
 pub use plan::snapshot::Snapshot;
 pub use readiness::NotReady;
-pub use request::{ANONYMOUS, CallRequest, Caller, CheckMirrored, Endpoint, Reply, TaskUse, Within};
+pub use request::{CallRequest, Caller, CheckMirrored, Endpoint, Reply, TaskUse, Within};
 
 use crate::domain::budget::ByteBudget;
 use crate::domain::kept_form::KeptForm;
-use crate::domain::ports::{Audit, CallUpstream, Clock, History, Records, RunPlugin};
+use crate::domain::ports::{Audit, Authenticate, CallUpstream, Clock, History, Records, RunPlugin};
 use crate::domain::seen::SeenNames;
 use crate::telemetry::metrics::Metrics;
 
@@ -58,6 +59,8 @@ pub struct Ports {
     pub history: Arc<dyn History>,
     /// Writes the audit trail; `None` if there is no store for it.
     pub audit: Option<Arc<dyn Audit>>,
+    /// Checks the credentials of clients.
+    pub credentials: Arc<dyn Authenticate>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
 }
@@ -69,6 +72,7 @@ pub struct Engine {
     records: Arc<dyn Records>,
     history: Arc<dyn History>,
     audit: Option<Arc<dyn Audit>>,
+    credentials: Arc<dyn Authenticate>,
     clock: Arc<dyn Clock>,
     metrics: Metrics,
     budget: Arc<ByteBudget>,
@@ -100,13 +104,14 @@ pub struct Engine {
 impl Engine {
     /// Creates an engine without a plan. Every call is refused until the first plan is applied.
     pub fn new(ports: Ports, metrics: Metrics, budget: Arc<ByteBudget>) -> Arc<Self> {
-        let Ports { plugins, upstreams, records, history, audit, clock } = ports;
+        let Ports { plugins, upstreams, records, history, audit, credentials, clock } = ports;
         Arc::new(Self {
             plugins,
             upstreams,
             records,
             history,
             audit,
+            credentials,
             clock,
             metrics,
             budget,
@@ -144,6 +149,11 @@ impl Engine {
     /// The records of calls and executions.
     pub fn history(&self) -> &dyn History {
         &*self.history
+    }
+
+    /// Checks the credentials of clients.
+    pub fn credentials(&self) -> &dyn Authenticate {
+        &*self.credentials
     }
 
     /// What is known of the MCP endpoints of this process.

@@ -9,6 +9,7 @@ use crate::domain::apps;
 use crate::domain::budget::Reservation;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::history::session_name;
+use crate::domain::identity::Identity;
 use crate::domain::item::{ItemKind, MAX_URI};
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
@@ -23,15 +24,15 @@ use crate::domain::version::Era;
 use crate::engine::plan::own_tools::OwnTool;
 use crate::engine::plan::snapshot::{Found, Lookup, Snapshot};
 
-/// The identity of a caller.
+/// The client that sent a request.
 #[derive(Clone)]
 pub struct Caller {
     /// The era of the client's protocol version.
     pub era: Era,
     /// The version of the protocol that the client speaks.
     pub version: &'static str,
-    /// [`ANONYMOUS`], or the identity that the credentials prove.
-    pub principal: String,
+    /// The identity that the credentials prove.
+    pub identity: Arc<Identity>,
     /// The id of the session; empty in the modern era, because it has no sessions.
     pub session: String,
     /// The questions of servers that the client answers, and its extensions.
@@ -43,9 +44,6 @@ pub struct Caller {
     pub by_address: bool,
 }
 
-/// The principal of clients that prove no identity.
-pub const ANONYMOUS: &str = "anonymous";
-
 impl Caller {
     /// Returns the name of the session in lists and records; empty in the modern era.
     pub(super) fn session_name(&self) -> String {
@@ -54,7 +52,7 @@ impl Caller {
 
     /// Whether the client proves no identity.
     pub(super) fn is_anonymous(&self) -> bool {
-        self.principal == ANONYMOUS
+        self.identity.is_anonymous()
     }
 }
 
@@ -236,16 +234,15 @@ impl Endpoint<'_> {
         nearest(name, names).map(|near| format!("; did you mean {near}?")).unwrap_or_default()
     }
 
-    /// Returns the definitions of the items of this kind, as clients see them. `visible` is the index of the only upstream that
-    /// is visible in the section that the client is in, if there is one.
+    /// Returns the definitions of the items of this kind that are shown, as clients see them.
     pub(super) fn definitions<'s>(
         &self,
         snapshot: &'s Snapshot,
         kind: ItemKind,
-        visible: Option<usize>,
+        is_shown: impl Fn(&Route) -> bool,
     ) -> Vec<&'s RawValue> {
         let of_kind = snapshot.routes.all().iter().filter(|route| route.item.kind == kind);
-        let of_kind = of_kind.filter(|route| visible.is_none_or(|visible| visible == route.upstream));
+        let of_kind = of_kind.filter(|route| is_shown(route));
         let all = of_kind.filter(|route| !snapshot.unsendable.contains(&route.index));
         match self.upstream(snapshot) {
             None if self.lists_own_tools(snapshot, kind) => OwnTool::definitions().into(),

@@ -66,7 +66,11 @@ impl Engine {
         let not_admitted = |error: AdmissionError| self.not_admitted(&error);
         let mut admitted = self.admit_of(&snapshot, caller, 0, false).map_err(not_admitted)?;
         let (snapshot, found) = self.find_unguarded(snapshot, item).await.map_err(not_admitted)?;
-        let Lookup::Found(found) = found else { return Err(self.not_found(&snapshot, item, caller.era, &found)) };
+        let found = match found {
+            Lookup::Found(found) if snapshot.may_see(caller, &found.route) => found,
+            Lookup::Found(_) => return Err(self.not_found(&snapshot, item, caller.era, &Lookup::Unknown)),
+            other => return Err(self.not_found(&snapshot, item, caller.era, &other)),
+        };
         let upstream = &snapshot.linked.upstreams[found.route.upstream];
         let plan = &upstream.target.plan;
         let routed = if counts { self.admit_upstream(&mut admitted, plan) } else { self.check_routing(plan) };

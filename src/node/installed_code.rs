@@ -21,6 +21,7 @@ const IMPORTED: [&str; 6] = ["js", "mjs", "cjs", "ts", "mts", "json"];
 const MAX_COPIED: u64 = 16 << 20;
 
 const HOST: &str = include_str!("host/host.mjs");
+const TYPED_HOST: &str = include_str!("host/typed.mjs");
 const ONCE_PRELOAD: &str = include_str!("host/once.cjs");
 const EXIT_PRELOAD: &str = include_str!("host/exit.cjs");
 const EGRESS_PRELOAD: &str = include_str!("host/egress.cjs");
@@ -72,6 +73,7 @@ impl CodeFolder {
     pub fn create() -> io::Result<Self> {
         let folder = Self { private: PrivateFolder::create()?, next: AtomicU64::new(0) };
         fs::write(folder.host(), HOST)?;
+        fs::write(folder.typed_host(), TYPED_HOST)?;
         fs::write(folder.once_preload(), ONCE_PRELOAD)?;
         fs::write(folder.exit_preload(), EXIT_PRELOAD)?;
         fs::write(folder.egress_preload(), EGRESS_PRELOAD)?;
@@ -89,6 +91,11 @@ impl CodeFolder {
     /// The script that implements the worker's side of the Module protocol.
     pub fn host(&self) -> PathBuf {
         self.private.path().join("host.mjs")
+    }
+
+    /// The part of [`Self::host`] that serves plugins which are not middleware.
+    pub fn typed_host(&self) -> PathBuf {
+        self.private.path().join("typed.mjs")
     }
 
     /// The script that runs a Once script repeatedly in one process.
@@ -158,7 +165,7 @@ impl InstalledCode {
         let parent = &self.parent;
         let preloads =
             [parent.once_preload(), parent.exit_preload(), parent.egress_preload(), parent.offline_preload()];
-        let scripts = [parent.host(), parent.reuse_host()].into_iter().chain(preloads);
+        let scripts = [parent.host(), parent.typed_host(), parent.reuse_host()].into_iter().chain(preloads);
         let own = [self.folder.clone()].into_iter().chain(scripts);
         own.chain(self.origins.iter().cloned()).collect()
     }

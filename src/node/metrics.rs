@@ -245,6 +245,9 @@ impl CountedHost<'_> {
     }
 }
 
+/// The requests that plugins make besides calls of tools.
+const CALLBACKS: [&str; 1] = ["sources"];
+
 impl Host for CountedHost<'_> {
     fn progress(&self, progress: PluginProgress) {
         self.count("progress", "ok");
@@ -255,6 +258,16 @@ impl Host for CountedHost<'_> {
         Box::pin(async move {
             let answer = self.host.call_tool(tool, arguments).await;
             self.count("call_tool", if matches!(answer, Answer::Result(_)) { "ok" } else { "error" });
+            answer
+        })
+    }
+
+    fn callback<'a>(&'a self, op: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a> {
+        Box::pin(async move {
+            let answer = self.host.callback(op, arguments).await;
+            // The name is the plugin's, and may be any.
+            let callback = CALLBACKS.into_iter().find(|name| *name == op).unwrap_or("other");
+            self.count(callback, if matches!(answer, Answer::Result(_)) { "ok" } else { "error" });
             answer
         })
     }

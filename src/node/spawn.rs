@@ -137,6 +137,7 @@ fn spawn_module(parts: SpawnSpec<'_>, to_log: PipeWriter) -> io::Result<Made> {
     let egress = give_stdin(&mut command, plugin, code, theirs.into())?;
     command.arg(FEW_THREADS).arg(code.parent().host()).arg(code.entry());
     command.args(egress.as_ref().map(|_| "egress")).args((plugin.plan.concurrency > 1).then_some("concurrent"));
+    command.args((!plugin.plan.kind.is_middleware()).then_some("typed"));
     command.stdout(to_log.try_clone()?).stderr(to_log);
     let child = run(command)?;
     let channel = Channel::new(Socket::new(ours)?, LogMask::of(plugin).running(code));

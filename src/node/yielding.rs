@@ -70,6 +70,15 @@ impl Host for Yielding<'_> {
             answer
         })
     }
+
+    fn callback<'a>(&'a self, op: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a> {
+        Box::pin(async move {
+            self.begin();
+            let answer = self.host.callback(op, arguments).await;
+            self.end().await;
+            answer
+        })
+    }
 }
 
 #[cfg(test)]

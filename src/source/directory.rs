@@ -146,7 +146,8 @@ impl<I: Inspect> Directory<I> {
         }
         let mut located = loaded.problems.clone();
         located.extend(found.into_iter().map(|problem| in_code(&inputs, plugin_dir, loaded.locate(problem))));
-        if !self.settings.paths.is_empty() && loaded.unreadable.is_empty() && !loaded.declares(Kind::MCPUpstream) {
+        let serves = [Kind::MCPUpstream, Kind::ToolPipeline].into_iter().any(|kind| loaded.declares(kind));
+        if !self.settings.paths.is_empty() && loaded.unreadable.is_empty() && !serves {
             located.push(nothing_to_serve(&self.settings.paths));
         }
         let (unreadable, unclear) = (loaded.unreadable.clone(), loaded.unclear.clone());
@@ -272,6 +273,7 @@ fn inputs(
         upstreams: loaded.upstreams.clone(),
         plugins: loaded.plugins.clone(),
         chains: loaded.chains.clone(),
+        pipelines: loaded.pipelines.clone(),
         sections: loaded.sections.clone(),
         invalid,
         config_maps: loaded.config_maps.iter().map(|(key, data)| (key.clone(), Ok(data.clone()))).collect(),

@@ -13,7 +13,7 @@ use super::located::Located;
 use super::retained_objects::as_before;
 use crate::api::lower::{self, Lowered, ManifestSource};
 use crate::config::input::{
-    ChainInput, GatewayInput, InvalidObject, Labels, PluginInput, SectionInput, Unread, UpstreamInput,
+    ChainInput, GatewayInput, InvalidObject, Labels, PipelineInput, PluginInput, SectionInput, Unread, UpstreamInput,
 };
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::problem::{Level, Problem};
@@ -31,6 +31,8 @@ pub struct LoadedManifests {
     pub plugins: Vec<PluginInput>,
     /// All valid chains.
     pub chains: Vec<ChainInput>,
+    /// All valid pipelines.
+    pub pipelines: Vec<PipelineInput>,
     /// All valid bindings of sections.
     pub sections: Vec<SectionInput>,
     /// Objects of Hawsepipe's kinds that are not valid.
@@ -217,6 +219,7 @@ impl ManifestLoader<'_> {
             Ok(Lowered::Upstream(input)) => loaded.upstreams.push(input),
             Ok(Lowered::Plugin(input)) => loaded.plugins.push(input),
             Ok(Lowered::Chain(input)) => loaded.chains.push(input),
+            Ok(Lowered::Pipeline(input)) => loaded.pipelines.push(input),
             Ok(Lowered::Section(input)) => loaded.sections.push(input),
             Ok(Lowered::NotServed) => {}
             Err(invalid) => loaded.invalid.push(invalid),

@@ -167,22 +167,15 @@ impl AuditWriter {
         let mut head = self.head.clone();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let now = i64::try_from(now).unwrap_or(i64::MAX);
-        let connections = &self.connections;
-        connections
-            .within(async {
-                let mut transaction = connections.pool.begin().await?;
-                for row in rows {
-                    let next = head.with(row);
-                    let sql = "INSERT INTO audit (chain, sequence, stored_at, previous, hash, document) VALUES ($1, $2, $3, \
-                               $4, $5, $6)";
-                    let insert = sqlx::query(sql).bind(next.chain.clone()).bind(number(next.sequence)).bind(now);
-                    let insert = insert.bind(head.hash.clone()).bind(next.hash.clone()).bind(row.clone());
-                    insert.execute(&mut *transaction).await?;
-                    head = next;
-                }
-                transaction.commit().await
-            })
-            .await?;
+        let mut statements = Vec::with_capacity(rows.len());
+        for row in rows {
+            let next = head.with(row);
+            let sql = "INSERT INTO audit (chain, sequence, stored_at, previous, hash, document) VALUES ($1, $2, $3, $4, $5, $6)";
+            let insert = sqlx::query(sql).bind(next.chain.clone()).bind(number(next.sequence)).bind(now);
+            statements.push(insert.bind(head.hash.clone()).bind(next.hash.clone()).bind(row.clone()));
+            head = next;
+        }
+        self.connections.transaction(statements).await?;
         Ok(head)
     }
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use sqlx::any::AnyPoolOptions;
-use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Row};
+use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Row};
 
 use super::error::StoreError;
 use super::migrations;
-use super::statements::select;
+use super::statements::{Statement, select};
 use super::target::{Dialect, StoreTarget};
 use crate::domain::history::{HistoryQuery, Position, RecordKind};
 
@@ -72,6 +72,24 @@ impl Connections {
         }
     }
 
+    /// Runs statements in one transaction. A connection on which that fails is closed: after a write that failed, SQLite can
+    /// keep the lock of the transaction, and every later write would find the database locked.
+    pub(super) async fn transaction(&self, statements: Vec<Statement>) -> Result<(), StoreError> {
+        let mut connection = self.pool.acquire().await.map_err(|why| self.error(&why))?;
+        let run = async {
+            let mut transaction = connection.begin().await?;
+            for statement in statements {
+                statement.execute(&mut *transaction).await?;
+            }
+            transaction.commit().await
+        };
+        let done = self.within(run).await;
+        if done.is_err() {
+            connection.close_on_drop();
+        }
+        done
+    }
+
     /// Reads the records of one page, and one more if there is another page.
     pub(super) async fn list(
         &self,
@@ -101,6 +119,6 @@ pub async fn migrate(target: &StoreTarget, to: Option<i64>) -> Result<Vec<String
     let connecting = connecting.map_err(|_| StoreError::new(target, "no connection within 5 s"))?;
     let mut connection: AnyConnection = connecting.map_err(|why| StoreError::of(target, &why))?;
     let done = migrations::migrate(&mut connection, target.dialect(), to).await;
-    let closed = sqlx::Connection::close(connection).await;
+    let closed = connection.close().await;
     done.and_then(|done| closed.map(|()| done)).map_err(|why| StoreError::of(target, &why))
 }

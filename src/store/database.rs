@@ -1,6 +1,5 @@
 //! A history database, and the task that writes to it.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use super::audit::{AuditCounts, AuditQueue};
 use super::connections::Connections;
 use super::error::StoreError;
 use super::limits::{HistoryLimits, SharedLimits};
-use super::queue::RowQueue;
+use super::queue::{RowQueue, Totals};
 use super::target::StoreTarget;
 use super::writer::Writer;
 
@@ -29,16 +28,16 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Opens a database and starts to write to it. If it cannot be reached, the task retries. The rows that the queue
-    /// drops are added to `dropped`. The audit trail is the chain of this name.
+    /// Opens a database and starts to write to it. If it cannot be reached, the task retries. Its queue is counted in
+    /// `totals`. The audit trail is the chain of this name.
     pub(super) fn open(
         target: StoreTarget,
         limits: &HistoryLimits,
-        dropped: Arc<AtomicU64>,
+        totals: Arc<Totals>,
         (chain, audited): (&str, &Arc<AuditCounts>),
     ) -> Result<Self, StoreError> {
         let connections = Arc::new(Connections::new(target, limits.max_bytes)?);
-        let (queue, rows) = RowQueue::new(dropped);
+        let (queue, rows) = RowQueue::new(totals);
         let (stop, shared) = (CancellationToken::new(), Arc::new(SharedLimits::default()));
         let audit = AuditQueue::start(Arc::clone(&connections), chain, Arc::clone(audited));
         let database = Self { connections, queue, audit, limits: shared, stop, writing: Mutex::default() };

@@ -19,7 +19,7 @@ mod target;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
@@ -31,7 +31,7 @@ use self::database::Database;
 pub use self::error::StoreError;
 pub use self::limits::HistoryLimits;
 use self::memory::MemoryRecords;
-use self::queue::QueuedRow;
+use self::queue::{QueuedRow, Totals};
 pub use self::registry::{Registry, RegistryObject};
 pub use self::target::StoreTarget;
 use crate::domain::audit::{AuditError, AuditRow, AuditTotals};
@@ -43,8 +43,8 @@ use crate::domain::record::{CallRecord, PluginExecution};
 pub struct Store {
     memory: MemoryRecords,
     database: ArcSwapOption<Database>,
-    /// Rows that the queues of databases dropped.
-    dropped: Arc<AtomicU64>,
+    /// What became of the rows in the queues of databases.
+    totals: Arc<Totals>,
     /// The name of the chain that this process writes to the audit trail.
     chain: String,
     audit: Arc<AuditCounts>,
@@ -57,7 +57,7 @@ impl Store {
         Self {
             memory: MemoryRecords::new(per_plugin),
             database: ArcSwapOption::empty(),
-            dropped: Arc::default(),
+            totals: Arc::default(),
             chain: format!("{host}/{}", uuid::Uuid::now_v7()),
             audit: Arc::default(),
         }
@@ -86,7 +86,7 @@ impl Store {
             return Ok(());
         }
         let open = |target| {
-            let database = Database::open(target, limits, Arc::clone(&self.dropped), (&self.chain, &self.audit));
+            let database = Database::open(target, limits, Arc::clone(&self.totals), (&self.chain, &self.audit));
             database.map(Arc::new)
         };
         let opened = target.map(open);
@@ -135,9 +135,13 @@ impl Records for Store {
         vec![
             ("executions", executions),
             ("calls", calls),
-            ("database", self.dropped.load(Ordering::Relaxed)),
+            ("database", self.totals.dropped.load(Ordering::Relaxed)),
             ("audit", self.audit.dropped()),
         ]
+    }
+
+    fn written(&self) -> u64 {
+        self.totals.written.load(Ordering::Relaxed)
     }
 
     fn queued(&self) -> usize {

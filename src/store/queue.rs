@@ -36,22 +36,32 @@ impl QueuedRow {
     }
 }
 
+/// The counters of all queues of a process.
+#[derive(Default)]
+pub(super) struct Totals {
+    /// Rows that were written.
+    pub(super) written: AtomicU64,
+    /// Rows that were dropped.
+    pub(super) dropped: AtomicU64,
+}
+
 /// The counters of a queue.
 #[derive(Default)]
 pub(super) struct Counts {
     rows: AtomicUsize,
     bytes: AtomicUsize,
-    dropped: Arc<AtomicU64>,
+    totals: Arc<Totals>,
 }
 
 impl Counts {
-    /// Creates the counters of a queue. The rows that it drops are added to `dropped`.
-    fn new(dropped: Arc<AtomicU64>) -> Arc<Self> {
-        Arc::new(Self { dropped, ..Self::default() })
+    /// Creates the counters of a queue. They are added to `totals`.
+    fn new(totals: Arc<Totals>) -> Arc<Self> {
+        Arc::new(Self { totals, ..Self::default() })
     }
 
-    /// Counts rows as no longer waiting.
+    /// Counts rows as written.
     pub(super) fn written(&self, rows: &[QueuedRow]) {
+        self.totals.written.fetch_add(rows.len() as u64, Ordering::Relaxed);
         self.rows.fetch_sub(rows.len(), Ordering::Relaxed);
         self.bytes.fetch_sub(rows.iter().map(QueuedRow::size).sum(), Ordering::Relaxed);
     }
@@ -59,7 +69,7 @@ impl Counts {
     /// Counts the rows that still wait as dropped. Returns how many they are.
     pub(super) fn drop_rest(&self) -> usize {
         let rows = self.rows.swap(0, Ordering::Relaxed);
-        self.dropped.fetch_add(rows as u64, Ordering::Relaxed);
+        self.totals.dropped.fetch_add(rows as u64, Ordering::Relaxed);
         rows
     }
 
@@ -68,7 +78,7 @@ impl Counts {
     }
 
     pub(super) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.totals.dropped.load(Ordering::Relaxed)
     }
 }
 
@@ -80,9 +90,9 @@ pub(super) struct RowQueue {
 
 impl RowQueue {
     /// Creates a queue, and the end from which rows are taken.
-    pub(super) fn new(dropped: Arc<AtomicU64>) -> (Self, mpsc::Receiver<QueuedRow>) {
+    pub(super) fn new(totals: Arc<Totals>) -> (Self, mpsc::Receiver<QueuedRow>) {
         let (sender, receiver) = mpsc::channel(MAX_ROWS);
-        (Self { sender, counts: Counts::new(dropped) }, receiver)
+        (Self { sender, counts: Counts::new(totals) }, receiver)
     }
 
     /// Adds a row, or drops and counts it if the queue is full.
@@ -93,7 +103,7 @@ impl RowQueue {
         if held > MAX_BYTES || self.sender.try_send(row).is_err() {
             counts.rows.fetch_sub(1, Ordering::Relaxed);
             counts.bytes.fetch_sub(size, Ordering::Relaxed);
-            counts.dropped.fetch_add(1, Ordering::Relaxed);
+            counts.totals.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

@@ -28,7 +28,7 @@ fn row(plugin: &str, n: u64) -> PluginExecution {
         when: None,
         changed: false,
         method: Method::CallTool,
-        phase: Phase::Request,
+        phase: Some(Phase::Request),
         mode: Mode::Enforce,
         plugin_revision: String::new(),
         chain_revision: String::new(),
@@ -58,6 +58,8 @@ fn call() -> CallRecord {
         outcome: CallOutcome::Ok,
         reason: None,
         entries: Vec::new(),
+        arguments: None,
+        answer: None,
     }
 }
 

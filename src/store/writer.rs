@@ -12,7 +12,7 @@ use super::error::StoreError;
 use super::limits::SharedLimits;
 use super::queue::{Counts, QueuedRow};
 use super::retention::ROWS as ROWS_REMOVED;
-use super::statements::{TableRow, insert};
+use super::statements::insert;
 use super::target::Dialect;
 use crate::domain::history::RecordKind;
 
@@ -91,22 +91,14 @@ impl Writer {
     async fn try_write(&self, batch: &[QueuedRow]) -> Result<(), StoreError> {
         let rows = batch.iter().filter_map(QueuedRow::to_table_row);
         let (calls, executions): (Vec<_>, Vec<_>) = rows.partition(|row| row.kind() == RecordKind::Calls);
-        self.connections
-            .within(async {
-                let mut transaction = self.connections.pool.begin().await?;
-                for (kind, rows) in [(RecordKind::Calls, calls), (RecordKind::Executions, executions)] {
-                    let mut rows = rows.into_iter();
-                    loop {
-                        let some: Vec<TableRow> = rows.by_ref().take(ROWS).collect();
-                        if some.is_empty() {
-                            break;
-                        }
-                        insert(kind, some).execute(&mut *transaction).await?;
-                    }
-                }
-                transaction.commit().await
-            })
-            .await
+        let mut statements = Vec::new();
+        for (kind, rows) in [(RecordKind::Calls, calls), (RecordKind::Executions, executions)] {
+            let mut rows = rows.into_iter().peekable();
+            while rows.peek().is_some() {
+                statements.push(insert(kind, rows.by_ref().take(ROWS).collect()));
+            }
+        }
+        self.connections.transaction(statements).await
     }
 
     /// Removes rows that are too old, and the oldest ones of a file that is nearly full.

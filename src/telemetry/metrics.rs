@@ -269,19 +269,21 @@ impl Metrics {
 
     /// Counts and measures an execution, whether it succeeded or failed.
     pub fn execution(&self, row: &PluginExecution) {
-        let phase = row.phase.wire();
-        self.entry(&EntryLabels {
-            plugin: &row.plugin,
-            chain: &row.chain_id,
-            method: row.method,
-            phase: row.phase,
-            mode: row.mode,
-            status: row.status.as_label(),
-            reason: row.reason.map_or("", |r| r.as_str()),
-        });
-        if row.when.is_some() {
-            self.entries.count_unevaluated(&row.plugin, &row.chain_id, row.method, row.phase);
+        if let Some(phase) = row.phase {
+            self.entry(&EntryLabels {
+                plugin: &row.plugin,
+                chain: &row.chain_id,
+                method: row.method,
+                phase,
+                mode: row.mode,
+                status: row.status.as_label(),
+                reason: row.reason.map_or("", |r| r.as_str()),
+            });
+            if row.when.is_some() {
+                self.entries.count_unevaluated(&row.plugin, &row.chain_id, row.method, phase);
+            }
         }
+        let phase = row.phase.map_or("step", |phase| phase.wire());
         let labels = [row.plugin.as_str(), &row.chain_id, phase];
         self.execution_duration.with_label_values(&labels).observe(row.run_ms / 1e3);
         self.queue_duration.with_label_values(&labels).observe(row.queue_ms / 1e3);

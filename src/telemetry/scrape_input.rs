@@ -26,6 +26,8 @@ pub struct ScrapeInput<'a> {
     pub held: Vec<(&'static str, u64, u64)>,
     /// For each store of the history: the name of the store, and how many rows it has dropped.
     pub dropped: Vec<(&'static str, u64)>,
+    /// How many rows of the history were written to the database.
+    pub written: u64,
     /// How many rows of the history wait to be written to the database.
     pub queued: usize,
     /// What was written of the audit trail.

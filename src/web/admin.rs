@@ -5,25 +5,29 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::middleware;
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Json, Router, middleware};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::admin_access::{AdminAccess, CheckToken, guard, other_method};
 use super::admin_history::{calls, executions};
 use super::admin_query::{AdminError, AdminQuery, AdminState, limit, page_size};
+use super::openapi::{Api, Tagged};
 use super::{invocations, status, stopping};
-use crate::domain::digest::sha256_hex;
 use crate::domain::history::is_named;
 use crate::domain::method::Method;
+use crate::domain::report::Report;
 use crate::domain::section::Place;
 use crate::engine::Engine;
+use crate::engine::views::explain::Explanation;
+use crate::engine::views::objects::PlanView;
+use crate::engine::views::sections::{SectionExplanation, ToolContext};
 
 /// The query parameters of lists. A parameter that a list does not support is ignored.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ListQuery {
     /// The number of items on the page.
@@ -39,7 +43,9 @@ struct ListQuery {
     section: Option<String>,
 }
 
-#[derive(Serialize)]
+/// A page of a list.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ListOf{T}")]
 struct ListPage<T> {
     items: Vec<T>,
     /// The cursor of the next page; absent on the last page.
@@ -52,32 +58,56 @@ type PageResult<T> = Result<Json<ListPage<T>>, AdminError>;
 /// Returns the router of the admin API. `check` checks the tokens of requests that do not come from a trusted address.
 /// Without it, such requests are refused, except those for health and metrics.
 pub fn admin_router(engine: Arc<Engine>, check: Option<CheckToken>) -> Router {
-    let api = Router::new()
-        .route("/executions", get(executions))
-        .route("/calls", get(calls))
-        .route("/plugins", get(plugins))
-        .route("/workers", get(workers))
-        .route("/chains", get(chains))
-        .route("/upstreams", get(upstreams))
-        .route("/tools", get(tools))
-        .route("/pins", get(pins))
-        .route("/sessions", get(sessions))
-        .route("/status", get(status::status))
-        .route("/plan", get(plan))
-        .route("/report", get(report))
-        .route("/explain", get(explain))
-        .route("/invocations", get(recent_invocations).post(invocations::create))
-        .merge(invocations::routes())
-        .merge(stopping::routes());
-    Router::new()
-        .nest("/api/v1", api)
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
+    api()
+        .into_router()
         .fallback(nothing)
         .method_not_allowed_fallback(other_method)
         .layer(middleware::from_fn_with_state(Arc::new(AdminAccess { engine: Arc::clone(&engine), check }), guard))
         .with_state(engine)
+}
+
+/// Returns all routes of the admin API.
+fn api() -> Api {
+    Api::new()
+        .get("/api/v1/executions", "Recorded executions of plugins, newest first", executions)
+        .get("/api/v1/calls", "Recorded calls, newest first", calls)
+        .get("/api/v1/plugins", "The plugins of the plan", plugins)
+        .get("/api/v1/workers", "The worker processes", workers)
+        .get("/api/v1/chains", "The chains of the plan, in the order in which they run", chains)
+        .get("/api/v1/upstreams", "The upstreams of the plan", upstreams)
+        .get("/api/v1/tools", "The tools, or those that a model can use at a place in a document", tools)
+        .get("/api/v1/pins", "The tools that upstreams list, with the digests to approve", pins)
+        .get("/api/v1/sessions", "Sessions and other callers, with their calls", sessions)
+        .get("/api/v1/status", "What the gateway runs, and what is wrong with it", status::status)
+        .get("/api/v1/plan", "The plan in force; its form can change with each version", plan)
+        .get("/api/v1/report", "What the operator reads of a pod", report)
+        .get("/api/v1/explain", "Which chains run on a tool, or which binding counts at a place in a document", explain)
+        .get("/api/v1/invocations", "The most recent invocations, newest first", recent_invocations)
+        .post("/api/v1/invocations", "Create an invocation", invocations::create)
+        .get("/api/v1/invocations/{id}", "An invocation", invocations::get)
+        .post("/api/v1/invocations/{id}/cancel", "Cancel an invocation", invocations::cancel)
+        .post("/api/v1/stop", "Refuse all new calls", stopping::stop)
+        .post("/api/v1/resume", "Let the gateway make calls again", stopping::resume)
+        .post("/api/v1/sessions/{id}/stop", "Refuse new calls of a session", stopping::stop_session)
+        .post("/api/v1/sessions/{id}/resume", "Let a session make calls again", stopping::resume_session)
+        .post("/api/v1/calls/{id}/cancel", "Cancel a call in flight", stopping::cancel_call)
+        .get("/api/v1/openapi.json", "This document", openapi)
+        .get("/healthz", "Whether the process serves requests", healthz)
+        .get("/readyz", "Whether the gateway is ready; 503 if it is not", readyz)
+        .get("/metrics", "Metrics, in the text format of Prometheus", metrics)
+}
+
+/// Returns the OpenAPI document of the admin API.
+pub fn openapi_document() -> Value {
+    api().document()
+}
+
+async fn openapi() -> Json<Value> {
+    Json(openapi_document())
+}
+
+async fn healthz() -> &'static str {
+    "ok\n"
 }
 
 /// Returns the router of a port that serves the metrics alone, to anyone except web pages.
@@ -115,12 +145,18 @@ fn page<T>(items: Vec<T>, wanted: &ListQuery, key: impl Fn(&T) -> &str) -> PageR
     Ok(Json(ListPage { items, next }))
 }
 
-async fn plugins(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
+async fn plugins(
+    State(engine): AdminState,
+    AdminQuery(wanted): AdminQuery<ListQuery>,
+) -> PageResult<impl Serialize + JsonSchema> {
     page(engine.plugins(), &wanted, |plugin| &plugin.plugin)
 }
 
-async fn workers(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
-    #[derive(Serialize)]
+async fn workers(
+    State(engine): AdminState,
+    AdminQuery(wanted): AdminQuery<ListQuery>,
+) -> PageResult<impl Serialize + JsonSchema> {
+    #[derive(Serialize, JsonSchema)]
     struct WorkerRow {
         #[serde(skip)]
         key: String,
@@ -133,30 +169,48 @@ async fn workers(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQ
     page(workers.collect(), &wanted, |worker| &worker.key)
 }
 
-async fn chains(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
+async fn chains(
+    State(engine): AdminState,
+    AdminQuery(wanted): AdminQuery<ListQuery>,
+) -> PageResult<impl Serialize + JsonSchema> {
     page(engine.chains(), &wanted, |chain| &chain.chain)
 }
 
-async fn upstreams(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
+async fn upstreams(
+    State(engine): AdminState,
+    AdminQuery(wanted): AdminQuery<ListQuery>,
+) -> PageResult<impl Serialize + JsonSchema> {
     page(engine.upstreams(), &wanted, |upstream| &upstream.name)
 }
 
-async fn tools(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> Result<Response, AdminError> {
-    #[derive(Serialize)]
-    struct ToolRow {
-        #[serde(skip)]
-        key: String,
-        #[serde(flatten)]
-        tool: crate::engine::views::objects::ToolView,
-    }
+async fn tools(
+    State(engine): AdminState,
+    AdminQuery(wanted): AdminQuery<ListQuery>,
+) -> Result<Json<Tools>, AdminError> {
     if let Some(section) = &wanted.section {
-        return Ok(Json(engine.tool_context(&place(section)?).await).into_response());
+        return Ok(Json(Tools::AtPlace(engine.tool_context(&place(section)?).await)));
     }
     let mut tools = engine.tools().await;
     tools.retain(|tool| wanted.upstream.as_ref().is_none_or(|upstream| *upstream == tool.upstream));
     let tools =
         tools.into_iter().map(|tool| ToolRow { key: format!("{}/{}", tool.upstream, tool.upstream_name), tool });
-    page(tools.collect(), &wanted, |tool| &tool.key).map(IntoResponse::into_response)
+    page(tools.collect(), &wanted, |tool| &tool.key).map(|Json(page)| Json(Tools::All(page)))
+}
+
+/// All tools, or those that a model can use at a place in a document.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Tools {
+    All(ListPage<ToolRow>),
+    AtPlace(ToolContext),
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ToolRow {
+    #[serde(skip)]
+    key: String,
+    #[serde(flatten)]
+    tool: crate::engine::views::objects::ToolView,
 }
 
 /// Reads the place in a document that a query names.
@@ -164,8 +218,11 @@ fn place(section: &str) -> Result<Place, AdminError> {
     Place::of_argument(section).map_err(|why| AdminError(StatusCode::BAD_REQUEST, "InvalidSection", why))
 }
 
-async fn pins(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
-    #[derive(Serialize)]
+async fn pins(
+    State(engine): AdminState,
+    AdminQuery(wanted): AdminQuery<ListQuery>,
+) -> PageResult<impl Serialize + JsonSchema> {
+    #[derive(Serialize, JsonSchema)]
     struct PinRow {
         #[serde(skip)]
         key: String,
@@ -178,41 +235,37 @@ async fn pins(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuer
     page(pins.collect(), &wanted, |pin| &pin.key)
 }
 
-async fn sessions(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
+async fn sessions(
+    State(engine): AdminState,
+    AdminQuery(wanted): AdminQuery<ListQuery>,
+) -> PageResult<impl Serialize + JsonSchema> {
     page(engine.tracked_sessions(), &wanted, |session| &session.id)
 }
 
 async fn recent_invocations(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
-) -> PageResult<impl Serialize> {
+) -> PageResult<impl Serialize + JsonSchema> {
     page(engine.invocations().views(), &wanted, |invocation| &invocation.id)
 }
 
-async fn plan(State(engine): AdminState) -> impl IntoResponse {
+async fn plan(State(engine): AdminState) -> Json<PlanView> {
     Json(engine.plan())
 }
 
-/// The report that the operator reads. The ETag is a digest of the body, so that frequent requests get short answers
-/// while nothing changes.
-async fn report(State(engine): AdminState, headers: HeaderMap) -> Response {
-    let body = serde_json::to_vec(&engine.report()).unwrap_or_default();
-    let tag = format!("\"{:.32}\"", sha256_hex(&body));
-    let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok()).unwrap_or_default();
-    if known.split(',').any(|known| known.trim() == tag) {
-        return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response();
-    }
-    ([(header::ETAG, tag), (header::CONTENT_TYPE, "application/json".to_owned())], body).into_response()
+async fn report(State(engine): AdminState, headers: HeaderMap) -> Tagged<Report> {
+    Tagged::new(&engine.report(), &headers)
 }
 
-#[derive(Deserialize)]
-struct Explained {
+#[derive(Deserialize, JsonSchema)]
+struct ExplainQuery {
     /// The public name of the tool or the other item, or `upstream/name`; absent if only the section is explained.
     tool: Option<String>,
     /// The place in a document that is explained.
     section: Option<String>,
     /// The method of the content that is explained.
     #[serde(default = "of_calls")]
+    #[schemars(with = "String")]
     method: Method,
 }
 
@@ -220,22 +273,30 @@ fn of_calls() -> Method {
     Method::CallTool
 }
 
+/// How calls of a tool run, or what is visible at a place.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Explained {
+    Item(Explanation),
+    Place(SectionExplanation),
+}
+
 async fn explain(
     State(engine): AdminState,
-    AdminQuery(Explained { tool, section, method }): AdminQuery<Explained>,
-) -> Result<Response, AdminError> {
+    AdminQuery(ExplainQuery { tool, section, method }): AdminQuery<ExplainQuery>,
+) -> Result<Json<Explained>, AdminError> {
     let place = section.as_deref().map(place).transpose()?;
     let Some(tool) = tool else {
         let nothing = || "the query of the URL names neither a tool nor a section".to_owned();
         let place = place.ok_or_else(|| AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", nothing()))?;
-        return Ok(Json(engine.explain_section(&place)).into_response());
+        return Ok(Json(Explained::Place(engine.explain_section(&place))));
     };
     let explained = engine.explain(&tool, method).await;
     let mut explained = explained.map_err(|why| AdminError(StatusCode::NOT_FOUND, "ToolNotFound", why))?;
     if let Some(place) = place {
         engine.note_section(&place, &mut explained);
     }
-    Ok(Json(explained).into_response())
+    Ok(Json(Explained::Item(explained)))
 }
 
 async fn readyz(State(engine): AdminState) -> (StatusCode, String) {
@@ -245,6 +306,6 @@ async fn readyz(State(engine): AdminState) -> (StatusCode, String) {
     }
 }
 
-async fn metrics(State(engine): AdminState) -> impl IntoResponse {
+async fn metrics(State(engine): AdminState) -> ([(HeaderName, &'static str); 1], String) {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], engine.render_metrics())
 }

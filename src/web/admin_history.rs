@@ -1,18 +1,22 @@
 //! Lists of recorded calls and executions in the admin API.
 
+use std::marker::PhantomData;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::admin_query::{AdminError, AdminQuery, AdminState, limit, page_size};
 use crate::domain::history::{HistoryFilter, HistoryQuery, RecordKind};
 use crate::domain::item::ItemKind;
+use crate::domain::record::{CallRecord, PluginExecution};
 use crate::engine::Engine;
 
 /// The query parameters. Without a filter, all records are listed.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct HistoryParams {
     /// The number of items on the page.
@@ -44,8 +48,11 @@ pub(super) struct HistoryParams {
     until: Option<u64>,
 }
 
-#[derive(Serialize)]
-pub(super) struct HistoryList {
+/// A page of records of the type `T`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "HistoryOf{T}")]
+pub(super) struct HistoryList<T> {
+    #[schemars(with = "Vec<T>")]
     items: Vec<Box<RawValue>>,
     /// The cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,6 +60,8 @@ pub(super) struct HistoryList {
     /// Why older items can be missing; absent if none is.
     #[serde(skip_serializing_if = "Option::is_none")]
     incomplete: Option<String>,
+    #[serde(skip)]
+    of: PhantomData<T>,
 }
 
 impl HistoryParams {
@@ -85,19 +94,19 @@ impl HistoryParams {
 pub(super) async fn calls(
     State(engine): AdminState,
     AdminQuery(params): AdminQuery<HistoryParams>,
-) -> Result<Json<HistoryList>, AdminError> {
+) -> Result<Json<HistoryList<CallRecord>>, AdminError> {
     list(&engine, RecordKind::Calls, params).await
 }
 
 pub(super) async fn executions(
     State(engine): AdminState,
     AdminQuery(params): AdminQuery<HistoryParams>,
-) -> Result<Json<HistoryList>, AdminError> {
+) -> Result<Json<HistoryList<PluginExecution>>, AdminError> {
     list(&engine, RecordKind::Executions, params).await
 }
 
-async fn list(engine: &Engine, kind: RecordKind, params: HistoryParams) -> Result<Json<HistoryList>, AdminError> {
+async fn list<T>(engine: &Engine, kind: RecordKind, params: HistoryParams) -> Result<Json<HistoryList<T>>, AdminError> {
     let page = engine.history().list(kind, &params.query()?).await;
     let next = page.next.map(|position| position.to_string());
-    Ok(Json(HistoryList { items: page.items, next, incomplete: page.incomplete }))
+    Ok(Json(HistoryList { items: page.items, next, incomplete: page.incomplete, of: PhantomData }))
 }

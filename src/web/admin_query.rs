@@ -9,9 +9,9 @@ use axum::extract::{FromRequest, FromRequestParts, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer};
-use serde_json::json;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::domain::quoted::Quoted;
 use crate::engine::Engine;
@@ -45,10 +45,24 @@ pub(super) type AdminState = State<Arc<Engine>>;
 /// An error response: its status, a reason and a message.
 pub(super) struct AdminError(pub(super) StatusCode, pub(super) &'static str, pub(super) String);
 
+/// The body of an error response.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ErrorBody {
+    error: ErrorFields,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ErrorFields {
+    /// The reason, a single word.
+    reason: &'static str,
+    /// What is wrong, and what to do.
+    message: String,
+}
+
 impl IntoResponse for AdminError {
     fn into_response(self) -> Response {
         let Self(status, reason, message) = self;
-        (status, Json(json!({"error": {"reason": reason, "message": message}}))).into_response()
+        (status, Json(ErrorBody { error: ErrorFields { reason, message } })).into_response()
     }
 }
 
@@ -73,7 +87,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for AdminQuery<T> {
 pub(super) struct AdminJson<T>(pub(super) T);
 
 /// A body without fields.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NoFields {}
 

@@ -1,6 +1,5 @@
 //! The client that sent a request, of either era.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
@@ -9,6 +8,7 @@ use serde_json::value::RawValue;
 use super::client_sender::WantedNotices;
 use super::envelope::{EnvelopeMeta, Params};
 use super::parked::Parking;
+use super::requester::Requester;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::mirror::Mirrored;
 use crate::domain::rpc::RpcError;
@@ -17,14 +17,11 @@ use crate::engine::access::session::Session;
 use crate::engine::{Caller, Engine};
 use crate::transport::mcp_headers::check_mirrored;
 
-/// The principal of calls from clients that are not authenticated.
-pub(super) use crate::engine::ANONYMOUS;
-
 /// The sender of a request, and what only its era has.
 #[derive(Clone, Copy)]
 pub(super) enum Client<'a> {
     /// A client without a session. Each of its requests carries its own envelope.
-    Modern { headers: &'a HeaderMap, peer: IpAddr, meta: &'a EnvelopeMeta<'a>, parking: Option<&'a Parking> },
+    Modern { headers: &'a HeaderMap, meta: &'a EnvelopeMeta<'a>, parking: Option<&'a Parking> },
     /// A client with this session.
     Legacy(&'a Arc<Session>),
 }
@@ -37,21 +34,25 @@ impl<'a> Client<'a> {
         }
     }
 
-    pub(super) fn caller(&self, engine: &Engine) -> Caller {
+    pub(super) fn caller(&self, engine: &Engine, requester: &Requester) -> Caller {
+        let identity = Arc::clone(&requester.identity);
         match self {
-            Self::Modern { peer, meta, .. } => Caller {
+            Self::Modern { meta, .. } => Caller {
                 era: Era::Modern,
                 version: MODERN_VERSION,
-                principal: ANONYMOUS.to_owned(),
+                by_address: identity.is_anonymous(),
+                tracker: match identity.is_anonymous() {
+                    true => engine.sessions().addresses().of(requester.address),
+                    false => engine.sessions().principals().of(&identity),
+                },
+                identity,
                 session: String::new(),
                 capabilities: ClientCapabilities::read(meta.client_capabilities),
-                tracker: engine.sessions().addresses().of(*peer),
-                by_address: true,
             },
             Self::Legacy(session) => Caller {
                 era: Era::Legacy,
                 version: LEGACY_VERSIONS.into_iter().find(|version| *version == session.version).unwrap_or_default(),
-                principal: ANONYMOUS.to_owned(),
+                identity,
                 session: session.id.clone(),
                 capabilities: session.capabilities.clone(),
                 tracker: Arc::clone(&session.tracker),

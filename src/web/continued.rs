@@ -1,6 +1,5 @@
 //! Parks a call whose server asks the client for input, and continues it when the client sends it once more.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ use memchr::memmem;
 use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::client::ANONYMOUS;
 use super::envelope::{ClientMessage, text};
 use super::exchange::RunningMessage;
 use super::forward::Forwarding;
@@ -19,6 +17,7 @@ use super::forward_token::is_forwarded;
 use super::listener_context::{ListenerContext, PathEndpoint};
 use super::parked::{Binding, PARKED_FOR, ParkedCall, Parking};
 use super::replica_client::NotForwarded;
+use super::requester::Requester;
 use super::response::RpcResponse;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
@@ -101,7 +100,7 @@ pub(super) async fn forward_to_parked(
     gate: &ListenerContext,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
-    client: IpAddr,
+    requester: &Requester,
     body: &Bytes,
 ) -> Option<Response> {
     let may_wait = !is_forwarded(headers) && gate.engine.sessions().is_shared();
@@ -114,7 +113,7 @@ pub(super) async fn forward_to_parked(
     let to = gate.elsewhere(waits.replica)?;
     let method = Method::parse(&method)?;
     let (kind, name) = (ItemKind::used_with(method)?, params.text_of(method.item()?)?);
-    let binding = Binding::new(ANONYMOUS, endpoint.upstream(), kind, &name, params.arguments);
+    let binding = Binding::new(requester.identity.key(), endpoint.upstream(), kind, &name, params.arguments);
     if waits.binding != binding.as_bytes() {
         // Another call. It is refused here, as it would be there.
         return None;
@@ -122,7 +121,7 @@ pub(super) async fn forward_to_parked(
     let events = Accept::read(headers).events;
     // A client that takes events gets the head of a response before its call has ended.
     let limit = if events { FIRST_EVENT } else { gate.longest_call() };
-    let forwarding = Forwarding::request(HttpMethod::POST, endpoint, headers, body.clone(), client);
+    let forwarding = Forwarding::request(HttpMethod::POST, endpoint, headers, body.clone(), requester);
     let forwarded = gate.forward(to, forwarding, limit).await;
     Some(forwarded.unwrap_or_else(|why| RpcResponse::modern_error(id, &not_continued(&why)).into_response()))
 }

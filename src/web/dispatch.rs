@@ -15,6 +15,7 @@ use super::envelope::{Params, object, text};
 use super::listener_context::{ListenerContext, PathEndpoint};
 use super::offer;
 use super::parked::Binding;
+use super::requester::Requester;
 use crate::domain::caching::{CacheHints, Caching};
 use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
@@ -38,6 +39,7 @@ pub(super) struct ClientRequest<'a> {
     pub(super) gate: &'a Arc<ListenerContext>,
     pub(super) endpoint: &'a PathEndpoint,
     pub(super) client: Client<'a>,
+    pub(super) requester: &'a Requester,
     /// The id as raw JSON.
     pub(super) id: &'a str,
     pub(super) method: &'a str,
@@ -99,7 +101,7 @@ impl ClientRequest<'_> {
                 self.until_cancelled(session, pin!(self.subscribe(session))).await
             }
             (Some(Method::Unsubscribe), Client::Legacy(session)) => self.unsubscribe(session),
-            (Some(Method::Listen), Client::Modern { peer, .. }) => self.listen(peer).await,
+            (Some(Method::Listen), Client::Modern { .. }) => self.listen(self.requester.address).await,
             (Some(Method::Complete), Client::Legacy(session)) => {
                 self.until_cancelled(session, pin!(self.complete())).await
             }
@@ -131,7 +133,10 @@ impl ClientRequest<'_> {
             Some(None) => return invalid("`cursor` must be a string"),
             cursor => cursor.flatten(),
         };
-        match self.gate.engine.list(self.endpoint.as_engine(), kind, cursor.as_deref(), self.params.meta).await {
+        let caller = self.caller();
+        let listed =
+            self.gate.engine.list_for(&caller, self.endpoint.as_engine(), kind, cursor.as_deref(), self.params.meta);
+        match listed.await {
             Ok(page) => Reply::Result(to_raw(&ListResult { kind, page, era: self.client.era() })),
             Err(error) => Reply::Error(error),
         }
@@ -170,7 +175,7 @@ impl ClientRequest<'_> {
             Ok(name) => name,
             Err(message) => return invalid(&message),
         };
-        let caller = client.caller(&gate.engine);
+        let caller = self.caller();
         let round = match self.round(&caller, kind, &name).await {
             Ok(round) => round,
             Err(reply) => return reply,
@@ -198,6 +203,10 @@ impl ClientRequest<'_> {
             ..self.request(&caller, &sender)
         };
         gate.engine.call(request).await
+    }
+
+    pub(super) fn caller(&self) -> Caller {
+        self.client.caller(&self.gate.engine, self.requester)
     }
 
     /// Returns the channel to the client during the request.
@@ -245,7 +254,7 @@ impl ClientRequest<'_> {
             return invalid("`level` must be debug, info, notice, warning, error, critical, alert or emergency");
         };
         let engine = &self.gate.engine;
-        match engine.set_log_level(&self.client.caller(engine), session, level) {
+        match engine.set_log_level(&self.caller(), session, level) {
             Ok(()) => Reply::Result(to_raw(&json!({}))),
             Err(error) => Reply::Error(error),
         }
@@ -253,11 +262,11 @@ impl ClientRequest<'_> {
 
     /// `completion/complete`.
     async fn complete(&self) -> Reply {
-        let Self { gate, params, client, .. } = self;
+        let Self { gate, params, .. } = self;
         if params.raw.is_some_and(has_many_members) {
             return invalid(&format!("`params` has more than {MAX_MEMBERS} members"));
         }
-        let caller = client.caller(&gate.engine);
+        let caller = self.caller();
         let request = CompletionRequest {
             endpoint: self.endpoint.as_engine(),
             caller: &caller,
@@ -279,7 +288,7 @@ impl ClientRequest<'_> {
             return Ok(round);
         };
         let check = |marked: &[Mirrored]| self.client.check_mirrored(marked, self.params.arguments);
-        let binding = Binding::new(&caller.principal, self.endpoint.upstream(), kind, name, self.params.arguments);
+        let binding = Binding::new(caller.identity.key(), self.endpoint.upstream(), kind, name, self.params.arguments);
         if let Some(state) = round.state.as_deref().and_then(text)
             && let Some(reply) = go_on(self.gate, &state, binding, round.responses.as_deref(), &check).await
         {

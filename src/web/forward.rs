@@ -19,6 +19,7 @@ use super::forwarded_body::ForwardedBody;
 use super::listener_context::{ListenerContext, PathEndpoint};
 use super::replica_client::{NotForwarded, send};
 use super::replicas::{ForwardedRequest, ForwardingQuota};
+use super::requester::Requester;
 use crate::domain::limits::Tracker;
 use crate::domain::reason::Reason;
 use crate::engine::access::session::Session;
@@ -43,8 +44,8 @@ pub(super) struct Forwarding<'a> {
     endpoint: &'a PathEndpoint,
     headers: HeaderMap,
     body: Bytes,
-    /// The address of the client that has caused it.
-    client: IpAddr,
+    /// The client that has caused it.
+    client: Requester,
     /// Counts what is forwarded for the client in its session.
     session: Option<Arc<Tracker>>,
     share: ForwardingQuota,
@@ -70,12 +71,12 @@ impl<'a> Forwarding<'a> {
         endpoint: &'a PathEndpoint,
         headers: &HeaderMap,
         body: Bytes,
-        client: IpAddr,
+        client: &Requester,
     ) -> Self {
         let is_passed = |name: &HeaderName| PASSED.contains(name) || name.as_str().starts_with("mcp-");
         let passed = headers.iter().filter(|(name, _)| is_passed(name));
         let headers = passed.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Self { method, endpoint, headers, body, client, session: None, share: ForwardingQuota::Calls }
+        Self { method, endpoint, headers, body, client: client.clone(), session: None, share: ForwardingQuota::Calls }
     }
 
     /// What is to be known of a session at another replica.
@@ -91,6 +92,7 @@ impl<'a> Forwarding<'a> {
         let media = HeaderValue::from_static("application/json");
         let of_message = [header::ACCEPT, header::CONTENT_TYPE].map(|name| (name, media.clone()));
         let headers = of_session.into_iter().flatten().chain(of_message).collect();
+        let client = Requester { address: client, identity: Arc::new(session.identity()) };
         Self { method, endpoint, headers, body, client, session: Some(Arc::clone(&session.forwarded)), share }
     }
 }
@@ -110,7 +112,7 @@ impl ListenerContext {
         request: Forwarding<'_>,
         limit: Duration,
     ) -> Result<Response, NotForwarded> {
-        let under_way = self.replicas.shares.enter(request.share, request.client, request.session.as_ref());
+        let under_way = self.replicas.shares.enter(request.share, request.client.address, request.session.as_ref());
         let under_way = under_way.ok_or_else(|| {
             self.engine.metrics().refused(Reason::ForwardedRequests);
             NotForwarded::TooMany
@@ -136,7 +138,7 @@ impl ListenerContext {
         let snapshot = self.engine.snapshot();
         let path = endpoint.path(&self.listener.current(&snapshot.plan().gateway)?.path);
         let scope = TokenScope { gateway: &snapshot.plan().gateway.key, to, headers: &headers };
-        let sent = SentRequest::new(&method, path, client, &body);
+        let sent = SentRequest::new(&method, path, &client, &body);
         let token = Token::new(Some(sent), self.engine.now()).seal(self.engine.sessions().seals(), scope)?;
         headers.insert(FORWARDED, HeaderValue::try_from(&token).ok()?);
         let mut request = hyper::Request::new(body);

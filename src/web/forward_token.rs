@@ -7,7 +7,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::requester::Requester;
 use crate::domain::digest::sha256_hex;
+use crate::domain::identity::{ANONYMOUS, Identity};
 use crate::domain::ids::ObjectKey;
 use crate::engine::access::seal::Seals;
 use crate::transport::mcp_headers::{LAST_EVENT_ID, SESSION_HEADER};
@@ -74,14 +76,28 @@ pub(super) struct SentRequest {
     /// The address of the client.
     #[serde(rename = "c")]
     pub(super) client: IpAddr,
+    /// The key and the subject of the client's identity.
+    #[serde(rename = "i", default = "anonymous")]
+    identity: (String, String),
     /// SHA-256 of the body, in hex.
     #[serde(rename = "b")]
     body: String,
 }
 
+/// The identity that replicas name that know no other.
+fn anonymous() -> (String, String) {
+    (ANONYMOUS.to_owned(), ANONYMOUS.to_owned())
+}
+
 impl SentRequest {
-    pub(super) fn new(method: &Method, path: String, client: IpAddr, body: &[u8]) -> Self {
-        Self { method: method.as_str().to_owned(), path, client, body: sha256_hex(body) }
+    pub(super) fn new(method: &Method, path: String, sender: &Requester, body: &[u8]) -> Self {
+        let identity = (sender.identity.key().to_owned(), sender.identity.subject.clone());
+        Self { method: method.as_str().to_owned(), path, client: sender.address, identity, body: sha256_hex(body) }
+    }
+
+    /// The identity of the client, which the sender has checked.
+    pub(super) fn identity(&self) -> Identity {
+        Identity::forwarded(&self.identity.0, &self.identity.1)
     }
 
     /// The method; `None` if it is none.
@@ -172,11 +188,13 @@ mod tests {
         let [own, another_session, another_event] = [headers("s", "e"), headers("t", "e"), headers("s", "f")];
         let scope = TokenScope { gateway: &gateway, to: "10.0.0.1:8080".parse().unwrap(), headers: &own };
         let (seals, client) = (seals(), "10.9.9.9".parse().unwrap());
-        let request = Some(SentRequest::new(&Method::POST, "/mcp".to_owned(), client, b"body"));
+        let sender = Requester { address: client, identity: Identity::forwarded("jwt:1", "ann").into() };
+        let request = Some(SentRequest::new(&Method::POST, "/mcp".to_owned(), &sender, b"body"));
         let text = Token::new(request.clone(), 1000).seal(&seals, scope).unwrap();
         let open = |scope: TokenScope<'_>, now: u64| Token::open(&seals, scope, &text, now);
         let opened = open(scope, 1000).and_then(|token| token.request).expect("it is for this request");
         assert_eq!((opened.client, opened.method(), &*opened.path), (client, Some(Method::POST), "/mcp"));
+        assert_eq!((opened.identity().key(), &*opened.identity().subject), ("jwt:1", "ann"));
         assert!(opened.has_body(b"body") && !opened.has_body(b"other"));
         for foreign in [
             TokenScope { gateway: &other, ..scope },

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use axum::{Json, Router, routing};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::admin_query::{AdminError, AdminJson, AdminQuery, AdminState, NoFields};
+use super::openapi::Created;
 use crate::domain::invocation::{Invocation, NewInvocation};
 use crate::engine::Engine;
 use crate::engine::invocations::{InvocationEntry, InvokeError};
@@ -16,34 +18,30 @@ use crate::engine::invocations::{InvocationEntry, InvokeError};
 /// The longest time that a client can wait for the end of an invocation with one request.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Returns the routes of single invocations.
-pub(super) fn routes() -> Router<Arc<Engine>> {
-    Router::new().route("/invocations/{id}", routing::get(get)).route("/invocations/{id}/cancel", routing::post(cancel))
-}
-
 pub(super) async fn create(
     State(engine): AdminState,
     AdminJson(new): AdminJson<NewInvocation>,
-) -> Result<(StatusCode, Json<Invocation>), AdminError> {
+) -> Result<Created<Invocation>, AdminError> {
     let refused = |error: InvokeError| {
         let (status, reason) = match error {
             InvokeError::UnknownServer(..) => (StatusCode::NOT_FOUND, "UpstreamNotFound"),
+            InvokeError::InvalidSection(_) => (StatusCode::BAD_REQUEST, "InvalidSection"),
             InvokeError::InvalidParameters => (StatusCode::BAD_REQUEST, "InvalidBody"),
             InvokeError::Full => (StatusCode::SERVICE_UNAVAILABLE, "TooManyInvocations"),
         };
         AdminError(status, reason, error.to_string())
     };
-    engine.invoke(new).map(|entry| (StatusCode::CREATED, Json(entry.view()))).map_err(refused)
+    engine.invoke(new).map(|entry| Created(entry.view())).map_err(refused)
 }
 
-#[derive(Deserialize)]
-struct WaitQuery {
-    /// How many seconds to wait for the end of the invocation, at most [`MAX_WAIT`]. Default: 0.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct WaitQuery {
+    /// How many seconds to wait for the end of the invocation, at most 60. Default: 0.
     #[serde(default)]
     wait: u64,
 }
 
-async fn get(
+pub(super) async fn get(
     State(engine): AdminState,
     Path(id): Path<String>,
     AdminQuery(WaitQuery { wait }): AdminQuery<WaitQuery>,
@@ -53,7 +51,7 @@ async fn get(
     Ok(Json(entry.view()))
 }
 
-async fn cancel(
+pub(super) async fn cancel(
     State(engine): AdminState,
     Path(id): Path<String>,
     AdminJson(NoFields {}): AdminJson<NoFields>,

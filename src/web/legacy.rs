@@ -1,14 +1,13 @@
 //! The legacy era, that is, the versions with `initialize` (MCP 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25): sessions.
 //! A disconnect does not cancel a call; `notifications/cancelled` does.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 
-use super::client::{ANONYMOUS, Client};
+use super::client::Client;
 use super::dispatch::{ClientRequest, unknown_method};
 use super::envelope::{ClientMessage, Params, object, text};
 use super::exchange::SessionOfPost;
@@ -17,6 +16,7 @@ use super::forward_token::is_forwarded;
 use super::listener_context::{ListenerContext, PathEndpoint};
 use super::message_sender::MessageSender;
 use super::offer;
+use super::requester::Requester;
 use super::response::{RpcResponse, empty, refuse};
 use super::session_replicas::{Deleted, UsedSession};
 use crate::domain::capabilities::ClientCapabilities;
@@ -43,7 +43,7 @@ pub(super) async fn answer(
     gate: &Arc<ListenerContext>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
-    peer: IpAddr,
+    requester: &Requester,
     incoming: ClientMessage<'_>,
     exchange: &Exchange,
     of_post: &SessionOfPost,
@@ -53,7 +53,7 @@ pub(super) async fn answer(
     }
     let id = match &incoming {
         ClientMessage::Request { id, method, params } if McpMethod::parse(method) == Some(McpMethod::Initialize) => {
-            return initialize(gate, endpoint, peer, id, params).await;
+            return initialize(gate, endpoint, requester, id, params).await;
         }
         ClientMessage::Request { id, method, .. } if is_unknown_outside(headers, method) => {
             return RpcResponse::error(StatusCode::BAD_REQUEST, id, &unknown_method(method));
@@ -61,18 +61,24 @@ pub(super) async fn answer(
         ClientMessage::Request { id, .. } => id,
         _ => "null",
     };
-    let session = match find_session(gate, endpoint, headers, peer).await {
+    let session = match find_session(gate, endpoint, headers, requester).await {
         Ok(session) => session,
         Err((status, message)) => return RpcResponse::error(status, id, &RpcError::new(INVALID_REQUEST, message)),
     };
     if matches!(incoming, ClientMessage::Request { .. }) {
         of_post.get_or_init(|| Arc::clone(&session));
     }
-    in_session(UsedSession::new(gate, endpoint, headers, &session, peer), exchange, incoming).await
+    let used = UsedSession::new(gate, endpoint, headers, &session, requester.address);
+    in_session(used, requester, exchange, incoming).await
 }
 
 /// Handles a message of a session that is not `initialize`.
-async fn in_session(used: UsedSession<'_>, exchange: &Exchange, incoming: ClientMessage<'_>) -> RpcResponse {
+async fn in_session(
+    used: UsedSession<'_>,
+    requester: &Requester,
+    exchange: &Exchange,
+    incoming: ClientMessage<'_>,
+) -> RpcResponse {
     match incoming {
         ClientMessage::Answer { id, answer } => {
             MessageSender { used }.answered(id, answer).await;
@@ -84,7 +90,7 @@ async fn in_session(used: UsedSession<'_>, exchange: &Exchange, incoming: Client
         ClientMessage::Request { id, method, params } => {
             let UsedSession { gate, endpoint, session, .. } = used;
             let (client, method, params) = (Client::Legacy(session), &*method, &*params);
-            let request = ClientRequest { gate, endpoint, client, id, method, params, exchange };
+            let request = ClientRequest { gate, endpoint, client, requester, id, method, params, exchange };
             let reply = tokio::select! {
                 reply = request.reply() => reply,
                 never = used.keep_home_told() => match never {},
@@ -124,7 +130,7 @@ fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a>) -> Resul
 async fn initialize(
     gate: &ListenerContext,
     endpoint: &PathEndpoint,
-    peer: IpAddr,
+    requester: &Requester,
     id: &str,
     params: &Params<'_>,
 ) -> RpcResponse {
@@ -141,7 +147,7 @@ async fn initialize(
     let version = LEGACY_VERSIONS.into_iter().find(|version| *version == asked).unwrap_or(LEGACY_VERSIONS[0]);
     let said = gate.engine.announcement(endpoint.as_engine()).await;
     let (snapshot, now) = (gate.engine.snapshot(), gate.engine.now());
-    let scope = scope(&snapshot, endpoint);
+    let scope = scope(&snapshot, endpoint, requester);
     let facts = SessionFacts {
         version: version.to_owned(),
         client: client_of(params),
@@ -153,7 +159,7 @@ async fn initialize(
         let error = gate.engine.busy(Reason::Sessions, "there are as many sessions as this gateway takes");
         return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
     };
-    session.note_address(peer);
+    session.note_address(requester.address);
     gate.engine.metrics().sessions(gate.engine.sessions().count());
     let mut result = RawObject::default();
     result.set("protocolVersion", to_raw(&version));
@@ -183,7 +189,7 @@ pub(super) async fn find_session(
     gate: &Arc<ListenerContext>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
-    client: IpAddr,
+    requester: &Requester,
 ) -> Result<Arc<Session>, (StatusCode, String)> {
     // A session has the version that `initialize` agreed on, whichever newer one its client also knows.
     let serves = |version: &str| LEGACY_VERSIONS.contains(&version) || is_to_come(version);
@@ -197,21 +203,22 @@ pub(super) async fn find_session(
         return Err((StatusCode::BAD_REQUEST, NOT_BEGUN.to_owned()));
     };
     let sessions = gate.engine.sessions();
-    let session = sessions.find(id, scope(&gate.engine.snapshot(), endpoint), gate.engine.now());
+    let session = sessions.find(id, scope(&gate.engine.snapshot(), endpoint, requester), gate.engine.now());
     let Some(session) = session else {
         let status =
             if is_forwarded(headers) && sessions.was_deleted(id) { StatusCode::GONE } else { StatusCode::NOT_FOUND };
         return Err((status, NO_SESSION.to_owned()));
     };
-    session.note_address(client);
-    let told = UsedSession::new(gate, endpoint, headers, &session, client).tell_home().await;
+    session.note_address(requester.address);
+    let told = UsedSession::new(gate, endpoint, headers, &session, requester.address).tell_home().await;
     told.map_err(|Deleted| (StatusCode::NOT_FOUND, NO_SESSION.to_owned()))?;
     Ok(session)
 }
 
 /// Returns the scope of a request's session: the gateway, the principal and the endpoint.
-fn scope<'a>(snapshot: &'a Snapshot, endpoint: &'a PathEndpoint) -> SessionScope<'a> {
-    SessionScope { gateway: &snapshot.plan().gateway.key, principal: ANONYMOUS, upstream: endpoint.upstream() }
+fn scope<'a>(snapshot: &'a Snapshot, endpoint: &'a PathEndpoint, requester: &'a Requester) -> SessionScope<'a> {
+    let principal = requester.identity.key();
+    SessionScope { gateway: &snapshot.plan().gateway.key, principal, upstream: endpoint.upstream() }
 }
 
 /// DELETE: ends a session, here and at the other replicas that use it, even if the client does not wait for the answer.
@@ -219,13 +226,14 @@ pub(super) async fn end_session(
     gate: &Arc<ListenerContext>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
-    client: IpAddr,
+    requester: &Requester,
 ) -> Response {
-    let (own, endpoint, headers) = (Arc::clone(gate), endpoint.clone(), headers.clone());
+    let (own, endpoint, headers, requester) = (Arc::clone(gate), endpoint.clone(), headers.clone(), requester.clone());
     let ending = gate.engine.run_detached(async move {
-        let session = find_session(&own, &endpoint, &headers, client).await?;
+        let session = find_session(&own, &endpoint, &headers, &requester).await?;
         own.engine.end_session(&session.id);
-        UsedSession::new(&own, &endpoint, &headers, &session, client).pass_to_others(&OfSession::End).await;
+        let used = UsedSession::new(&own, &endpoint, &headers, &session, requester.address);
+        used.pass_to_others(&OfSession::End).await;
         Ok(())
     });
     match ending.await {

@@ -119,7 +119,7 @@ impl ClientRequest<'_> {
     /// Subscribes to the resources. Those that cannot be subscribed to are left out.
     async fn subscribe_to(&self, filter: &Filter, mailbox: &Arc<Mailbox>) -> Vec<(String, Subscription)> {
         let engine = &self.gate.engine;
-        let caller = self.client.caller(engine);
+        let caller = self.caller();
         let within = Duration::from_millis(u64::from(engine.snapshot().plan().gateway.limits.list_timeout_ms));
         let subscribing = filter.resource_subscriptions.iter().map(|uri| {
             let request = SubscribeRequest {

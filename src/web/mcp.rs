@@ -13,15 +13,17 @@ use axum::response::{IntoResponse, Response};
 use hyper::service::Service;
 use tokio_util::sync::CancellationToken;
 
+use super::authenticate::authenticate;
 use super::exchange::PRIMED_AFTER;
-use super::forward_token::{FORWARD_PATH, is_forwarded};
+use super::forward_token::{FORWARD_PATH, SentRequest, is_forwarded};
 use super::forwarded::{Forwarded, NOT_FORWARDED};
 use super::listener_context::{ListenerContext, PathEndpoint, ServedListener};
 use super::post::post;
 use super::replicas::Replicas;
+use super::requester::Requester;
 use super::response::{empty, method_not_allowed, refuse};
 use super::ticks::Ticks;
-use super::{access, legacy, session_stream};
+use super::{access, legacy, protected_resource, session_stream};
 use crate::domain::boxed::boxed;
 use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
@@ -175,6 +177,9 @@ async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
         let why = "this gateway sent the request itself: the URL of one of its upstreams leads back to it";
         return refuse(StatusCode::LOOP_DETECTED, why);
     }
+    if let Some(metadata) = protected_resource::answer(&plan.gateway, request.method(), request.uri().path()) {
+        return metadata;
+    }
     match (&listener.refusing, PathEndpoint::of(request.uri().path(), &listener.path)) {
         (Some(refusal), _) => refuse(StatusCode::SERVICE_UNAVAILABLE, refusal.message.clone()),
         (None, None) => refuse(StatusCode::NOT_FOUND, format!("MCP is spoken at {}", listener.path)),
@@ -183,24 +188,39 @@ async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
         }
         (None, Some(endpoint)) => {
             let limit = plan.gateway.limits.max_request_size;
+            if access::is_preflight(request.method(), request.headers()) {
+                return access::preflight(request.headers());
+            }
+            let (headers, query, credentials) = (request.headers(), request.uri().query(), gate.engine.credentials());
+            let identity = match request.extensions().get().map(SentRequest::identity) {
+                // The replica that forwards the request has checked who sent it.
+                Some(identity) => Ok(Arc::new(identity)),
+                None => authenticate(credentials, &plan.gateway, headers, query).await,
+            };
+            let address = peer_address(request.extensions());
             drop(snapshot);
-            dispatch(gate, endpoint, request, limit).await
+            match identity {
+                Ok(identity) => dispatch(gate, endpoint, request, limit, Requester { address, identity }).await,
+                Err(refusal) => *refusal,
+            }
         }
     }
 }
 
 /// Answers a request to an endpoint. `limit` is the maximum size of its body.
-async fn dispatch(gate: &Arc<ListenerContext>, endpoint: PathEndpoint, request: Request, limit: u64) -> Response {
+async fn dispatch(
+    gate: &Arc<ListenerContext>,
+    endpoint: PathEndpoint,
+    request: Request,
+    limit: u64,
+    requester: Requester,
+) -> Response {
     let is_modern = mean_modern_era(request.headers());
-    let client = peer_address(request.extensions());
     match *request.method() {
-        Method::POST => post(gate, endpoint, request, limit).await,
-        Method::OPTIONS if access::is_preflight(request.method(), request.headers()) => {
-            access::preflight(request.headers())
-        }
+        Method::POST => post(gate, endpoint, request, limit, requester).await,
         _ if is_modern => method_not_allowed("POST"),
-        Method::GET => session_stream::open_stream(gate, &endpoint, request.headers(), client).await,
-        Method::DELETE => legacy::end_session(gate, &endpoint, request.headers(), client).await,
+        Method::GET => session_stream::open_stream(gate, &endpoint, request.headers(), &requester).await,
+        Method::DELETE => legacy::end_session(gate, &endpoint, request.headers(), &requester).await,
         _ => method_not_allowed("GET, POST, DELETE"),
     }
 }

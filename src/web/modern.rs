@@ -1,7 +1,6 @@
 //! The modern, stateless era (MCP 2026-07-28): each POST carries its own envelope, and a client that closes the
 //! response cancels its call.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
@@ -11,6 +10,7 @@ use super::dispatch::ClientRequest;
 use super::envelope::{ClientMessage, EnvelopeMeta, Params, text};
 use super::listener_context::{ListenerContext, PathEndpoint};
 use super::parked::Parking;
+use super::requester::Requester;
 use super::response::RpcResponse;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError};
@@ -32,7 +32,7 @@ pub(super) async fn answer(
     gate: &Arc<ListenerContext>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
-    peer: IpAddr,
+    requester: &Requester,
     incoming: ClientMessage<'_>,
     exchange: &Exchange,
     parking: Option<&Parking>,
@@ -56,9 +56,9 @@ pub(super) async fn answer(
         ClientMessage::Request { id, method, params } => match check_envelope(headers, &method, &params) {
             Err(error) => RpcResponse::modern_error(id, &error),
             Ok(meta) => {
-                let client = Client::Modern { headers, peer, meta: &meta, parking };
+                let client = Client::Modern { headers, meta: &meta, parking };
                 let (method, params) = (&*method, &*params);
-                let request = ClientRequest { gate, endpoint, client, id, method, params, exchange };
+                let request = ClientRequest { gate, endpoint, client, requester, id, method, params, exchange };
                 let reply = request.reply().await;
                 RpcResponse::reply(id, &reply, Era::Modern)
             }

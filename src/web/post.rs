@@ -1,6 +1,5 @@
 //! Handles one POST: reads the body, and answers the message in the era to which the message belongs.
 
-use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
@@ -16,6 +15,7 @@ use super::exchange::{RunningMessage, SessionOfPost, respond};
 use super::forward_token::SentRequest;
 use super::listener_context::{ListenerContext, PathEndpoint};
 use super::parked::Parking;
+use super::requester::Requester;
 use super::response::{RpcResponse, refuse};
 use super::{legacy, modern};
 use crate::domain::boxed::boxed;
@@ -24,7 +24,7 @@ use crate::domain::version::Era;
 use crate::engine::exchange::Exchange;
 use crate::telemetry::trace_context::Cause;
 use crate::transport::mcp_headers::mean_modern_era;
-use crate::transport::{Accept, BodyError, is_encoded, is_json, peer_address, read_body};
+use crate::transport::{Accept, BodyError, is_encoded, is_json, read_body};
 
 /// How many copies of a message are held until it is answered: the received one, and the one for the upstream.
 const COPIES: u64 = 2;
@@ -35,9 +35,10 @@ pub(super) async fn post(
     endpoint: PathEndpoint,
     request: Request,
     limit: u64,
+    requester: Requester,
 ) -> Response {
     let cause = Cause::of_headers(request.headers());
-    let (post, exchange) = match receive(gate, endpoint, request, limit).await {
+    let (post, exchange) = match receive(gate, endpoint, request, limit, requester).await {
         Ok(received) => received,
         Err(refusal) => return *refusal,
     };
@@ -52,13 +53,13 @@ async fn receive(
     endpoint: PathEndpoint,
     request: Request,
     limit: u64,
+    requester: Requester,
 ) -> Result<(Post, Arc<Exchange>), Box<Response>> {
     let (head, body) = request.into_parts();
     let accept = check_media(&head.headers)?;
     let declared = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let budget = gate.engine.budget();
-    let peer = peer_address(&head.extensions);
-    let account = gate.engine.sessions().accounts().of(peer);
+    let account = gate.engine.sessions().accounts().of(requester.address);
     let reservation = budget.reservation_for(Category::Request, &account);
     let body = match read_body(body, declared, limit, &reservation, &gate.shutdown).await {
         Ok(body) if reservation.resize(COPIES * body.len() as u64).is_ok() => body,
@@ -71,7 +72,7 @@ async fn receive(
         return refused(StatusCode::FORBIDDEN, "this is not the body that a replica of this gateway forwarded");
     }
     let is_modern = mean_modern_era(&head.headers);
-    if is_modern && let Some(response) = forward_to_parked(gate, &endpoint, &head.headers, peer, &body).await {
+    if is_modern && let Some(response) = forward_to_parked(gate, &endpoint, &head.headers, &requester, &body).await {
         return Err(Box::new(response));
     }
     let exchange = Arc::new(Exchange::new(budget, &account, accept.events));
@@ -80,7 +81,7 @@ async fn receive(
         gate: Arc::clone(gate),
         endpoint,
         headers: head.headers,
-        peer,
+        requester,
         body,
         exchange: Arc::clone(&exchange),
         session: Arc::default(),
@@ -126,7 +127,7 @@ struct Post {
     gate: Arc<ListenerContext>,
     endpoint: PathEndpoint,
     headers: HeaderMap,
-    peer: IpAddr,
+    requester: Requester,
     body: Bytes,
     exchange: Arc<Exchange>,
     session: Arc<SessionOfPost>,
@@ -162,7 +163,7 @@ impl Post {
 
     /// Answers the message. If it is a request, sets `id` to its id as soon as that is known.
     async fn answer_in_era<'a>(&'a self, id: &OnceLock<&'a str>) -> RpcResponse {
-        let Self { gate, endpoint, headers, peer, body, exchange, session, parking, .. } = self;
+        let Self { gate, endpoint, headers, requester, body, exchange, session, parking, .. } = self;
         let incoming = match ClientMessage::parse(body) {
             Ok(incoming) => incoming,
             Err(unreadable) => return RpcResponse::error(StatusCode::BAD_REQUEST, unreadable.id, &unreadable.error),
@@ -171,9 +172,9 @@ impl Post {
             id.get_or_init(|| read);
         }
         if modern::is_of(headers, &incoming) {
-            modern::answer(gate, endpoint, headers, *peer, incoming, exchange, parking.as_deref()).await
+            modern::answer(gate, endpoint, headers, requester, incoming, exchange, parking.as_deref()).await
         } else {
-            legacy::answer(gate, endpoint, headers, *peer, incoming, exchange, session).await
+            legacy::answer(gate, endpoint, headers, requester, incoming, exchange, session).await
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The GET stream of a session, for notifications that belong to no call.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -18,6 +17,7 @@ use super::forward::Forwarding;
 use super::legacy::find_session;
 use super::listen::{RESOURCE_UPDATED, list_changed};
 use super::listener_context::{ListenerContext, PathEndpoint};
+use super::requester::Requester;
 use super::response::refuse;
 use super::session_replicas::UsedSession;
 use super::stream_place::StreamPlace;
@@ -42,23 +42,23 @@ pub(super) async fn open_stream(
     gate: &Arc<ListenerContext>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
-    client: IpAddr,
+    requester: &Requester,
 ) -> Response {
     if !Accept::read(headers).events {
         return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
     }
-    let session = match find_session(gate, endpoint, headers, client).await {
+    let session = match find_session(gate, endpoint, headers, requester).await {
         Ok(session) => session,
         Err((status, message)) => return refuse(status, message),
     };
     if let Some(last) = headers.get(&LAST_EVENT_ID) {
-        let forwarding = Forwarding::request(Method::GET, endpoint, headers, Bytes::new(), client);
+        let forwarding = Forwarding::request(Method::GET, endpoint, headers, Bytes::new(), requester);
         return continue_stream(gate, &session, last.to_str().unwrap_or_default(), headers, forwarding).await;
     }
     if let Err(error) = gate.engine.admit_stream() {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, error.message);
     }
-    let place = match StreamPlace::take(gate, client) {
+    let place = match StreamPlace::take(gate, requester.address) {
         Ok(place) => place,
         Err(error) => return refuse(StatusCode::TOO_MANY_REQUESTS, error.message),
     };
@@ -66,7 +66,7 @@ pub(super) async fn open_stream(
         let message = format!("{STREAMS_PER_SESSION} streams of this session are open, as many as may be");
         return refuse(StatusCode::TOO_MANY_REQUESTS, message);
     };
-    let used = UsedSession::new(gate, endpoint, headers, &session, client).kept();
+    let used = UsedSession::new(gate, endpoint, headers, &session, requester.address).kept();
     let home_told = AbortOnDropHandle::new(tokio::spawn(async move { used.as_used().keep_home_told().await }));
     let events = stream::unfold((told, home_told), |(mut told, home_told)| async move {
         let event = told.next().await?;

@@ -4,12 +4,13 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::IntoResponse;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::admin_query::{AdminError, AdminQuery, AdminState};
+use crate::engine::views::status::StatusView;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct StatusQuery {
     /// Whether to wait until every earlier edit is in force and all plugins are loaded or have failed to load. Default:
     /// false.
@@ -20,7 +21,7 @@ pub(super) struct StatusQuery {
 pub(super) async fn status(
     State(engine): AdminState,
     AdminQuery(StatusQuery { settled }): AdminQuery<StatusQuery>,
-) -> Result<impl IntoResponse, AdminError> {
+) -> Result<Json<StatusView>, AdminError> {
     if settled {
         let settled = engine.readings().settle().await;
         // If the edits are not in force, there is no point in waiting for plugins to load.

@@ -1,82 +1,99 @@
 //! The stop switch of the admin API: stops and resumes the gateway or a session, and cancels calls.
 
-use std::sync::Arc;
-
+use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use axum::routing::post;
-use axum::{Json, Router};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::admin_query::{AdminError, AdminJson, AdminState, NoFields};
 use crate::engine::Engine;
 
 /// The body of a request to stop the gateway or a session.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Stop {
+pub(super) struct Stop {
     /// Whether calls in flight are cancelled. Default: they run to their end.
     #[serde(default)]
     cancel: bool,
 }
 
-/// Returns the routes of the stop switch.
-pub(super) fn routes() -> Router<Arc<Engine>> {
-    Router::new()
-        .route("/stop", post(stop))
-        .route("/resume", post(resume))
-        .route("/sessions/{id}/stop", post(stop_session))
-        .route("/sessions/{id}/resume", post(resume_session))
-        .route("/calls/{id}/cancel", post(cancel_call))
+/// Whether a gateway is stopped.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct GatewayStopped {
+    stopped: bool,
+    /// What has stopped it, `spec.stopped` or `admin API`; null if it is not stopped.
+    stopped_by: Option<&'static str>,
 }
 
-async fn stop(State(engine): AdminState, AdminJson(Stop { cancel }): AdminJson<Stop>) -> Json<Value> {
+/// Whether a session is stopped.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct SessionStopped {
+    id: String,
+    stopped: bool,
+}
+
+/// A call that is cancelled.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CallCancelled {
+    request_id: String,
+    cancelled: bool,
+}
+
+pub(super) async fn stop(
+    State(engine): AdminState,
+    AdminJson(Stop { cancel }): AdminJson<Stop>,
+) -> Json<GatewayStopped> {
     engine.stop(cancel);
     stopped(&engine)
 }
 
-async fn resume(State(engine): AdminState, AdminJson(NoFields {}): AdminJson<NoFields>) -> Json<Value> {
+pub(super) async fn resume(
+    State(engine): AdminState,
+    AdminJson(NoFields {}): AdminJson<NoFields>,
+) -> Json<GatewayStopped> {
     engine.resume();
     stopped(&engine)
 }
 
-fn stopped(engine: &Engine) -> Json<Value> {
-    let by = engine.stopped_by();
-    Json(json!({"stopped": by.is_some(), "stoppedBy": by}))
+fn stopped(engine: &Engine) -> Json<GatewayStopped> {
+    let stopped_by = engine.stopped_by();
+    Json(GatewayStopped { stopped: stopped_by.is_some(), stopped_by })
 }
 
-async fn stop_session(
+pub(super) async fn stop_session(
     State(engine): AdminState,
     Path(id): Path<String>,
     AdminJson(Stop { cancel }): AdminJson<Stop>,
-) -> Result<Json<Value>, AdminError> {
+) -> Result<Json<SessionStopped>, AdminError> {
     set_stopped(&engine, &id, true, cancel)
 }
 
-async fn resume_session(
+pub(super) async fn resume_session(
     State(engine): AdminState,
     Path(id): Path<String>,
     AdminJson(NoFields {}): AdminJson<NoFields>,
-) -> Result<Json<Value>, AdminError> {
+) -> Result<Json<SessionStopped>, AdminError> {
     set_stopped(&engine, &id, false, false)
 }
 
-fn set_stopped(engine: &Engine, id: &str, stops: bool, cancel: bool) -> Result<Json<Value>, AdminError> {
+fn set_stopped(engine: &Engine, id: &str, stops: bool, cancel: bool) -> Result<Json<SessionStopped>, AdminError> {
     if engine.stop_session(id, stops, cancel) {
-        return Ok(Json(json!({"id": id, "stopped": stops})));
+        return Ok(Json(SessionStopped { id: id.to_owned(), stopped: stops }));
     }
     let message = format!("there is no session {id:.60}: /api/v1/sessions lists them");
     Err(AdminError(StatusCode::NOT_FOUND, "SessionNotFound", message))
 }
 
-async fn cancel_call(
+pub(super) async fn cancel_call(
     State(engine): AdminState,
     Path(id): Path<String>,
     AdminJson(NoFields {}): AdminJson<NoFields>,
-) -> Result<Json<Value>, AdminError> {
+) -> Result<Json<CallCancelled>, AdminError> {
     if engine.cancel_call(&id) {
-        return Ok(Json(json!({"requestId": id, "cancelled": true})));
+        return Ok(Json(CallCancelled { request_id: id, cancelled: true }));
     }
     let message = format!("no call {id:.60} is in flight: `activeExecutions` in /api/v1/sessions lists those that are");
     Err(AdminError(StatusCode::NOT_FOUND, "CallNotFound", message))

@@ -19,7 +19,7 @@ impl ClientRequest<'_> {
         if session.has_subscribed(&uri) {
             return done();
         }
-        let caller = self.client.caller(&self.gate.engine);
+        let caller = self.caller();
         let request = SubscribeRequest {
             endpoint: self.endpoint.as_engine(),
             caller: &caller,

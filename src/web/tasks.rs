@@ -18,7 +18,7 @@ impl ClientRequest<'_> {
     /// Answers a request about a task.
     pub(super) async fn use_task(&self, method: Method) -> Reply {
         let (engine, endpoint, params) = (&self.gate.engine, self.endpoint.as_engine(), self.params);
-        let caller = self.client.caller(engine);
+        let caller = self.caller();
         let id = params.task_id.and_then(text).unwrap_or_default();
         let knows = caller.era == Era::Legacy || caller.capabilities.has_extension(TASKS);
         let facts = engine.open_task(&caller, &endpoint, &id).filter(|_| knows);

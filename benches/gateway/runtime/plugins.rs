@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow, ensure};
 use hawsepipe::domain::digest::sha256_hex;
 use hawsepipe::domain::ids::ObjectKey;
 use hawsepipe::domain::plan::{PluginLimits, PluginPlan, Runtime};
-use hawsepipe::domain::plugin::{ContentType, Encoding, Failure, Input, Metadata, Phase, Protocol, Role};
+use hawsepipe::domain::plugin::{ContentType, Encoding, Failure, Input, Metadata, Phase, PluginKind, Protocol, Role};
 use hawsepipe::domain::ports::{
     Answering, Host, LinkedPlugin, Loading, PluginProgress, RunPlugin, WorkerInfo, WorkerState,
 };
@@ -89,6 +89,7 @@ impl Kind {
     /// Makes the linked plugin, with up to `size` workers.
     pub fn link(self, size: u32) -> Arc<LinkedPlugin> {
         let plan = PluginPlan {
+            kind: PluginKind::Middleware,
             path: None,
             image: None,
             sha256: None,
@@ -184,6 +185,7 @@ impl Rig {
 /// Makes the input of a plugin for this content.
 pub fn input(content: &str) -> Input<'_> {
     Input {
+        typed: None,
         tool_name: "up__read",
         raw_content: Some(content),
         max_tokens: None,

@@ -161,6 +161,16 @@ const DASHBOARDS = {
     lines('CPU', 'Cores that the gateway process uses, without plugin workers.',
       [q(`${rate('process_cpu_seconds_total')} and on (namespace, pod, instance) hawsepipe_plan_info`, '{{pod}} {{instance}}')],
       { width: 12 }),
+    lines('History written', 'Rows that were written to the database of the history, and to the audit trail.', [
+      q(`sum(${rate('hawsepipe_history_rows_total')})`, 'calls and executions'),
+      q(`sum(${rate('hawsepipe_audit_rows_total')})`, 'audit'),
+    ], { unit: 'ops', width: 6 }),
+    lines('History waiting', 'Rows that wait to be written to the database.',
+      [q('sum by (pod) (hawsepipe_history_queue_length{PODS})', '{{pod}}')], { width: 6 }),
+    lines('History lost', 'Rows that were dropped before the database, and rows of the audit trail that were not stored.',
+      [q(`sum by (store) (${rate('hawsepipe_history_dropped_total', ', store=~"database|audit"')})`, '{{store}}')], { unit: 'ops', width: 6 }),
+    lines('Audit heads', 'The number of the last row of each chain of the audit trail. It falls when a process starts anew.',
+      [q('max by (pod) (hawsepipe_audit_head_sequence{PODS})', '{{pod}}')], { width: 6 }),
   ]),
   chains: dashboard('chains', 'Chains and guards', 'What chains did to calls, and which of them refuse or fail open.', [NAMESPACE, GATEWAY], [
     stat('Refusing', 'Chains that refuse all calls that they select.',

@@ -43,11 +43,12 @@ pub struct History {
     /// Days that the store keeps calls and executions. Default: 30.
     #[schemars(range(min = 1, max = 3650))]
     pub retention_days: Option<u32>,
-    /// Whether the payloads of executions are kept: `None` keeps no payloads, `Redacted` keeps them after redaction.
+    /// Whether the arguments and answers of calls are kept: `None` keeps none, `Redacted` keeps them after redaction.
     /// Default: None.
     pub payloads: Option<Payloads>,
-    /// Regular expressions for `payloads: Redacted`: their matches are removed from payloads, in addition to the
-    /// matches of built-in expressions. Default: none.
+    /// Regular expressions for `payloads: Redacted`: their matches are removed from payloads, in addition to the values of
+    /// Secrets and the matches of built-in expressions. If an expression matches the name of a member, its value is removed
+    /// too. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "set"))]
     pub redact: Option<Vec<String>>,
 }
@@ -83,7 +84,7 @@ pub struct PostgresStore {
     pub url_secret_ref: KeyRef,
 }
 
-/// Whether the payloads of executions are kept: `None` keeps no payloads, `Redacted` keeps them after redaction.
+/// Whether the arguments and answers of calls are kept: `None` keeps none, `Redacted` keeps them after redaction.
 /// Default: None.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Payloads {

@@ -5,15 +5,18 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::place::ManifestSource;
-use super::{chain, gateway, invalid_chain, not_served, plugin, section, upstream};
+use super::{chain, gateway, invalid_chain, not_served, pipeline, plugin, section, upstream};
 use crate::api::check;
-use crate::config::input::{ChainInput, GatewayInput, InvalidObject, PluginInput, SectionInput, UpstreamInput};
+use crate::config::input::{
+    ChainInput, GatewayInput, InvalidObject, PipelineInput, PluginInput, SectionInput, UpstreamInput,
+};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
 /// An object in the form that the compiler reads.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "the others are moved out of it at once")]
 pub enum Lowered {
     /// An MCPGateway that passed its check.
     Gateway(GatewayInput),
@@ -23,6 +26,8 @@ pub enum Lowered {
     Plugin(PluginInput),
     /// A PluginChain that passed its check.
     Chain(ChainInput),
+    /// A ToolPipeline that passed its check.
+    Pipeline(PipelineInput),
     /// A SectionBinding that passed its check.
     Section(SectionInput),
     /// An object of a kind that is accepted but has no effect in this version.
@@ -34,7 +39,7 @@ pub enum Lowered {
 /// mistaken edit could otherwise disable a Guard.
 fn is_off(kind: Kind, document: &Value) -> Option<bool> {
     match kind {
-        Kind::MCPUpstream => document.pointer("/spec/enabled")?.as_bool().map(|enabled| !enabled),
+        Kind::MCPUpstream | Kind::ToolPipeline => document.pointer("/spec/enabled")?.as_bool().map(|enabled| !enabled),
         Kind::MCPGateway => document.pointer("/spec/stopped")?.as_bool(),
         _ => None,
     }
@@ -77,6 +82,7 @@ fn lower(id: &ObjectId, document: &Value, place: ManifestSource<'_>) -> Result<(
         Kind::MCPUpstream => typed(id, document, |object| upstream(&object, place), Lowered::Upstream)?,
         Kind::Plugin => typed(id, document, |object| plugin(&object, place), Lowered::Plugin)?,
         Kind::PluginChain => typed(id, document, |object| chain(&object), Lowered::Chain)?,
+        Kind::ToolPipeline => typed(id, document, |object| pipeline(&object), Lowered::Pipeline)?,
         Kind::SectionBinding => typed(id, document, |object| (section(&object), Vec::new()), Lowered::Section)?,
         _ => (Lowered::NotServed, vec![not_served(id)]),
     })

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use super::access;
 use super::findings::Findings;
 use super::place::ManifestSource;
 use super::route_hosts;
 use super::shared::{below, key, namespaces, object_ref, program, selector, size};
-use crate::api::gateway::access::Authentication;
 use crate::api::gateway::inbound::Listener;
 use crate::api::gateway::pods::workload;
 use crate::api::gateway::records::{
@@ -18,17 +18,15 @@ use crate::api::gateway::{MCPGateway, MCPGatewaySpec, StopMode};
 use crate::api::shared::{FromNamespaces, Selector};
 use crate::api::values::{Quantity, Size};
 use crate::config::input::{GatewayInput, Takes};
+use crate::config::redaction::Redaction;
 use crate::domain::audit;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
-    self, GatewayPlan, HistoryPlan, Limits, ListenerPlan, OtlpProtocol, PrefixMode, Refusal, Runtime, StorePlan,
-    TracingPlan,
+    self, GatewayPlan, HistoryPlan, Limits, ListenerPlan, OtlpProtocol, PrefixMode, Runtime, StorePlan, TracingPlan,
 };
 use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
 use crate::domain::sandbox::SandboxMode;
-
-/// The effect of a protective setting of the whole gateway that is not implemented.
-const EVERY_CALL: &str = "every call is refused";
 
 /// The warning of a listener that asks for a transport that was removed.
 const NO_LEGACY_SSE: &str =
@@ -48,7 +46,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
     let spec = &object.spec;
     let key = key(&object.metadata);
     let mut findings = Findings::at(ObjectId::new(Kind::MCPGateway, key.clone()), place);
-    let refusing = guards(spec, &mut findings);
+    let refusing = access::guards(spec, &mut findings);
     let own = key.namespace.clone();
     let telemetry = spec.telemetry.clone().unwrap_or_default();
     let required = spec.chains.iter().filter_map(|c| c.required.as_ref()).flatten();
@@ -58,6 +56,8 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
         stop_cancels: spec.stop_mode == Some(StopMode::Cancel),
         listeners: listeners(spec, &key, place, &mut findings),
         anonymous: spec.authentication.anonymous.is_some(),
+        authentication: access::authentication(&spec.authentication),
+        authorization: spec.authorization.as_ref().map(access::authorization),
         prefix: prefix(spec.upstreams.as_ref().and_then(|u| u.prefix)),
         max_name_length: spec.upstreams.as_ref().and_then(|u| u.max_name_length),
         tool_discovery: tool_discovery(spec.upstreams.as_ref().and_then(|u| u.tool_discovery)),
@@ -67,7 +67,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
         session_idle_seconds: spec.sessions.as_ref().and_then(|s| s.idle_seconds).unwrap_or(3600),
         audit: spec.audit.as_ref().map(|audit| audit_mode(audit.mode)).unwrap_or_default(),
         history_per_plugin: spec.history.as_ref().and_then(|h| h.per_plugin).unwrap_or(1000),
-        history: spec.history.as_ref().map(|history| history_plan(history, &own)).unwrap_or_default(),
+        history: spec.history.as_ref().map(|history| history_plan(history, &own, &mut findings)).unwrap_or_default(),
         log_level: telemetry.log_level.map(|level| log_level(level).to_owned()),
         tracing: telemetry.tracing.as_ref().map(tracing),
         admin_authentication: spec.admin.as_ref().is_some_and(|admin| admin.authentication.is_some()),
@@ -77,27 +77,11 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
     };
     note_cluster(spec, &plan.listeners, place, &mut findings);
     note_later(spec, &mut findings);
-    let ([upstreams, chains, sections], pinned) = (selected(spec), spec.pinned_revision.clone());
-    (GatewayInput { plan, upstreams, chains, sections, pinned }, findings.finish())
+    let ([upstreams, chains, pipelines, sections], pinned) = (selected(spec), spec.pinned_revision.clone());
+    (GatewayInput { plan, upstreams, chains, pipelines, sections, pinned }, findings.finish())
 }
 
-/// Reports every setting that protects the whole gateway and is not implemented. Returns the first one as the reason
-/// for refusing calls.
-fn guards(spec: &MCPGatewaySpec, findings: &mut Findings) -> Option<Refusal> {
-    let Authentication { jwt, api_keys, token_review, .. } = &spec.authentication;
-    let admin = spec.admin.as_ref().is_some_and(|a| a.authentication.is_some());
-    let guards = [
-        (jwt.is_some(), "spec.authentication.jwt"),
-        (api_keys.is_some(), "spec.authentication.apiKeys"),
-        (token_review.is_some(), "spec.authentication.tokenReview"),
-        (spec.authorization.is_some(), "spec.authorization"),
-        (admin, "spec.admin.authentication"),
-    ];
-    let mut refusals = guards.map(|(set, field)| findings.refuse(set, field, EVERY_CALL)).into_iter().flatten();
-    refusals.next()
-}
-
-fn history_plan(written: &History, namespace: &str) -> HistoryPlan {
+fn history_plan(written: &History, namespace: &str, findings: &mut Findings) -> HistoryPlan {
     let embedded = |embedded: &EmbeddedStore| StorePlan::Embedded {
         max_size: embedded.max_size.as_ref().and_then(Quantity::value).unwrap_or(HistoryPlan::MAX_SIZE),
     };
@@ -110,7 +94,22 @@ fn history_plan(written: &History, namespace: &str) -> HistoryPlan {
         retention_days: written.retention_days.unwrap_or(HistoryPlan::default().retention_days),
         store: store
             .and_then(|store| store.embedded.as_ref().map(embedded).or_else(|| store.postgres.as_ref().map(postgres))),
+        redact: redact(written, findings).filter(|_| written.payloads == Some(Payloads::Redacted)),
     }
+}
+
+/// Returns the rules for payloads; `None` if one of them is invalid, because no payload may be kept without it.
+fn redact(written: &History, findings: &mut Findings) -> Option<Vec<String>> {
+    let rules = written.redact.clone().unwrap_or_default();
+    let mut are_valid = true;
+    for (i, rule) in rules.iter().enumerate() {
+        if let Err(why) = Redaction::rule(rule) {
+            let message = format!("{why}. Until it is corrected, no payloads are kept");
+            findings.wrong(Reason::InvalidPattern, &format!("spec.history.redact[{i}]"), &message);
+            are_valid = false;
+        }
+    }
+    are_valid.then_some(rules)
 }
 
 fn listeners(
@@ -259,12 +258,13 @@ fn tracing(written: &Tracing) -> TracingPlan {
     TracingPlan { endpoint: written.endpoint.clone(), protocol, sample_percent }
 }
 
-/// Returns which upstreams, chains and bindings of sections the gateway takes.
-fn selected(spec: &MCPGatewaySpec) -> [Takes; 3] {
+/// Returns which upstreams, chains, pipelines and bindings of sections the gateway takes.
+fn selected(spec: &MCPGatewaySpec) -> [Takes; 4] {
     let upstreams = spec.upstreams.as_ref().map(|u| takes(u.namespaces.as_ref(), u.selector.as_ref()));
     let chains = spec.chains.as_ref().map(|c| takes(c.namespaces.as_ref(), c.selector.as_ref()));
+    let pipelines = spec.pipelines.as_ref().map(|p| takes(p.namespaces.as_ref(), p.selector.as_ref()));
     let sections = spec.sections.as_ref().map(|s| takes(s.namespaces.as_ref(), s.selector.as_ref()));
-    [upstreams, chains, sections].map(Option::unwrap_or_default)
+    [upstreams, chains, pipelines, sections].map(Option::unwrap_or_default)
 }
 
 fn takes(from: Option<&FromNamespaces>, labels: Option<&Selector>) -> Takes {
@@ -292,10 +292,5 @@ fn note_cluster(spec: &MCPGatewaySpec, listeners: &[ListenerPlan], place: Manife
 
 fn note_later(spec: &MCPGatewaySpec, findings: &mut Findings) {
     findings.later(spec.admin.as_ref().is_some_and(|a| a.console.is_some()), "spec.admin.console");
-    findings.later(spec.pipelines.is_some(), "spec.pipelines");
-    findings.later(spec.authentication.resource_metadata.is_some(), "spec.authentication.resourceMetadata");
     findings.later(spec.models.is_some(), "spec.models");
-    let History { payloads, redact, .. } = spec.history.clone().unwrap_or_default();
-    findings.later(payloads == Some(Payloads::Redacted), "spec.history.payloads");
-    findings.later(redact.is_some(), "spec.history.redact");
 }

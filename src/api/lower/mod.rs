@@ -3,12 +3,14 @@
 //!
 //! [`document()`] checks an object with `api::check` before it lowers the object.
 
+mod access;
 mod chain;
 mod core;
 mod document;
 mod findings;
 mod gateway;
 mod managed;
+mod pipeline;
 mod place;
 mod plugin;
 mod route_hosts;
@@ -24,6 +26,7 @@ pub use self::core::{config_map, namespace, secret};
 pub use self::document::{Lowered, document};
 use self::findings::not_served;
 use self::gateway::gateway;
+use self::pipeline::pipeline;
 pub use self::place::ManifestSource;
 use self::plugin::plugin;
 use self::section::section;

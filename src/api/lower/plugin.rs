@@ -16,7 +16,7 @@ use crate::config::input::{PluginInput, ProtocolSetting, SourceInput};
 use crate::domain::egress::EgressRule;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{ImagePlan, PluginLimits, Refusal};
-use crate::domain::plugin::{Encoding, Phase, Role};
+use crate::domain::plugin::{Encoding, Phase, PluginKind, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -35,6 +35,7 @@ pub fn plugin(object: &Plugin, place: ManifestSource<'_>) -> (PluginInput, Vec<P
     let pool = spec.pool.clone().unwrap_or_default();
     let input = PluginInput {
         key,
+        kind: kind(spec.r#type).unwrap_or_default(),
         enabled: spec.enabled.unwrap_or(true),
         role: spec.role.map(role).unwrap_or_default(),
         phases: spec.phases.as_ref().map(|phases| phases.iter().copied().map(phase).collect()),
@@ -65,7 +66,7 @@ pub fn plugin(object: &Plugin, place: ManifestSource<'_>) -> (PluginInput, Vec<P
 
 /// Reports types and sources that are not implemented. Returns the first one as the reason why the plugin cannot run.
 fn refusing(spec: &PluginSpec, findings: &mut Findings) -> Option<Refusal> {
-    let typed = spec.r#type.is_some_and(|t| t != PluginType::Middleware);
+    let typed = kind(spec.r#type).is_none();
     let parts = [(typed, "spec.type"), (spec.wrapper.is_some(), "spec.wrapper")];
     let mut refusals = parts.map(|(set, field)| findings.refuse(set, field, IT_CANNOT_RUN)).into_iter().flatten();
     refusals.next()
@@ -114,6 +115,15 @@ fn is_own_machine(host: &str) -> bool {
 
 fn note_later(spec: &PluginSpec, findings: &mut Findings) {
     findings.later(spec.descriptor.is_some(), "spec.descriptor");
+}
+
+/// Returns the type of the plugin; `None` if this version does not implement it.
+fn kind(written: Option<PluginType>) -> Option<PluginKind> {
+    match written.unwrap_or(PluginType::Middleware) {
+        PluginType::Middleware => Some(PluginKind::Middleware),
+        PluginType::Phase => Some(PluginKind::Phase),
+        _ => None,
+    }
 }
 
 fn role(role: api::Role) -> Role {

@@ -130,10 +130,14 @@ fn a_gateway_has_what_is_written() {
 #[test]
 fn guards_of_a_gateway_that_are_not_built_refuse() {
     for (spec, field) in [
-        (json!({"authentication": {"jwt": [{"issuer": "https://i", "audiences": ["a"]}]}}), "spec.authentication.jwt"),
+        (
+            json!({"authentication": {"jwt": [
+                {"issuer": "https://i", "audiences": ["a"], "jwks": {"configMapKeyRef": {"name": "c", "key": "k"}}},
+            ]}}),
+            "spec.authentication.jwt[0].jwks.configMapKeyRef",
+        ),
         (json!({"authentication": {"apiKeys": {"secretRefs": [{"name": "s"}]}}}), "spec.authentication.apiKeys"),
         (json!({"authentication": {"tokenReview": {}, "anonymous": {}}}), "spec.authentication.tokenReview"),
-        (json!({"authorization": {"rules": []}}), "spec.authorization"),
         (json!({"admin": {"authentication": {"tokenReview": {}}}}), "spec.admin.authentication"),
     ] {
         let (input, problems) = lower_gateway(spec);
@@ -314,7 +318,7 @@ fn a_plugin_says_how_it_is_spoken_with_and_how_its_workers_live() {
 #[test]
 fn plugins_that_are_not_built_cannot_run() {
     for (spec, field) in [
-        (json!({"type": "phase"}), "spec.type"),
+        (json!({"type": "sd-plugin"}), "spec.type"),
         (json!({"source": {"path": "p"}, "wrapper": {"command": "p"}}), "spec.wrapper"),
     ] {
         let (input, problems) = lower_plugin(spec);

@@ -19,6 +19,7 @@ Calls are listed when they have ended, the newest first; with --follow the newes
 Examples:
   hawsepipe calls --limit 20
   hawsepipe calls --follow
+  hawsepipe calls --follow --gateway mcp/main
   hawsepipe calls --upstream files -o wide
   hawsepipe calls --plugin redact --outcome failed --since 2h
   hawsepipe calls --follow -o jsonl | jq -c 'select(.outcome != \"ok\") | {tool, outcome, reason}'")]
@@ -54,6 +55,13 @@ pub struct ExecutionsArgs {
 pub struct RecordArgs {
     #[command(flatten)]
     pub admin: AdminArgs,
+    /// Read all pods of this MCPGateway instead: NAME or NAMESPACE/NAME. Needs kubectl, and the rights to get mcpgateways, to list
+    /// pods and to create pods/portforward. If the gateway has history.store.postgres, one pod is read
+    #[arg(long, value_name = "GATEWAY", value_parser = NonEmptyStringValueParser::new())]
+    pub gateway: Option<String>,
+    /// The namespace of the MCPGateway. Default: the namespace of the kubeconfig's context
+    #[arg(short, long, value_name = "NS", requires = "gateway")]
+    pub namespace: Option<String>,
     /// Continue to print records as they are made, until interrupted
     #[arg(short, long)]
     pub follow: bool,

@@ -13,10 +13,11 @@ use crate::cli::clock::SystemClock;
 use crate::cli::wiring::workers;
 use crate::domain::budget::Category;
 use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::identity::Identity;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Phase;
-use crate::domain::ports::{NoHistory, ToClient};
+use crate::domain::ports::{NoAuthentication, NoHistory, ToClient};
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, LEGACY_VERSIONS};
@@ -72,6 +73,7 @@ impl TestGateway {
             records: Arc::clone(&rows) as _,
             history: Arc::new(NoHistory),
             audit: None,
+            credentials: Arc::new(NoAuthentication),
             clock: Arc::new(SystemClock::new()),
         };
         Ok(Self { engine: Engine::new(ports, metrics, Arc::default()), rows, upstream, metrics: own })
@@ -133,7 +135,7 @@ impl TestGateway {
             // In the modern era, the gateway adds members to results, but the printed content must be the plugin's.
             era: Era::Legacy,
             version: LEGACY_VERSIONS[0],
-            principal: "anonymous".to_owned(),
+            identity: Identity::anonymous(),
             session: String::new(),
             tracker: Arc::default(),
             by_address: false,

@@ -73,7 +73,7 @@ pub fn differences(from: &Plan, to: &Plan) -> Vec<Difference> {
 /// if the chain or its plugins' code differs, which is reported anyway.
 fn objects(plan: &Plan) -> BTreeMap<ObjectId, Value> {
     let gateway = (Kind::MCPGateway, &plan.gateway.key, with_takes(plan));
-    let upstreams = plan.upstreams.iter().map(|upstream| (Kind::MCPUpstream, &upstream.key, json!(upstream)));
+    let upstreams = plan.upstreams.iter().map(|upstream| (upstream.kind(), &upstream.key, json!(upstream)));
     let plugins = plan.plugins.iter().map(|plugin| (Kind::Plugin, &plugin.key, json!(plugin)));
     let chains = plan.chains.iter().map(|chain| {
         let mut content = json!(chain);

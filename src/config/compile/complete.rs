@@ -82,6 +82,7 @@ fn put_in(
             Some(Protocol::Lines) => ProtocolSetting::Lines,
             Some(Protocol::Module) => ProtocolSetting::Module,
         },
+        kind: plugin.kind,
         reuse: plugin.reuse,
         phases: plugin.wanted_phases.as_deref(),
         parsing: &parsing,

@@ -1,6 +1,7 @@
 //! The exports of plugin code: by which names a worker calls a Module, and what to say about code with other exports.
 
 use crate::config::nearest::nearest;
+use crate::domain::plugin::PluginKind;
 use crate::domain::ports::CodeFacts;
 use crate::domain::quoted::Quoted;
 
@@ -30,6 +31,11 @@ pub(super) fn not_called(facts: &CodeFacts) -> String {
          script",
         listed(&facts.exports)
     )
+}
+
+/// Says what the code exports, and the function that a plugin of this type needs.
+pub(super) fn not_typed(facts: &CodeFacts, missing: &str, kind: PluginKind) -> String {
+    format!("its code exports {}, and no function {missing}, which a {} needs", listed(&facts.exports), kind.as_str())
 }
 
 /// Returns a warning if CommonJS assigns a similar name to its exports, since it then runs as a script.

@@ -5,8 +5,8 @@ use crate::config::input::{GatewayInput, Inputs};
 use crate::domain::audit::AuditMode;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{
-    ChainPlan, GatewayPlan, GatewayTakes, HistoryPlan, Limits, Namespaces, Plan, PrefixMode, Refusal, Runtime, Takes,
-    ToolDiscovery,
+    AuthenticationPlan, ChainPlan, GatewayPlan, GatewayTakes, HistoryPlan, Limits, Namespaces, Plan, PrefixMode,
+    Refusal, Runtime, Takes, ToolDiscovery,
 };
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -41,15 +41,21 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
 /// `None`, which means that it takes all objects.
 pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayTakes> {
     if let Some(gateway) = &inputs.gateway {
-        let GatewayInput { upstreams, chains, sections, .. } = gateway.clone();
-        return Some(GatewayTakes { upstreams, chains, sections });
+        let GatewayInput { upstreams, chains, pipelines, sections, .. } = gateway.clone();
+        return Some(GatewayTakes { upstreams, chains, pipelines, sections });
     }
     let invalid = inputs.invalid.iter().find(|o| o.id.kind == Kind::MCPGateway)?;
     let nothing = || {
         let nobody = Takes { namespaces: Namespaces::Names(Vec::new()), ..Takes::default() };
-        GatewayTakes { upstreams: nobody.clone(), chains: nobody.clone(), sections: nobody }
+        GatewayTakes { upstreams: nobody.clone(), chains: nobody.clone(), pipelines: nobody.clone(), sections: nobody }
     };
     Some(accepted(previous, &invalid.id.key).and_then(|plan| plan.takes.clone()).unwrap_or_else(nothing))
+}
+
+/// Returns the settings of the running plan, if it is a plan of the gateway that the inputs declare.
+pub(super) fn accepted_settings<'a>(inputs: &Inputs, previous: Option<&'a Plan>) -> Option<&'a GatewayPlan> {
+    let key = &inputs.gateway.as_ref()?.plan.key;
+    accepted(previous, key).map(|plan| &plan.gateway)
 }
 
 /// Returns the running plan if it is a plan of this gateway and the gateway was declared, not implicit.
@@ -66,6 +72,8 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
         stop_cancels: false,
         listeners: Vec::new(),
         anonymous: false,
+        authentication: AuthenticationPlan::default(),
+        authorization: None,
         prefix: PrefixMode::Always,
         max_name_length: None,
         tool_discovery: ToolDiscovery::All,

@@ -5,6 +5,7 @@
 //! served or refuses its calls, and an entry whose plugin was never accepted counts as a Guard that always fails. The
 //! latter also applies to a plugin that was deleted or is no longer shared.
 
+mod access;
 mod bounds;
 mod by_name;
 mod chains;
@@ -15,6 +16,7 @@ mod fault;
 mod gateway;
 mod images;
 mod lost_exports;
+mod pipelines;
 mod plugin_code;
 mod plugins;
 mod resolve;
@@ -47,8 +49,8 @@ use super::nearest::BoundedNearest;
 use crate::domain::digest::revision;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{
-    CHAINED_CONTENT, FORMAT_VERSION, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS, TOOL_PINNING, TlsPlan, ToolOverride,
-    TransportPlan, UPSTREAM_TLS, UpstreamPlan,
+    ACCESS, CHAINED_CONTENT, FORMAT_VERSION, PIPELINES, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS, TOOL_PINNING, TlsPlan,
+    ToolOverride, TransportPlan, UPSTREAM_TLS, UpstreamPlan,
 };
 use crate::domain::problem::Problem;
 
@@ -67,13 +69,23 @@ pub fn compile(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>)
 
 /// Like [`compile`], but leaves the plan's revision empty, because it takes long to compute for a large plan. It is for
 /// callers that derive the revision from the plan's shards.
+#[expect(clippy::too_many_lines, reason = "one step for each kind of object")]
 pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut gateway = gateway::compile(inputs, previous);
+    access::check(&mut gateway, gateway::accepted_settings(inputs, previous), &mut problems);
     let takes = gateway::takes(inputs, previous);
-    let upstreams = upstreams::compile(inputs, previous, &gateway.key, takes.as_ref(), &mut problems);
+    let mut upstreams = upstreams::compile(inputs, previous, &gateway.key, takes.as_ref(), &mut problems);
     let mut checks = ConfigChecks::new(&inputs.config_verdicts);
     let mut plugins = plugins::compile(inputs, previous, &mut checks, &mut problems);
+    let of_pipelines = pipelines::PipelineContext {
+        inputs,
+        previous,
+        gateway: &gateway.key,
+        takes: takes.as_ref().map(|takes| &takes.pipelines),
+        plugins: &plugins,
+    };
+    upstreams.extend(pipelines::compile(&of_pipelines, &upstreams, &mut problems));
     let compile_chains = |plugins: &plugins::Plugins<'_>| {
         let mut problems = Vec::new();
         let world = World {
@@ -112,7 +124,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
 
 /// Returns the features that a gateway must have to serve the upstreams as they are meant.
 fn required(plan: &Plan) -> Vec<String> {
-    let Plan { upstreams, chains, sections, .. } = plan;
+    let Plan { gateway, upstreams, chains, sections, .. } = plan;
     let mut overrides = upstreams.iter().flat_map(|upstream| &upstream.overrides);
     let arguments = overrides.any(ToolOverride::decides_what_is_sent);
     let pinning = upstreams.iter().any(|upstream| upstream.pinning.as_ref().is_some_and(|pinning| pinning.enforce));
@@ -120,7 +132,7 @@ fn required(plan: &Plan) -> Vec<String> {
     let content = methods.any(|method| method.is_question() || ItemKind::listed_with(*method).is_some());
     let has_tls = |upstream: &UpstreamPlan| match &upstream.transport {
         TransportPlan::External { tls, .. } => *tls != TlsPlan::default(),
-        TransportPlan::Process { .. } | TransportPlan::None => false,
+        TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::None => false,
     };
     let tls = upstreams.iter().any(has_tls);
     let features = [
@@ -129,6 +141,8 @@ fn required(plan: &Plan) -> Vec<String> {
         (content, CHAINED_CONTENT),
         (tls, UPSTREAM_TLS),
         (!sections.is_empty(), SECTION_BINDINGS),
+        (upstreams.iter().any(|upstream| upstream.pipeline().is_some()), PIPELINES),
+        (!gateway.authentication.is_default() || gateway.authorization.is_some(), ACCESS),
     ];
     features.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, feature)| feature.to_owned()).collect()
 }

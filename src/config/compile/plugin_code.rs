@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::exports::{exports_called, not_called};
+use super::exports::{exports_called, not_called, not_typed};
 use super::{FieldFault, values};
 use crate::config::input::{Files, Inputs, PluginInput, ProtocolSetting, SourceInput, Unread, code_key};
 use crate::domain::code_file::is_typescript;
 use crate::domain::digest::sha256_hex;
-use crate::domain::plugin::{Phase, Protocol};
+use crate::domain::plugin::{Phase, PluginKind, Protocol};
 use crate::domain::ports::CodeFacts;
 use crate::domain::reason::Reason;
 
@@ -94,6 +94,8 @@ pub(super) struct WantedCode<'a> {
     pub(super) sha256: Option<&'a str>,
     /// Protocol that the manifest requests.
     pub(super) protocol: ProtocolSetting,
+    /// Type of the plugin.
+    pub(super) kind: PluginKind,
     /// Whether a worker runs the script repeatedly.
     pub(super) reuse: bool,
     /// Phases that the code must support; `None` accepts every combination.
@@ -129,8 +131,16 @@ pub(super) fn judge<'f>(
     let key = code_key(&digest, &code.file_name);
     let facts = facts.get(&key).ok_or_else(|| wanted.not_parsed(&key))?;
     wanted.check_syntax(facts, &code.file_name)?;
-    let protocol = wanted.protocol(facts)?;
-    let phases = wanted.phases(protocol, facts)?;
+    let (protocol, phases) = match wanted.kind {
+        PluginKind::Middleware => {
+            let protocol = wanted.protocol(facts)?;
+            (protocol, wanted.phases(protocol, facts)?)
+        }
+        typed => {
+            wanted.check_typed(typed, facts)?;
+            (Protocol::Module, Vec::new())
+        }
+    };
     let file_name = loaded_name(&code.file_name, facts);
     wanted.check_reuse(&file_name)?;
     Ok((JudgedCode { digest, file_name, protocol, phases }, facts))
@@ -190,6 +200,23 @@ impl WantedCode<'_> {
         let message = "reuse runs CommonJS, and this is an ES module: use require in the place of import and of await at \
                        top level, or export a function and write protocol: Module";
         Err((Reason::InvalidConfig, "spec.reuse".into(), message.into()))
+    }
+
+    /// Checks that the code of a plugin that is no middleware exports what its type requires. A factory or an object can
+    /// have the functions too, which only shows when the code runs.
+    fn check_typed(&self, kind: PluginKind, facts: &CodeFacts) -> Result<(), FieldFault> {
+        if matches!(self.protocol, ProtocolSetting::Once | ProtocolSetting::Lines) {
+            let message = format!("type {} needs protocol Module", kind.as_str());
+            return Err((Reason::InvalidConfig, "spec.protocol".into(), message));
+        }
+        let exports = |name: &str| facts.exports.iter().any(|export| export == name);
+        if ["default", "createPlugin", "*"].into_iter().any(exports) {
+            return Ok(());
+        }
+        match kind.required_exports().iter().find(|name| !exports(name)) {
+            Some(missing) => Err((Reason::UnsupportedExports, self.field.into(), not_typed(facts, missing, kind))),
+            None => Ok(()),
+        }
     }
 
     /// Returns the protocol of the code. For `Auto`, the exports decide: CommonJS and code that exports nothing can be

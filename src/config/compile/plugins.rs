@@ -14,7 +14,7 @@ use crate::domain::digest::sha256_hex;
 use crate::domain::egress::EgressRule;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{ChainPlan, EntryPlan, ImagePlan, Plan, PluginPlan};
-use crate::domain::plugin::{Phase, Protocol};
+use crate::domain::plugin::{Phase, PluginKind, Protocol};
 use crate::domain::problem::Problem;
 use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
@@ -182,6 +182,7 @@ fn accept<'a>(
         field: source_field(input),
         sha256: input.sha256.as_deref(),
         protocol: input.protocol,
+        kind: input.kind,
         reuse: input.reuse,
         phases: input.phases.as_deref(),
         parsing: &inputs.parsing,
@@ -230,7 +231,11 @@ fn plan_of_path(
         digest: String::new(),
         file_name: file_name(&path).to_owned(),
         protocol: wanted_protocol.unwrap_or(Protocol::Module),
-        phases: input.phases.clone().unwrap_or_else(|| vec![Phase::Request, Phase::Response]),
+        phases: match (input.kind, &input.phases) {
+            (PluginKind::Middleware, None) => vec![Phase::Request, Phase::Response],
+            (PluginKind::Middleware, Some(phases)) => phases.clone(),
+            _ => Vec::new(),
+        },
     };
     let plan = plan(inputs, input, open, problems)?;
     let (sha256, wanted_phases) = (input.sha256.clone(), input.phases.clone());
@@ -246,6 +251,7 @@ fn plan(
     let env = values::resolve(inputs, &id(Kind::Plugin, &input.key), &input.env, problems)?;
     Ok(PluginPlan {
         key: input.key.clone(),
+        kind: input.kind,
         id: sha256_hex(input.key.to_string().as_bytes())[..8].to_owned(),
         digest: judged.digest,
         path: None,

@@ -6,7 +6,7 @@ use super::{id, is_invalid};
 use crate::config::nearest::has_wildcard;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{ChainPlan, EntryPlan, PluginPlan, Refusal};
-use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
+use crate::domain::plugin::{FailurePolicy, Mode, Phase, PluginKind, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -35,6 +35,13 @@ pub(super) fn find<'a>(
     }
     match world.plugins.accepted.get(plugin) {
         Some(accepted) if accepted.phases.contains(&phase) => ResolvedPlugin::Accepted(accepted),
+        Some(typed) if typed.kind != PluginKind::Middleware => {
+            let is = typed.kind.as_str();
+            missing(
+                Reason::WrongType,
+                format!("Plugin {plugin} is of type {is}: a chain runs plugins of type middleware"),
+            )
+        }
         Some(_) => ResolvedPlugin::Missing(wrong_phase(plugin, phase)),
         // Calls cannot wait for the next plan and must not skip a Guard, so they are refused until the code is parsed.
         None if world.plugins.parsing.contains(plugin) => {

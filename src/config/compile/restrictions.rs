@@ -92,6 +92,9 @@ fn revoke(plan: &mut Plan, plugin: &ObjectKey, chain: Option<&ObjectKey>, refusa
     for entry in chains.flat_map(|chain| &mut chain.entries).filter(|entry| entry.plugin == *plugin) {
         withhold(entry, refusal.clone());
     }
+    if chain.is_none() {
+        plan.withhold_steps(plugin, refusal);
+    }
     let names_it = |entry: &EntryPlan| entry.plugin == *plugin && entry.unavailable.is_none();
     if !plan.chains.iter().flat_map(|chain| &chain.entries).any(names_it) {
         plan.plugins.retain(|known| known.key != *plugin);

@@ -135,15 +135,7 @@ fn accepted(before: &SectionPlan) -> SectionPlan {
 /// Reports each binding that is as specific as an earlier one with the same glob, for another upstream.
 fn report_conflicts(plans: &[SectionPlan], problems: &mut Vec<Problem>) {
     for (place, plan) in plans.iter().enumerate() {
-        let rivals = |older: &&SectionPlan| {
-            older.glob == plan.glob && older.part.rivals(&plan.part) && older.upstream != plan.upstream
-        };
-        let Some(older) = plans[..place].iter().find(rivals) else { continue };
-        let message = format!(
-            "SectionBinding {} covers {} of the same documents too, for upstream {}. It is older or comes first, so it counts where \
-             both cover a place: take one of them out, or make one more specific",
-            older.key, older.part, older.upstream
-        );
+        let Some(message) = plan.conflict(&plans[..place]) else { continue };
         problems.push(Problem::error(Reason::Conflicted, id(Kind::SectionBinding, &plan.key), "spec", message));
     }
 }

@@ -19,7 +19,7 @@ pub fn keep_within_bounds(plan: &mut Plan, previous: Option<&Plan>, problems: &m
         return;
     }
     for upstream in &mut plan.upstreams {
-        if let Some(refusal) = beyond.get(&id(Kind::MCPUpstream, &upstream.key)) {
+        if let Some(refusal) = beyond.get(&id(upstream.kind(), &upstream.key)) {
             (upstream.refusing, upstream.transport) = (Some(refusal.clone()), TransportPlan::None);
             (upstream.include, upstream.exclude, upstream.overrides) = (Vec::new(), Vec::new(), Vec::new());
             upstream.labels.clear();
@@ -38,6 +38,9 @@ pub fn keep_within_bounds(plan: &mut Plan, previous: Option<&Plan>, problems: &m
     plan.plugins.retain(|plugin| !beyond.contains_key(&id(Kind::Plugin, &plugin.key)));
     let kept: HashSet<_> = plan.plugins.iter().map(|plugin| &plugin.digest).collect();
     plan.code.retain(|digest, _| kept.contains(digest));
+    for (object, refusal) in beyond.iter().filter(|(object, _)| object.kind == Kind::Plugin) {
+        plan.withhold_steps(&object.key, refusal);
+    }
     for entry in plan.chains.iter_mut().flat_map(|chain| &mut chain.entries) {
         if let Some(refusal) = beyond.get(&id(Kind::Plugin, &entry.plugin)) {
             withhold(entry, refusal.clone());
@@ -94,7 +97,7 @@ fn beyond(plan: &Plan, previous: Option<&Plan>, problems: &mut Vec<Problem>) -> 
 /// Returns the upstreams, chains, plugins and bindings of a plan, each with its size in bytes. The size of a plugin includes its
 /// code.
 fn sizes(plan: &Plan) -> Vec<(ObjectId, usize)> {
-    let upstreams = plan.upstreams.iter().map(|upstream| (id(Kind::MCPUpstream, &upstream.key), size(upstream)));
+    let upstreams = plan.upstreams.iter().map(|upstream| (id(upstream.kind(), &upstream.key), size(upstream)));
     let chains = plan.chains.iter().map(|chain| (id(Kind::PluginChain, &chain.key), size(chain)));
     let plugins = plan.plugins.iter().map(|plugin| {
         let code = plan.code.get(&plugin.digest).map_or(0, String::len);
@@ -114,7 +117,7 @@ fn in_force(plan: &Plan) -> impl Iterator<Item = ObjectId> {
     let fits = |refusing: &Option<Refusal>| refusing.as_ref().is_none_or(|refusal| refusal.reason != Reason::TooLarge);
     let upstreams = plan.upstreams.iter().filter(move |upstream| fits(&upstream.refusing));
     let chains = plan.chains.iter().filter(move |chain| fits(&chain.refusing));
-    let upstreams = upstreams.map(|upstream| id(Kind::MCPUpstream, &upstream.key));
+    let upstreams = upstreams.map(|upstream| id(upstream.kind(), &upstream.key));
     let chains = chains.map(|chain| id(Kind::PluginChain, &chain.key));
     let sections = plan.sections.iter().filter(move |section| fits(&section.refusing));
     let sections = sections.map(|section| id(Kind::SectionBinding, &section.key));

@@ -60,6 +60,7 @@ fn kept<'a>(
         wanted.is_none_or(|wanted| takes::takes(wanted, &gateway.namespace, &kept.key.namespace, &kept.labels, inputs))
     };
     let running = previous.iter().flat_map(|plan| plan.upstreams.iter().enumerate());
+    let running = running.filter(|(_, kept)| kept.pipeline().is_none());
     running.filter(|(_, kept)| is_invalid(inputs, Kind::MCPUpstream, &kept.key) && still_taken(kept)).collect()
 }
 
@@ -103,7 +104,7 @@ fn compile_one(
     };
     let key = &upstream.plan.key;
     let is_awaited = reason == Reason::Pending && upstream.managed.is_some();
-    let before = previous.and_then(|p| p.upstream(&key.name)).filter(|u| u.key == *key);
+    let before = previous.and_then(|p| p.upstream(&key.name)).filter(|u| u.key == *key && u.pipeline().is_none());
     let before = before.filter(|before| is_awaited || before.refusing.is_none()).cloned();
     let mut plan = before.unwrap_or_else(|| refusing(&upstream.plan, reason, &message));
     // `enabled` takes effect even if the rest of the object is wrong.
@@ -179,7 +180,7 @@ fn put_values(transport: &mut TransportPlan, values: Vec<NamedValue>, certificat
     match transport {
         TransportPlan::External { headers, tls, .. } => (*headers, tls.values) = (values, certificates),
         TransportPlan::Process { env, .. } => *env = values,
-        TransportPlan::None => {}
+        TransportPlan::Pipeline(_) | TransportPlan::None => {}
     }
 }
 

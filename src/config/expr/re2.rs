@@ -20,7 +20,7 @@ const MAX_REPEATS: u32 = 1000;
 /// # Errors
 /// Returns a message if it is no pattern, has a form that RE2 reads otherwise or not at all, is too large, or takes more than
 /// some nanoseconds for a byte.
-pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
+pub fn compile(pattern: &str) -> Result<Regex, String> {
     let translated = translate(pattern)?;
     let compiled = has_few_states(&translated).then(|| Regex::new(&translated).ok()).flatten();
     compiled.ok_or_else(|| {

@@ -5,6 +5,7 @@ mod conditions;
 mod gateway;
 mod grant;
 mod input;
+mod pipeline;
 mod plugin;
 mod section;
 mod serving;
@@ -33,6 +34,7 @@ pub(super) fn of(input: &StatusInput, object: &LoweredObject, now: &str) -> Valu
         Kind::MCPUpstream => upstream::status(input, object, now),
         Kind::Plugin => plugin::status(input, object, now),
         Kind::PluginChain => chain::status(input, object, now),
+        Kind::ToolPipeline => pipeline::status(input, object, now),
         Kind::SectionBinding => section::status(input, object, now),
         _ => not_served(object, now),
     };

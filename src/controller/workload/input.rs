@@ -75,7 +75,7 @@ impl<'a> WorkloadInput<'a> {
 fn images(plans: &[&Plan]) -> Vec<ImagePlan> {
     let mut images: BTreeMap<String, ImagePlan> = BTreeMap::new();
     for plan in plans {
-        let run: BTreeSet<_> = plan.chains.iter().flat_map(|chain| &chain.entries).map(|entry| &entry.plugin).collect();
+        let run: BTreeSet<_> = plan.used_plugins().collect();
         let plugins = plan.plugins.iter().filter(|plugin| plugin.enabled && run.contains(&plugin.key));
         for image in plugins.filter_map(|plugin| plugin.image.as_ref()) {
             let known = images.entry(image.volume()).or_insert_with(|| image.clone());

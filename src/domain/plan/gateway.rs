@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Refusal;
+use super::access::{AuthenticationPlan, AuthorizationPlan};
 use super::history::HistoryPlan;
 use super::label::LabelSelector;
 use super::runtime::Runtime;
@@ -25,6 +26,12 @@ pub struct GatewayPlan {
     pub listeners: Vec<ListenerPlan>,
     /// Whether the manifest allows clients without credentials (`anonymous: {}`).
     pub anonymous: bool,
+    /// The other methods of authentication.
+    #[serde(default, skip_serializing_if = "AuthenticationPlan::is_default")]
+    pub authentication: AuthenticationPlan,
+    /// The rules for calls and lists; `None` if everything is allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorization: Option<AuthorizationPlan>,
     /// How the tool names that clients see are formed.
     pub prefix: PrefixMode,
     /// The maximum number of characters of a tool's name that clients see; longer names get a short form.
@@ -63,6 +70,18 @@ pub struct GatewayPlan {
     pub admin_authentication: bool,
     /// If set, every call is refused: a required chain is missing, or a protective setting cannot be enforced.
     pub refusing: Option<Refusal>,
+}
+
+impl GatewayPlan {
+    /// Whether clients without credentials are served. The gateway of a folder that declares none serves them too.
+    pub fn serves_anonymous(&self) -> bool {
+        self.anonymous || !self.declared
+    }
+
+    /// Whether clients can prove who they are.
+    pub fn authenticates(&self) -> bool {
+        !self.authentication.jwt.is_empty()
+    }
 }
 
 /// An address that clients connect to.
@@ -190,6 +209,9 @@ pub struct GatewayTakes {
     pub upstreams: Takes,
     /// The PluginChains that the gateway selects.
     pub chains: Takes,
+    /// The ToolPipelines that the gateway selects.
+    #[serde(default, skip_serializing_if = "Takes::is_default")]
+    pub pipelines: Takes,
     /// The SectionBindings that the gateway selects.
     #[serde(default, skip_serializing_if = "Takes::is_default")]
     pub sections: Takes,

@@ -12,6 +12,9 @@ pub struct HistoryPlan {
     /// The database; `None` if the manifest names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<StorePlan>,
+    /// If the content of calls is kept, the rules of what is taken out of it before; `None` if it is not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redact: Option<Vec<String>>,
 }
 
 /// A database.
@@ -33,7 +36,7 @@ pub enum StorePlan {
 
 impl Default for HistoryPlan {
     fn default() -> Self {
-        Self { retention_days: 30, store: None }
+        Self { retention_days: 30, store: None, redact: None }
     }
 }
 

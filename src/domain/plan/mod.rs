@@ -4,12 +4,14 @@
 //! A plan refers to secrets but never holds their values, and it names plugin code by digest. It has a format
 //! version, so that gateways of adjacent versions can read it.
 
+mod access;
 mod chain;
 mod gateway;
 mod history;
 mod image;
 mod label;
 mod pinning;
+mod pipeline;
 mod plugin;
 mod refusal;
 mod restrictions;
@@ -25,12 +27,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use access::{AuthenticationPlan, AuthorizationPlan, JwtPlan, ResourcePlan, RulePlan};
 pub use chain::{ChainPlan, EntryPlan, UpstreamScope};
 pub use gateway::{GatewayPlan, GatewayTakes, Limits, ListenerPlan, Namespaces, PrefixMode, Takes, ToolDiscovery};
 pub use history::{HistoryPlan, StorePlan};
 pub use image::{ImagePlan, in_image};
 pub use label::{LabelExpression, LabelOperator, LabelSelector};
 pub use pinning::PinningPlan;
+pub use pipeline::{AgentPlan, InsertedPhasePlan, PhasePluginPlan, PipelineBudgets, PipelinePlan};
 pub use plugin::{PluginLimits, PluginPlan};
 pub use refusal::Refusal;
 pub use restrictions::{Restrictions, Revoked};
@@ -48,7 +52,8 @@ use super::ids::ObjectKey;
 pub const FORMAT_VERSION: u32 = 2;
 
 /// The features that this version supports and that a plan can list in [`Plan::requires`].
-pub const FEATURES: &[&str] = &[TOOL_ARGUMENTS, TOOL_PINNING, CHAINED_CONTENT, UPSTREAM_TLS, SECTION_BINDINGS];
+pub const FEATURES: &[&str] =
+    &[TOOL_ARGUMENTS, TOOL_PINNING, CHAINED_CONTENT, UPSTREAM_TLS, SECTION_BINDINGS, ACCESS, PIPELINES];
 
 /// The feature of plans with an override of a tool that [decides what is sent](ToolOverride::decides_what_is_sent).
 pub const TOOL_ARGUMENTS: &str = "tool-arguments";
@@ -64,6 +69,12 @@ pub const UPSTREAM_TLS: &str = "upstream-tls";
 
 /// The feature of plans with bindings of sections.
 pub const SECTION_BINDINGS: &str = "section-bindings";
+
+/// The feature of plans with pipelines.
+pub const PIPELINES: &str = "pipelines";
+
+/// The feature of plans of gateways that authenticate or authorize their clients.
+pub const ACCESS: &str = "access";
 
 /// The complete configuration of one gateway: its settings, upstreams, chains, and plugins with their code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -112,6 +123,30 @@ impl Plan {
         self.upstreams.iter().find(|u| u.key.name == name)
     }
 
+    /// Returns the plugins that the plan runs: those of all entries of chains, and of all steps of pipelines.
+    pub fn used_plugins(&self) -> impl Iterator<Item = &ObjectKey> {
+        let entries = self.chains.iter().flat_map(|chain| &chain.entries).map(|entry| &entry.plugin);
+        let pipelines = self.upstreams.iter().filter_map(UpstreamPlan::pipeline);
+        entries.chain(pipelines.flat_map(PipelinePlan::plugins).map(|step| &step.key))
+    }
+
+    /// Whether a step of a pipeline runs this plugin.
+    pub fn has_step_of(&self, plugin: &ObjectKey) -> bool {
+        let mut pipelines = self.upstreams.iter().filter_map(UpstreamPlan::pipeline);
+        pipelines.any(|pipeline| pipeline.plugins().any(|step| step.key == *plugin && step.unavailable.is_none()))
+    }
+
+    /// Makes pipelines refuse their calls that have a step with this plugin.
+    pub fn withhold_steps(&mut self, plugin: &ObjectKey, refusal: &Refusal) {
+        for upstream in &mut self.upstreams {
+            let TransportPlan::Pipeline(pipeline) = &mut upstream.transport else { continue };
+            for (_, step) in pipeline.plugins_mut().filter(|(_, step)| step.key == *plugin) {
+                step.unavailable = Some(refusal.clone());
+                upstream.refusing.get_or_insert_with(|| refusal.clone());
+            }
+        }
+    }
+
     /// Hides values that can be secrets although they are written as plain text, so that the plan can be shown: literal
     /// values of headers and environment variables, arguments of processes, fixed arguments of tools, and the user, query
     /// and fragment of URLs.
@@ -122,13 +157,13 @@ impl Plan {
             match &mut upstream.transport {
                 TransportPlan::External { url, .. } => *url = address_of(url),
                 TransportPlan::Process { args, .. } => args.iter_mut().for_each(|arg| "[hidden]".clone_into(arg)),
-                TransportPlan::None => {}
+                TransportPlan::Pipeline(_) | TransportPlan::None => {}
             }
         }
         let upstreams = self.upstreams.iter_mut().flat_map(|upstream| match &mut upstream.transport {
             TransportPlan::External { headers, tls, .. } => vec![headers, &mut tls.values],
             TransportPlan::Process { env, .. } => vec![env],
-            TransportPlan::None => Vec::new(),
+            TransportPlan::Pipeline(_) | TransportPlan::None => Vec::new(),
         });
         for value in upstreams.chain(self.plugins.iter_mut().map(|p| &mut p.env)).flatten() {
             if let ValueSource::Literal(text) = &mut value.value {

@@ -9,7 +9,7 @@ use super::image::ImagePlan;
 use super::value::{NamedValue, ValueSource};
 use crate::domain::digest::revision;
 use crate::domain::ids::ObjectKey;
-use crate::domain::plugin::{Encoding, Phase, Protocol, Role};
+use crate::domain::plugin::{Encoding, Phase, PluginKind, Protocol, Role};
 
 /// A plugin in the form that was accepted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -19,6 +19,9 @@ pub struct PluginPlan {
     /// Document 000's Plugin.id: the first 8 hex characters of the SHA-256 of the plugin's `namespace/name`. It stays
     /// the same when the plugin is edited.
     pub id: String,
+    /// The type of the plugin.
+    #[serde(default, skip_serializing_if = "PluginKind::is_middleware")]
+    pub kind: PluginKind,
     /// SHA-256 of the plugin's code in hex, the key in [`Plan::code`]. Empty if the plan does not hold the code.
     pub digest: String,
     /// The file that contains the code, relative to the gateway's plugin folder, or absolute for a file of `image`. Set
@@ -46,7 +49,7 @@ pub struct PluginPlan {
     pub siblings: String,
     /// The plugin's role. It decides the failure policy of entries that do not set one.
     pub role: Role,
-    /// The phases that the plugin serves; both if they are not known yet.
+    /// The phases that the plugin serves; both if they are not known yet, none unless it is middleware.
     pub phases: Vec<Phase>,
     /// How workers exchange messages with the plugin. If the manifest says `Auto`, the code's exports decide.
     pub protocol: Protocol,

@@ -23,6 +23,20 @@ pub struct SectionPlan {
     pub refusing: Option<Refusal>,
 }
 
+impl SectionPlan {
+    /// Returns the message about an older binding that is as specific as this one, with the same glob and for another
+    /// upstream. `older` has the bindings that come first in the plan.
+    pub fn conflict(&self, older: &[Self]) -> Option<String> {
+        let rivals =
+            |older: &&Self| older.glob == self.glob && older.part.rivals(&self.part) && older.upstream != self.upstream;
+        let Self { key, part, upstream, .. } = older.iter().find(rivals)?;
+        Some(format!(
+            "SectionBinding {key} covers {part} of the same documents too, for upstream {upstream}. It is older or comes \
+             first, so it counts where both cover a place: take one of them out, or make one more specific"
+        ))
+    }
+}
+
 /// The part of a document that a binding covers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SectionPart {

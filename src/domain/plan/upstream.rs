@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::value::NamedValue;
-use super::{PinningPlan, Refusal, RetryPlan, ToolOverride};
-use crate::domain::ids::ObjectKey;
+use super::{PinningPlan, PipelinePlan, Refusal, RetryPlan, ToolOverride};
+use crate::domain::ids::{Kind, ObjectKey};
 
 /// An upstream with all defaults filled in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +64,21 @@ pub struct UpstreamPlan {
     pub refusing: Option<Refusal>,
 }
 
+impl UpstreamPlan {
+    /// Returns the pipeline that the gateway runs in the place of a server; `None` if there is a server.
+    pub fn pipeline(&self) -> Option<&PipelinePlan> {
+        match &self.transport {
+            TransportPlan::Pipeline(pipeline) => Some(pipeline),
+            _ => None,
+        }
+    }
+
+    /// Returns the kind of the object that this is a form of.
+    pub fn kind(&self) -> Kind {
+        if self.pipeline().is_some() { Kind::ToolPipeline } else { Kind::MCPUpstream }
+    }
+}
+
 /// The default of `extend_on_progress`, for plans that do not have the field.
 fn extends() -> bool {
     true
@@ -96,6 +111,8 @@ pub enum TransportPlan {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         per_session: bool,
     },
+    /// No server: the gateway runs a pipeline.
+    Pipeline(Box<PipelinePlan>),
     /// A transport that this gateway cannot use. `refusing` says why.
     None,
 }
@@ -111,7 +128,7 @@ impl TransportPlan {
         let (values, tls) = match self {
             Self::External { headers, tls, .. } => (&headers[..], &tls.values[..]),
             Self::Process { env, .. } => (&env[..], &[][..]),
-            Self::None => (&[][..], &[][..]),
+            Self::Pipeline(_) | Self::None => (&[][..], &[][..]),
         };
         values.iter().chain(tls)
     }

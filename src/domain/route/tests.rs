@@ -16,6 +16,7 @@ fn kinds_do_not_share_names_and_uris_have_no_prefix() {
     let [tool, prompt, resource, template] = ItemKind::ALL.map(|kind| item(kind, "x"));
     let seen: BTreeSet<String> = ["x".to_owned(), "prompt/x".to_owned()].into();
     let offer = |upstream| Offer {
+        keeps_names: false,
         upstream,
         items: vec![&tool, &prompt, &resource, &template],
         overrides: &[],
@@ -40,8 +41,22 @@ fn names(prefix: PrefixMode, outage: bool) -> Vec<String> {
     let seen: BTreeSet<String> = ["read".to_owned(), "list".to_owned()].into();
     let a = if outage { vec![] } else { vec![&read, &list] };
     let offers = [
-        Offer { upstream: "a", items: a, overrides: &[], filtered: HashMap::new(), ever_seen: &seen },
-        Offer { upstream: "b", items: vec![&read], overrides: &[], filtered: HashMap::new(), ever_seen: &seen },
+        Offer {
+            keeps_names: false,
+            upstream: "a",
+            items: a,
+            overrides: &[],
+            filtered: HashMap::new(),
+            ever_seen: &seen,
+        },
+        Offer {
+            keeps_names: false,
+            upstream: "b",
+            items: vec![&read],
+            overrides: &[],
+            filtered: HashMap::new(),
+            ever_seen: &seen,
+        },
     ];
     Routes::build(prefix, &[], &offers).all().iter().filter_map(|r| r.public.clone()).collect()
 }
@@ -59,7 +74,7 @@ fn a_reserved_name_is_that_of_no_tool() {
     let renamed = ToolOverride { name: "read".into(), rename: Some("search_tools".into()), ..Default::default() };
     let seen: BTreeSet<String> = ["call_tool", "prompt/call_tool", "read"].map(str::to_owned).into();
     let (items, filtered) = (vec![&own, &prompt, &read], HashMap::new());
-    let offer = Offer { upstream: "a", items, overrides: &[renamed], filtered, ever_seen: &seen };
+    let offer = Offer { keeps_names: false, upstream: "a", items, overrides: &[renamed], filtered, ever_seen: &seen };
     let names = |prefix| {
         let routes = Routes::build(prefix, &["search_tools", "call_tool"], std::slice::from_ref(&offer));
         let names: Vec<_> = routes.all().iter().map(|route| route.public.clone().unwrap_or_default()).collect();
@@ -88,7 +103,7 @@ fn on_conflict(upstreams: &[(&str, &[&str])], overrides: &[ToolOverride]) -> Vec
     let mut offers = Vec::new();
     for ((upstream, tools), ever_seen) in names.zip(&tools).zip(&seen) {
         let (items, filtered) = (tools.iter().collect(), HashMap::new());
-        offers.push(Offer { upstream, items, overrides, filtered, ever_seen });
+        offers.push(Offer { keeps_names: false, upstream, items, overrides, filtered, ever_seen });
     }
     Routes::build(PrefixMode::OnConflict, &[], &offers).all().iter().filter_map(|r| r.public.clone()).collect()
 }
@@ -110,7 +125,7 @@ fn a_tool_seen_when_there_was_no_room_for_its_name_is_always_prefixed() {
     let (read, list) = (tool("read"), tool("list"));
     let seen: BTreeSet<String> = ["list".to_owned()].into();
     let (items, filtered) = (vec![&read, &list], HashMap::new());
-    let offers = [Offer { upstream: "a", items, overrides: &[], filtered, ever_seen: &seen }];
+    let offers = [Offer { keeps_names: false, upstream: "a", items, overrides: &[], filtered, ever_seen: &seen }];
     let routes = Routes::build(PrefixMode::OnConflict, &[], &offers);
     let names: Vec<_> = routes.all().iter().filter_map(|r| r.public.as_deref()).collect();
     assert_eq!(names, ["a__read", "list"]);
@@ -121,7 +136,7 @@ fn a_name_too_long_is_left_out_and_said() {
     let long = tool(&"x".repeat(126));
     let seen = BTreeSet::new();
     let (items, filtered) = (vec![&long], HashMap::new());
-    let offers = [Offer { upstream: "up", items, overrides: &[], filtered, ever_seen: &seen }];
+    let offers = [Offer { keeps_names: false, upstream: "up", items, overrides: &[], filtered, ever_seen: &seen }];
     let routes = Routes::build(PrefixMode::Always, &[], &offers);
     assert_eq!(routes.unnamed.len(), 1);
     assert!(routes.own(0, ItemKind::Tool, &long.name).is_some());
@@ -133,7 +148,14 @@ fn a_long_name_gets_a_short_form_that_depends_on_nothing_else() {
     let seen = BTreeSet::new();
     let named = |max_length, items: Vec<&Item>| {
         let naming = Naming { prefix: PrefixMode::Always, max_length };
-        let offers = [Offer { upstream: "up", items, overrides: &[], filtered: HashMap::new(), ever_seen: &seen }];
+        let offers = [Offer {
+            keeps_names: false,
+            upstream: "up",
+            items,
+            overrides: &[],
+            filtered: HashMap::new(),
+            ever_seen: &seen,
+        }];
         let routes = Routes::build(naming, &[], &offers);
         let names: Vec<_> = routes.all().iter().map(|r| r.public.clone().unwrap_or_default()).collect();
         (names, routes.unnamed.into_values().flat_map(|unnamed| unnamed.said).collect::<Vec<_>>())

@@ -2,9 +2,13 @@
 
 pub(crate) mod addresses;
 pub(crate) mod admission;
+pub(crate) mod authorize;
+pub(crate) mod condition_values;
 mod deleted;
 mod gone;
 mod other_replicas;
+mod permitted;
+pub(crate) mod principals;
 mod replica;
 pub mod seal;
 pub mod sealed_id;

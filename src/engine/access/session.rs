@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dashmap::DashMap;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -13,6 +14,7 @@ use super::other_replicas::OtherReplicas;
 use super::session_id::{SessionFacts, SessionScope};
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::history::session_name;
+use crate::domain::identity::Identity;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 use crate::domain::network::network;
@@ -36,6 +38,7 @@ pub struct Session {
     pub capabilities: ClientCapabilities,
     /// The questions that wait for the client's answers.
     pub questions: Arc<ClientQuestions>,
+    /// The key of the identity to which the session belongs.
     principal: String,
     /// The network of the client that first used the session in this process.
     network: OnceLock<IpAddr>,
@@ -72,7 +75,7 @@ pub struct Session {
 }
 
 /// A session as the admin API shows it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionView {
     /// The first characters of the session's id; see [`session_name`].
@@ -129,6 +132,11 @@ impl Session {
     /// Whether a client in `scope` may use the session at `now`.
     pub(super) fn admits(&self, scope: SessionScope<'_>, now: u64) -> bool {
         self.principal == scope.principal && self.upstream.as_deref() == scope.upstream && now < self.ends_at
+    }
+
+    /// Returns the identity to which the session belongs, for another replica.
+    pub fn identity(&self) -> Identity {
+        Identity::forwarded(&self.principal, "")
     }
 
     /// Whether other replicas can take the session over.

@@ -18,7 +18,7 @@ const PURPOSE: &str = "hawsepipe session 2";
 pub struct SessionScope<'a> {
     /// The gateway at which the session was begun.
     pub gateway: &'a ObjectKey,
-    /// The client's principal.
+    /// The key of the client's identity.
     pub principal: &'a str,
     /// The upstream whose endpoint the session was begun on; `None` for the endpoint of all upstreams.
     pub upstream: Option<&'a str>,

@@ -11,6 +11,7 @@ use dashmap::DashMap;
 use super::addresses::Addresses;
 use super::deleted::DeletedIds;
 use super::gone::GoneIds;
+use super::principals::Principals;
 use super::seal::{SealKeys, Seals};
 use super::session::Session;
 use super::session_id::{self, SessionFacts, SessionScope};
@@ -45,6 +46,7 @@ pub struct SessionTable {
     exchanges: RetainedExchanges,
     gone: GoneIds,
     addresses: Addresses<Tracker>,
+    principals: Principals,
     accounts: Addresses<Account>,
 }
 
@@ -191,6 +193,11 @@ impl SessionTable {
     /// Call counters of modern clients without credentials, by address.
     pub fn addresses(&self) -> &Addresses<Tracker> {
         &self.addresses
+    }
+
+    /// Call counters of modern clients with credentials.
+    pub fn principals(&self) -> &Principals {
+        &self.principals
     }
 
     /// Accounts of the bytes that clients make the process hold, by address.

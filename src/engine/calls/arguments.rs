@@ -21,7 +21,7 @@ use crate::domain::upstream::OutMembers;
 use crate::engine::request::Reply;
 
 /// The member of `params` that has the arguments.
-const ARGUMENTS: &str = "arguments";
+pub(super) const ARGUMENTS: &str = "arguments";
 
 impl<'a> Routed<'a> {
     /// Checks the arguments as the client sent them. Returns the members of `params` that are sent; `None` if request chains

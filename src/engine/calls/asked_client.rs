@@ -228,7 +228,9 @@ impl NotPassed {
         let why = match &self.end {
             ChainEnd::NoRoom => format!("the gateway has no room for what its plugins made of {what}"),
             ChainEnd::Denied(denial) => match denial.kind {
-                DenialKind::Refused(_) => return Question { method, params: None }.refused(&denial.text),
+                DenialKind::Refused(_) | DenialKind::Unauthorized(_) => {
+                    return Question { method, params: None }.refused(&denial.text);
+                }
                 DenialKind::Denied(_) => format!("a plugin of the gateway denied {what}"),
                 // In the response phase, an entry that denies counts as failed.
                 DenialKind::Failed(Reason::PluginError) if what == ANSWER => {

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use tokio::task::unconstrained;
 use tracing::Instrument;
 
+use super::arguments::ARGUMENTS;
 use super::asked_client::AskedClient;
 use super::chain::CallContext;
 use super::content::Content;
@@ -27,6 +28,8 @@ use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::ports::ToClient;
 use crate::domain::question::RESULT_TYPE;
+use crate::domain::reason::Reason;
+use crate::domain::record::CallOutcome;
 use crate::domain::upstream::{Answer, InputRound, OutCall, OutMembers, ServerAnswer, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
@@ -60,8 +63,7 @@ impl Engine {
         request: &CallRequest<'_>,
         meta: &CallMeta,
     ) -> Reply {
-        let gateway = snapshot.plan().gateway.key.to_string();
-        let mut recorder = CallRecorder::begin(self, gateway, request);
+        let mut recorder = CallRecorder::begin(self, &snapshot.linked, request);
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
         let (cut, cancelled) = (self.state.cut.load_full(), recorder.cancelled());
         let end = {
@@ -132,6 +134,9 @@ impl Engine {
             return self.not_found(&current, request.item(), request.caller.era, &found);
         };
         let call = Routed::new(&current, &found, request, meta, recorder.record());
+        if let Some(end) = self.denied(&call, recorder) {
+            return end;
+        }
         if !self.state.in_routing(&call.plan().key) {
             self.try_again(call.plan()).await;
         }
@@ -178,7 +183,7 @@ impl Engine {
         if let Some(check) = request.check_mirrored
             && let Err(mismatch) = check(&call.item.mirrored)
         {
-            return Some(CallEnd::header_mismatch(mismatch));
+            return Some(CallEnd::new(Reply::Error(mismatch), CallOutcome::RpcError, Reason::HeaderMismatch));
         }
         let (when, content) = (call.when(&call.content), || Content::Arguments(call.content.clone().into_owned()));
         let denial = self.cannot_guard(call.item.chains(), &when, content, &mut recorder.traces)?;
@@ -203,6 +208,9 @@ impl Engine {
                 Err(end) => return end,
             },
         };
+        if let Some(end) = self.denied_as_sent(call, &sent) {
+            return end;
+        }
         let sent_text = if call.item.recalls_arguments() { call.as_content(&sent) } else { String::new() };
         let (answered, facts) = match self.send_in_rounds(call, client, sent, recorder).await {
             Ok(answered) => answered,
@@ -304,7 +312,7 @@ impl Engine {
 
     /// Sends the call once. `members` are lent to it, and are the same when it is answered.
     pub(super) async fn send(
-        &self,
+        self: &Arc<Self>,
         call: &Routed<'_>,
         client: &dyn ToClient,
         members: &mut OutMembers,
@@ -315,6 +323,13 @@ impl Engine {
         if let Some(text) = call.fixed_answer().filter(|_| task.is_none()) {
             // It has nothing of either era.
             return Ok(ServerAnswer { era: call.request.caller.era, answer: Answer::Result(text_result(text)) });
+        }
+        if let Some(pipeline) = &call.upstream.pipeline {
+            recorder.asked();
+            let arguments = members.iter().find(|(name, _)| name == ARGUMENTS).map(|(_, value)| &**value);
+            let result = boxed(|| self.run_pipeline(call, pipeline, client, arguments)).await;
+            let answer = ServerAnswer { era: call.request.caller.era, answer: Answer::Result(result) };
+            return take_answer(call, answer, recorder);
         }
         let span = spans::upstream(call, || self.state.facts(&call.plan().key));
         let mut out = OutCall {
@@ -338,14 +353,23 @@ impl Engine {
         let within = span.clone();
         let answered = self.send_until_answered(call, &mut out, client, recorder).instrument(within).await;
         *members = out.members;
-        recorder.answered();
         spans::answered(&span, answered.as_ref().map(|answered| &answered.answer));
-        let answered = answered?;
-        recorder.was_answered = true;
-        let (Answer::Result(text) | Answer::Error(text)) = &answered.answer;
-        call.request.reservation.resize(text.get().len() as u64).map_err(|_| UpstreamError::NoRoom)?;
-        Ok(answered)
+        let answered = answered.inspect_err(|_| recorder.answered())?;
+        take_answer(call, answered, recorder)
     }
+}
+
+/// Records that the call was answered, and reserves memory for the answer.
+fn take_answer(
+    call: &Routed<'_>,
+    answered: ServerAnswer,
+    recorder: &mut CallRecorder,
+) -> Result<ServerAnswer, UpstreamError> {
+    recorder.answered();
+    recorder.was_answered = true;
+    let (Answer::Result(text) | Answer::Error(text)) = &answered.answer;
+    call.request.reservation.resize(text.get().len() as u64).map_err(|_| UpstreamError::NoRoom)?;
+    Ok(answered)
 }
 
 /// Returns the end of a call with a result that its client can read. `era` is that of the server. Plugins can make what modern

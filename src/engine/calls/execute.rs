@@ -107,6 +107,7 @@ impl Engine {
             raw_content: Some(&seen.text),
             max_tokens: entry.plan.max_tokens.or(facts.max_tokens),
             metadata,
+            typed: None,
         };
         let host = CallHost::new(self, context, plugin, entry.plan.mode);
         self.plugins.run(plugin, &input, entry.timeout, &host).await
@@ -248,13 +249,13 @@ fn row(
         when: None,
         changed: false,
         method: context.method,
-        phase: chain.plan.phase,
+        phase: Some(chain.plan.phase),
         mode: entry.plan.mode,
         plugin_revision: plugin.map_or_else(String::new, |p| p.plan.digest.clone()),
         chain_revision: chain.plan.revision.clone(),
         upstream: facts.upstream.clone(),
         tool: facts.shown.clone(),
-        principal: facts.caller.principal.clone(),
+        principal: facts.caller.identity.subject.clone(),
         session: facts.caller.session_name(),
         worker_pid: None,
     }

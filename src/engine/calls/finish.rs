@@ -179,7 +179,9 @@ impl Engine {
     /// is withheld.
     fn not_offered(&self, snapshot: &Snapshot, item: ItemName<'_>, era: Era, name: &str, hint: &str) -> CallEnd {
         let kind = item.kind;
-        let meant = item.endpoint.did_you_mean(snapshot, kind, name);
+        // With rules, a name can be meant that the client must not learn.
+        let meant = snapshot.linked.rules.is_none().then(|| item.endpoint.did_you_mean(snapshot, kind, name));
+        let meant = meant.unwrap_or_default();
         let end = CallEnd::unknown_item(kind, era, name, &format!("{hint}{meant}"));
         let withheld = snapshot.withheld(&self.state, &item.endpoint, kind, item.name);
         let Some(WithheldItem { upstream, name, why }) = withheld else { return end };
@@ -239,6 +241,7 @@ impl Engine {
         request: &CallRequest<'_>,
     ) -> Reply {
         let end = published(end, &recorder.record().upstream, &request.endpoint).held_in(request.reservation);
+        recorder.gives(&end);
         recorder.end(end.outcome, end.reason);
         let (mut reply, entries) = (end.reply, &recorder.traces.entries);
         match &mut reply {

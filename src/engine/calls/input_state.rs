@@ -129,5 +129,5 @@ fn scope(engine: &Engine, call: &Routed<'_>) -> String {
     let content = sha256_hex(call.content.as_bytes());
     let key = &call.plan().key;
     let item = (&key.namespace, &key.name, method, &call.facts.tool);
-    json!([PURPOSE, gateway.namespace, gateway.name, call.facts.caller.principal, item, content]).to_string()
+    json!([PURPOSE, gateway.namespace, gateway.name, call.facts.caller.identity.key(), item, content]).to_string()
 }

@@ -8,6 +8,7 @@ mod audited;
 pub(crate) mod call;
 pub(crate) mod chain;
 pub mod content;
+mod denied;
 pub(crate) mod entry_traces;
 pub(crate) mod execute;
 mod find;

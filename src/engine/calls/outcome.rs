@@ -41,6 +41,8 @@ pub(crate) enum DenialKind {
     Denied(String),
     /// A plugin failed, and its failure policy is `Fail`.
     Failed(Reason),
+    /// This rule of the gateway denies the call; `None` if no rule allows it.
+    Unauthorized(Option<String>),
     /// The call was not sent, because the plan refuses it, or because an entry that must run cannot.
     Refused(Reason),
 }
@@ -50,6 +52,7 @@ impl fmt::Display for DenialKind {
         f.pad(match self {
             Self::Denied(words) => words,
             Self::Failed(reason) | Self::Refused(reason) => reason.as_str(),
+            Self::Unauthorized(_) => Reason::NotAuthorized.as_str(),
         })
     }
 }
@@ -107,7 +110,10 @@ impl Denial {
     }
 
     fn detail(&self) -> (&'static str, serde_json::Map<String, serde_json::Value>) {
-        let (key, word) = match self.kind {
+        let (key, word) = match &self.kind {
+            DenialKind::Unauthorized(rule) => {
+                return ("hawsepipe.dev/denied", [("rule".to_owned(), json!(rule))].into_iter().collect());
+            }
             DenialKind::Denied(_) => ("hawsepipe.dev/denied", "error"),
             DenialKind::Failed(_) => ("hawsepipe.dev/failed", "reason"),
             DenialKind::Refused(_) => ("hawsepipe.dev/refused", "reason"),
@@ -170,7 +176,7 @@ impl CallEnd {
     /// The end of a call that an entry denied, that failed with an entry, or that was refused.
     pub(crate) fn denied(kind: ItemKind, denial: Denial) -> Self {
         let outcome = match denial.kind {
-            DenialKind::Denied(_) => CallOutcome::Denied,
+            DenialKind::Denied(_) | DenialKind::Unauthorized(_) => CallOutcome::Denied,
             DenialKind::Failed(_) => CallOutcome::Failed,
             DenialKind::Refused(_) => CallOutcome::Refused,
         };
@@ -327,11 +333,6 @@ impl CallEnd {
         let reason = Reason::ForeignInput;
         let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": reason}));
         Self::new(Reply::Error(error), CallOutcome::RpcError, reason)
-    }
-
-    /// The end of a call whose HTTP headers do not match the arguments that they repeat.
-    pub(crate) fn header_mismatch(error: RpcError) -> Self {
-        Self::new(Reply::Error(error), CallOutcome::RpcError, Reason::HeaderMismatch)
     }
 
     /// Reserves memory for the answer until it is sent. Returns this end, or [`Self::no_room`] if the answer exceeds

@@ -158,7 +158,7 @@ impl Engine {
             Some(Era::Legacy) => caller.era == Era::Legacy,
             None => true,
         };
-        !is_refused && (!runs_as_task_only(&route.item.definition) || has_tasks())
+        !is_refused && snapshot.may_see(caller, route) && (!runs_as_task_only(&route.item.definition) || has_tasks())
     }
 }
 

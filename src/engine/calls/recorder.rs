@@ -7,14 +7,17 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::entry_traces::{EntryTraces, count_skipped};
+use super::outcome::CallEnd;
 use super::question_traces::QuestionTraces;
 use super::spans;
+use crate::config::redaction::Redaction;
 use crate::domain::method::Method;
 use crate::domain::plugin::Mode;
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace};
 use crate::engine::Engine;
-use crate::engine::request::CallRequest;
+use crate::engine::plan::link::Linked;
+use crate::engine::request::{CallRequest, Reply};
 
 /// The log target of the line about a call. Operators name it in `HAWSEPIPE_LOG`, so it does not follow the module's path.
 const CALL_LOG: &str = "hawsepipe::call";
@@ -52,12 +55,14 @@ pub(crate) struct CallRecorder {
     pub(super) audit: AuditState,
     /// Whether the upstream answered.
     pub(super) was_answered: bool,
+    /// How content is redacted; `None` if it is not recorded.
+    redaction: Option<Arc<Redaction>>,
     /// Cancelled to end the call.
     cancelled: CancellationToken,
 }
 
 impl CallRecorder {
-    pub(crate) fn begin(engine: &Arc<Engine>, gateway: String, request: &CallRequest<'_>) -> Self {
+    pub(crate) fn begin(engine: &Arc<Engine>, linked: &Linked, request: &CallRequest<'_>) -> Self {
         engine.metrics.call_started();
         let record = CallRecord {
             request_id: request.id.map_or_else(|| uuid::Uuid::now_v7().to_string(), ToOwned::to_owned),
@@ -66,7 +71,7 @@ impl CallRecorder {
             method: request.method(),
             tool: request.kind.shown(request.name),
             era: request.caller.era.as_str(),
-            principal: request.caller.principal.clone(),
+            principal: request.caller.identity.subject.clone(),
             session: request.caller.session_name(),
             ..blank()
         };
@@ -75,7 +80,7 @@ impl CallRecorder {
         let cancelled = engine.state.executions.begin(&record.request_id, &request.caller.tracker);
         Self {
             engine: Arc::clone(engine),
-            gateway,
+            gateway: linked.plan.gateway.key.to_string(),
             record,
             traces,
             questions: Arc::default(),
@@ -86,6 +91,7 @@ impl CallRecorder {
             known: false,
             audit: AuditState::None,
             was_answered: false,
+            redaction: linked.redaction.clone(),
             cancelled,
         }
     }
@@ -119,6 +125,23 @@ impl CallRecorder {
     /// Records that the call is being sent to its upstream.
     pub(crate) fn asked(&mut self) {
         self.asked = Some(self.engine.clock.monotonic());
+    }
+
+    /// Records the arguments that are about to be sent.
+    pub(crate) fn sends(&mut self, arguments: impl FnOnce() -> String) {
+        self.record.arguments = self.redaction.as_ref().map(|redaction| redaction.payload(&arguments()));
+    }
+
+    /// Records the server's answer as the client gets it. Of the gateway's own words nothing is recorded: they can quote what
+    /// a Guard has denied or never saw.
+    pub(crate) fn gives(&mut self, end: &CallEnd) {
+        let is_answer = matches!(end.outcome, CallOutcome::Ok | CallOutcome::ToolError | CallOutcome::RpcError);
+        if let (Some(redaction), Reply::Result(answer) | Reply::UpstreamError(answer)) = (&self.redaction, &end.reply)
+            && is_answer
+            && self.was_answered
+        {
+            self.record.answer = Some(redaction.payload(answer.get()));
+        }
     }
 
     /// Records that the call is being sent to its upstream again.
@@ -170,6 +193,7 @@ impl CallRecorder {
             known: self.known,
             audit: self.audit,
             was_answered: self.was_answered,
+            redaction: None,
             cancelled: self.cancelled.clone(),
         };
         runtime.spawn(async move { rest.traces.settle().await });
@@ -247,6 +271,8 @@ fn blank() -> CallRecord {
         outcome: CallOutcome::Cancelled,
         reason: None,
         entries: Vec::new(),
+        arguments: None,
+        answer: None,
     }
 }
 

@@ -2,6 +2,8 @@
 //! sending the call once more. For a client of the legacy era, the gateway asks it in the middle of its call and sends
 //! the call itself.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use serde_json::value::RawValue;
 
@@ -28,7 +30,7 @@ impl Engine {
     /// Sends the call until the server has answered it. A result that asks a client of the modern era for input is
     /// returned as an answer, since that client itself sends the call once more.
     pub(super) async fn send_in_rounds(
-        &self,
+        self: &Arc<Self>,
         call: &Routed<'_>,
         client: &AskedClient<'_>,
         mut members: OutMembers,
@@ -36,6 +38,7 @@ impl Engine {
     ) -> Result<(ServerAnswer, ResultFacts), CallEnd> {
         let Answered { mut round, mut early } = client.answers(call.request.round.clone()).await?;
         self.audit_begin(call, recorder).await?;
+        recorder.sends(|| call.as_content(&members));
         for _ in 0..MAX_ROUNDS {
             let sent = self.send(call, client, &mut members, round, recorder).await;
             let answer = sent.map_err(|error| self.upstream_failed(call, &error))?;

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::meta::CallMeta;
 use crate::domain::budget::Account;
 use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::identity::Identity;
 use crate::domain::item::{Item, ItemKind};
 use crate::domain::method::Method;
 use crate::domain::plan::{Refusal, ToolOverride, UpstreamPlan};
@@ -26,7 +27,7 @@ use crate::engine::request::{CallRequest, Caller};
 /// Members of `params` that are no content: what the gateway reads and writes itself.
 pub(super) const ENVELOPE: [&str; 3] = ["_meta", "inputResponses", "requestState"];
 
-/// A call on its way through the chains to its upstream. `route`, `item` and `upstream` belong to one snapshot.
+/// A call on its way through the chains to its upstream. `route`, `item` and `upstream` belong to `snapshot`.
 pub(crate) struct Routed<'a> {
     pub(crate) request: &'a CallRequest<'a>,
     pub(crate) meta: &'a CallMeta,
@@ -36,6 +37,7 @@ pub(crate) struct Routed<'a> {
     /// requests, `params` with the server's own name and without [`ENVELOPE`].
     pub(crate) content: Cow<'a, str>,
     pub(crate) upstream: &'a LinkedUpstream,
+    pub(crate) snapshot: &'a Snapshot,
     /// How long to wait for the upstream's answer.
     pub(crate) timeout: Duration,
     pub(crate) facts: Arc<CallFacts>,
@@ -65,6 +67,7 @@ impl<'a> Routed<'a> {
             item,
             content: content(request, item, &route.item.name),
             upstream,
+            snapshot,
             timeout: Duration::from_millis(u64::from(timeout)),
             facts: Arc::new(CallFacts::new(request, record, upstream, &route.item.name, meta)),
             change,
@@ -176,7 +179,7 @@ impl CallFacts {
         let caller = Caller {
             era: Era::Modern,
             version: MODERN_VERSION,
-            principal: String::new(),
+            identity: Identity::anonymous(),
             session: String::new(),
             capabilities: ClientCapabilities::default(),
             tracker: Arc::default(),

@@ -52,6 +52,6 @@ impl Engine {
         };
         // Tasks of the two eras have different forms. Who is anonymous is known by the session alone, if there is one.
         let session = Some(&caller.session).filter(|session| caller.is_anonymous() && !session.is_empty());
-        json!([PURPOSE, namespace, name, caller.principal, caller.era.as_str(), upstream, session]).to_string()
+        json!([PURPOSE, namespace, name, caller.identity.key(), caller.era.as_str(), upstream, session]).to_string()
     }
 }

@@ -104,8 +104,9 @@ impl Engine {
                 Ok(looked_up) => looked_up,
                 Err(error) => return self.not_admitted(&error),
             };
-        let Lookup::Found(found) = found else {
-            return CallEnd::task_gone(&task.facts.upstream, &task.facts.tool);
+        let found = match found {
+            Lookup::Found(found) if snapshot.may_see(request.caller, &found.route) => found,
+            _ => return CallEnd::task_gone(&task.facts.upstream, &task.facts.tool),
         };
         let mut call = Routed::new(&snapshot, &found, request, meta, recorder.record());
         recorder.routed(&call.facts.upstream, &call.facts.shown);

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use super::content::{Content, ShownContent};
 use super::routed_call::{CallFacts, Routed};
 use crate::config::expr::{Expression, Values};
-use crate::domain::item::{Item, ItemKind};
+use crate::domain::item::Item;
 use crate::domain::method::Method;
 use crate::domain::plan::UpstreamPlan;
 use crate::domain::plugin::ContentType;
+use crate::engine::access::condition_values::{arguments, identity, public_name, tool, upstream};
 use crate::engine::plan::link::LinkedEntry;
 
 /// The input of a `when` expression: an item, the call that uses it, and the current content of the request phase.
@@ -20,9 +21,7 @@ pub(crate) struct WhenInput<'a> {
     pub(crate) upstream: &'a UpstreamPlan,
     /// The method of the content.
     pub(crate) method: Method,
-    /// The name of the item on the endpoint for all upstreams, whichever endpoint the client uses, so that a condition
-    /// holds for the same calls on each. A tool or prompt that has no name there gets the one with its upstream's prefix.
-    /// Of a resource, its URI.
+    /// See [`public_name`].
     pub(crate) name: Cow<'a, str>,
     /// The content of the call's request phase; of a list, `{}`.
     pub(crate) request: &'a str,
@@ -31,12 +30,7 @@ pub(crate) struct WhenInput<'a> {
 impl Routed<'_> {
     /// Returns the input of `when` expressions for this call with this content of the request phase.
     pub(crate) fn when<'a>(&'a self, request: &'a str) -> WhenInput<'a> {
-        let prefixed = || format!("{}__{}", self.plan().key.name, self.route.own);
-        let name = match self.route.public.as_deref() {
-            Some(public) => Cow::Borrowed(public),
-            None if self.request.kind.has_name() => Cow::Owned(prefixed()),
-            None => Cow::Borrowed(&*self.route.own),
-        };
+        let name = public_name(self.route, self.request.kind, self.plan());
         let (item, upstream, method) = (&self.route.item, self.plan(), self.request.kind.used_by());
         WhenInput { facts: &self.facts, item, upstream, method, name, request }
     }
@@ -75,16 +69,13 @@ impl WhenInput<'_> {
             variables.push(("call", self.call(when.reads_member("call", "arguments"))?));
         }
         if when.reads("tool") {
-            variables.push(("tool", self.tool(when.reads_member("tool", "_meta"))?));
+            variables.push(("tool", tool(self.item, &self.name, when.reads_member("tool", "_meta"))?));
         }
         if when.reads("upstream") {
-            let UpstreamPlan { key, labels, .. } = self.upstream;
-            variables.push(("upstream", json!({"name": *key.name, "namespace": *key.namespace, "labels": labels})));
+            variables.push(("upstream", upstream(self.upstream)));
         }
         if when.reads("identity") {
-            let subject = &*self.facts.caller.principal;
-            let identity = json!({"method": "anonymous", "subject": subject, "groups": [], "claims": {}, "scopes": []});
-            variables.push(("identity", identity));
+            variables.push(("identity", identity(&self.facts.caller.identity)));
         }
         if let Some(content) = content {
             let text = if when.reads_member("content", "text") { &*content.text } else { "" };
@@ -98,40 +89,10 @@ impl WhenInput<'_> {
         Ok(json!({
             "method": self.method.as_str(),
             "name": self.name,
-            "arguments": if with_arguments { self.read_arguments()? } else { Value::Null },
+            "arguments": if with_arguments { arguments(self.facts.kind, self.request)? } else { Value::Null },
             "userQuery": self.facts.user_query.as_deref().unwrap_or_default(),
             "maxTokens": self.facts.max_tokens.unwrap_or(0),
             "session": *self.facts.caller.session,
         }))
     }
-
-    /// Parses the arguments of the call. Of a prompt, they are a part of the content; a resource has none.
-    fn read_arguments(&self) -> Result<Value, String> {
-        let mut content = read(self.request)?;
-        Ok(match self.facts.kind {
-            ItemKind::Tool => content,
-            _ => content.get_mut("arguments").map_or_else(|| json!({}), Value::take),
-        })
-    }
-
-    fn tool(&self, with_meta: bool) -> Result<Value, String> {
-        let Item { name, hints, meta, .. } = self.item;
-        let meta = meta.as_deref().filter(|_| with_meta).map_or_else(|| Ok(json!({})), |meta| read(meta.get()))?;
-        Ok(json!({
-            "name": self.name,
-            "upstreamName": *name,
-            "annotations": {
-                "readOnlyHint": hints.read_only,
-                "destructiveHint": hints.destructive,
-                "idempotentHint": hints.idempotent,
-                "openWorldHint": hints.open_world,
-            },
-            "_meta": meta,
-        }))
-    }
-}
-
-/// Parses JSON. A number that no double can hold is an error.
-fn read(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|_| "the JSON of the call cannot be read".to_owned())
 }

@@ -3,5 +3,5 @@
 mod run;
 pub(crate) mod table;
 
-pub use run::{InvokeError, LOCAL};
+pub use run::InvokeError;
 pub use table::{InvocationEntry, InvocationTable};

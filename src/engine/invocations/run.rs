@@ -1,29 +1,30 @@
 //! Creates invocations and runs them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::table::InvocationEntry;
 use crate::config::nearest;
 use crate::domain::budget::Category;
 use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::identity::Identity;
 use crate::domain::invocation::{
     Invocation, InvocationEnd, InvocationStatus, NewInvocation, end_of_error, end_of_result, end_of_upstream_error,
 };
 use crate::domain::item::ItemKind;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, REQUEST_CANCELLED, RpcError};
+use crate::domain::section::{Place, SECTION};
 use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, LEGACY_VERSIONS};
 use crate::engine::Engine;
 use crate::engine::calls::host::may_be_arguments;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Caller, Endpoint, Reply, TaskUse};
-
-/// The principal of programs on this machine that use the admin API.
-pub const LOCAL: &str = "local";
 
 /// Why an invocation is not created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +35,9 @@ pub enum InvokeError {
     /// The parameters are no object, or nested too deep.
     #[error("parameters: must be a JSON object that is not nested too deep")]
     InvalidParameters,
+    /// The place in the document is not valid.
+    #[error("documentPath, sectionLine, section: {0}")]
+    InvalidSection(String),
     /// As many invocations run as are kept.
     #[error("too many invocations are running: try again later")]
     Full,
@@ -48,7 +52,8 @@ impl Engine {
     /// Creates an invocation, and runs it in a task of its own.
     ///
     /// # Errors
-    /// If the plan has no such upstream, the parameters cannot be arguments, or too many invocations are running.
+    /// If the plan has no such upstream, the parameters cannot be arguments, the place in the document is not valid, or too
+    /// many invocations are running.
     pub fn invoke(self: &Arc<Self>, new: NewInvocation) -> Result<Arc<InvocationEntry>, InvokeError> {
         let snapshot = self.snapshot();
         if let Some(server) = new.server_id.as_deref().filter(|server| snapshot.upstream(server).is_none()) {
@@ -56,7 +61,8 @@ impl Engine {
             let hint = nearest::hint(server, &names.collect::<Vec<_>>());
             return Err(InvokeError::UnknownServer(server.to_owned(), hint));
         }
-        let invocation = created(new, self.clock.unix_millis());
+        let place = place_of(&new).map_err(InvokeError::InvalidSection)?;
+        let invocation = created(new, place, self.clock.unix_millis());
         if !may_be_arguments(&invocation.parameters) {
             return Err(InvokeError::InvalidParameters);
         }
@@ -115,13 +121,13 @@ impl Engine {
             // Questions of the server are refused in this era. In the modern one, they would be the result.
             era: Era::Legacy,
             version: LEGACY_VERSIONS[0],
-            principal: LOCAL.to_owned(),
+            identity: Identity::local(),
             session: String::new(),
             capabilities: ClientCapabilities::default(),
             tracker: Arc::clone(&self.state.local),
             by_address: false,
         };
-        let input: &RawValue = &wanted.parameters;
+        let (input, meta): (&RawValue, _) = (&wanted.parameters, meta_of(wanted));
         let request = CallRequest {
             endpoint: Endpoint::One(server),
             caller: &caller,
@@ -130,7 +136,7 @@ impl Engine {
             kind: ItemKind::Tool,
             name: tool,
             input: Some(input),
-            meta: None,
+            meta: meta.as_deref(),
             round: InputRound::default(),
             wants_progress: false,
             log_level: None,
@@ -144,17 +150,22 @@ impl Engine {
     }
 
     /// Returns the name of the upstream and the upstream's own name for the tool. If the invocation names no upstream, this is
-    /// the first enabled one that has the tool (document 003, inheritance rules), or else the one whose tool clients see under
-    /// the name.
+    /// the one that its section is bound to, else the first enabled one that has the tool (document 003, inheritance rules),
+    /// or else the one whose tool clients see under the name.
     async fn invoked_tool(&self, wanted: &Invocation) -> Result<(String, String), RpcError> {
         let name = &wanted.tool_name;
         if let Some(server) = &wanted.server_id {
             return Ok((server.clone(), name.clone()));
         }
-        let mut found = tool_of(&self.snapshot(), name);
+        let place = Place::of_meta(meta_of(wanted).as_deref()).unwrap_or_default();
+        let bound = |snapshot: &Snapshot| snapshot.bound_section(place.as_ref()).map(|section| section.index());
+        let snapshot = self.snapshot();
+        let mut found = tool_of(&snapshot, name, bound(&snapshot));
         if found.is_none() {
-            self.wait_for_lists(&self.snapshot(), &Endpoint::All, ItemKind::Tool).await;
-            found = tool_of(&self.snapshot(), name);
+            self.wait_for_lists(&snapshot, &Endpoint::All, ItemKind::Tool).await;
+            let snapshot = self.snapshot();
+            // A call of another upstream than the bound one is refused, which says why.
+            found = tool_of(&snapshot, name, bound(&snapshot)).or_else(|| tool_of(&snapshot, name, None));
         }
         found.ok_or_else(|| {
             let hint = Endpoint::All.did_you_mean(&self.snapshot(), ItemKind::Tool, name);
@@ -163,7 +174,7 @@ impl Engine {
     }
 }
 
-fn created(new: NewInvocation, now: u64) -> Invocation {
+fn created(new: NewInvocation, place: Option<Map<String, Value>>, now: u64) -> Invocation {
     Invocation {
         id: uuid::Uuid::now_v7().to_string(),
         server_id: new.server_id,
@@ -172,6 +183,7 @@ fn created(new: NewInvocation, now: u64) -> Invocation {
         source: new.source,
         document_path: new.document_path,
         section_line: new.section_line,
+        section: place,
         status: InvocationStatus::Pending,
         submitted_at: now,
         started_at: None,
@@ -183,10 +195,29 @@ fn created(new: NewInvocation, now: u64) -> Invocation {
     }
 }
 
-fn tool_of(snapshot: &Snapshot, name: &str) -> Option<(String, String)> {
+/// Returns the place that an invocation comes from: `section`, or else the line of the document.
+fn place_of(new: &NewInvocation) -> Result<Option<Map<String, Value>>, String> {
+    let document = new.document_path.as_deref().filter(|document| !document.is_empty());
+    let by_line = |document: &str| {
+        Map::from_iter([("document".into(), document.into()), ("line".into(), new.section_line.into())])
+    };
+    let place = new.section.clone().or_else(|| document.map(by_line));
+    place.iter().try_for_each(|place| Place::of_argument(to_raw(place).get()).map(drop))?;
+    Ok(place)
+}
+
+/// Returns the `_meta` of the call.
+fn meta_of(invocation: &Invocation) -> Option<Box<RawValue>> {
+    invocation.section.as_ref().map(|place| to_raw(&HashMap::from([(SECTION, place)])))
+}
+
+/// Finds a tool at the enabled upstreams; if `bound` is given, only at the one with this index.
+fn tool_of(snapshot: &Snapshot, name: &str, bound: Option<usize>) -> Option<(String, String)> {
     let upstreams = &snapshot.linked.upstreams;
-    let enabled = (0..upstreams.len()).filter(|index| upstreams[*index].target.plan.enabled);
+    let is_visible = |index: usize| bound.is_none_or(|bound| bound == index);
+    let enabled = (0..upstreams.len()).filter(|index| upstreams[*index].target.plan.enabled && is_visible(*index));
     let mut own = enabled.filter_map(|index| snapshot.routes.own(index, ItemKind::Tool, name));
-    let route = own.next().or_else(|| snapshot.routes.public(ItemKind::Tool, name))?;
+    let public = || snapshot.routes.public(ItemKind::Tool, name).filter(|route| is_visible(route.upstream));
+    let route = own.next().or_else(public)?;
     Some((upstreams[route.upstream].target.plan.key.name.clone(), route.own.clone()))
 }

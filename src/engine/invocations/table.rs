@@ -149,6 +149,7 @@ mod tests {
             source: InvocationSource::default(),
             document_path: None,
             section_line: None,
+            section: None,
             status: InvocationStatus::Pending,
             submitted_at: 1,
             started_at: None,

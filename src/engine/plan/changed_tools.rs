@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::link::Linked;
 use super::schema::Arguments;
 use crate::domain::changed_tool::faults;
-use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::ids::ObjectId;
 use crate::domain::plan::{ArgumentOverride, ToolOverride};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -25,7 +25,7 @@ pub(super) fn unknown_overrides(linked: &Linked, lists: &[Option<Arc<Catalogue>>
         for (index, change) in plan.overrides.iter().enumerate() {
             let had = seen.of(&plan.key).is_some_and(|seen| seen.contains(&change.name));
             if !had && !list.tools().any(|(tool, _)| tool.name == change.name) {
-                let object = ObjectId::new(Kind::MCPUpstream, plan.key.clone());
+                let object = ObjectId::new(plan.kind(), plan.key.clone());
                 let message = format!("the server has no tool {:?}: the override has no effect", change.name);
                 problems.push(Problem::warning(
                     Reason::ToolNotFound,
@@ -66,7 +66,7 @@ pub(super) fn misfits<'a>(
         let Some((index, change)) = route.change.and_then(|index| Some((index, plan.overrides.get(index)?))) else {
             return Vec::new();
         };
-        let object = ObjectId::new(Kind::MCPUpstream, plan.key.clone());
+        let object = ObjectId::new(plan.kind(), plan.key.clone());
         let field = |place: usize| format!("spec.tools.overrides[{index}].arguments[{place}]");
         let unfit: Vec<_> = unfit_values(check(route), change).collect();
         let errors = unfit.iter().map(|place| {

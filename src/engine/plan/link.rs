@@ -9,15 +9,18 @@ use tokio_util::sync::CancellationToken;
 use super::check_places::{CheckPlaces, CheckRoom};
 pub(crate) use super::entries::{Globs, LinkedChain, LinkedEntry};
 use super::form::{FailedForm, StandIns};
-use super::secret_values::{Fit, empty_values, put_in, secret_states};
+use super::linked_pipeline::LinkedPipeline;
+use super::secret_values::{Fit, empty_values, put_in, secret_states, secret_values};
 use crate::config::compile::merge_config;
 use crate::config::expr::Expression;
+use crate::config::redaction::Redaction;
 use crate::config::sections::Sections;
 use crate::config::variables::OF_ENTRIES;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
-    ChainPlan, EntryPlan, Plan, PluginPlan, Refusal, Runtime, ToolDiscovery, TransportPlan, UpstreamPlan,
+    ChainPlan, EntryPlan, PhasePluginPlan, PipelinePlan, Plan, PluginPlan, Refusal, Runtime, ToolDiscovery,
+    TransportPlan, UpstreamPlan,
 };
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Secrets};
@@ -27,12 +30,15 @@ use crate::domain::report::SecretReport;
 use crate::domain::secret::header_value;
 use crate::domain::upstream::{Target, UpstreamTarget};
 use crate::domain::verdict::EntryRules;
+use crate::engine::access::authorize::Rules;
 
 /// A linked plan: its secrets are resolved, and its globs and CEL are compiled. It contains no tool lists.
 pub(crate) struct Linked {
     pub(crate) plan: Arc<Plan>,
     /// The chains in the order in which they run.
     pub(crate) chains: Vec<Arc<LinkedChain>>,
+    /// The rules of the gateway; `None` if everything is allowed.
+    pub(crate) rules: Option<Arc<Rules>>,
     /// The bindings of sections.
     pub(crate) sections: Arc<Sections>,
     /// The upstreams in the plan's order, including those that cannot be reached and therefore refuse calls.
@@ -45,6 +51,8 @@ pub(crate) struct Linked {
     pub(crate) not_loaded: Vec<FailedForm>,
     /// The state of each key of a Secret that the plan names.
     pub(crate) secrets: Vec<SecretReport>,
+    /// How the content of calls is redacted; `None` if the history does not keep it.
+    pub(crate) redaction: Option<Arc<Redaction>>,
     /// Cancels its token when no call or snapshot holds this plan any more.
     let_go: LetGo,
 }
@@ -65,6 +73,8 @@ pub(crate) struct LinkedUpstream {
     pub(crate) exclude: Globs,
     /// Why calls to the upstream are refused; `None` if they are not.
     pub(crate) refusing: Option<Refusal>,
+    /// The pipeline that the gateway runs in the place of a server.
+    pub(crate) pipeline: Option<Arc<LinkedPipeline>>,
     /// The places for checks of arguments that take long.
     pub(crate) checks: CheckPlaces,
 }
@@ -89,8 +99,11 @@ pub(crate) fn link(
         }
         plugins.insert(plugin.key.clone(), linked.map_err(|why| why.failure(plugin, found)));
     }
+    // Rules were checked when the manifest was read. Without all of them, nothing is kept.
+    let rules = plan.gateway.history.redact.as_ref();
+    let redaction = rules.and_then(|rules| Redaction::new(rules, &secret_values(&plan, secrets)).ok()).map(Arc::new);
     let secrets = secret_states(&plan, secrets);
-    let mut linked = Linked { upstreams, secrets, plugins, ..Linked::empty(plan) };
+    let mut linked = Linked { upstreams, secrets, plugins, redaction, ..Linked::empty(plan) };
     linked.chains = linked.link_chains();
     (linked, problems)
 }
@@ -105,9 +118,9 @@ fn link_upstream(
     let (values, certificates, field) = match &upstream.transport {
         TransportPlan::External { headers, tls, .. } => (&headers[..], &tls.values[..], "spec.external.headers"),
         TransportPlan::Process { env, .. } => (&env[..], &[][..], "spec.process.env"),
-        TransportPlan::None => (&[][..], &[][..], ""),
+        TransportPlan::Pipeline(_) | TransportPlan::None => (&[][..], &[][..], ""),
     };
-    let object = ObjectId::new(Kind::MCPUpstream, upstream.key.clone());
+    let object = ObjectId::new(upstream.kind(), upstream.key.clone());
     let are_headers = matches!(upstream.transport, TransportPlan::External { .. });
     let fit: Fit = if are_headers { header_value } else { Ok };
     let named = values;
@@ -126,6 +139,7 @@ fn link_upstream(
         target: Arc::new(UpstreamTarget { plan: upstream.clone(), values, tls, max_response_size }),
         include: Globs::new(&upstream.include),
         exclude: Globs::new(&upstream.exclude),
+        pipeline: upstream.pipeline().map(|plan| Arc::new(LinkedPipeline::new(plan))),
         refusing: upstream.refusing.clone().or(missing).or(no_certificate),
         checks: CheckPlaces::new(room),
     }
@@ -192,10 +206,12 @@ impl Linked {
         let mut linked = Self {
             plan: Arc::clone(&self.plan),
             chains: Vec::new(),
+            rules: self.rules.clone(),
             sections: Arc::clone(&self.sections),
             upstreams: Arc::clone(&self.upstreams),
             plugins: self.plugins.clone(),
             secrets: self.secrets.clone(),
+            redaction: self.redaction.clone(),
             stand_ins,
             not_loaded,
             let_go: LetGo::default(),
@@ -260,17 +276,28 @@ impl Linked {
         })
     }
 
+    /// Returns the plugin of a step in the form that runs now, or why it cannot run.
+    pub(crate) fn plugin_of_step(&self, step: &PhasePluginPlan) -> Result<Arc<LinkedPlugin>, Failure> {
+        match (self.stand_ins.get(&step.key), &step.unavailable) {
+            (_, Some(refusal)) => Err(Failure::new(refusal.reason, refusal.message.clone())),
+            (Some(form), None) => Ok(Arc::clone(&form.plugin)),
+            (None, None) => self.plugin(&step.key),
+        }
+    }
+
     /// Returns the plugin in the form of the plan, or why it cannot run.
     fn plugin(&self, key: &ObjectKey) -> Result<Arc<LinkedPlugin>, Failure> {
         let missing = || Err(Failure::new(Reason::PluginNotFound, format!("there is no Plugin {key}")));
         self.plugins.get(key).cloned().unwrap_or_else(missing)
     }
 
-    /// Returns, without duplicates and in the form of the plan, the plugins of all enabled entries that can run.
+    /// Returns, without duplicates and in the form of the plan, the plugins of all enabled entries and steps that can run.
     pub(crate) fn wanted(&self) -> Vec<(&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)> {
         let entries = self.chains.iter().flat_map(|chain| &chain.entries);
         let used = entries.filter(|entry| entry.enabled && entry.plan.unavailable.is_none());
-        let used: BTreeSet<_> = used.map(|entry| &entry.plan.plugin).collect();
+        let steps = self.plan.upstreams.iter().filter_map(UpstreamPlan::pipeline).flat_map(PipelinePlan::plugins);
+        let steps = steps.filter(|step| step.unavailable.is_none()).map(|step| &step.key);
+        let used: BTreeSet<_> = used.map(|entry| &entry.plan.plugin).chain(steps).collect();
         used.into_iter().filter_map(|key| self.plugins.get_key_value(key)).collect()
     }
 }
@@ -279,6 +306,7 @@ impl Linked {
     /// Creates a linked plan without upstreams, plugins and chains.
     pub(crate) fn empty(plan: Plan) -> Self {
         Self {
+            rules: plan.gateway.authorization.as_ref().map(|rules| Arc::new(Rules::new(rules))),
             sections: Arc::new(Sections::new(&plan.sections)),
             plan: Arc::new(plan),
             chains: Vec::new(),
@@ -287,6 +315,7 @@ impl Linked {
             stand_ins: StandIns::new(),
             not_loaded: Vec::new(),
             secrets: Vec::new(),
+            redaction: None,
             let_go: LetGo::default(),
         }
     }
@@ -296,8 +325,10 @@ impl Linked {
         self.let_go.0.clone()
     }
 
+    /// Returns the upstreams that are servers.
     pub(crate) fn targets(&self) -> Vec<Target> {
-        self.upstreams.iter().map(|upstream| Arc::clone(&upstream.target)).collect()
+        let served = self.upstreams.iter().filter(|upstream| upstream.pipeline.is_none());
+        served.map(|upstream| Arc::clone(&upstream.target)).collect()
     }
 
     /// Returns the first entry that names a plugin and, by the plan, can run it.

@@ -9,6 +9,7 @@ pub(crate) mod filtered;
 pub(crate) mod form;
 pub(crate) mod link;
 pub(crate) mod linked_item;
+pub(crate) mod linked_pipeline;
 pub(crate) mod list_filters;
 mod list_problems;
 pub(crate) mod own_tools;

@@ -13,6 +13,9 @@ use crate::domain::raw::to_raw;
 /// The maximum number of items on a page.
 pub(crate) const PAGE: usize = 200;
 
+/// The maximum number of lists that are kept if rules decide who may see what. Others are serialized for each request.
+const MAX_KEPT: usize = 256;
+
 /// The pages of one list, each as a JSON array of definitions. An empty list has one page.
 pub(crate) struct Pages {
     pages: Vec<Page>,
@@ -43,8 +46,9 @@ impl Page {
 }
 
 /// A list: the index of the upstream of its endpoint, which is `None` for that of all of them; the index of the only upstream
-/// that is visible in the section that its client is in, if there is one; and its kind.
-type ListKey = (Option<usize>, Option<usize>, ItemKind);
+/// that is visible in the section that its client is in, if there is one; its kind; and the digest of the items that its client
+/// may see, if there are rules.
+type ListKey = (Option<usize>, Option<usize>, ItemKind, Option<String>);
 
 type ByList = HashMap<ListKey, Arc<Pages>>;
 
@@ -79,10 +83,11 @@ impl SerializedLists {
         let reservation = budget.reservation(Category::List);
         let has_room = reservation.resize(pages.iter().map(|page| page.modern.get().len() as u64).sum()).is_ok();
         let pages = Arc::new(Pages { pages, _reservation: reservation });
-        if has_room {
-            let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if has_room && (list.3.is_none() || lists.len() < MAX_KEPT) {
             lists.insert(list, Arc::clone(&pages));
         }
+        drop(lists);
         pages
     }
 }
@@ -96,7 +101,7 @@ mod tests {
         let definition = RawValue::from_string(format!(r#"{{"name": "a","x":"{}"}}"#, "x".repeat(1000))).unwrap();
         let asked = std::cell::Cell::new(0);
         let read = |lists: &SerializedLists, budget: &Arc<ByteBudget>, upstream, count: usize| {
-            lists.pages((upstream, None, ItemKind::Tool), budget, || {
+            lists.pages((upstream, None, ItemKind::Tool, None), budget, || {
                 asked.set(asked.get() + 1);
                 vec![&*definition; count]
             })

@@ -68,7 +68,7 @@ pub(super) fn empty_values(headers: &[NamedValue], known: &[(String, SecretText)
 pub(super) fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretReport> {
     let headers = plan.upstreams.iter().flat_map(|upstream| match &upstream.transport {
         TransportPlan::External { headers, .. } => &headers[..],
-        TransportPlan::Process { .. } | TransportPlan::None => &[],
+        TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::None => &[],
     });
     let in_headers: BTreeSet<_> = headers
         .filter_map(|header| match &header.value {
@@ -86,6 +86,22 @@ pub(super) fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretRe
         }
     };
     secret_uses(plan).into_iter().map(state).collect()
+}
+
+/// Returns the values that must not be shown: those of Secrets and of the gateway's environment, and headers.
+pub(super) fn secret_values(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretText> {
+    let upstreams = plan.upstreams.iter().flat_map(|upstream| {
+        let are_headers = matches!(upstream.transport, TransportPlan::External { .. });
+        upstream.transport.values().map(move |named| (named, are_headers))
+    });
+    let plugins = plan.plugins.iter().flat_map(|plugin| &plugin.env).map(|named| (named, false));
+    let others = upstreams.chain(plugins).filter_map(|(named, is_header)| match &named.value {
+        ValueSource::Environment(variable) => secrets.environment(variable),
+        ValueSource::Literal(text) if is_header => Some(SecretText::new(text)),
+        ValueSource::Literal(_) | ValueSource::Secret { .. } => None,
+    });
+    let of_secrets = secret_uses(plan).into_iter().filter_map(|(secret, key)| secrets.secret(secret, key).ok());
+    of_secrets.chain(others).collect()
 }
 
 #[cfg(test)]

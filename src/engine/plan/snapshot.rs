@@ -262,7 +262,8 @@ fn offers<'a>(
         }
         filtering.close(index, state.was_read(&plan.key, ItemKind::Resource));
         let ever_seen = seen.of(&plan.key).unwrap_or(&NONE);
-        Offer { upstream: &plan.key.name, items, overrides: &plan.overrides, filtered, ever_seen }
+        let keeps_names = plan.pipeline().is_some();
+        Offer { upstream: &plan.key.name, keeps_names, items, overrides: &plan.overrides, filtered, ever_seen }
     };
     linked.upstreams.iter().zip(lists).enumerate().map(offer).collect()
 }

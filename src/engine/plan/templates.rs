@@ -177,6 +177,7 @@ mod tests {
         let offers: Vec<_> = upstreams
             .iter()
             .map(|items| Offer {
+                keeps_names: false,
                 upstream: "a",
                 items: items.iter().collect(),
                 overrides: &[],

@@ -243,6 +243,7 @@ mod tests {
         let offers: Vec<_> = upstreams
             .iter()
             .map(|(upstream, items)| Offer {
+                keeps_names: false,
                 upstream,
                 items: items.iter().collect(),
                 overrides: &[],

@@ -166,7 +166,7 @@ fn of_upstream(tools: &Tools<'_>, hints: &Hints) -> Vec<Problem> {
     let warnings = unmatched.map(|(field, glob, does)| {
         let hint = hints.about(glob, slice::from_ref(tools));
         let message = format!("no tool of the server fits {glob:?}: it {does} nothing{hint}");
-        let object = ObjectId::new(Kind::MCPUpstream, tools.plan.key.clone());
+        let object = ObjectId::new(tools.plan.kind(), tools.plan.key.clone());
         Problem::warning(Reason::ToolNotFound, object, field, message)
     });
     warnings.take(MAX_SAID).collect()

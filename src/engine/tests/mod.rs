@@ -46,22 +46,24 @@ use tokio::sync::{Notify, watch};
 use self::clients::{Client, request, said};
 use self::scripts::Scripts;
 use self::server::Server;
-use super::{CallRequest, Caller, Endpoint, Engine, Ports, Reply, TaskUse};
+use super::{CallRequest, Caller, Endpoint, Engine, ListPage, Ports, Reply, TaskUse};
 use crate::config::compile::compile;
 use crate::config::compile::tests::{add_plugin, chain, folder, know, raw};
 use crate::config::input::{ChainInput, Inputs, PluginInput, SourceInput};
 use crate::domain::budget::{ByteBudget, Category};
 use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::identity::Identity;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, FailurePolicy, Input, Output, Phase, Ran, Role};
 use crate::domain::ports::{
-    Clock, Host, LinkedPlugin, Loading, NoHistory, PluginLoad, PluginProgress, Records, RunPlugin, Secrets, ToClient,
-    WorkerInfo,
+    Clock, Host, LinkedPlugin, Loading, NoAuthentication, NoHistory, PluginLoad, PluginProgress, Records, RunPlugin,
+    Secrets, ToClient, WorkerInfo,
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
+use crate::domain::rpc::RpcError;
 use crate::domain::sandbox::SandboxState;
 use crate::domain::secret::{NoSecret, SecretText};
 use crate::domain::upstream::{Answer, InputRound, UpstreamError, UpstreamEvent};
@@ -189,6 +191,7 @@ fn engine_within(server: Server, budget: Arc<ByteBudget>) -> Gateway {
         records: Arc::clone(&records) as _,
         history: Arc::new(NoHistory),
         audit: None,
+        credentials: Arc::new(NoAuthentication),
         clock: Arc::clone(&clock) as _,
     };
     Gateway { engine: Engine::new(ports, Metrics::new().unwrap(), budget), plugins, server, records, clock }
@@ -207,12 +210,25 @@ async fn apply(engine: &Gateway, inputs: &Inputs) {
     engine.apply(plan, problems, &NoSecrets).await;
 }
 
+impl Engine {
+    /// The list of an anonymous client.
+    async fn list(
+        &self,
+        endpoint: Endpoint<'_>,
+        kind: ItemKind,
+        cursor: Option<&str>,
+        meta: Option<&RawValue>,
+    ) -> Result<ListPage, RpcError> {
+        self.list_for(&caller(Era::Modern), endpoint, kind, cursor, meta).await
+    }
+}
+
 fn caller(era: Era) -> Caller {
     Caller {
         capabilities: ClientCapabilities::default(),
         era,
         version: "",
-        principal: "anonymous".into(),
+        identity: Identity::anonymous(),
         session: String::new(),
         tracker: Arc::default(),
         by_address: false,

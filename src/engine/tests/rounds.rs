@@ -25,7 +25,8 @@ async fn a_state_of_the_gateways_own_is_never_sent_to_the_server() {
     let engine = asking().await;
     let (own, of_another_gateway) = (state_of(&engine).await, state_of(&asking().await).await);
     apply(&engine, &bare()).await;
-    let (caller, other) = (capable(Era::Modern), Caller { principal: "other".into(), ..capable(Era::Modern) });
+    let (caller, other) =
+        (capable(Era::Modern), Caller { identity: Identity::forwarded("other", "").into(), ..capable(Era::Modern) });
     let send = async |caller: &Caller, state: &str| {
         let round =
             InputRound { responses: Some(raw(r#"{"r":{"roots":[]}}"#)), state: Some(raw(&format!("{state:?}"))) };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::ids::ObjectId;
 use crate::domain::plan::{PinningPlan, UpstreamPlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -53,7 +53,7 @@ pub(crate) fn changed(
     first_seen: &BTreeMap<String, String>,
 ) -> Vec<Problem> {
     let Some(pinning) = &plan.pinning else { return Vec::new() };
-    let object = ObjectId::new(Kind::MCPUpstream, plan.key.clone());
+    let object = ObjectId::new(plan.kind(), plan.key.clone());
     let problem = |(tool, digest): (&str, &str)| {
         let found = if pinning.enforce { Problem::error } else { Problem::warning };
         found(

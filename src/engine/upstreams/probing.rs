@@ -17,10 +17,10 @@ use crate::domain::item::{ItemKind, Listed};
 use crate::domain::plan::{TransportPlan, UpstreamPlan};
 use crate::domain::upstream::{FIRST_START, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
-use crate::engine::Engine;
 use crate::engine::calls::recorder::millis;
 use crate::engine::plan::link::Linked;
 use crate::engine::upstreams::state::UpstreamState;
+use crate::engine::{Engine, pipelines};
 
 /// The shortest time between two probes if the second is caused by an event or a failed call, because a server can
 /// report changes endlessly.
@@ -196,7 +196,10 @@ impl Engine {
             });
         }
         let before = self.clock.monotonic();
-        let probed = self.upstreams.probe(target, probe_timeout(target, connected, known.tried)).await;
+        let probed = match plan.pipeline() {
+            Some(_) => Ok(pipelines::probed()),
+            None => self.upstreams.probe(target, probe_timeout(target, connected, known.tried)).await,
+        };
         let took = self.clock.monotonic().saturating_sub(before);
         let rested = matches!(probed, Ok(Probed::Resting)).then(|| self.clock.unix_millis());
         self.state

@@ -7,7 +7,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::item::{ItemKind, Listed};
 use crate::domain::reason::Reason;
 use crate::domain::upstream::{Target, UpstreamError};
-use crate::engine::Engine;
+use crate::engine::{Engine, pipelines};
 
 /// Which lists a probe makes due.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,7 +86,10 @@ impl Engine {
         // Cleared before the request, so that a change that is reported while the answer is under way causes another
         // request.
         self.state.update(key, |state| state.stale = false);
-        let listed = self.upstreams.list(target, ItemKind::Tool, timeout).await;
+        let listed = match target.plan.pipeline() {
+            Some(plan) => pipelines::listed(plan, ItemKind::Tool),
+            None => self.upstreams.list(target, ItemKind::Tool, timeout).await,
+        };
         if listed.is_err() {
             self.state.update(key, |state| state.stale = true);
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::notes;
@@ -22,7 +23,7 @@ use crate::engine::plan::withheld::Withheld;
 use crate::engine::{Endpoint, Engine};
 
 /// The chains of the gateway, and what each would do on content of one method of one item.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// The item's public name; if it has none, its name on the endpoint of its upstream.
@@ -38,6 +39,7 @@ pub struct Explanation {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// The method of the content: that of a call, or of what the server asks during one.
+    #[schemars(with = "String")]
     pub method: Method,
     /// All chains of the gateway, in the order in which they run, and then those that it does not take although they are
     /// declared beside it.
@@ -45,7 +47,7 @@ pub struct Explanation {
 }
 
 /// What one chain would do on that content.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainExplanation {
     /// The chain, as `namespace/name`.
@@ -64,7 +66,7 @@ pub struct ChainExplanation {
 }
 
 /// What one entry would do on that content.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryExplanation {
     /// The plugin, as `namespace/name`.

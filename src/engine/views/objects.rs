@@ -1,5 +1,6 @@
 //! The objects that the admin API shows: the plan, and the state of its upstreams, plugins, chains and tools.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::domain::health::ConnectionState;
@@ -14,7 +15,7 @@ use crate::engine::upstreams::pinning::unapproved;
 use crate::engine::upstreams::state::UpstreamState;
 
 /// An upstream (document 003, MCPServerConfig and ServerHealthStatus).
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpstreamView {
     /// The upstream, as `namespace/name`.
@@ -66,7 +67,7 @@ pub struct UpstreamView {
 }
 
 /// The retries of an upstream after failures (document 003, ServerHealthStatus.retryState).
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryState {
     /// Whether the upstream is in routing, its last probe failed, and it is probed again.
@@ -95,7 +96,7 @@ impl RetryState {
 }
 
 /// A plugin (document 000, Plugin and its states).
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginView {
     /// The `Plugin.id` of document 000, which stays the same when the plugin is edited.
@@ -125,7 +126,7 @@ pub struct PluginView {
 }
 
 /// The state of a plugin in this process, as document 000 defines the states of Plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum LivePluginState {
     /// No chain names the plugin.
     Registered,
@@ -140,7 +141,7 @@ pub enum LivePluginState {
 }
 
 /// A chain, as the admin API shows it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainView {
     /// The chain, as `namespace/name`.
@@ -164,7 +165,7 @@ pub struct ChainView {
 }
 
 /// The definition of a tool that an upstream lists.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PinView {
     /// Name of the upstream.
@@ -178,7 +179,7 @@ pub struct PinView {
 }
 
 /// A tool that the gateway knows.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolView {
     /// The tool's name on the endpoint for all upstreams; absent if the name is taken or too long.
@@ -199,12 +200,13 @@ pub struct ToolView {
 }
 
 /// The plan and its problems, as the admin API shows them.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanView {
     /// Problems with the plan, with linking it, and with the tool lists.
     pub problems: Vec<Problem>,
     /// The plan, without plugin code. Values that can be secrets are hidden.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub plan: Plan,
 }
 
@@ -262,7 +264,8 @@ impl Engine {
         let lost = snapshot.linked.not_loaded.iter().find(|lost| lost.plugin == plugin.key);
         let own = workers.iter().filter(|w| w.plugin_id == plugin.id);
         let executing = own.clone().any(|w| w.state == crate::domain::ports::WorkerState::Executing);
-        let state = match (&error, plugin.enabled, chains.is_empty()) {
+        let is_used = snapshot.plan().used_plugins().any(|used| *used == plugin.key);
+        let state = match (&error, plugin.enabled, !is_used) {
             (_, false, _) => LivePluginState::Disabled,
             (Some(_), _, _) => LivePluginState::Failed,
             (_, _, true) => LivePluginState::Registered,

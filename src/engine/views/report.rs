@@ -13,6 +13,7 @@ use crate::domain::report::{
     Report, ToolReport, UpstreamReport, bound_tools,
 };
 use crate::domain::seen::SeenNames;
+use crate::domain::upstream::Target;
 use crate::engine::Engine;
 use crate::engine::calls::routed_call::timestamp;
 use crate::engine::plan::form::FailedForm;
@@ -64,15 +65,20 @@ impl Engine {
         names
     }
 
+    /// Returns the transport of an upstream, as status has it.
+    fn transport(&self, target: &Target) -> Option<&'static str> {
+        match target.plan.transport {
+            TransportPlan::External { .. } if self.upstreams.is_over_sse(target) => Some("SSE"),
+            TransportPlan::External { .. } => Some("StreamableHTTP"),
+            TransportPlan::Process { .. } => Some("Stdio"),
+            TransportPlan::Pipeline(_) => Some("Pipeline"),
+            TransportPlan::None => None,
+        }
+    }
+
     fn report_upstream(&self, snapshot: &Snapshot, index: usize, upstream: &LinkedUpstream) -> UpstreamReport {
         let plan = &upstream.target.plan;
         let state = self.state.upstream(&plan.key);
-        let transport = match plan.transport {
-            TransportPlan::External { .. } if self.upstreams.is_over_sse(&upstream.target) => Some("SSE"),
-            TransportPlan::External { .. } => Some("StreamableHTTP"),
-            TransportPlan::Process { .. } => Some("Stdio"),
-            TransportPlan::None => None,
-        };
         let mut report = UpstreamReport {
             upstream: plan.key.to_string(),
             connection_state: state.health.state,
@@ -82,7 +88,7 @@ impl Engine {
             enable: plan.enable.clone(),
             last_connected_at: state.connected_at.map(timestamp),
             error: state.error(upstream.refusing.as_ref(), self.clock.monotonic()),
-            transport: transport.map(str::to_owned),
+            transport: self.transport(&upstream.target).map(str::to_owned),
             ..UpstreamReport::default()
         };
         if let Some(facts) = state.facts {
@@ -143,7 +149,7 @@ impl Engine {
         let state = match &failure {
             _ if !plugin.enabled => PluginState::Disabled,
             Some(_) => PluginState::Failed,
-            None if entry.is_none() => PluginState::Registered,
+            None if entry.is_none() && !snapshot.plan().has_step_of(&plugin.key) => PluginState::Registered,
             None => PluginState::Enabled,
         };
         let failure = failure.filter(|_| state == PluginState::Failed);

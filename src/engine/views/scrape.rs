@@ -31,6 +31,7 @@ impl Engine {
             names: names(&snapshot.linked),
             held: Category::ALL.map(|what| (what.as_label(), self.budget.held(what), self.budget.refused(what))).into(),
             dropped: self.records.dropped(),
+            written: self.records.written(),
             queued: self.records.queued(),
             audit: self.audit.as_ref().map(|audit| audit.totals()).unwrap_or_default(),
         })

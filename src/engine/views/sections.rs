@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -11,12 +12,13 @@ use crate::config::sections::Sections;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{Plan, SectionPlan};
 use crate::domain::raw::RawObject;
+use crate::domain::reason::Reason;
 use crate::domain::section::Place;
 use crate::engine::plan::bound_section::BoundSection;
 use crate::engine::{Endpoint, Engine};
 
 /// Which binding counts at a place, and what is visible there.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SectionExplanation {
     /// The place, as a command names it.
@@ -34,7 +36,7 @@ pub struct SectionExplanation {
 }
 
 /// A binding that covers a place.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CoveringBinding {
     /// The binding, as `namespace/name`.
@@ -47,6 +49,48 @@ pub struct CoveringBinding {
     pub upstream: String,
     /// Whether this binding counts.
     pub counts: bool,
+}
+
+/// A binding of the plan.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SectionView {
+    /// The binding, as `namespace/name`.
+    pub binding: String,
+    /// The glob over documents.
+    pub document: String,
+    /// The short form of the part that it covers.
+    pub section: String,
+    /// The upstream, as `namespace/name`.
+    pub upstream: String,
+    /// `Ready`, `Conflicted` if an older binding counts before it, or the reason why nothing is visible in the part.
+    pub state: String,
+    /// Details of a state other than `Ready`; absent if it is `Ready`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl SectionView {
+    /// Returns a view of each binding, in the order of the plan.
+    pub(super) fn all(plans: &[SectionPlan]) -> Vec<Self> {
+        let view = |(place, plan): (usize, &SectionPlan)| {
+            let conflict = || Some((Reason::Conflicted, plan.conflict(&plans[..place])?));
+            let refusing = plan.refusing.clone().map(|refusal| (refusal.reason, refusal.message));
+            let (state, error) = match refusing.or_else(conflict) {
+                Some((reason, message)) => (reason.to_string(), Some(message)),
+                None => ("Ready".to_owned(), None),
+            };
+            Self {
+                binding: plan.key.to_string(),
+                document: plan.glob.clone(),
+                section: plan.part.to_string(),
+                upstream: plan.upstream.to_string(),
+                state,
+                error,
+            }
+        };
+        plans.iter().enumerate().map(view).collect()
+    }
 }
 
 impl CoveringBinding {
@@ -89,7 +133,7 @@ impl SectionExplanation {
 }
 
 /// The tools that a model can use at a place (document 003, AIToolContext). Programs call them by MCP.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolContext {
     /// The tools of the enabled servers that are visible.
@@ -102,7 +146,7 @@ pub struct ToolContext {
 }
 
 /// A tool of a [`ToolContext`].
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextTool {
     /// The upstream, as `namespace/name`.
@@ -114,6 +158,7 @@ pub struct ContextTool {
     /// The description that clients see.
     pub description: String,
     /// The schema of the arguments that clients see.
+    #[schemars(with = "serde_json::Value")]
     pub input_schema: Box<RawValue>,
     /// The name of the tool at the endpoint for all upstreams; absent if it has none there.
     #[serde(skip_serializing_if = "Option::is_none")]

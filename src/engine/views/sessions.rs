@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::domain::identity::LOCAL;
 use crate::domain::limits::Tracker;
 use crate::engine::Engine;
 use crate::engine::access::session::SessionView;
 use crate::engine::executions::{Execution, SessionCalls};
-use crate::engine::invocations::LOCAL;
 
 /// A session, or other callers that are counted as one.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrackedSession {
-    /// The first 8 characters of a session's id; `local` for invocations; `address/` and an IP address or network for clients
-    /// without sessions.
+    /// The first 8 characters of a session's id; `local` for invocations; for clients without sessions, `subject/` and their
+    /// subject, or `address/` and an IP address or network if they are anonymous.
     pub id: String,
     /// The session; absent for other callers.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
@@ -69,7 +70,12 @@ impl Engine {
         let addresses = self.state.sessions.addresses().known();
         let of_address = addresses.into_iter().map(|(address, tracker)| (format!("address/{address}"), None, tracker));
         let local = (LOCAL.to_owned(), None, Arc::clone(&self.state.local));
-        let others = of_address.chain([local]).filter(|(.., tracker)| tracker.total() > 0 || tracker.is_stopped());
+        let principals = self.state.sessions.principals().known().into_iter();
+        let of_subject = principals.map(|(subject, tracker)| (format!("subject/{subject}"), None, tracker));
+        let others = of_address
+            .chain(of_subject)
+            .chain([local])
+            .filter(|(.., tracker)| tracker.total() > 0 || tracker.is_stopped());
         callers.into_iter().map(of_session).chain(others).collect()
     }
 }

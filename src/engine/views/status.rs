@@ -1,8 +1,10 @@
 //! The status of the gateway as a whole.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::objects::{ChainView, PluginView, UpstreamView};
+use super::sections::SectionView;
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
 use crate::domain::report::{OWN_SEAL_KEY, PendingReport};
@@ -10,7 +12,7 @@ use crate::engine::Engine;
 use crate::engine::plan::snapshot::Snapshot;
 
 /// The state of the gateway: what runs, and what is wrong with it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusView {
     /// The gateway, as `namespace/name`.
@@ -41,6 +43,8 @@ pub struct StatusView {
     pub plugins: Vec<PluginView>,
     /// All chains of the plan, in the order in which they run.
     pub chains: Vec<ChainView>,
+    /// Every binding of a section, in the order of the plan.
+    pub sections: Vec<SectionView>,
     /// Problems with the plan, with linking it, and with the tool lists; and why edits of manifests are not in force, if
     /// all of them are left out.
     pub problems: Vec<Problem>,
@@ -86,6 +90,7 @@ impl Engine {
             upstreams: self.upstreams(),
             plugins: self.plugins(),
             chains: self.chains(),
+            sections: SectionView::all(&snapshot.plan().sections),
             problems: frozen.into_iter().chain(self.problems(&snapshot)).collect(),
         }
     }

@@ -197,12 +197,17 @@ class Call {
   }
 
   callTool(tool, args) {
+    return this.request({ tool: String(tool) }, args);
+  }
+
+  // Sends a request to the gateway, and returns a promise of its answer.
+  request(what, args) {
     const answered = new Promise((resolve, reject) => {
       if (this.ended !== undefined) throw this.ended;
       const text = JSON.stringify(args ?? {});
       const ask = ++lastAsk;
       asked.set(ask, { of: this, resolve, reject });
-      send(ASK, { id: this.id, ask, tool: String(tool) }, text);
+      send(ASK, { id: this.id, ask, ...what }, text);
     });
     // Without this, a rejection that nobody handles would end the worker.
     answered.catch(() => {});
@@ -317,6 +322,19 @@ async function answer(call, input) {
   }
 }
 
+// Answers a call of a plugin that is not middleware: `text` is a JSON array of the function's arguments.
+async function answerTyped(call, { typed: { method, context: given }, metadata, rawContent }) {
+  const { id } = call;
+  try {
+    const result = await typed.callTyped(plugin, method, JSON.parse(rawContent), new TypedContext(call, metadata.config, given));
+    call.end();
+    send(RESULT, { id, continue: true }, JSON.stringify(result) ?? 'null');
+  } catch (error) {
+    call.end();
+    send(FAILURE, { id, reason: 'PluginError', ...describe(error) });
+  }
+}
+
 // Handles the frame that begins at index `at` of `source`. `source` contains the whole frame, and the frame is read
 // before this returns, because the buffer is reused.
 function receive(source, at) {
@@ -332,7 +350,7 @@ function receive(source, at) {
     last = call;
     nobody.logBytes = 0;
     input.rawContent = text;
-    void call.within(() => answer(call, input));
+    void call.within(() => (typed === undefined ? answer : answerTyped)(call, input));
   } else if (kind === REPLY) {
     const ask = asked.get(header.ask);
     asked.delete(header.ask);
@@ -346,6 +364,11 @@ function receive(source, at) {
 }
 
 const frameLength = (source, at) => HEAD + (source.readUInt32LE(at) & HEADER_BITS) + source.readUInt32LE(at + 4);
+
+// Only for plugins that are not middleware: their part of this script, what their code made, and the class of `ctx`.
+const typed = options.includes('typed') ? await import('./typed.mjs') : undefined;
+const TypedContext = typed?.typedContext(Context, (call, op, args) => call.request({ op }, args));
+let plugin;
 
 // A frame that arrives in pieces: its first bytes, then the whole frame, in memory that is allocated once.
 const head = Buffer.alloc(HEAD);
@@ -384,16 +407,17 @@ function feed(chunk, end) {
 
 try {
   const exported = await import(pathToFileURL(entry).href);
+  if (typed !== undefined) plugin = await typed.loadTyped(exported, { log: logger });
   // What CommonJS code assigns to module.exports is the default export of the namespace.
   const pick = (name) => [exported[name], exported.default?.[name]].find((value) => typeof value === 'function');
   const fallback = typeof exported.default === 'function' ? exported.default : pick('default');
   const names = ['onRequest', 'onResponse', 'onResponseStream'];
   handlers = Object.fromEntries(names.map((name) => [name, pick(name)]));
   for (const name of names.slice(0, 2)) handlers[name] ??= fallback;
-  for (const name of names) {
+  for (const name of typed === undefined ? names : []) {
     if (exported[name] !== undefined && typeof exported[name] !== 'function') throw new TypeError(`${name} is not a function`);
   }
-  if (!handlers.onRequest && !handlers.onResponse) {
+  if (typed === undefined && !handlers.onRequest && !handlers.onResponse) {
     throw new TypeError('exports no function: export default, onRequest or onResponse');
   }
   await pick('warmup')?.({ log: logger });

@@ -284,7 +284,7 @@ mod tests {
             chain: "",
             attempt: 1,
         };
-        let input = Input { tool_name: "up/t", raw_content: Some("{}"), max_tokens: None, metadata };
+        let input = Input { tool_name: "up/t", raw_content: Some("{}"), max_tokens: None, metadata, typed: None };
         let deadline = Instant::now() + Duration::from_secs(60);
         channel.exchange(&PluginCall { input: &input, deadline, max_output: 1000, host: &NoHost }).await
     }

@@ -49,14 +49,18 @@ pub(super) struct ProgressHeader {
     pub(super) message: Option<String>,
 }
 
-/// A plugin's request to call a tool. The arguments are the frame's body.
+/// A plugin's request. The arguments are the frame's body.
 #[derive(Deserialize)]
 pub(super) struct AskHeader {
     /// The id of the call during which the plugin makes the request.
     pub(super) id: u64,
     /// The id that the reply must name.
     pub(super) ask: u64,
+    /// The tool to call.
+    #[serde(default)]
     pub(super) tool: String,
+    /// The request, if it is no call of a tool.
+    pub(super) op: Option<String>,
 }
 
 /// The header of a reply. The result or the error is the frame's body.

@@ -42,7 +42,7 @@ impl<'a> PluginRequests<'a> {
 
     /// Starts to answer a plugin's request.
     pub(super) fn begin(&mut self, header: AskHeader, arguments: Option<&[u8]>) {
-        let (host, AskHeader { ask, tool, .. }) = (self.host, header);
+        let (host, AskHeader { ask, tool, op, .. }) = (self.host, header);
         let arguments = arguments.map(|text| {
             let text = String::from_utf8(text.to_vec()).ok();
             text.and_then(|text| RawValue::from_string(text).ok()).ok_or(())
@@ -50,7 +50,10 @@ impl<'a> PluginRequests<'a> {
         let open = self.open.get_or_insert_default();
         open.push(Box::pin(async move {
             let answer = match arguments.transpose() {
-                Ok(arguments) => host.call_tool(&tool, arguments.as_deref()).await,
+                Ok(arguments) => match op {
+                    None => host.call_tool(&tool, arguments.as_deref()).await,
+                    Some(op) => host.callback(&op, arguments.as_deref()).await,
+                },
                 Err(()) => Answer::Error(to_raw(&RpcError::new(INVALID_PARAMS, "the arguments are not JSON"))),
             };
             AskReply { ask, answer }

@@ -136,7 +136,8 @@ metadata: {}
             "a.yaml:7:1: error: Plugin: apiVersion must be hawsepipe.dev/v1alpha1 (InvalidObject)",
             "a.yaml:17:1: warning: Role (rbac.authorization.k8s.io/v1) is not read outside a cluster (ClusterOnly)",
             "a.yaml:22:1: error: Plugin: metadata.name is missing, or not a string (InvalidObject)",
-            "a.yaml:12:1: warning: ToolPipeline default/x: kind: this version accepts the object and does nothing with it (NotImplemented)",
+            "a.yaml:14:35: error: ToolPipeline default/x: spec.planned: this version cannot do what the field asks for, so calls of the \
+             pipeline are refused until it is taken out (NotImplemented)",
         ]
     );
 }

@@ -6,6 +6,7 @@ use crate::telemetry::catalog::Catalog;
 use crate::telemetry::scrape_input::ScrapeInput;
 
 pub(super) struct HistoryMetrics {
+    rows: IntCounterVec,
     dropped: IntCounterVec,
     queued: IntGaugeVec,
     audit_rows: IntCounterVec,
@@ -15,6 +16,7 @@ pub(super) struct HistoryMetrics {
 impl HistoryMetrics {
     pub(super) fn new(m: &Catalog) -> prometheus::Result<Self> {
         Ok(Self {
+            rows: m.counter("hawsepipe_history_rows_total", "Rows that the history wrote to the database", &["store"])?,
             dropped: m.counter(
                 "hawsepipe_history_dropped_total",
                 "Rows that the history dropped: from memory, to make room for newer ones; before the database, because the \
@@ -39,6 +41,7 @@ impl HistoryMetrics {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         self.queued.with_label_values::<&str>(&[]).set(number(now.queued as u64));
         self.audit_head.with_label_values::<&str>(&[]).set(number(now.audit.head));
+        set(&self.rows, "database", now.written);
         set(&self.audit_rows, "database", now.audit.stored);
         for (store, rows) in &now.dropped {
             set(&self.dropped, store, *rows);

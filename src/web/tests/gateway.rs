@@ -26,7 +26,7 @@ use crate::domain::plan::{
 };
 use crate::domain::plugin::{Failure, Input, Ran};
 use crate::domain::ports::{
-    Clock, History, Host, LinkedPlugin, Loading, PluginLoad, Records, RunPlugin, Secrets, WorkerInfo,
+    Clock, History, Host, LinkedPlugin, Loading, NoAuthentication, PluginLoad, Records, RunPlugin, Secrets, WorkerInfo,
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
@@ -234,6 +234,7 @@ impl Gateway {
             records: Arc::clone(&calls) as _,
             history: Arc::clone(&calls) as _,
             audit: None,
+            credentials: Arc::new(NoAuthentication),
             clock: Arc::new(clock.clone()),
         };
         let engine = Engine::new(ports, metrics, Arc::default());

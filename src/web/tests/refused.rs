@@ -15,6 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::gateway::{Gateway, call, initialize, next, plan, post_to, read, request};
 use crate::domain::budget::ByteBudget;
 use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::identity::Identity;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::Plan;
@@ -25,6 +26,7 @@ use crate::web::exchange::RunningMessage;
 use crate::web::forward::Forwarding;
 use crate::web::listener_context::PathEndpoint;
 use crate::web::parked::{Binding, ParkedCall, Parking};
+use crate::web::requester::Requester;
 
 /// How often something was refused for this reason, by the metrics.
 async fn refused(gateway: &Gateway, reason: &str) -> Option<u64> {
@@ -166,13 +168,14 @@ async fn calls_that_are_to_wait_for_their_clients_when_as_many_do_as_may() {
 #[tokio::test]
 async fn requests_that_are_to_be_forwarded_when_as_many_are_as_may() {
     let gateway = Gateway::start().await;
-    let (gate, client) = (&gateway.gate, "10.0.0.1".parse().unwrap());
+    let (gate, address) = (&gateway.gate, "10.0.0.1".parse().unwrap());
+    let client = Requester { address, identity: Identity::anonymous() };
     let forwarding = || {
         let (method, headers) = (axum::http::Method::GET, axum::http::HeaderMap::new());
-        Forwarding::request(method, &PathEndpoint::All, &headers, bytes::Bytes::new(), client)
+        Forwarding::request(method, &PathEndpoint::All, &headers, bytes::Bytes::new(), &client)
     };
     let share = crate::web::replicas::ForwardingQuota::Calls;
-    let _under_way: Vec<_> = std::iter::from_fn(|| gate.replicas.shares.enter(share, client, None)).collect();
+    let _under_way: Vec<_> = std::iter::from_fn(|| gate.replicas.shares.enter(share, address, None)).collect();
     let nobody = "127.0.0.1:1".parse().unwrap();
     let why = gate.forward(nobody, forwarding(), Duration::from_secs(5)).await.err().unwrap();
     assert_eq!(why.reason().as_str(), "ForwardedRequests");

@@ -53,20 +53,30 @@ impl Caller {
         text.map(str::to_owned).ok_or_else(|| answer.to_string())
     }
 
+    /// The answer to a request for the list of tools.
+    #[allow(dead_code)] // The benchmark does not ask.
+    pub async fn list(&self) -> Result<Value, String> {
+        serde_json::from_str(&self.request("tools/list").await?).map_err(|error| error.to_string())
+    }
+
     /// The message that answers a call, as it came.
     pub async fn exchange(&self) -> Result<String, String> {
+        self.request("tools/call").await
+    }
+
+    async fn request(&self, method: &str) -> Result<String, String> {
         let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {}, "hawsepipe.dev/section": self.section});
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method,
             "params": {"name": self.tool, "arguments": self.arguments, "_meta": meta}});
         let request = Request::post(&self.url)
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream")
             .header("mcp-protocol-version", "2026-07-28")
-            .header("mcp-method", "tools/call")
-            .header("mcp-name", &self.tool)
-            .body(Full::from(body.to_string()))
-            .map_err(|error| error.to_string())?;
+            .header("mcp-method", method);
+        // A list has no name.
+        let named = if self.tool.is_empty() { request } else { request.header("mcp-name", &self.tool) };
+        let request = named.body(Full::from(body.to_string())).map_err(|error| error.to_string())?;
         let exchange = async {
             let answer = self.http.request(request).await.map_err(|error| error.to_string())?;
             let bytes = answer.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();

@@ -29,14 +29,18 @@ fn sorted(line: &str) -> Vec<&str> {
 
 const CODE: &str = "export default () => ({ continue: true }); export const note = 1;";
 
+const STEP: &str = "export const execute = () => ({ output: {} });";
+
 /// One of each kind that people write.
-fn objects(url: &str) -> [Value; 6] {
+fn objects(url: &str) -> [Value; 7] {
     let section = json!({"document": {"glob": "a.md"}, "block": {"id": "b"}, "upstream": {"name": "up"}});
-    let pipeline = json!({"tool": {"description": "asks"}, "planned": {"planner": {"builtIn": true}}});
+    let agents = json!([{"name": "main", "type": "custom", "plugin": {"name": "step"}}]);
+    let pipeline = json!({"tool": {"description": "asks"}, "declared": {"startAgent": "main", "agents": agents}});
     [
         gateway("main"),
         object("MCPUpstream", "up", &json!({"external": {"url": url}, "protocol": {"era": "Legacy"}})),
         object("Plugin", "say", &json!({"source": {"inline": CODE}, "role": "Guard"})),
+        object("Plugin", "step", &json!({"source": {"inline": STEP}, "type": "phase"})),
         object("PluginChain", "answers", &json!({"phase": "Response", "entries": [{"name": "say"}]})),
         object("ToolPipeline", "ask", &pipeline),
         object("SectionBinding", "block", &section),
@@ -52,6 +56,8 @@ async fn every_kind_has_its_columns() {
     operated.until_row("mcpup", "up", &["external", "Connected", "1", "0", "1/1", "True", "Ready"]).await;
     operated.until_row("plug", "say", &["middleware", "Guard", "Module", "1", "1/1", "True", "Ready"]).await;
     operated.until_row("pchain", "answers", &["Response", "say", "1", "1/1", "True", "Ready"]).await;
+
+    operated.until_row("tpipe", "ask", &["ask", "Declared", "1", "1/1", "True", "Ready"]).await;
 
     for (resource, columns, wide) in COLUMNS {
         let printed = operated.get(&[resource]).await;

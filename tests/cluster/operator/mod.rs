@@ -29,6 +29,7 @@ mod outage;
 mod pinned;
 mod pods;
 mod quickstart;
+mod records;
 mod rollout;
 mod route;
 mod scope;

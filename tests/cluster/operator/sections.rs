@@ -2,11 +2,15 @@
 
 use serde_json::{Value, json};
 
+use self::runbook::{BINDINGS, SERVERS, places};
 use super::harness::{Operated, object};
 use super::pods::Served;
 use crate::gateway::client::Caller;
 use crate::gateway::upstream;
 use crate::harness::until;
+
+#[path = "../../sections/runbook.rs"]
+mod runbook;
 
 fn binding(name: &str, part: (&str, Value), upstream: &Value) -> Value {
     let mut spec = json!({"document": {"glob": "runbooks/*.md"}, "upstream": upstream});
@@ -50,6 +54,7 @@ async fn bindings_narrow_what_sections_see_and_say_what_is_wrong() {
     assert!(conflict.contains(&format!("SectionBinding {}/deploy", operated.namespace)), "{conflict}");
     operated.until_event("SectionBinding", "gone", "Warning UpstreamNotFound").await;
 
+    are_in_the_status(&operated, &served).await;
     calls(&served).await;
     lender.apply(&[lent("somebody-else")]).await;
     operated.until_row("secbind", "lines", &[glob, "10-40", "ledger", "1/1", "False", "RefNotPermitted"]).await;
@@ -64,6 +69,22 @@ async fn bindings_narrow_what_sections_see_and_say_what_is_wrong() {
     operated.apply(&[object("MCPGateway", "main", &elsewhere)]).await;
     operated.until_row("secbind", "deploy", &[glob, "##", "Deploy", "own", "0/0", "False", "NotTaken"]).await;
     until("the gateway does not take it", async || call(&served, "own", gone()).await.ok()).await;
+}
+
+/// The status of a pod lists the bindings, also a conflict.
+async fn are_in_the_status(operated: &Operated<'_>, served: &Served<'_>) {
+    let status =
+        operated.cluster.hawsepipe(None, &["status", "--admin", &served.gateway.admin.to_string()]).await.unwrap();
+    let row = |name: &str| {
+        let name = format!("{}/{name}", operated.namespace);
+        let rows = status.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        rows.filter(|row| row.first() == Some(&&*name)).map(|row| row[1].to_owned()).collect::<Vec<_>>()
+    };
+    for (name, state) in
+        [("deploy", "Ready"), ("lines", "Ready"), ("gone", "UpstreamNotFound"), ("later", "Conflicted")]
+    {
+        assert_eq!(row(name), [state], "{name}: {status}");
+    }
 }
 
 /// Calls the tool of an upstream from a section.
@@ -85,5 +106,57 @@ async fn calls(served: &Served<'_>) {
     for upstream in ["own", "ledger"] {
         assert!(refused(call(upstream, gone()).await, "UpstreamNotFound"), "{upstream}");
         assert_eq!(call(upstream, json!({"document": "a.md", "line": 17})).await.as_deref(), Ok("nobody"));
+    }
+}
+
+/// What the admin API answers about a place.
+async fn admin(served: &Served<'_>, resource: &str, section: &Value) -> Value {
+    let encoded: String = section.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
+    serde_json::from_str(&served.gateway.get(&format!("/api/v1/{resource}?section={encoded}")).await.text).unwrap()
+}
+
+/// The servers whose tools a client at this place lists.
+async fn listed(served: &Served<'_>, section: &Value) -> Vec<&'static str> {
+    let answer = Caller::new(&served.gateway, "").await.in_section(section.clone()).list().await.unwrap();
+    let tools = answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    let is_listed = |server: &&str| tools.iter().any(|tool| tool["name"] == format!("{server}__whoami"));
+    SERVERS.into_iter().filter(is_listed).collect()
+}
+
+#[tokio::test]
+async fn for_every_line_of_a_document_list_call_and_explain_of_a_pod_agree() {
+    let operated = Operated::start().await;
+    let url = upstream::start().await;
+    let up = json!({"external": {"url": url}, "protocol": {"era": "Legacy"}});
+    let upstreams = SERVERS.map(|name| object("MCPUpstream", name, &up));
+    let bindings = BINDINGS.map(|(name, glob, part, upstream)| {
+        let spec = format!("{{document: {{glob: {glob:?}}}, {part}, upstream: {{name: {upstream}}}}}");
+        object("SectionBinding", name, &serde_saphyr::from_str(&spec).unwrap())
+    });
+    operated
+        .apply(
+            &[vec![object("MCPGateway", "main", &json!({"authentication": {"anonymous": {}}}))], upstreams.into()]
+                .concat(),
+        )
+        .await;
+    operated.apply(&bindings).await;
+    let served = operated.serve("main", &[]).await;
+    let all_bound = async || {
+        let status: Value = serde_json::from_str(&served.gateway.get("/api/v1/status").await.text).unwrap();
+        let states = status["sections"].as_array().unwrap().iter().filter(|binding| binding["state"] == "Ready");
+        (states.count() == BINDINGS.len() && status["tools"] == SERVERS.len()).then_some(())
+    };
+    until("every binding and every tool is there", all_bound).await;
+    for (section, expected) in &places() {
+        assert_eq!(listed(&served, section).await, *expected, "{section}");
+        let explained = admin(&served, "explain", section).await;
+        assert_eq!(explained["upstreams"], json!(expected), "{section}: {explained}");
+        let context = admin(&served, "tools", section).await;
+        let ids: Vec<_> = expected.iter().map(|name| format!("{}/{name}", operated.namespace)).collect();
+        assert_eq!(context["enabledServers"], json!(ids), "{section}");
+        for server in SERVERS {
+            let answer = call(&served, server, section.clone()).await;
+            assert_eq!(answer.is_ok(), expected.contains(&server), "{section}: {answer:?}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::outcomes::seen::list;
 use super::parts::{chain, object, plugin, raw_stdio, tools_of, until};
 
 /// A server that logs the calls it gets, and a Guard that denies what has a word in it.
-fn audited(folder: &Folder, mode: &str) -> String {
+pub(super) fn audited(folder: &Folder, mode: &str) -> String {
     let guard = "export default ({ rawContent }) => rawContent.includes('swordfish')
       ? { text: 'no', continue: false, error: 'denied: swordfish' } : { text: rawContent, continue: true };";
     object("MCPGateway", "main", &format!("authentication: {{anonymous: {{}}}}, audit: {{mode: {mode}}}"))
@@ -25,37 +25,37 @@ fn audited(folder: &Folder, mode: &str) -> String {
         + &chain("asks", "Request", &["raw"], &["guard"])
 }
 
-async fn started(folder: &Folder, mode: &str, store: &str) -> Gateway {
+pub(super) async fn started(folder: &Folder, mode: &str, store: &str) -> Gateway {
     folder.write("manifests.yaml", &audited(folder, mode));
     let gateway = Gateway::start_with(folder, &["--store", store]);
     tools_of(&gateway, &["raw"]).await;
     gateway
 }
 
-async fn call(gateway: &Gateway, arguments: Value) -> Value {
+pub(super) async fn call(gateway: &Gateway, arguments: Value) -> Value {
     Http::new().call(&gateway.url(), "raw__args", &arguments, &json!({})).await["result"].take()
 }
 
 /// The rows of the audit trail.
-fn rows(store: &str) -> Vec<Value> {
+pub(super) fn rows(store: &str) -> Vec<Value> {
     let output = run(&["audit", "export", "--store", store]);
     assert!(output.status.success(), "{}", err(&output));
     out(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Whether the trail is whole, and what `hawsepipe audit verify` says of it.
-fn verified(store: &str, more: &[&str]) -> (bool, String) {
+pub(super) fn verified(store: &str, more: &[&str]) -> (bool, String) {
     let output = run(&[&["audit", "verify", "--store", store], more].concat());
     (output.status.success(), out(&output) + &err(&output))
 }
 
-fn of_kind(rows: &[Value], kind: &str) -> BTreeSet<String> {
+pub(super) fn of_kind(rows: &[Value], kind: &str) -> BTreeSet<String> {
     let of_kind = rows.iter().map(|row| &row["row"]).filter(|row| row["kind"] == kind);
     of_kind.map(|row| row["requestId"].as_str().unwrap().to_owned()).collect()
 }
 
 /// The calls in the log of the server.
-fn reached(folder: &Folder) -> usize {
+pub(super) fn reached(folder: &Folder) -> usize {
     let log = std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
     log.lines().filter(|line| line.contains("\"tools/call\"")).count()
 }

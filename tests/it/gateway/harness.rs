@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -109,8 +109,13 @@ impl Gateway {
 
     /// The same, on the ports that the manifests name.
     pub fn on_listeners(folder: &Folder, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::of_command(hawsepipe(), folder, arguments, environment)
+    }
+
+    /// The same of a command that becomes the program.
+    pub fn of_command(mut command: Command, folder: &Folder, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let admin = if arguments.contains(&"--admin") { &[][..] } else { &["--admin", "127.0.0.1:0"] };
-        let mut child = hawsepipe()
+        let mut child = command
             .envs(environment.iter().copied())
             .args(["run", "-f"])
             .arg(folder.path())
@@ -209,6 +214,11 @@ impl Gateway {
             assert!(Instant::now() < deadline, "it does not end; the log:\n{}", self.log().join("\n"));
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    /// The standard input of a command that has one.
+    pub fn stdin(&mut self) -> ChildStdin {
+        self.child.stdin.take().unwrap()
     }
 
     /// Its process id.

@@ -64,7 +64,7 @@ print(','.join('|'.join(map(str, row)) for row in rows))";
 }
 
 /// A server, a Guard that denies what has a word in it, and a plugin that answers.
-fn guarded(folder: &Folder) -> String {
+pub(super) fn guarded(folder: &Folder) -> String {
     let guard = "export default ({ rawContent }) => rawContent.includes('swordfish')
       ? { text: 'no', continue: false, error: 'denied' } : { text: rawContent, continue: true };";
     let says = "export default () => ({ text: 'hello', continue: true });";
@@ -76,13 +76,13 @@ fn guarded(folder: &Folder) -> String {
 }
 
 /// The records that a command lists.
-fn list(gateway: &Gateway, arguments: &[&str]) -> Vec<Value> {
+pub(super) fn list(gateway: &Gateway, arguments: &[&str]) -> Vec<Value> {
     let output = run(&[arguments, &["--admin", &gateway.admin(), "-o", "jsonl"]].concat());
     assert!(output.status.success(), "{arguments:?}: {}", err(&output));
     out(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-async fn metric(gateway: &Gateway, series: &str) -> f64 {
+pub(super) async fn metric(gateway: &Gateway, series: &str) -> f64 {
     let metrics = Http::new().get(&format!("http://{}/metrics", gateway.admin())).await.body;
     let value = metrics.lines().find_map(|line| line.strip_prefix(series)).map(|value| value.trim().parse().unwrap());
     value.unwrap_or_default()

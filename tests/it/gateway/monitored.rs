@@ -124,7 +124,8 @@ async fn record(folder: &Path, url: &str, prometheus: &Prometheus) {
 async fn dashboards_show_what_a_gateway_did_and_alerts_fire_for_what_is_wrong() {
     let folder = Folder::new();
     folder.write("manifests.yaml", &manifests(&folder));
-    let gateway = Gateway::start(&folder);
+    let store = folder.path().join("history.db");
+    let gateway = Gateway::start_with(&folder, &["--store", store.to_str().unwrap()]);
     tools_of(&gateway, &["denied", "broken", "slow"]).await;
     let prometheus = Prometheus::start(&[gateway.admin()]).await;
     let _session = Http::new().initialize(&gateway.url()).await;

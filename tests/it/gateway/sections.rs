@@ -1,18 +1,19 @@
 //! Sections of documents that are bound to an upstream (document 003, SectionBinding).
 
+mod documents;
 mod lines;
 mod page;
+#[path = "../../sections/runbook.rs"]
+mod runbook;
 mod settings;
 
 use hyper::Method;
 use serde_json::{Value, json};
 
+use self::runbook::SERVERS;
 use super::harness::{Folder, Gateway, run};
 use super::http::{Http, JSON};
 use super::parts::{object, raw_stdio, tools_of, until};
-
-/// The names of the servers.
-const SERVERS: [&str; 3] = ["kubernetes", "postgres", "search"];
 
 /// Manifests of the three servers, and a folder for their logs.
 fn servers(folder: &Folder) -> String {
@@ -190,6 +191,12 @@ async fn a_binding_that_cannot_be_resolved_opens_nothing() {
         }
     }
     assert_eq!(visible(&gateway, &place("a.md", &[("Deploy", 1)])).await, ["kubernetes"]);
+    let status = Http::new().get(&format!("http://{}/api/v1/status", gateway.admin())).await.json();
+    let states = status["sections"].as_array().unwrap().iter().map(|it| (&it["binding"], &it["state"]));
+    let states: Vec<_> =
+        states.map(|(name, state)| format!("{} {}", name.as_str().unwrap(), state.as_str().unwrap())).collect();
+    let expected = ["gone UpstreamNotFound", "broken InvalidPattern", "first Ready", "second Conflicted"];
+    assert_eq!(states, expected.map(|expected| format!("default/{expected}")));
     let validated = run(&["validate", folder.path().to_str().unwrap()]);
     let said = String::from_utf8(validated.stdout).unwrap();
     assert!(!validated.status.success() && said.contains("(UpstreamNotFound)"), "{said}");

@@ -23,7 +23,9 @@ use std::time::Duration;
 
 use hawsepipe::domain::ids::ObjectKey;
 use hawsepipe::domain::plan::{PluginLimits, PluginPlan, Runtime};
-use hawsepipe::domain::plugin::{ContentType, Encoding, Failure, Input, Metadata, Output, Phase, Protocol, Ran, Role};
+use hawsepipe::domain::plugin::{
+    ContentType, Encoding, Failure, Input, Metadata, Output, Phase, PluginKind, Protocol, Ran, Role,
+};
 use hawsepipe::domain::ports::{Answering, Host, LinkedPlugin, Loading, PluginProgress, RunPlugin};
 use hawsepipe::domain::secret::SecretText;
 use hawsepipe::node::WorkerMetrics;
@@ -143,6 +145,7 @@ pub fn runtime() -> Runtime {
 
 pub fn input(content: &str) -> Input<'_> {
     Input {
+        typed: None,
         tool_name: "files/read",
         raw_content: Some(content),
         max_tokens: Some(7),
@@ -219,6 +222,7 @@ impl Code {
     pub fn link(self) -> Arc<LinkedPlugin> {
         let digest: String = Sha256::digest(self.text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
         let plan = PluginPlan {
+            kind: PluginKind::Middleware,
             path: None,
             image: None,
             sha256: None,

@@ -31,7 +31,7 @@ use crate::domain::plan::{
     ArgumentValidation, ChainPlan, EraSetting, HealthPlan, LabelSelector, Plan, PluginLimits, RetryPlan, TransportPlan,
     UpstreamPlan,
 };
-use crate::domain::plugin::{Encoding, Mode, Phase, Role, View};
+use crate::domain::plugin::{Encoding, Mode, Phase, PluginKind, Role, View};
 use crate::domain::ports::{CodeFacts, SyntaxProblem};
 
 /// Parses `namespace/name`, or a name in `default`.
@@ -77,8 +77,8 @@ pub(crate) fn empty() -> Inputs {
 fn declare(inputs: &mut Inputs) -> &mut GatewayInput {
     let mut plan = super::implicit(inputs);
     (plan.key, plan.declared) = (key("gw"), true);
-    let (upstreams, chains, sections) = Default::default();
-    inputs.gateway.insert(GatewayInput { plan, upstreams, chains, sections, pinned: None })
+    let (upstreams, chains, pipelines, sections) = Default::default();
+    inputs.gateway.insert(GatewayInput { plan, upstreams, chains, pipelines, sections, pinned: None })
 }
 
 pub(crate) fn gateway(inputs: &mut Inputs) -> &mut GatewayInput {
@@ -116,6 +116,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
 /// Returns a plugin whose inline code is its own name. The facts about this code must be added with `know`.
 fn plugin(name: &str) -> PluginInput {
     PluginInput {
+        kind: PluginKind::Middleware,
         key: key(name),
         enabled: true,
         role: Role::Transform,

@@ -54,13 +54,16 @@ pub(in crate::controller) fn targets(plans: &[&Plan]) -> BTreeSet<NetworkTarget>
     let upstreams = plans.iter().flat_map(|plan| &plan.upstreams).filter(|upstream| upstream.enabled);
     let urls = upstreams.filter_map(|upstream| match &upstream.transport {
         TransportPlan::External { url, .. } => Some(url),
-        TransportPlan::Process { .. } | TransportPlan::None => None,
+        TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::None => None,
     });
     let collectors = plans.iter().filter_map(|plan| plan.gateway.tracing.as_ref()).map(|tracing| &tracing.endpoint);
+    // The metadata of an issuer can name keys at another host, which then has one of the usual ports, or is named by `jwks.uri`.
+    let issuers = plans.iter().flat_map(|plan| &plan.gateway.authentication.jwt);
+    let issuers = issuers.map(|jwt| jwt.jwks_uri.as_ref().unwrap_or(&jwt.issuer));
     let plugins = plans.iter().flat_map(|plan| &plan.plugins).filter(|plugin| plugin.enabled);
     let egress = plugins.flat_map(|plugin| &plugin.egress).filter_map(|entry| EgressRule::parse(entry).ok());
     let egress = egress.map(|rule| NetworkTarget::of_rule(&rule));
-    urls.chain(collectors).filter_map(|url| of_url(url)).chain(egress).collect()
+    urls.chain(collectors).chain(issuers).filter_map(|url| of_url(url)).chain(egress).collect()
 }
 
 /// Returns the proxies that the pods' variables name in plain text.

@@ -1,0 +1,84 @@
+//! Lowers the authentication and the authorization of clients.
+
+use super::findings::Findings;
+use crate::api::gateway::MCPGatewaySpec;
+use crate::api::gateway::access::{AccessRule, Algorithm, Authentication, Authorization, Effect, Jwt};
+use crate::domain::plan::{AuthenticationPlan, AuthorizationPlan, JwtPlan, Refusal, ResourcePlan, RulePlan};
+
+/// The effect of a protective setting of the whole gateway that is not implemented.
+const EVERY_CALL: &str = "every call is refused";
+
+/// All algorithms that can be accepted.
+const ALGORITHMS: [Algorithm; 9] = [
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+    Algorithm::ES256,
+    Algorithm::ES384,
+    Algorithm::EdDSA,
+];
+
+/// Reports every setting that protects the whole gateway and is not implemented. Returns the first one as the reason
+/// for refusing calls.
+pub(super) fn guards(spec: &MCPGatewaySpec, findings: &mut Findings) -> Option<Refusal> {
+    let Authentication { api_keys, token_review, jwt, .. } = &spec.authentication;
+    let admin = spec.admin.as_ref().is_some_and(|a| a.authentication.is_some());
+    let guards = [
+        (api_keys.is_some(), "spec.authentication.apiKeys"),
+        (token_review.is_some(), "spec.authentication.tokenReview"),
+        (admin, "spec.admin.authentication"),
+    ];
+    let keys = jwt.iter().flatten().enumerate().map(|(at, jwt)| {
+        let is_set = jwt.jwks.as_ref().is_some_and(|jwks| jwks.config_map_key_ref.is_some());
+        (is_set, format!("spec.authentication.jwt[{at}].jwks.configMapKeyRef"))
+    });
+    let all = guards.map(|(is_set, field)| (is_set, field.to_owned())).into_iter().chain(keys);
+    let refusals: Vec<_> = all.filter_map(|(is_set, field)| findings.refuse(is_set, field, EVERY_CALL)).collect();
+    refusals.into_iter().next()
+}
+
+pub(super) fn authentication(written: &Authentication) -> AuthenticationPlan {
+    let jwt: Vec<_> = written.jwt.iter().flatten().map(issuer).collect();
+    let resource = written.resource_metadata.as_ref().map(|metadata| ResourcePlan {
+        resource: metadata.resource.clone(),
+        authorization_servers: metadata
+            .authorization_servers
+            .clone()
+            .unwrap_or_else(|| jwt.iter().map(|jwt| jwt.issuer.clone()).collect()),
+        scopes: metadata.scopes_supported.clone().unwrap_or_default(),
+        documentation: metadata.documentation.clone(),
+    });
+    AuthenticationPlan { jwt, resource }
+}
+
+fn issuer(written: &Jwt) -> JwtPlan {
+    let claims = written.claims.clone().unwrap_or_default();
+    let listed = written.algorithms.as_deref().filter(|listed| !listed.is_empty()).unwrap_or(&ALGORITHMS);
+    let jwks = written.jwks.as_ref();
+    JwtPlan {
+        issuer: written.issuer.clone(),
+        audiences: written.audiences.clone(),
+        algorithms: listed.iter().map(|algorithm| format!("{algorithm:?}")).collect(),
+        jwks_uri: jwks.and_then(|jwks| jwks.uri.clone()),
+        refresh_seconds: jwks.and_then(|jwks| jwks.refresh_seconds).unwrap_or(300),
+        subject_claim: claims.subject.unwrap_or_else(|| "sub".to_owned()),
+        groups_claim: claims.groups.unwrap_or_else(|| "groups".to_owned()),
+        skew_seconds: written.clock_skew_seconds.unwrap_or(30),
+    }
+}
+
+pub(super) fn authorization(written: &Authorization) -> AuthorizationPlan {
+    let rule = |rule: &AccessRule| RulePlan {
+        name: rule.name.clone(),
+        denies: rule.effect == Effect::Deny,
+        when: rule.when.clone(),
+        message: rule.message.clone(),
+    };
+    AuthorizationPlan {
+        allows_by_default: written.default == Some(Effect::Allow),
+        rules: written.rules.iter().map(rule).collect(),
+    }
+}

@@ -1,0 +1,195 @@
+//! Compiles pipelines: which ones the gateway takes, and whether their steps can run.
+
+use super::plugins::{Plugins, permitted};
+use super::takes::{by_both, takes};
+use super::{FieldFault, bounds, id, is_invalid, switched_off, values};
+use crate::config::expr::Expression;
+use crate::config::input::{Inputs, PipelineInput};
+use crate::config::nearest::nearest;
+use crate::config::variables::OF_LOOPS;
+use crate::domain::ids::{Kind, ObjectKey};
+use crate::domain::plan::{PhasePluginPlan, PipelinePlan, Plan, Refusal, Takes, TransportPlan, UpstreamPlan};
+use crate::domain::plugin::PluginKind;
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+use crate::domain::schema::PreparedSchema;
+
+/// What pipelines are compiled for.
+pub(super) struct PipelineContext<'a> {
+    pub(super) inputs: &'a Inputs,
+    pub(super) previous: Option<&'a Plan>,
+    pub(super) gateway: &'a ObjectKey,
+    /// Pipelines that the gateway takes; `None` means all.
+    pub(super) takes: Option<&'a Takes>,
+    pub(super) plugins: &'a Plugins<'a>,
+}
+
+/// Returns the pipelines that the gateway takes, as upstreams that the gateway runs itself. `served` are the others.
+pub(super) fn compile(
+    context: &PipelineContext<'_>,
+    served: &[UpstreamPlan],
+    problems: &mut Vec<Problem>,
+) -> Vec<UpstreamPlan> {
+    let mut plans: Vec<UpstreamPlan> = Vec::new();
+    for pipeline in &context.inputs.pipelines {
+        if !context.takes_pipeline(pipeline, problems) {
+            continue;
+        }
+        let key = &pipeline.plan.key;
+        let same_name = |other: &&UpstreamPlan| other.key.name == key.name;
+        match served.iter().chain(&plans).find(same_name) {
+            Some(other) => {
+                let message =
+                    format!("{} {} has this name already on this gateway: rename one of them", other.kind(), other.key);
+                problems.push(Problem::error(
+                    Reason::NameConflict,
+                    id(Kind::ToolPipeline, key),
+                    "metadata.name",
+                    message,
+                ));
+            }
+            None => plans.push(context.compile_pipeline(pipeline, problems)),
+        }
+    }
+    // A pipeline that is not valid any more keeps its form.
+    let before = context.previous.iter().flat_map(|plan| &plan.upstreams).filter(|plan| plan.pipeline().is_some());
+    for kept in before.filter(|kept| is_invalid(context.inputs, Kind::ToolPipeline, &kept.key)) {
+        let enabled = switched_off(context.inputs, Kind::ToolPipeline, &kept.key).map_or(kept.enabled, |off| !off);
+        if !served.iter().chain(&plans).any(|other| other.key.name == kept.key.name) {
+            plans.push(UpstreamPlan { enabled, ..kept.clone() });
+        }
+    }
+    for plan in &mut plans {
+        context.resolve_plugins(plan, problems);
+    }
+    plans
+}
+
+impl PipelineContext<'_> {
+    fn takes_pipeline(&self, pipeline: &PipelineInput, problems: &mut Vec<Problem>) -> bool {
+        let (Some(wanted), plan) = (self.takes, &pipeline.plan) else { return true };
+        let gateway = self.gateway;
+        let taken = takes(wanted, &gateway.namespace, &plan.key.namespace, &plan.labels, self.inputs);
+        let object = id(Kind::ToolPipeline, &plan.key);
+        by_both((gateway, taken, "spec.pipelines"), object, &pipeline.gateways, problems)
+    }
+
+    /// Returns the pipeline as written; if that is not accepted, its last accepted form; if there is none, a form that
+    /// refuses calls.
+    fn compile_pipeline(&self, pipeline: &PipelineInput, problems: &mut Vec<Problem>) -> UpstreamPlan {
+        let written = &pipeline.plan;
+        let (reason, field, mut message) = match self.accept_pipeline(written) {
+            Ok(()) => return written.clone(),
+            Err(fault) => fault,
+        };
+        let before = self.previous.and_then(|plan| plan.upstream(&written.key.name));
+        let before = before.filter(|before| before.key == written.key && before.pipeline().is_some());
+        let plan = match before.filter(|before| before.refusing.is_none()) {
+            Some(before) => {
+                message.push_str(". The last accepted form runs on");
+                UpstreamPlan { enabled: written.enabled, ..before.clone() }
+            }
+            None => {
+                let refusing = Some(Refusal { reason, message: message.clone() });
+                message.push_str(". Its calls are refused");
+                UpstreamPlan { refusing, ..written.clone() }
+            }
+        };
+        problems.push(Problem::error(reason, id(Kind::ToolPipeline, &written.key), field, message));
+        plan
+    }
+
+    fn accept_pipeline(&self, plan: &UpstreamPlan) -> Result<(), FieldFault> {
+        let Some(pipeline) = plan.pipeline() else { return Ok(()) };
+        let lists = [("spec.tools.include", &pipeline.include), ("spec.tools.exclude", &pipeline.exclude)];
+        if let Some((field, message)) = lists.into_iter().find_map(|(field, globs)| values::bad_glob(field, globs)) {
+            return Err((Reason::InvalidPattern, field, message));
+        }
+        if pipeline.agents.iter().all(|agent| !agent.enabled) && plan.refusing.is_none() {
+            let message = "none of its agents is enabled".to_owned();
+            return Err((Reason::NothingEnabled, "spec.declared.agents".into(), message));
+        }
+        for (index, agent) in pipeline.agents.iter().enumerate() {
+            let Some((condition, _)) = &agent.repeat else { continue };
+            Expression::compile(condition, OF_LOOPS).map_err(|why| {
+                (Reason::InvalidExpression, format!("spec.declared.agents[{index}].loopCondition"), why)
+            })?;
+        }
+        check_output(pipeline)?;
+        bounds::check(self.inputs, &id(Kind::ToolPipeline, &plan.key), plan)
+    }
+
+    /// Finds the plugins of a pipeline's steps. A pipeline refuses its calls while one of them cannot run.
+    fn resolve_plugins(&self, plan: &mut UpstreamPlan, problems: &mut Vec<Problem>) {
+        let key = plan.key.clone();
+        let TransportPlan::Pipeline(pipeline) = &mut plan.transport else { return };
+        if plan.refusing.as_ref().is_some_and(|refusal| refusal.reason == Reason::NotImplemented) {
+            return;
+        }
+        let mut first = None;
+        for (field, plugin) in pipeline.plugins_mut() {
+            plugin.unavailable = self.unavailable(&key, plugin);
+            if let Some(Refusal { reason, message }) = &plugin.unavailable {
+                first.get_or_insert_with(|| Refusal { reason: *reason, message: format!("{field}: {message}") });
+                problems.push(Problem::error(*reason, id(Kind::ToolPipeline, &key), field, message.clone()));
+            }
+        }
+        plan.refusing = plan.refusing.take().or(first);
+    }
+
+    /// Returns why a step cannot run its plugin; `None` if it can.
+    fn unavailable(&self, pipeline: &ObjectKey, step: &PhasePluginPlan) -> Option<Refusal> {
+        let (plugin, input) = (&step.key, self.plugins.inputs.get(&step.key));
+        let refusal = |reason, message| Some(Refusal { reason, message });
+        let is_foreign = plugin.namespace != pipeline.namespace;
+        if is_foreign && input.is_some_and(|input| !permitted(self.inputs, input, &pipeline.namespace)) {
+            let why = format!("{plugin} is not shared with {} (its spec.shareWith)", pipeline.namespace);
+            return refusal(Reason::RefNotPermitted, why);
+        }
+        if is_foreign && step.config.is_some() && input.is_some_and(|input| !input.config_overrides) {
+            let why = format!(
+                "{plugin} does not let other namespaces change its config (its spec.shareWith.configOverrides)"
+            );
+            return refusal(Reason::RefNotPermitted, why);
+        }
+        match self.plugins.accepted.get(plugin) {
+            Some(accepted) if accepted.kind == PluginKind::Phase && accepted.enabled => None,
+            Some(accepted) if accepted.kind == PluginKind::Phase => {
+                refusal(Reason::EntryUnavailable, format!("Plugin {plugin} is switched off (its spec.enabled)"))
+            }
+            Some(accepted) => {
+                let is = accepted.kind.as_str();
+                refusal(Reason::WrongType, format!("Plugin {plugin} is of type {is}: a step needs one of type phase"))
+            }
+            None if self.plugins.parsing.contains(plugin) => {
+                refusal(Reason::Pending, format!("the code of Plugin {plugin} is being parsed"))
+            }
+            None if input.is_some() || is_invalid(self.inputs, Kind::Plugin, plugin) => refusal(
+                Reason::PluginNotAccepted,
+                format!("Plugin {plugin} is not accepted (its own finding says why)"),
+            ),
+            None => {
+                let own = self.plugins.inputs.keys().filter(|key| key.namespace == plugin.namespace && !is_foreign);
+                let near = nearest(&plugin.name, own.map(|key| key.name.as_str()));
+                let meant = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                refusal(Reason::PluginNotFound, format!("there is no Plugin {plugin}{meant}"))
+            }
+        }
+    }
+}
+
+/// Checks the schema of the output (document 002, rules 10 and 11).
+fn check_output(pipeline: &PipelinePlan) -> Result<(), FieldFault> {
+    let Some(schema) = &pipeline.output_schema else { return Ok(()) };
+    let field = || "spec.output.schema".to_owned();
+    let invalid = |why: String| (Reason::InvalidSchema, field(), format!("not a JSON Schema of an object: {why}"));
+    PreparedSchema::parse(schema).and_then(|schema| schema.compile()).map_err(|why| invalid(why.to_string()))?;
+    let parsed: serde_json::Value = serde_json::from_str(schema).map_err(|why| invalid(why.to_string()))?;
+    if parsed["type"] != "object" {
+        return Err(invalid("its type is not object".to_owned()));
+    }
+    match parsed.pointer("/properties/sources") {
+        Some(_) => Ok(()),
+        None => Err((Reason::MissingSources, field(), "no property sources: citations could not be followed".into())),
+    }
+}

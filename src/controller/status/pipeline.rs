@@ -1,0 +1,48 @@
+//! The status of a ToolPipeline.
+
+use serde_json::Value;
+
+use super::conditions::Conditions;
+use super::input::StatusInput;
+use super::serving::{gateways, live, problems, programmed, serving, warnings};
+use crate::api::lower::Lowered;
+use crate::api::pipeline::status::ToolPipelineStatus;
+use crate::controller::lowered::LoweredObject;
+use crate::domain::plan::PipelinePlan;
+use crate::domain::reason::Reason;
+
+pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
+    let serving = serving(input, &object.id);
+    let found = problems(input, &serving, &object.id);
+    let mut set = Conditions::new(object, now).warned(warnings(input, object));
+    let (accepted, _) = (set.accepted(&found), set.resolved(&found));
+    programmed(&mut set, input, &serving, !accepted, absent(input, object));
+    let written = match &*object.lowered {
+        Ok(Lowered::Pipeline(pipeline)) => pipeline.plan.pipeline(),
+        _ => None,
+    };
+    let steps = |plan: &PipelinePlan| u32::try_from(plan.plugins().count()).unwrap_or(u32::MAX);
+    let status = ToolPipelineStatus {
+        observed_generation: Some(object.generation()),
+        live: Some(live(&serving, !accepted)),
+        gateways: Some(gateways(&serving)),
+        mode: written.map(|_| PipelinePlan::MODE.to_owned()),
+        steps: written.map(steps),
+        revision: serving.first().map(|serving| serving.digest.to_owned()),
+        tool_name: written.map(PipelinePlan::tool_name),
+        conditions: Some(set.finish()),
+    };
+    serde_json::to_value(status).unwrap_or_default()
+}
+
+/// Returns why the pipeline is in no gateway's plan.
+fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str) {
+    let mut found = input.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
+    if found.any(|problem| problem.reason == Reason::NotTaken) {
+        return (
+            Reason::NotTaken,
+            "no gateway takes it: a gateway's spec.pipelines and its own spec.gateways must agree",
+        );
+    }
+    (Reason::NoGateway, "no gateway is there that takes it")
+}

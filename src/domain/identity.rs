@@ -1,0 +1,133 @@
+//! The identity of a client: who calls, and how that is known.
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Map, Value};
+
+use super::digest::sha256_hex;
+
+/// The subject of clients that prove no identity.
+pub const ANONYMOUS: &str = "anonymous";
+/// The subject of programs on the gateway's machine that use its admin API.
+pub const LOCAL: &str = "local";
+/// The maximum length of a subject or a group in bytes.
+const MAX_NAME: usize = 512;
+
+/// The method that has proved an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IdentityMethod {
+    /// None: the client has sent no credentials.
+    Anonymous,
+    /// A JSON Web Token of an issuer.
+    Jwt,
+    /// None: the call comes from the gateway's own machine, through its admin API.
+    Local,
+    /// Another replica, which has checked the credentials and has forwarded the request.
+    Replica,
+}
+
+impl IdentityMethod {
+    /// Returns the method as conditions read it (`identity.method`).
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anonymous => "anonymous",
+            Self::Jwt => "jwt",
+            Self::Local => "local",
+            Self::Replica => "replica",
+        }
+    }
+}
+
+/// Who calls. It is made once for each request, before the body is read.
+#[derive(Debug)]
+pub struct Identity {
+    /// The method that has proved the identity.
+    pub method: IdentityMethod,
+    /// The name of the client; it is in records and in the audit trail.
+    pub subject: String,
+    /// The groups of the client.
+    pub groups: Vec<String>,
+    /// The scopes of the client's token.
+    pub scopes: Vec<String>,
+    /// All claims of the client's token.
+    pub claims: Map<String, Value>,
+    /// Distinguishes this client from all others, also from those with the same subject of another issuer. Sessions, sealed
+    /// ids and limits belong to it.
+    key: String,
+}
+
+impl Identity {
+    /// Creates the identity that a method has proved. `issuer` is where the subject is unique.
+    ///
+    /// # Errors
+    /// If the subject cannot be that of a client.
+    pub fn new(method: IdentityMethod, issuer: &str, subject: String) -> Result<Self, String> {
+        let is_printable = !subject.chars().any(char::is_control);
+        if subject.trim().is_empty() || subject.len() > MAX_NAME || !is_printable {
+            return Err(format!("its subject is empty, longer than {MAX_NAME} bytes, or has control characters"));
+        }
+        if subject == ANONYMOUS || subject == LOCAL {
+            return Err("its subject is a name that the gateway uses itself".to_owned());
+        }
+        let unique = serde_json::json!([method.as_str(), issuer, subject]).to_string();
+        let key = format!("{}:{:.32}", method.as_str(), sha256_hex(unique.as_bytes()));
+        Ok(Self { key, ..Self::bare(method, &subject) })
+    }
+
+    /// Returns the identity of all clients that have sent no credentials.
+    pub fn anonymous() -> Arc<Self> {
+        static IDENTITY: LazyLock<Arc<Identity>> =
+            LazyLock::new(|| Arc::new(Identity::bare(IdentityMethod::Anonymous, ANONYMOUS)));
+        Arc::clone(&IDENTITY)
+    }
+
+    /// Returns the identity of programs that use the admin API.
+    pub fn local() -> Arc<Self> {
+        static IDENTITY: LazyLock<Arc<Identity>> =
+            LazyLock::new(|| Arc::new(Identity::bare(IdentityMethod::Local, LOCAL)));
+        Arc::clone(&IDENTITY)
+    }
+
+    /// Creates the identity of a request that another replica has forwarded, which has checked who sent it. It has the same
+    /// [key](Self::key), and nothing that a rule could allow.
+    pub fn forwarded(key: &str, subject: &str) -> Self {
+        if key == ANONYMOUS {
+            return Self::bare(IdentityMethod::Anonymous, ANONYMOUS);
+        }
+        Self { key: key.to_owned(), ..Self::bare(IdentityMethod::Replica, subject) }
+    }
+
+    /// Creates an identity without groups, scopes and claims, whose subject is its key.
+    fn bare(method: IdentityMethod, subject: &str) -> Self {
+        let (groups, scopes, claims) = (Vec::new(), Vec::new(), Map::new());
+        Self { method, subject: subject.to_owned(), groups, scopes, claims, key: subject.to_owned() }
+    }
+
+    /// Whether the client has sent no credentials.
+    pub fn is_anonymous(&self) -> bool {
+        self.method == IdentityMethod::Anonymous
+    }
+
+    /// Returns what distinguishes this client from all others.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_two_issuers_are_never_the_same() {
+        let of = |issuer: &str, subject: &str| Identity::new(IdentityMethod::Jwt, issuer, subject.to_owned());
+        let (one, same, other) = (of("a", "x").unwrap(), of("a", "x").unwrap(), of("b", "x").unwrap());
+        assert_eq!(one.key(), same.key());
+        assert_ne!(one.key(), other.key());
+        for wrong in ["", " ", ANONYMOUS, LOCAL, "a\nb", &"x".repeat(MAX_NAME + 1)] {
+            assert!(of("a", wrong).is_err(), "{wrong:.16}");
+        }
+        let forwarded = Identity::forwarded(one.key(), "x");
+        assert!(forwarded.key() == one.key() && !forwarded.is_anonymous() && Identity::anonymous().is_anonymous());
+    }
+}

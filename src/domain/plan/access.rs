@@ -1,0 +1,76 @@
+//! Authentication and authorization of clients in a plan.
+
+use serde::{Deserialize, Serialize};
+
+/// The methods that prove who calls, besides `anonymous: {}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuthenticationPlan {
+    /// The issuers whose JSON Web Tokens are accepted.
+    pub jwt: Vec<JwtPlan>,
+    /// The protected resource metadata (RFC 9728); `None` if clients get none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<ResourcePlan>,
+}
+
+impl AuthenticationPlan {
+    /// Whether there is none.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// An issuer of tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JwtPlan {
+    /// The URL of the issuer, as tokens have it.
+    pub issuer: String,
+    /// The accepted audiences; never empty.
+    pub audiences: Vec<String>,
+    /// The accepted algorithms by their names of RFC 7518 and RFC 8037; never empty.
+    pub algorithms: Vec<String>,
+    /// The URL of the keys; `None` if the metadata of the issuer names it.
+    pub jwks_uri: Option<String>,
+    /// Seconds between two fetches of the keys.
+    pub refresh_seconds: u32,
+    /// The claim that is the subject.
+    pub subject_claim: String,
+    /// The claim that has the groups.
+    pub groups_claim: String,
+    /// The tolerated difference between clocks, in seconds.
+    pub skew_seconds: u32,
+}
+
+/// The protected resource metadata of a gateway (RFC 9728).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourcePlan {
+    /// The URL that identifies the gateway.
+    pub resource: String,
+    /// The URLs of authorization servers.
+    pub authorization_servers: Vec<String>,
+    /// The scopes that clients can request.
+    pub scopes: Vec<String>,
+    /// The URL of documentation for people.
+    pub documentation: Option<String>,
+}
+
+/// The rules of a gateway: who may do what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuthorizationPlan {
+    /// Whether a call is allowed to which no rule applies.
+    pub allows_by_default: bool,
+    /// The rules in the order in which they are written.
+    pub rules: Vec<RulePlan>,
+}
+
+/// A rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RulePlan {
+    /// The name of the rule.
+    pub name: String,
+    /// Whether the rule denies; otherwise it allows.
+    pub denies: bool,
+    /// The CEL condition.
+    pub when: String,
+    /// The text for a client whose call the rule denies.
+    pub message: Option<String>,
+}

@@ -1,0 +1,47 @@
+//! The types of plugins, and calls of those that are not middleware.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// The type of a plugin, which determines the functions that the gateway calls (document 002).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PluginKind {
+    /// Runs in chains, on the content of calls.
+    #[default]
+    Middleware,
+    /// A step of a pipeline.
+    Phase,
+}
+
+impl PluginKind {
+    /// Returns the name of the type, as manifests have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Middleware => "middleware",
+            Self::Phase => "phase",
+        }
+    }
+
+    /// Returns the functions that the code of a plugin of this type must export. Middleware exports one of several.
+    pub fn required_exports(self) -> &'static [&'static str] {
+        match self {
+            Self::Middleware => &[],
+            Self::Phase => &["execute"],
+        }
+    }
+
+    /// Whether this is the default.
+    pub fn is_middleware(&self) -> bool {
+        *self == Self::Middleware
+    }
+}
+
+/// A call of a function of a plugin that is not middleware (document 002).
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TypedCall<'a> {
+    /// The name of the function.
+    pub method: &'a str,
+    /// Further members of the plugin's `ctx`, a JSON object.
+    pub context: &'a RawValue,
+}

@@ -1,0 +1,25 @@
+//! Content of calls in their records.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// Content of a call in its record, after redaction.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum Payload {
+    /// The content.
+    Content(#[cfg_attr(feature = "gateway", schemars(with = "serde_json::Value"))] Box<RawValue>),
+    /// Why it was left out.
+    Omitted(String),
+}
+
+impl Payload {
+    /// Returns how many bytes it has.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Content(content) => content.get().len(),
+            Self::Omitted(why) => why.len(),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What all steps of a run share.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::domain::method::Method;
+use crate::domain::pipeline::Sources;
+use crate::domain::ports::ToClient;
+use crate::engine::Engine;
+use crate::engine::calls::chain::CallContext;
+use crate::engine::calls::routed_call::Routed;
+use crate::engine::plan::linked_pipeline::LinkedPipeline;
+
+/// What all steps of a run use.
+pub(super) struct RunContext<'a> {
+    pub(super) engine: &'a Arc<Engine>,
+    pub(super) call: &'a Routed<'a>,
+    pub(super) pipeline: &'a LinkedPipeline,
+    pub(super) client: &'a dyn ToClient,
+    /// The pipeline, as `namespace/name`.
+    pub(super) name: String,
+    pub(super) used: SharedUse,
+    pub(super) started: Instant,
+    pub(super) arguments: Value,
+}
+
+/// What the steps of a run have used and found.
+#[derive(Default)]
+pub(super) struct RunUse {
+    pub(super) tool_calls: u32,
+    pub(super) sources: Sources,
+    /// The number of the last progress notification.
+    pub(super) progress: u64,
+}
+
+/// What the steps of a run have used and found, for all requests of a step at the same time.
+#[derive(Default)]
+pub(super) struct SharedUse(Mutex<RunUse>);
+
+impl SharedUse {
+    pub(super) fn lock(&self) -> MutexGuard<'_, RunUse> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RunContext<'_> {
+    /// Returns the time limit of the run.
+    pub(super) fn limit(&self) -> Duration {
+        Duration::from_secs(self.pipeline.plan.budgets.timeout_seconds.into())
+    }
+
+    /// Returns the time that is left for the run.
+    pub(super) fn remaining(&self) -> Duration {
+        self.limit().saturating_sub(self.started.elapsed())
+    }
+
+    /// The context of calls that steps make.
+    pub(super) fn call_context(&self) -> CallContext<'_> {
+        CallContext::of(&self.call.facts, self.method(), self.client)
+    }
+
+    pub(super) fn method(&self) -> Method {
+        Method::CallTool
+    }
+
+    /// The name that records of executions have in the place of a chain's.
+    pub(super) fn chain_id(&self) -> String {
+        format!("pipeline:{}", self.name)
+    }
+
+    /// Returns how deep the research is to be: the argument `depth` (document 002, `research_type`).
+    pub(super) fn research_type(&self) -> &str {
+        let depth = self.arguments.get("depth").and_then(Value::as_str);
+        depth.filter(|depth| ["light", "medium", "extended"].contains(depth)).unwrap_or("medium")
+    }
+}

@@ -1,0 +1,12 @@
+//! Pipelines: tools that the gateway serves itself, by running plugins of type phase (document 002). In a plan, a pipeline is
+//! an upstream without a server, so that chains, filters, limits and records cover it like any other.
+
+mod context;
+mod host;
+mod loops;
+mod output;
+mod run;
+mod server;
+mod step;
+
+pub(in crate::engine) use server::{listed, probed};

@@ -1,0 +1,134 @@
+//! A run of a pipeline: what a call of its tool does in the place of sending it to a server.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::context::{RunContext, SharedUse};
+use super::loops::{counts, holds};
+use super::output::{RunFailure, answer, completed, failure};
+use crate::domain::pipeline::{NewSource, PipelineMachine, RunState, StepRole};
+use crate::domain::ports::ToClient;
+use crate::domain::reason::Reason;
+use crate::engine::Engine;
+use crate::engine::calls::routed_call::Routed;
+use crate::engine::plan::linked_pipeline::LinkedPipeline;
+
+impl Engine {
+    /// Runs a pipeline with these arguments, and returns the result of its tool. A run that fails has a result too, which
+    /// says why. Dropping the future cancels the step that runs and the calls that it has made.
+    pub(in crate::engine) async fn run_pipeline(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        pipeline: &LinkedPipeline,
+        client: &dyn ToClient,
+        arguments: Option<&RawValue>,
+    ) -> Box<RawValue> {
+        let text = arguments.map_or("{}", RawValue::get);
+        let run = RunContext {
+            engine: self,
+            call,
+            pipeline,
+            client,
+            name: call.plan().key.to_string(),
+            used: SharedUse::default(),
+            started: Instant::now(),
+            arguments: serde_json::from_str(text).unwrap_or_else(|_| json!({})),
+        };
+        let mut steps = Vec::new();
+        let limit = run.limit();
+        let ended = match text.len() as u64 > pipeline.plan.budgets.max_input {
+            true => Err(run.too_large(text.len())),
+            false => match tokio::time::timeout(limit, run.run_steps(&mut steps)).await {
+                Ok(ended) => ended,
+                Err(_) => Err(run.timed_out(limit)),
+            },
+        };
+        let used = run.used.lock();
+        let facts = json!({
+            "id": call.facts.request_id,
+            "status": if ended.is_ok() { "completed" } else { "failed" },
+            "steps": steps,
+            "toolCalls": used.tool_calls,
+            "durationMs": u64::try_from(run.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        });
+        match ended.and_then(|output| completed(pipeline, output, &used.sources)) {
+            Ok(output) => answer(&output, &used.sources, facts),
+            Err(why) => failure(&why, facts),
+        }
+    }
+}
+
+impl RunContext<'_> {
+    /// Runs steps until the run is over, and returns its output. `steps` gets the name and the status of each.
+    async fn run_steps(&self, steps: &mut Vec<Value>) -> Result<serde_json::Map<String, Value>, RunFailure> {
+        let plan = &self.pipeline.plan;
+        let mut machine = PipelineMachine::new(plan);
+        let mut state = RunState::new(self.arguments.clone(), &plan.query_argument);
+        let mut last_agent = "";
+        loop {
+            let counted = |agent| counts(&machine, agent);
+            let at: Vec<_> = (0..plan.agents.len()).map(counted).collect();
+            let Some(step) = machine.next(|agent| self.loop_holds(agent, at[agent], &state)) else { break };
+            let is_agent = matches!(step.role, StepRole::Agent(_));
+            let shown = state.shown(machine.iterations(), &self.used.lock().sources);
+            self.report(step.name);
+            let result = self.run_step(step, &shown).await;
+            steps.push(json!({"name": step.name, "status": if result.is_ok() { "success" } else { "failed" }}));
+            let goes_on = machine.ended(step, result.is_ok());
+            match result {
+                Ok(mut result) => {
+                    self.take_sources(std::mem::take(&mut result.sources));
+                    state.take(step.name, is_agent, result);
+                    last_agent = if is_agent { step.name } else { last_agent };
+                }
+                Err(why) if !goes_on => return Err(why),
+                Err(_) if is_agent => state.take_failure(step.name),
+                Err(_) => {}
+            }
+        }
+        state.output(last_agent).ok_or_else(|| {
+            let limit = if machine.is_limited() { " before maxIterations was reached" } else { "" };
+            RunFailure::new(Reason::NoOutput, format!("no step returned an output{limit}: return {{output: {{..}}}}"))
+        })
+    }
+
+    fn loop_holds(&self, agent: usize, counts: (u32, u32), state: &RunState) -> bool {
+        let used = self.used.lock();
+        holds(self.pipeline, agent, counts, state, &used.sources).unwrap_or_else(|why| {
+            let (request_id, agent) = (&self.call.facts.request_id, &self.pipeline.plan.agents[agent].name);
+            tracing::warn!(request_id, agent, "loopCondition of agent {agent} of {} does not hold: {why}", self.name);
+            false
+        })
+    }
+
+    /// Takes the sources in the result of a step. Those that are not valid are left out.
+    fn take_sources(&self, sources: Vec<NewSource>) {
+        let mut used = self.used.lock();
+        for source in sources {
+            if let Err(why) = used.sources.add(source) {
+                tracing::warn!(request_id = self.call.facts.request_id, "a source of {} is left out: {why}", self.name);
+            }
+        }
+    }
+
+    fn too_large(&self, size: usize) -> RunFailure {
+        let most = self.pipeline.plan.budgets.max_input;
+        let message = format!(
+            "the arguments have {size} bytes, {most} are allowed (spec.budgets.maxInputSize of ToolPipeline {})",
+            self.name
+        );
+        RunFailure::new(Reason::TooLarge, message)
+    }
+
+    fn timed_out(&self, limit: Duration) -> RunFailure {
+        let message = format!(
+            "the run took longer than {} s (spec.budgets.timeoutSeconds of ToolPipeline {})",
+            limit.as_secs(),
+            self.name
+        );
+        RunFailure::new(Reason::Timeout, message)
+    }
+}

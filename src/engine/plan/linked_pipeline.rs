@@ -1,0 +1,39 @@
+//! A pipeline, ready to run: its globs, conditions and the schema of its output are compiled.
+
+use super::entries::Globs;
+use crate::config::expr::Expression;
+use crate::config::variables::OF_LOOPS;
+use crate::domain::plan::PipelinePlan;
+use crate::domain::schema::{BoundedSchema, PreparedSchema};
+
+/// A pipeline, ready to run.
+pub(crate) struct LinkedPipeline {
+    pub(crate) plan: PipelinePlan,
+    include: Globs,
+    exclude: Globs,
+    /// The condition of each agent's loop; `None` if it has none.
+    pub(crate) loops: Vec<Option<Expression>>,
+    /// The schema of the output; `None` if any object fits.
+    pub(crate) output: Option<BoundedSchema>,
+}
+
+impl LinkedPipeline {
+    /// Links a pipeline. The compiler has checked what is compiled here.
+    pub(crate) fn new(plan: &PipelinePlan) -> Self {
+        let condition = |text: &str| Expression::compile(text, OF_LOOPS).ok();
+        let loops = plan.agents.iter().map(|agent| condition(&agent.repeat.as_ref()?.0)).collect();
+        let schema = plan.output_schema.as_deref();
+        Self {
+            plan: plan.clone(),
+            include: Globs::new(&plan.include),
+            exclude: Globs::new(&plan.exclude),
+            loops,
+            output: schema.and_then(|schema| PreparedSchema::parse(schema).and_then(|it| it.compile()).ok()),
+        }
+    }
+
+    /// Whether steps can call the tool with this public name.
+    pub(crate) fn allows(&self, tool: &str) -> bool {
+        self.include.names(tool) && !self.exclude.names(tool)
+    }
+}

@@ -1,0 +1,101 @@
+//! The current keys of an issuer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::fetch;
+use super::key_set::KeySet;
+use crate::domain::plan::JwtPlan;
+
+/// The shortest time between two fetches.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+/// How long keys are used beyond the time at which they should have been fetched again, while that fails.
+const STALE: Duration = Duration::from_secs(60 * 60);
+
+/// The keys of one issuer. They are fetched when a token needs them.
+pub(super) struct IssuerKeys {
+    issuer: String,
+    jwks_uri: Option<String>,
+    refresh: Duration,
+    fetched: ArcSwapOption<FetchedKeys>,
+    /// When a fetch last began. Held during a fetch.
+    asked: Mutex<Option<Instant>>,
+}
+
+struct FetchedKeys {
+    keys: Arc<KeySet>,
+    at: Instant,
+}
+
+impl IssuerKeys {
+    pub(super) fn new(plan: &JwtPlan) -> Self {
+        Self {
+            issuer: plan.issuer.clone(),
+            jwks_uri: plan.jwks_uri.clone(),
+            refresh: Duration::from_secs(u64::from(plan.refresh_seconds)),
+            fetched: ArcSwapOption::empty(),
+            asked: Mutex::default(),
+        }
+    }
+
+    /// Whether these are the keys of this issuer.
+    pub(super) fn are_of(&self, plan: &JwtPlan) -> bool {
+        let refresh = Duration::from_secs(u64::from(plan.refresh_seconds));
+        self.issuer == plan.issuer && self.jwks_uri == plan.jwks_uri && self.refresh == refresh
+    }
+
+    /// Returns the keys. If they do not have what `is_there` looks for, they are fetched first, but not sooner than
+    /// [`ASK_AGAIN`] after the last fetch: an issuer can have a new key, and tokens can name keys that it never had. If they
+    /// are due, they are fetched beside the request.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub(super) async fn current(self: &Arc<Self>, is_there: impl Fn(&KeySet) -> bool) -> Result<Arc<KeySet>, String> {
+        if let Some(keys) = self.usable().filter(|keys| is_there(keys)) {
+            if self.fetched.load().as_ref().is_some_and(|fetched| fetched.at.elapsed() >= self.refresh) {
+                self.refresh_beside();
+            }
+            return Ok(keys);
+        }
+        let mut asked = self.asked.lock().await;
+        let was_fetched = self.usable().is_some_and(|keys| is_there(&keys));
+        if !was_fetched {
+            self.fetch(&mut asked).await;
+        }
+        drop(asked);
+        self.usable().ok_or_else(|| format!("the keys of the issuer {} cannot be read now", self.issuer))
+    }
+
+    fn usable(&self) -> Option<Arc<KeySet>> {
+        let fetched = self.fetched.load();
+        let fetched = fetched.as_ref().filter(|fetched| fetched.at.elapsed() < self.refresh + STALE)?;
+        Some(Arc::clone(&fetched.keys))
+    }
+
+    fn refresh_beside(self: &Arc<Self>) {
+        let own = Arc::clone(self);
+        tokio::spawn(async move {
+            if let Ok(mut asked) = own.asked.try_lock() {
+                own.fetch(&mut asked).await;
+            }
+        });
+    }
+
+    /// Fetches the keys, unless that was tried a moment ago.
+    async fn fetch(&self, asked: &mut Option<Instant>) {
+        if asked.is_some_and(|asked| asked.elapsed() < ASK_AGAIN) {
+            return;
+        }
+        *asked = Some(Instant::now());
+        match fetch::keys(&self.issuer, self.jwks_uri.as_deref()).await {
+            Ok(keys) => {
+                self.fetched.store(Some(Arc::new(FetchedKeys { keys: Arc::new(keys), at: Instant::now() })));
+            }
+            Err(why) => tracing::warn!(issuer = self.issuer, "the keys of an issuer of tokens cannot be read: {why}"),
+        }
+    }
+}

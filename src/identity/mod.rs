@@ -1,0 +1,165 @@
+//! Checks the credentials of clients: JSON Web Tokens (RFC 7519), with the keys that their issuers publish.
+
+mod cache;
+mod claims;
+mod fetch;
+mod issuer_keys;
+mod key_set;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use jsonwebtoken::errors::{Error as TokenError, ErrorKind};
+use jsonwebtoken::{Algorithm, Header, Validation, dangerous, decode, decode_header};
+use serde_json::{Map, Value};
+
+use self::cache::{TokenCache, digest};
+use self::claims::identity;
+use self::issuer_keys::IssuerKeys;
+use self::key_set::KeySet;
+use crate::domain::identity::Identity;
+use crate::domain::plan::{AuthenticationPlan, JwtPlan};
+use crate::domain::ports::{Authenticate, Unproved};
+
+/// The longest token that is read, in bytes.
+const MAX_TOKEN: usize = 16 << 10;
+
+/// Checks tokens by the methods of the plan in force.
+#[derive(Default)]
+pub struct Tokens(ArcSwap<Methods>);
+
+/// The methods of one plan, and the tokens that they have accepted.
+#[derive(Default)]
+struct Methods {
+    plan: AuthenticationPlan,
+    issuers: Vec<Issuer>,
+    cache: TokenCache,
+}
+
+struct Issuer {
+    plan: JwtPlan,
+    algorithms: Vec<Algorithm>,
+    keys: Arc<IssuerKeys>,
+}
+
+#[async_trait]
+impl Authenticate for Tokens {
+    async fn bearer(&self, plan: &AuthenticationPlan, token: &str) -> Result<Arc<Identity>, Unproved> {
+        if token.len() > MAX_TOKEN {
+            return Err(Unproved::Rejected(format!("it is longer than {MAX_TOKEN} bytes")));
+        }
+        let methods = self.methods(plan);
+        let digest = digest(token);
+        if let Some(known) = methods.cache.find(&digest) {
+            // Also has the keys fetched again, if that is due.
+            let keys = methods.issuers[known.issuer].keys.current(|_| true).await.map_err(Unproved::Unavailable)?;
+            if let Some(identity) = known.identity_by(&keys) {
+                return Ok(identity);
+            }
+        }
+        let header = decode_header(token).map_err(|_| rejected(UNREADABLE))?;
+        let claims = dangerous::insecure_decode::<Map<String, Value>>(token).map_err(|_| rejected(UNREADABLE))?.claims;
+        let issuer = claims.get("iss").and_then(Value::as_str);
+        let at = methods.issuers.iter().position(|known| Some(&*known.plan.issuer) == issuer);
+        let at = at.ok_or_else(|| rejected("no issuer that is accepted here has issued it"))?;
+        let issuer = &methods.issuers[at];
+        let (identity, keys, until) = issuer.verify(token, &header).await?;
+        methods.cache.add(digest, at, &identity, keys, until);
+        Ok(identity)
+    }
+}
+
+const UNREADABLE: &str = "it is no JSON Web Token with an algorithm that can be accepted";
+
+fn rejected(why: &str) -> Unproved {
+    Unproved::Rejected(why.to_owned())
+}
+
+impl Tokens {
+    /// Returns the methods of this plan. Known keys of issuers are kept when the plan changes; accepted tokens are not.
+    fn methods(&self, plan: &AuthenticationPlan) -> Arc<Methods> {
+        let known = self.0.load_full();
+        if known.plan == *plan {
+            return known;
+        }
+        let methods = Arc::new(Methods::new(plan, &known));
+        self.0.store(Arc::clone(&methods));
+        methods
+    }
+}
+
+impl Methods {
+    fn new(plan: &AuthenticationPlan, previous: &Self) -> Self {
+        let issuer = |jwt: &JwtPlan| {
+            let known = previous.issuers.iter().map(|issuer| &issuer.keys).find(|keys| keys.are_of(jwt)).cloned();
+            let keys = known.unwrap_or_else(|| Arc::new(IssuerKeys::new(jwt)));
+            let algorithms = jwt.algorithms.iter().filter_map(|name| name.parse().ok()).filter(is_asymmetric);
+            Issuer { plan: jwt.clone(), algorithms: algorithms.collect(), keys }
+        };
+        Self { plan: plan.clone(), issuers: plan.jwt.iter().map(issuer).collect(), cache: TokenCache::default() }
+    }
+}
+
+/// Whether a token with this algorithm can be made only by the holder of a private key, whatever the plan says.
+fn is_asymmetric(algorithm: &Algorithm) -> bool {
+    !matches!(algorithm, Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512)
+}
+
+impl Issuer {
+    /// Checks a token of this issuer. Returns the identity that it proves, the keys by which it does, and the time until which
+    /// it does, in Unix seconds.
+    async fn verify(&self, token: &str, header: &Header) -> Result<(Arc<Identity>, Arc<KeySet>, u64), Unproved> {
+        if !self.algorithms.contains(&header.alg) {
+            return Err(Unproved::Rejected(format!("its algorithm {:?} is not accepted", header.alg)));
+        }
+        if header.crit.is_some() {
+            return Err(rejected("its header has `crit`, of which nothing is supported here"));
+        }
+        if !header.typ.as_deref().is_none_or(is_access_token) {
+            return Err(rejected("its `typ` is not that of an access token"));
+        }
+        let has_key = |keys: &KeySet| keys.find(header).is_some();
+        let keys = self.keys.current(has_key).await.map_err(Unproved::Unavailable)?;
+        let key = keys.find(header).ok_or_else(|| rejected("its issuer publishes no such key for it"))?;
+        let claims = decode::<Map<String, Value>>(token, key, &self.validation(header.alg));
+        let claims = claims.map_err(|error| Unproved::Rejected(why(&error)))?.claims;
+        let until = claims.get("exp").and_then(Value::as_f64).unwrap_or_default();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the library has checked the number"
+        )]
+        let until = (until as u64).saturating_add(u64::from(self.plan.skew_seconds));
+        let identity = identity(&self.plan, claims).map_err(Unproved::Rejected)?;
+        Ok((Arc::new(identity), keys, until))
+    }
+
+    fn validation(&self, algorithm: Algorithm) -> Validation {
+        let mut wanted = Validation::new(algorithm);
+        wanted.leeway = u64::from(self.plan.skew_seconds);
+        wanted.validate_nbf = true;
+        wanted.set_audience(&self.plan.audiences);
+        wanted.set_issuer(&[&self.plan.issuer]);
+        wanted.set_required_spec_claims(&["exp", "aud", "iss"]);
+        wanted
+    }
+}
+
+/// Whether `typ` is that of an access token (RFC 9068) or of a token in general (RFC 7519, 5.1).
+fn is_access_token(typ: &str) -> bool {
+    let typ = typ.to_ascii_lowercase();
+    matches!(typ.strip_prefix("application/").unwrap_or(&typ), "jwt" | "at+jwt")
+}
+
+fn why(error: &TokenError) -> String {
+    match error.kind() {
+        ErrorKind::ExpiredSignature => "it has expired".to_owned(),
+        ErrorKind::ImmatureSignature => "it is not valid yet".to_owned(),
+        ErrorKind::InvalidAudience => "it is for another audience".to_owned(),
+        ErrorKind::InvalidIssuer => "it is of another issuer".to_owned(),
+        ErrorKind::MissingRequiredClaim(claim) => format!("it has no {claim}"),
+        ErrorKind::InvalidClaimFormat(claim) => format!("its {claim} is not a time"),
+        _ => "its signature is not valid".to_owned(),
+    }
+}

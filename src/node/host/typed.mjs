@@ -1,0 +1,54 @@
+// The part of the worker's side that serves plugins of a type other than middleware: how their functions are found, and
+// what their `ctx` has besides. docs/pipelines.md describes both for authors.
+
+// Finds the plugin's functions: what `createPlugin` or a default function gives, a default object, or the exports.
+export async function loadTyped(exported, given) {
+  const factory = [exported.createPlugin, exported.default].find((value) => typeof value === 'function');
+  const made = factory === undefined ? exported.default ?? exported : await factory(given);
+  if (made === null || typeof made !== 'object') throw new TypeError('its factory gave no object, so it is left out');
+  return made;
+}
+
+// Runs a function of the plugin. What a generator yields is reported as progress; what it returns is the result.
+export async function callTyped(plugin, method, args, ctx) {
+  const run = plugin[method];
+  if (typeof run !== 'function') throw new TypeError(`exports no function ${method}`);
+  const result = await run.call(plugin, ...args, ctx);
+  if (typeof result?.next !== 'function' || typeof result[Symbol.asyncIterator] !== 'function') return result;
+  for (let count = 1; ; count += 1) {
+    const { done, value } = await result.next();
+    if (done) return value;
+    ctx.progress(count, undefined, typeof value === 'string' ? value : value?.message);
+  }
+}
+
+// Makes the class of `ctx` from that of middleware. `ask` sends a request to the gateway.
+export function typedContext(Context, ask) {
+  return class TypedContext extends Context {
+    constructor(call, config, { budgets, ...given }) {
+      super(call, config);
+      Object.assign(this, given);
+      const until = Date.now() + budgets.remainingTimeMs;
+      let used = budgets.toolCallsUsed;
+      const { callTool } = this;
+      const calling = (tool, args) => {
+        used += 1;
+        return callTool(tool, args);
+      };
+      Object.defineProperty(this, 'callTool', { value: calling });
+      this.budgets = Object.freeze({
+        maxToolCalls: budgets.maxToolCalls,
+        get toolCallsUsed() { return used; },
+        get remainingToolCalls() { return Math.max(0, budgets.maxToolCalls - used); },
+        get remainingTimeMs() { return Math.max(0, until - Date.now()); },
+      });
+      const list = async () => (await ask(call, 'sources', {})).sources;
+      this.sources = Object.freeze({
+        add: (source) => ask(call, 'sources', { add: source }),
+        list,
+        has: async (url) => (await list()).some((source) => source.url === url),
+      });
+      Object.freeze(this);
+    }
+  };
+}
