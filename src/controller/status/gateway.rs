@@ -46,7 +46,9 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
         selector: Some(format!("{GATEWAY_LABEL}={}", key.name)),
         ready_pods: Some(format!("{}/{}", pods.ready.len(), pods.all)),
         snapshot: state.and_then(snapshot),
-        upstreams: state.and_then(|state| count(state.in_force.upstreams.len())),
+        upstreams: state.and_then(|state| {
+            count(state.in_force.upstreams.iter().filter(|upstream| upstream.pipeline().is_none()).count())
+        }),
         tools: tools(&pods),
         chains: state.and_then(|state| count(state.in_force.chains.len())),
         problems: count(

@@ -52,7 +52,7 @@ async fn every_kind_has_its_columns() {
     let operated = Operated::start().await;
     operated.apply(&objects(&upstream::start().await)).await;
     let _served = operated.serve("main", &[]).await;
-    operated.until_row("mcpgw", "main", &["1/1", "1/1", "1", "1", "1", "0", "True", "Ready"]).await;
+    operated.until_row("mcpgw", "main", &["1/1", "1/1", "1", "2", "1", "0", "True", "Ready"]).await;
     operated.until_row("mcpup", "up", &["external", "Connected", "1", "0", "1/1", "True", "Ready"]).await;
     operated.until_row("plug", "say", &["middleware", "Guard", "Module", "1", "1/1", "True", "Ready"]).await;
     operated.until_row("pchain", "answers", &["Response", "say", "1", "1/1", "True", "Ready"]).await;

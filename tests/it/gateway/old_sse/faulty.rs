@@ -180,7 +180,9 @@ async fn a_stream_that_brings_nothing_any_more_is_replaced_after_a_call_was_late
     // The stream is replaced beside the calls: the next one may still be refused.
     until("a call has the next stream", async || {
         let next = whoami().await;
-        next["result"]["content"][0]["text"].as_str().is_some_and(|said| next["result"]["isError"] != true && said != first)
+        next["result"]["content"][0]["text"]
+            .as_str()
+            .is_some_and(|said| next["result"]["isError"] != true && said != first)
     })
     .await;
 }
