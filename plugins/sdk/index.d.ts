@@ -117,6 +117,90 @@ export interface Context<Config = JsonObject> {
   fetch: Fetch;
 }
 
+/**
+ * What a plugin of type `phase` exports as `execute`: a step of a ToolPipeline. What a generator yields is reported to the
+ * client as progress.
+ */
+export type Execute<Config = JsonObject> = (
+  state: PhaseState,
+  ctx: PhaseContext<Config>,
+) => PhaseResult | void | PromiseLike<PhaseResult | void> | AsyncGenerator<string | { message: string }, PhaseResult | void>;
+
+/** What the steps of a run have found so far. */
+export interface PhaseState {
+  /** The argument `prompt`, or all arguments as JSON if there is none. */
+  query: string;
+  /** The arguments of the call. */
+  arguments: JsonObject;
+  /** How many agents have run, with this one. */
+  iteration: number;
+  plan: Json;
+  observations: Json;
+  pluginData: JsonObject;
+  decision?: Json;
+  /** The agents that have run. */
+  agents: { [name: string]: { status: 'success' | 'failed'; result?: Json } };
+  sources: Source[];
+  output?: JsonObject;
+}
+
+/** What a step returns: any of these members. */
+export interface PhaseResult {
+  /** The answer of the run. The last one counts. */
+  output?: JsonObject;
+  /** For conditions, and for other steps. */
+  result?: Json;
+  /** A JSON merge patch (RFC 7396). */
+  state?: { plan?: Json; observations?: Json; pluginData?: JsonObject; decision?: Json };
+  decision?: Json;
+  sources?: NewSource[];
+}
+
+/** What a step gets besides the state. It is frozen. */
+export interface PhaseContext<Config = JsonObject> extends Context<Config> {
+  readonly sources: {
+    /** Adds a source, and returns its id. A URL that is there already keeps its id. */
+    add(source: NewSource): Promise<{ id: string }>;
+    list(): Promise<Source[]>;
+    has(url: string): Promise<boolean>;
+  };
+  readonly budgets: {
+    readonly toolCallsUsed: number;
+    readonly maxToolCalls: number;
+    readonly remainingToolCalls: number;
+    readonly remainingTimeMs: number;
+  };
+  /** ResearchContext of document 002. */
+  readonly context: {
+    readonly userId: string;
+    readonly chatId: string | null;
+    readonly researchSessionId: string;
+    readonly researchType: 'light' | 'medium' | 'extended';
+  };
+  readonly run: { readonly id: string; readonly pipeline: string; readonly step: string };
+}
+
+/** Where a source was found. */
+export type SourceType = 'web' | 'vector_search' | 'knowledge_assistant' | 'custom';
+
+/** A source to add: with a URL, a title or both. */
+export interface NewSource {
+  url?: string;
+  title?: string;
+  sourceType?: SourceType;
+  sourceMetadata?: JsonObject;
+}
+
+/** A source of a run. */
+export interface Source {
+  id: string;
+  url?: string;
+  title: string;
+  domain?: string;
+  sourceType: SourceType;
+  sourceMetadata?: JsonObject;
+}
+
 /** `ctx.log(...)` is `ctx.log.info(...)`. Arguments are formatted as `console.log` does. */
 export interface Log {
   (...words: unknown[]): void;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::harness::{Folder, Gateway, run};
 use super::http::Http;
 use super::parts::{chain, everything, object, plugin, until};
-use crate::fixtures::node_module;
+use crate::fixtures::{checkout, node_module};
 
 /// A composite tool over two servers: a sum that one of them makes goes into the graph of the other.
 const NOTE_SUM: &str = "export async function execute({ arguments: { a, b, name } }, ctx) {
@@ -217,4 +217,37 @@ async fn faults_of_a_pipeline_are_found_before_it_runs() {
         let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
         assert!(!done.status.success() && said.contains(reason) && said.contains(words), "{reason}: {said}");
     }
+}
+
+/// The code block of a language in `docs/pipelines.md`.
+fn block(language: &str) -> String {
+    let page = std::fs::read_to_string(checkout().join("docs/pipelines.md")).unwrap();
+    let after = page.split_once(&format!("```{language}\n")).unwrap().1;
+    after.split_once("```").unwrap().0.to_owned()
+}
+
+#[tokio::test]
+async fn the_page_on_pipelines_is_as_it_says() {
+    let folder = Folder::new();
+    // `npx` takes packages from here, and fetches none. The graph is kept here too, not in its package.
+    std::os::unix::fs::symlink(node_module(""), folder.path().join("node_modules")).unwrap();
+    let (manifest, graph) = (block("yaml"), folder.path().join("memory.jsonl"));
+    let environment = format!("server-memory\"], env: [{{name: MEMORY_FILE_PATH, value: {graph:?}}}]}}");
+    let manifest = manifest.replace("server-memory\"]}", &environment);
+    assert!(manifest.contains("MEMORY_FILE_PATH"), "{manifest}");
+    folder.write("manifests.yaml", &manifest);
+    folder.write("plugins/note-sum.mjs", &block("js"));
+    let gateway = Gateway::start(&folder);
+    let wanted = ["note_sum", "math__get-sum", "memory__create_entities"];
+    until("all tools are listed", async || {
+        let listed = tools(&gateway).await;
+        wanted.iter().all(|name| listed.iter().any(|listed| listed == name))
+    })
+    .await;
+    let command = block("sh");
+    let words: Vec<_> = command.split_whitespace().skip(1).chain(["--url"]).collect();
+    let url = gateway.url();
+    let output = run(&[words, vec![url.as_str()]].concat());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("is 5"), "{output:?}");
+    assert!(std::fs::read_to_string(graph).unwrap().contains("2 + 3"));
 }
