@@ -22,8 +22,8 @@ use super::formats::ListFormat;
 use super::names::{gateway, label};
 use super::registry::RegistryArgs;
 use super::store::StoreArgs;
+use super::store_arg::StoreArg;
 use crate::source::cluster::ServiceAccountName;
-use crate::store::StoreTarget;
 
 /// An MCP gateway that runs your own JavaScript on every tool call.
 #[derive(Debug, Parser)]
@@ -141,11 +141,11 @@ pub struct RunArgs {
     /// Database that keeps the history of calls and executions over restarts: PATH or sqlite:PATH of a SQLite file, or
     /// postgres://USER:PASSWORD@HOST/DATABASE. Default: `history.store` of the gateway, or memory only
     #[arg(long, value_name = "STORE", env = "HAWSEPIPE_STORE", hide_env_values = true)]
-    pub store: Option<StoreTarget>,
+    pub store: Option<StoreArg>,
     /// Database with Plugin and PluginChain objects, besides those in the manifests: PATH or sqlite:PATH of a SQLite file, or
     /// postgres://USER:PASSWORD@HOST/DATABASE. See `hawsepipe registry`
     #[arg(long, value_name = "REGISTRY", env = "HAWSEPIPE_REGISTRY", hide_env_values = true)]
-    pub registry: Option<StoreTarget>,
+    pub registry: Option<StoreArg>,
     /// Seconds that calls in flight have to finish after SIGTERM or Ctrl-C. After SIGTERM, new connections are still
     /// accepted for the first 5 of these seconds
     #[arg(long, value_name = "SECONDS", default_value_t = DRAIN_SECONDS, value_parser = clap::value_parser!(u64).range(0..=86_400))]

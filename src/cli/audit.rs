@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
+use super::store_arg::StoreArg;
 use crate::store::{AuditReader, StoreTarget};
 
 /// `hawsepipe audit`.
@@ -43,13 +44,13 @@ enum AuditCommand {
 struct AuditStore {
     /// The store: PATH, sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE
     #[arg(long, value_name = "STORE", env = "HAWSEPIPE_STORE", hide_env_values = true)]
-    store: StoreTarget,
+    store: StoreArg,
 }
 
 pub async fn audit(args: AuditArgs) -> anyhow::Result<ExitCode> {
     match args.command {
-        AuditCommand::Verify { store, head } => verify(store.store, &head).await,
-        AuditCommand::Export { store } => export(store.store).await,
+        AuditCommand::Verify { store, head } => verify(store.store.existing()?, &head).await,
+        AuditCommand::Export { store } => export(store.store.existing()?).await,
     }
 }
 

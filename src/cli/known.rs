@@ -32,7 +32,14 @@ pub async fn check_upstream(admin: &AdminArgs, wanted: Option<&str>, found: &[Va
 /// If the gateway has no such tool. The error suggests the most similar tool, or lists all tools if there are at most
 /// 20.
 pub async fn check_tool(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
-    check(admin, "tool", "/api/v1/tools", "upstreamName", wanted.filter(|_| found.is_empty())).await
+    let wanted = wanted.filter(|_| found.is_empty());
+    if let Some(listed) = wanted {
+        let tools = list(admin, "/api/v1/tools", &[], usize::MAX).await?;
+        if let Some(tool) = tools.iter().find(|tool| tool["name"] == *listed && tool["upstreamName"] != *listed) {
+            bail!("a tool is given by its server's own name: {}", text(&tool["upstreamName"]));
+        }
+    }
+    check(admin, "tool", "/api/v1/tools", "upstreamName", wanted).await
 }
 
 async fn check(admin: &AdminArgs, what: &str, path: &str, member: &str, wanted: Option<&str>) -> anyhow::Result<()> {

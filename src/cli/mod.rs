@@ -48,6 +48,7 @@ mod state_folder;
 mod status;
 mod stop;
 mod store;
+mod store_arg;
 mod termination_log;
 mod tools;
 mod validate;

@@ -9,7 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
+use super::names::is_label;
 use super::output::print_line;
+use super::store_arg::StoreArg;
 use crate::domain::digest::sha256_hex;
 use crate::source::document::{self, FileObject};
 use crate::source::read_files;
@@ -42,7 +44,7 @@ pub enum RegistryCommand {
 pub struct RegistryTarget {
     /// The registry: PATH or sqlite:PATH of a SQLite file, or postgres://USER:PASSWORD@HOST/DATABASE
     #[arg(long, value_name = "REGISTRY", env = "HAWSEPIPE_REGISTRY", hide_env_values = true)]
-    pub registry: StoreTarget,
+    pub registry: StoreArg,
 }
 
 #[derive(Debug, clap::Args)]
@@ -95,6 +97,13 @@ async fn push(args: PushArgs) -> anyhow::Result<ExitCode> {
         let default = file.folder.join("plugins");
         let folder = args.plugin_dir.as_deref().unwrap_or(&default);
         for object in found.objects.iter().filter(|object| KINDS.contains(&object.id.kind.as_str())) {
+            let key = &object.id.key;
+            if !is_label(&key.namespace) || !is_label(&key.name) {
+                bail!(
+                    "{} {key}: its name or namespace is no label: lower-case letters, digits and '-'",
+                    object.id.kind
+                );
+            }
             let (object, content) = registered(object, folder)?;
             print_line(&format!("{} {}/{}", object.kind, object.namespace, object.name))?;
             objects.push(object);
@@ -104,7 +113,7 @@ async fn push(args: PushArgs) -> anyhow::Result<ExitCode> {
     if objects.is_empty() {
         bail!("the manifests have no Plugin and no PluginChain");
     }
-    Registry::open(args.target.registry).await?.push(&objects, &code).await?;
+    Registry::open(args.target.registry.target()?).await?.push(&objects, &code).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -135,7 +144,7 @@ fn registered(object: &FileObject, folder: &Path) -> anyhow::Result<(RegistryObj
 }
 
 async fn list(target: RegistryTarget) -> anyhow::Result<ExitCode> {
-    for object in Registry::open(target.registry).await?.list().await? {
+    for object in Registry::open(target.registry.existing()?).await?.list().await? {
         let code = object.code.as_ref().map(|(file, digest)| format!("  {file} {digest:.12}")).unwrap_or_default();
         let [kind, namespace, name] = object.id();
         print_line(&format!("{kind:<12} {namespace}/{name}  {}{code}", object.api_version))?;
@@ -145,7 +154,7 @@ async fn list(target: RegistryTarget) -> anyhow::Result<ExitCode> {
 
 async fn remove(args: RmArgs) -> anyhow::Result<ExitCode> {
     let (namespace, name) = args.name.split_once('/').unwrap_or(("default", &args.name));
-    let registry = Registry::open(args.target.registry).await?;
+    let registry = Registry::open(args.target.registry.existing()?).await?;
     if !registry.remove([&args.kind, namespace, name]).await? {
         bail!("the registry has no {} {namespace}/{name}", args.kind);
     }
@@ -234,7 +243,8 @@ async fn copy_into(registry: &Registry, folder: &Path) -> anyhow::Result<()> {
     let mut files = Vec::new();
     for object in registry.list().await? {
         let text = manifest(registry, &object).await?;
-        files.push((format!("{}.yaml", object.id().join(".")).to_lowercase(), text));
+        let name = object.id().join(".").to_lowercase().replace('/', "_");
+        files.push((format!("{name}.yaml"), text));
     }
     let names: BTreeSet<_> = files.iter().map(|(name, _)| name.clone()).collect();
     for (name, text) in files {
@@ -242,7 +252,8 @@ async fn copy_into(registry: &Registry, folder: &Path) -> anyhow::Result<()> {
         if std::fs::read_to_string(&file).is_ok_and(|known| known == text) {
             continue;
         }
-        std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &file))?;
+        let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &file));
+        written.with_context(|| format!("the copy of an object, {}", file.display()))?;
     }
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;

@@ -21,8 +21,10 @@ use super::seal_key;
 use super::serve::{Gateway, HttpServers, drain};
 use super::signals::EndSignals;
 use super::state_folder;
+use super::store_arg::StoreArg;
 use super::validate::{directory, line};
 use super::wiring::engine;
+use crate::domain::digest::sha256_hex;
 use crate::domain::plan::GatewayPlan;
 use crate::node::{Inspector, hide_memory};
 use crate::source::{CompiledManifests, Directory, FolderWatch, Located, StateFolder, unread_folders};
@@ -45,7 +47,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     check_open(&first.plan.gateway, &bind, args.insecure_anonymous)?;
     // From here on, a signal must end the process gracefully.
     let mut signals = EndSignals::listen()?;
-    let history = Arc::new(GatewayHistory::new(args.store.clone(), state.path().map(Path::to_owned)).await?);
+    let store = args.store.as_ref().map(StoreArg::target).transpose().context("--store")?;
+    let history = Arc::new(GatewayHistory::new(store, state.path().map(Path::to_owned)).await?);
     let engine = engine(&telemetry.traces, state_folder::launcher(&state).await, history.store())?;
     keep(&engine, &state);
     seal_key::follow(&engine, args.seal_key_file.clone(), true).await?;
@@ -78,8 +81,11 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
 async fn files(args: &RunArgs, state: &StateFolder) -> anyhow::Result<(Vec<PathBuf>, Option<RegistryCopy>)> {
     let mut files = args.source.files.clone();
     let Some(target) = &args.registry else { return Ok((files, None)) };
+    let target = target.target().context("--registry")?;
     let folder = state.path().context("--registry needs a state folder: set --state-dir")?;
-    let registry = RegistryCopy::new(target.clone(), folder.join("registry")).await?;
+    // Each registry has a copy of its own: that of another one can lack a Guard.
+    let copy = format!("registry-{:.12}", sha256_hex(target.to_string().as_bytes()));
+    let registry = RegistryCopy::new(target, folder.join(copy)).await?;
     files.push(registry.folder().to_owned());
     Ok((files, Some(registry)))
 }

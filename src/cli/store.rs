@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use super::output::print_line;
-use crate::store::{StoreTarget, migrate};
+use super::store_arg::StoreArg;
+use crate::store::migrate;
 
 #[derive(Debug, clap::Args)]
 pub struct StoreArgs {
@@ -27,7 +28,7 @@ Examples:
 pub struct MigrateArgs {
     /// The store: PATH or sqlite:PATH of a SQLite file, or postgres://USER:PASSWORD@HOST/DATABASE
     #[arg(long, value_name = "STORE", env = "HAWSEPIPE_STORE", hide_env_values = true)]
-    pub store: StoreTarget,
+    pub store: StoreArg,
     /// The version; migrations with a higher number are taken back. Default: the last version of this program
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=9999))]
     pub to: Option<i64>,
@@ -35,7 +36,7 @@ pub struct MigrateArgs {
 
 pub async fn store(args: StoreArgs) -> anyhow::Result<ExitCode> {
     let StoreCommand::Migrate(args) = args.command;
-    let done = migrate(&args.store, args.to).await?;
+    let done = migrate(&args.store.target()?, args.to).await?;
     for step in &done {
         print_line(step)?;
     }

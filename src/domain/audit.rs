@@ -156,13 +156,15 @@ impl AuditHead {
         Self { chain: chain.to_owned(), sequence: 0, hash: sha256_hex(chain.as_bytes()) }
     }
 
-    /// Returns the head after one more row, whose text is `row`.
+    /// Returns the head after one more row, whose text is `row` and which was stored at this time.
     #[must_use]
-    pub fn with(&self, row: &str) -> Self {
+    pub fn with(&self, stored_at: i64, row: &str) -> Self {
         let sequence = self.sequence + 1;
         let mut hasher = Sha256::new();
         hasher.update(self.hash.as_bytes());
+        hasher.update(sha256_hex(self.chain.as_bytes()));
         hasher.update(sequence.to_be_bytes());
+        hasher.update(stored_at.to_be_bytes());
         hasher.update(row.as_bytes());
         let mut hash = String::with_capacity(64);
         for byte in hasher.finalize() {
@@ -175,11 +177,11 @@ impl AuditHead {
     ///
     /// # Errors
     /// What does not fit: the number or the hash.
-    pub fn check(&mut self, sequence: u64, row: &str, hash: &str) -> Result<(), String> {
+    pub fn check(&mut self, sequence: u64, stored_at: i64, row: &str, hash: &str) -> Result<(), String> {
         if sequence != self.sequence + 1 {
             return Err(format!("after row {} comes row {sequence}: rows are missing", self.sequence));
         }
-        let next = self.with(row);
+        let next = self.with(stored_at, row);
         if next.hash != hash {
             return Err(format!("row {sequence} or its hash was changed: expected {}, found {hash}", next.hash));
         }
@@ -216,7 +218,7 @@ mod tests {
         let mut head = AuditHead::new("pod");
         let mut stored = Vec::new();
         for row in rows {
-            head = head.with(row);
+            head = head.with(7, row);
             stored.push((head.sequence, (*row).to_owned(), head.hash.clone()));
         }
         stored
@@ -224,7 +226,7 @@ mod tests {
 
     fn verify(rows: &[(u64, String, String)]) -> Result<(), String> {
         let mut head = AuditHead::new("pod");
-        rows.iter().try_for_each(|(sequence, row, hash)| head.check(*sequence, row, hash))
+        rows.iter().try_for_each(|(sequence, row, hash)| head.check(*sequence, 7, row, hash))
     }
 
     #[test]
@@ -250,6 +252,10 @@ mod tests {
     fn rows_of_another_chain_do_not_fit() {
         let mut other = AuditHead::new("other");
         let (sequence, row, hash) = &chain(&["{}"])[0];
-        assert!(other.check(*sequence, row, hash).unwrap_err().contains("row 1 or its hash was changed"));
+        let mut later = AuditHead::new("pod");
+        assert!(later.check(*sequence, 8, row, hash).is_err(), "the time is a part of the row");
+        let mut renamed = AuditHead { hash: AuditHead::new("pod").hash, ..AuditHead::new("pid") };
+        assert!(renamed.check(*sequence, 7, row, hash).is_err(), "so is the name of the chain");
+        assert!(other.check(*sequence, 7, row, hash).unwrap_err().contains("row 1 or its hash was changed"));
     }
 }

@@ -169,7 +169,7 @@ impl AuditWriter {
         let now = i64::try_from(now).unwrap_or(i64::MAX);
         let mut statements = Vec::with_capacity(rows.len());
         for row in rows {
-            let next = head.with(row);
+            let next = head.with(now, row);
             let sql = "INSERT INTO audit (chain, sequence, stored_at, previous, hash, document) VALUES ($1, $2, $3, $4, $5, $6)";
             let insert = sqlx::query(sql).bind(next.chain.clone()).bind(number(next.sequence)).bind(now);
             statements.push(insert.bind(head.hash.clone()).bind(next.hash.clone()).bind(row.clone()));
@@ -202,6 +202,8 @@ pub struct StoredAuditRow {
     pub hash: String,
     /// The row, as JSON.
     pub document: String,
+    /// When it was stored, in Unix milliseconds.
+    pub stored_at: i64,
 }
 
 impl Connections {
@@ -218,7 +220,7 @@ impl Connections {
     /// Reads rows of the audit trail in the order of their chains, at most `limit`, after the row `after` of a chain.
     pub(super) async fn audit_rows(&self, after: (&str, u64), limit: u64) -> Result<Vec<StoredAuditRow>, StoreError> {
         let sql = format!(
-            "SELECT chain, sequence, previous, hash, document FROM audit WHERE (chain, sequence) > ($1, $2) ORDER BY \
+            "SELECT chain, sequence, previous, hash, document, stored_at FROM audit WHERE (chain, sequence) > ($1, $2) ORDER BY \
              chain, sequence LIMIT {limit}"
         );
         let select = sqlx::query(AssertSqlSafe(sql)).bind(after.0.to_owned()).bind(number(after.1));
@@ -230,6 +232,7 @@ impl Connections {
                 previous: row.try_get(2)?,
                 hash: row.try_get(3)?,
                 document: row.try_get(4)?,
+                stored_at: row.try_get(5)?,
             })
         };
         rows.iter().map(read).collect::<Result<_, _>>().map_err(|why: sqlx::Error| self.error(&why))

@@ -84,7 +84,7 @@ impl VerifiedChain {
         }
         if row.previous != self.head.hash {
             self.broken = Some(format!("row {} does not follow on row {}", row.sequence, self.head.sequence));
-        } else if let Err(why) = self.head.check(row.sequence, &row.document, &row.hash) {
+        } else if let Err(why) = self.head.check(row.sequence, row.stored_at, &row.document, &row.hash) {
             self.broken = Some(why);
         }
     }

@@ -22,6 +22,8 @@ pub enum StoreTarget {
     Postgres(SecretText),
 }
 
+const POSTGRES: &str = "postgres://USER:PASSWORD@HOST/DATABASE";
+
 impl FromStr for StoreTarget {
     type Err = String;
 
@@ -29,11 +31,18 @@ impl FromStr for StoreTarget {
         let scheme = text.split_once(':').map(|(scheme, _)| scheme);
         match scheme {
             Some("postgres" | "postgresql") => match Url::parse(text) {
-                Ok(_) => Ok(Self::Postgres(SecretText::new(text))),
-                Err(why) => Err(format!("the URL of the PostgreSQL database cannot be read: {why}")),
+                // Elsewhere the text of the target would have the password.
+                Ok(url) if text.contains("://") && !url.path().contains('@') => {
+                    Ok(Self::Postgres(SecretText::new(text)))
+                }
+                Ok(_) => Err(format!("the URL of the PostgreSQL database is not {POSTGRES}")),
+                Err(why) => Err(format!(
+                    "the URL of the PostgreSQL database cannot be read: {why}. It is {POSTGRES}; percent-encode #, / and \
+                     the like in the password"
+                )),
             },
-            _ if text.contains("://") && scheme != Some("sqlite") => {
-                Err("a store is PATH, sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE".to_owned())
+            _ if text.contains("://") && scheme != Some("sqlite") || text.contains(':') && text.contains('@') => {
+                Err(format!("a store is PATH, sqlite:PATH or {POSTGRES}"))
             }
             _ => {
                 let path = text.strip_prefix("sqlite:").unwrap_or(text);
@@ -116,8 +125,17 @@ mod tests {
         assert_eq!(text("sqlite:///a.db").unwrap(), "sqlite:/a.db sqlite:/a.db");
         let shown = text("postgres://user:geheim@db:5433/h?sslmode=require").unwrap();
         assert_eq!(shown, "postgres://db:5433/h postgres://db:5433/h");
-        for wrong in ["mysql://user:geheim@db/h", "postgres://user:geheim@[db/h", "sqlite:"] {
-            assert!(!text(wrong).unwrap_err().contains("geheim"), "{wrong}");
+        for wrong in [
+            "mysql://user:geheim@db/h",
+            "postgres://user:geheim@[db/h",
+            "postgres:user:geheim@db/h",
+            "postgres:/user:geheim@db/h",
+            "postgres:///user:geheim@db/h",
+            "postgres://user:geh#eim/x@db/h",
+            "user:geheim@db/h",
+            "sqlite:",
+        ] {
+            assert!(!text(wrong).unwrap_err().contains("geh"), "{wrong}");
         }
     }
 }

@@ -16,6 +16,9 @@ use serde_json::{Map, Value, json};
 pub use self::converted::{Converted, ConvertedObject, LeftOut, Workspace};
 use self::section::Section;
 
+/// The members of a document that have plugins or servers.
+const FORMS: [&str; 4] = ["plugins", "mcpServers", "servers", "mcp"];
+
 /// Whether a document has one of these forms: it is no Kubernetes object, and has a member that they begin with.
 pub fn is_convertible(document: &Value) -> bool {
     let Value::Object(members) = document else { return false };
@@ -57,6 +60,12 @@ pub fn convert(document: &Value, workspace: Workspace, files: &dyn Fn(&str) -> V
         nested.finish(&mut converted);
     }
     top.leave_out(&["inputs"], servers::INPUTS, &mut converted);
+    for name in document.as_object().unwrap_or(&empty).keys() {
+        if FORMS.iter().any(|form| form.eq_ignore_ascii_case(name) && form != name) {
+            converted
+                .refuse(name.as_str(), "the case of its letters is another one: plugins, mcpServers, servers, mcp");
+        }
+    }
     top.finish(&mut converted);
     if !gateway.is_empty() {
         gateway.insert("authentication".to_owned(), json!({"anonymous": {}}));

@@ -60,7 +60,7 @@ pub(super) fn convert(
         files.iter().filter_map(|file| name_of(file)).map(|name| (name, Named::default())).collect();
     let servers = section.take(&["servers"]);
     let assignments = section.take(&["serverAssignments", "server_assignments"]);
-    section.finish(converted);
+    section.finish_strict(converted);
     for (server, phases) in servers_in(servers, "plugins.servers", converted) {
         chains_of(server, phases, &mut found, converted);
     }
@@ -77,7 +77,13 @@ fn servers_in<'v>(value: Option<&'v Value>, field: &str, converted: &mut Convert
         converted.refuse(field, "it is no mapping from servers");
         return Vec::new();
     };
-    servers.iter().filter(|(_, value)| !value.is_null()).collect()
+    let (named, nameless): (Vec<_>, Vec<_>) =
+        servers.iter().partition(|(name, _)| name.contains(|c: char| c.is_ascii_alphanumeric()));
+    for (name, _) in nameless {
+        converted
+            .refuse(format!("{field}.{name}"), "the name of a server has a letter or a digit; there are no patterns");
+    }
+    named.into_iter().filter(|(_, value)| !value.is_null()).collect()
 }
 
 /// Adds the plugins: first those that entries name, so that no other file takes their names.
@@ -126,7 +132,7 @@ fn chains_of(server: &str, phases: &Value, plugins: &mut Plugins, converted: &mu
             entries.filter_map(|(i, written)| entry(written, &format!("{at}[{i}]"), plugins, converted)).collect();
         chain(server, kind, entries, &at, converted);
     }
-    section.finish(converted);
+    section.finish_strict(converted);
 }
 
 fn chain(server: &str, phase: &str, entries: Vec<Value>, field: &str, converted: &mut Converted) {
@@ -170,7 +176,7 @@ fn entry(written: &Value, field: &str, plugins: &mut Plugins, converted: &mut Co
             plugin.insert(key, value);
         }
     }
-    section.finish(converted);
+    section.finish_strict(converted);
     Some(Value::Object(entry))
 }
 

@@ -67,4 +67,11 @@ impl<'a> Section<'a> {
             converted.leave_out(self.field(name), "not a field of this form");
         }
     }
+
+    /// Refuses the fields that were not taken, because a misspelt one can have a Guard.
+    pub(super) fn finish_strict(self, converted: &mut Converted) {
+        for name in self.members.keys().filter(|name| !self.taken.contains(&name.as_str())) {
+            converted.refuse(self.field(name), "not a field of this form: correct its name, or remove it");
+        }
+    }
 }

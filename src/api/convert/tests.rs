@@ -32,7 +32,7 @@ fn plugins() {
         "pluginDir": "./plugins", "nodeExecutable": "node", "max_concurrent_executions": 10, "poolSizePerPlugin": 5,
         "servers": {
             "context7": {"response": [{"name": "curation-plugin", "order": 1, "enabled": true, "timeoutMs": 45000}]},
-            "File System": {"request": [{"name": "security-plugin", "role": "Guard", "env": ["KEY"], "odd": 1}]},
+            "File System": {"request": [{"name": "security-plugin", "role": "Guard", "env": ["KEY"]}]},
         },
         "server_assignments": {"notes": ["gone"]},
     }}));
@@ -50,7 +50,7 @@ fn plugins() {
         assert_eq!(spec(&converted, "PluginChain", name)["entries"], json!([{"name": "gone", "order": 0}]));
     }
     assert_eq!(spec(&converted, "MCPGateway", "main")["plugins"]["maxConcurrentExecutions"], 10);
-    assert_eq!(left_out(&converted), ["plugins.servers.File System.request[0].odd"]);
+    assert!(left_out(&converted).is_empty());
     assert!(!spec(&converted, "PluginChain", "file-system-request").is_null());
 }
 
@@ -75,10 +75,19 @@ fn no_guard_is_left_out() {
             "plugins.serverAssignments.a",
         ),
         (json!({"serverAssignments": {"a": ["x_y", "x-y"]}}), "plugins.serverAssignments.a"),
+        (json!({"servers": {"a": {"responses": [guard]}}}), "plugins.servers.a.responses"),
+        (
+            json!({"servers": {"a": {"request": [{"name": "idle", "Role": "Guard"}]}}}),
+            "plugins.servers.a.request[0].Role",
+        ),
+        (json!({"servers": {"*": {"request": [guard]}}}), "plugins.servers.*"),
+        (json!({"serverAssignment": {"a": ["security-plugin"]}}), "plugins.serverAssignment"),
         (json!({"servers": {"a": {"request": []}, "b": null}, "serverAssignments": {"c": []}}), ""),
     ] {
         assert_eq!(wrong(plugins, json!({})), field);
     }
+    let other_case = made(&json!({"Plugins": {"servers": {"a": {"request": [guard]}}}, "mcpServers": {}}));
+    assert_eq!(other_case.wrong[0].field, "Plugins");
     let unread = json!({"servers": {"a": {"request": [{"name": "idle", "env": "KEY"}]}}});
     assert_eq!(wrong(unread, json!({})), "plugins.servers.a.request[0].env");
     let servers =

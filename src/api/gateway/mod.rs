@@ -77,7 +77,7 @@ use crate::api::gateway::takes::{TakesChains, TakesObjects, TakesUpstreams};
     "!has(self.audit) || self.audit.mode != 'Required' || !has(self.history) || !has(self.history.store) || \
      !has(self.history.store.embedded)"
 ).message(
-    "audit.mode Required needs history.store.postgres: an embedded store goes with its pod"
+    "audit.mode Required needs history.store.postgres, or --store of `hawsepipe run`: an embedded store goes with its pod"
 ))]
 pub struct MCPGatewaySpec {
     /// The stop switch: if true, every new call is refused immediately, while listing still works. Default: false.

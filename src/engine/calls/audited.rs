@@ -103,7 +103,12 @@ impl Engine {
     }
 
     fn unaudited(&self, kind: ItemKind, error: &AuditError) -> CallEnd {
-        let text = format!("audit.mode of the gateway is Required, and the call cannot be recorded: {error}");
+        // The text of the store's error has its address: it is for the log.
+        let why = match error {
+            AuditError::NoStore => error.to_string(),
+            AuditError::Store(_) => "the store does not take it; the log of the gateway has the reason".to_owned(),
+        };
+        let text = format!("audit.mode of the gateway is Required, and the call cannot be recorded: {why}");
         self.refused(kind, Denial::without_cause(Reason::AuditUnavailable, text))
     }
 }

@@ -149,6 +149,8 @@ async fn what_is_changed_removed_or_added_is_found() {
             "row 10 or its hash",
         ),
         ("UPDATE audit SET hash = lower(hex(randomblob(32))) WHERE sequence = 4", "row 4 or its hash was changed"),
+        ("UPDATE audit SET chain = 'x' WHERE sequence = 10", "row 10 or its hash was changed"),
+        ("UPDATE audit SET stored_at = 5 WHERE sequence = 3", "row 3 or its hash was changed"),
         ("DELETE FROM audit WHERE sequence = 5", "row 6 does not follow on row 4"),
         ("DELETE FROM audit WHERE sequence > 8", "row 10 with the hash of --head is not in the store"),
         (

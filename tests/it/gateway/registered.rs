@@ -92,9 +92,15 @@ async fn a_registry_in_postgres_and_a_start_while_it_is_down() {
 fn a_registry_that_is_empty_or_down_does_not_run_without_its_objects() {
     let folder = Folder::with(&yaml(&[raw_server("up", &[])]));
     let empty = folder.path().join("typo.db");
+    // The copy of another registry is none of these.
+    let other = folder.path().join("other.db");
+    push(other.to_str().unwrap(), &shouting(&shout("1")));
+    Gateway::start_with(&folder, &["--registry", other.to_str().unwrap()]).end();
     for (target, said) in [
         (empty.to_str().unwrap(), "nothing was ever pushed to it"),
         ("postgres://nobody:swordfish@127.0.0.1:1/none", "postgres://127.0.0.1:1/none"),
+        ("postgres:nobody:swordfish@127.0.0.1/none", "is not postgres://USER:PASSWORD@HOST/DATABASE"),
+        ("postgres://nobody:a#swordfish/@127.0.0.1/none", "percent-encode #"),
     ] {
         // The second start must not take what the first one left for a copy.
         for _ in 0..2 {
@@ -129,4 +135,16 @@ async fn rows_that_were_changed_or_are_newer_affect_no_other() {
     sqlite(target, &["UPDATE registry_settings SET value = 2 WHERE name = 'schema'", "SELECT 1"]);
     let (done, said) = registry(target, &["list"]);
     assert!(!done && said.contains("schema 2, and this program reads up to 1"), "{said}");
+}
+
+#[test]
+fn a_name_that_no_object_can_have_is_not_pushed() {
+    let spec = json!({"source": {"inline": shout("1")}});
+    let folder = Folder::with(&yaml(&[super::manifests::object("Plugin", "a/shout", &spec)]));
+    let target = folder.path().join("registry.db");
+    let target = target.to_str().unwrap();
+    let (done, said) = registry(target, &["push", "-f", folder.path().to_str().unwrap()]);
+    assert!(!done && said.contains("default/a/shout: its name or namespace is no label"), "{said}");
+    let (done, said) = registry(target, &["list"]);
+    assert!(!done && said.contains("there is no such file") && !std::path::Path::new(target).exists(), "{said}");
 }
