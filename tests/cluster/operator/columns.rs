@@ -55,7 +55,7 @@ async fn every_kind_has_its_columns() {
     operated.until_row("mcpgw", "main", &["1/1", "1/1", "1", "2", "1", "0", "True", "Ready"]).await;
     operated.until_row("mcpup", "up", &["external", "Connected", "1", "0", "1/1", "True", "Ready"]).await;
     operated.until_row("plug", "say", &["middleware", "Guard", "Module", "1", "1/1", "True", "Ready"]).await;
-    operated.until_row("pchain", "answers", &["Response", "say", "1", "1/1", "True", "Ready"]).await;
+    operated.until_row("pchain", "answers", &["Response", "say", "2", "1/1", "True", "Ready"]).await;
 
     operated.until_row("tpipe", "ask", &["ask", "Declared", "1", "1/1", "True", "Ready"]).await;
 

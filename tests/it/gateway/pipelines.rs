@@ -18,7 +18,7 @@ const NOTE_SUM: &str = "export async function execute({ arguments: { a, b, name 
 }";
 /// Denies every call whose arguments have a word in it.
 const DENY: &str = "export const onRequest = ({ rawContent }) => rawContent.includes('forbidden')
-  ? { text: '', continue: false, error: 'this is forbidden' } : { text: rawContent, continue: true };";
+  ? { text: 'this is forbidden', continue: false, error: 'forbidden' } : { text: rawContent, continue: true };";
 
 /// The server of a graph of npm, with its file.
 fn memory(folder: &Folder) -> String {
@@ -245,7 +245,8 @@ async fn the_page_on_pipelines_is_as_it_says() {
     })
     .await;
     let command = block("sh");
-    let words: Vec<_> = command.split_whitespace().skip(1).chain(["--url"]).collect();
+    let words = command.split_whitespace().skip(1).map(|word| word.trim_matches('\''));
+    let words: Vec<_> = words.chain(["--url"]).collect();
     let url = gateway.url();
     let output = run(&[words, vec![url.as_str()]].concat());
     assert!(String::from_utf8_lossy(&output.stdout).contains("is 5"), "{output:?}");
