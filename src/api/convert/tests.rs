@@ -86,15 +86,19 @@ fn no_guard_is_left_out() {
     ] {
         assert_eq!(wrong(plugins, json!({})), field);
     }
-    let other_case = made(&json!({"Plugins": {"servers": {"a": {"request": [guard]}}}, "mcpServers": {}}));
-    assert_eq!(other_case.wrong[0].field, "Plugins");
     let unread = json!({"servers": {"a": {"request": [{"name": "idle", "env": "KEY"}]}}});
     assert_eq!(wrong(unread, json!({})), "plugins.servers.a.request[0].env");
     let servers =
         json!({"A b": {"command": "x", "disabled": "true"}, "a_b": {"command": "x", "args": "y", "env": ["K=s3cret"]}});
     let wrong_fields = "mcpServers.A b.disabled mcpServers.a_b.args mcpServers.a_b.env mcpServers.a_b";
     assert_eq!(wrong(json!({}), servers), wrong_fields);
+}
 
+#[test]
+fn the_role_guard_counts() {
+    let guard = json!({"name": "security-plugin", "role": "Guard"});
+    let other_case = made(&json!({"Plugins": {"servers": {"a": {"request": [guard]}}}, "mcpServers": {}}));
+    assert_eq!(other_case.wrong[0].field, "Plugins");
     let transform = json!({"name": "security-plugin", "role": "Transform"});
     for entries in [json!([guard, transform]), json!([transform, guard])] {
         let converted = made(&json!({"plugins": {"servers": {"a": {"request": entries}}}}));
