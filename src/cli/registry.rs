@@ -13,12 +13,15 @@ use super::names::is_label;
 use super::output::print_line;
 use super::store_arg::StoreArg;
 use crate::domain::digest::sha256_hex;
+use crate::domain::ids::ObjectId;
 use crate::source::document::{self, FileObject};
 use crate::source::read_files;
 use crate::store::{Registry, RegistryObject, StoreError, StoreTarget};
 
 /// The kinds that a registry holds.
 const KINDS: [&str; 2] = ["Plugin", "PluginChain"];
+/// The maximum length of a name: with kind and namespace it is the name of a file.
+const MAX_NAME: usize = 128;
 /// How often a gateway looks for changes.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often a failure that lasts is logged, in looks.
@@ -97,13 +100,7 @@ async fn push(args: PushArgs) -> anyhow::Result<ExitCode> {
         let default = file.folder.join("plugins");
         let folder = args.plugin_dir.as_deref().unwrap_or(&default);
         for object in found.objects.iter().filter(|object| KINDS.contains(&object.id.kind.as_str())) {
-            let key = &object.id.key;
-            if !is_label(&key.namespace) || !is_label(&key.name) {
-                bail!(
-                    "{} {key}: its name or namespace is no label: lower-case letters, digits and '-'",
-                    object.id.kind
-                );
-            }
+            check_name(&object.id)?;
             let (object, content) = registered(object, folder)?;
             print_line(&format!("{} {}/{}", object.kind, object.namespace, object.name))?;
             objects.push(object);
@@ -115,6 +112,15 @@ async fn push(args: PushArgs) -> anyhow::Result<ExitCode> {
     }
     Registry::open(args.target.registry.target()?).await?.push(&objects, &code).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a name that no object can have (RFC 1123): the copy of the registry could not have a file for it.
+fn check_name(id: &ObjectId) -> anyhow::Result<()> {
+    let key = &id.key;
+    if !is_label(&key.namespace) || !key.name.split('.').all(is_label) || key.name.len() > MAX_NAME {
+        bail!("{} {key}: names have lower-case letters, digits, '-' and '.', at most {MAX_NAME}; rename it", id.kind);
+    }
+    Ok(())
 }
 
 /// Returns an object as the registry has it, and the code of its file.

@@ -41,7 +41,7 @@ impl FromStr for StoreTarget {
                      the like in the password"
                 )),
             },
-            _ if text.contains("://") && scheme != Some("sqlite") || text.contains(':') && text.contains('@') => {
+            Some(scheme) if scheme != "sqlite" && (text.contains("://") || text.contains('@')) => {
                 Err(format!("a store is PATH, sqlite:PATH or {POSTGRES}"))
             }
             _ => {
@@ -123,6 +123,7 @@ mod tests {
         let text = |given: &str| given.parse::<StoreTarget>().map(|target| format!("{target} {target:?}"));
         assert_eq!(text("a/b.db").unwrap(), "sqlite:a/b.db sqlite:a/b.db");
         assert_eq!(text("sqlite:///a.db").unwrap(), "sqlite:/a.db sqlite:/a.db");
+        assert_eq!(text("sqlite:a@b/c.db").unwrap(), "sqlite:a@b/c.db sqlite:a@b/c.db");
         let shown = text("postgres://user:geheim@db:5433/h?sslmode=require").unwrap();
         assert_eq!(shown, "postgres://db:5433/h postgres://db:5433/h");
         for wrong in [

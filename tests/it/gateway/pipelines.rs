@@ -52,6 +52,16 @@ async fn tools(gateway: &Gateway) -> Vec<String> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
+/// Waits until the tool and those that it calls are listed.
+async fn until_listed(gateway: &Gateway) {
+    let wanted = ["note_sum", "math__get-sum", "memory__create_entities"];
+    until("all tools are listed", async || {
+        let listed = tools(gateway).await;
+        wanted.iter().all(|name| listed.iter().any(|listed| listed == name))
+    })
+    .await;
+}
+
 /// A pipeline without servers.
 async fn alone(code: &str, more: &str) -> (Folder, Gateway) {
     let folder = Folder::with(&pipeline("alone", code, more));
@@ -72,12 +82,7 @@ async fn a_pipeline_is_a_tool_whose_calls_pass_guards_and_are_recorded() {
     ];
     folder.write("manifests.yaml", &manifests.concat());
     let gateway = Gateway::start(&folder);
-    let wanted = ["note_sum", "math__get-sum", "memory__create_entities"];
-    until("all tools are listed", async || {
-        let listed = tools(&gateway).await;
-        wanted.iter().all(|name| listed.iter().any(|listed| listed == name))
-    })
-    .await;
+    until_listed(&gateway).await;
 
     let answer = call(&gateway, "note_sum", &json!({"prompt": "", "a": 2, "b": 3, "name": "five"})).await;
     assert!(answer["structuredContent"]["noted"].as_str().is_some_and(|noted| noted.contains('5')), "{answer}");
@@ -238,12 +243,7 @@ async fn the_page_on_pipelines_is_as_it_says() {
     folder.write("manifests.yaml", &manifest);
     folder.write("plugins/note-sum.mjs", &block("js"));
     let gateway = Gateway::start(&folder);
-    let wanted = ["note_sum", "math__get-sum", "memory__create_entities"];
-    until("all tools are listed", async || {
-        let listed = tools(&gateway).await;
-        wanted.iter().all(|name| listed.iter().any(|listed| listed == name))
-    })
-    .await;
+    until_listed(&gateway).await;
     let command = block("sh");
     let words = command.split_whitespace().skip(1).map(|word| word.trim_matches('\''));
     let words: Vec<_> = words.chain(["--url"]).collect();

@@ -139,12 +139,13 @@ async fn rows_that_were_changed_or_are_newer_affect_no_other() {
 
 #[test]
 fn a_name_that_no_object_can_have_is_not_pushed() {
-    let spec = json!({"source": {"inline": shout("1")}});
-    let folder = Folder::with(&yaml(&[super::manifests::object("Plugin", "a/shout", &spec)]));
+    let named = |name: &str| super::manifests::object("Plugin", name, &json!({"source": {"inline": shout("1")}}));
+    let folder = Folder::with(&yaml(&[named("a/shout")]));
     let target = folder.path().join("registry.db");
     let target = target.to_str().unwrap();
     let (done, said) = registry(target, &["push", "-f", folder.path().to_str().unwrap()]);
-    assert!(!done && said.contains("default/a/shout: its name or namespace is no label"), "{said}");
+    assert!(!done && said.contains("default/a/shout: names have lower-case letters"), "{said}");
     let (done, said) = registry(target, &["list"]);
     assert!(!done && said.contains("there is no such file") && !std::path::Path::new(target).exists(), "{said}");
+    push(target, &Folder::with(&yaml(&[named("shout.v1")])));
 }
