@@ -136,7 +136,6 @@ fn guards_of_a_gateway_that_are_not_built_refuse() {
             ]}}),
             "spec.authentication.jwt[0].jwks.configMapKeyRef",
         ),
-        (json!({"authentication": {"apiKeys": {"secretRefs": [{"name": "s"}]}}}), "spec.authentication.apiKeys"),
         (json!({"authentication": {"tokenReview": {}, "anonymous": {}}}), "spec.authentication.tokenReview"),
         (json!({"admin": {"authentication": {"tokenReview": {}}}}), "spec.admin.authentication"),
     ] {
