@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::service::Service;
 use tokio_util::sync::CancellationToken;
 
-use super::authenticate::{Unknown, ask_for_scopes, authenticate};
+use super::authenticate::{ask_for_scopes, authenticate};
 use super::exchange::PRIMED_AFTER;
 use super::forward_token::{FORWARD_PATH, SentRequest, is_forwarded};
 use super::forwarded::{Forwarded, NOT_FORWARDED};
