@@ -63,13 +63,22 @@ async fn api_keys_are_accepted_as_long_as_their_secret_has_them() {
     let (doubled, body) = answer(&gateway, &[("authorization", &bearer), ("authorization", &bearer)]).await;
     assert!(doubled == 400 && body.contains("several Authorization headers"), "{body}");
     assert_eq!(status(&gateway, &"a".repeat(20 << 10)).await, 401);
-    assert_eq!(status(&gateway, &"a".repeat(1 << 20)).await, 431);
+    let (url, huge) = (gateway.url(), format!("Bearer {}", "a".repeat(1 << 20)));
+    // The gateway does not read that much, so its answer may not be read either.
+    let refused = Http::new().try_send(hyper::Method::POST, &url, &[("authorization", &huge)], "").await;
+    assert!(refused.is_err() || refused.is_ok_and(|answer| answer.status == 431));
     rotation(&gateway, &secrets).await;
     let calls = Http::new().get(&format!("http://{}/api/v1/calls", gateway.admin())).await;
     assert!(calls.body.contains(r#""principal":"ci-bot""#), "{}", calls.body);
     for canary in [ANN, BOT, &digest(BOT)[7..]] {
         assert!(!calls.body.contains(canary) && !gateway.log().concat().contains(canary), "{canary}");
     }
+}
+
+/// The Problems of the plan.
+async fn problems(gateway: &Gateway) -> String {
+    let status = Http::new().get(&format!("http://{}/api/v1/status", gateway.admin())).await;
+    status.json()["problems"].to_string()
 }
 
 /// A key counts no longer once its Secret has another one.
@@ -85,7 +94,7 @@ async fn rotation(gateway: &Gateway, secrets: &Folder) {
     }
     assert_eq!(status(gateway, ANN).await, 401);
     for words in ["have the same key", "`sha256:` is not followed", "a name that the gateway uses itself"] {
-        gateway.logged(|line| line["message"].as_str().is_some_and(|said| said.contains(words)));
+        assert!(problems(gateway).await.contains(words), "{words}");
     }
 }
 
@@ -96,8 +105,7 @@ async fn the_header_of_api_keys_is_one_of_their_own_and_a_rejected_token_is_fina
     let mut both = issuer.authentication();
     both["apiKeys"] = json!({"secretRefs": [{"name": "keys"}, {"name": "none"}], "header": "X-API-Key"});
     let (_folder, _secrets, gateway) = start(&both);
-    gateway
-        .logged(|line| line["message"].as_str().is_some_and(|said| said.contains("there is no Secret default/none")));
+    assert!(problems(&gateway).await.contains("there is no Secret default/none"));
     let (good, bad) = (format!("Bearer {}", key.token(&json!({}))), format!("Bearer {}", foreign.token(&json!({}))));
     let as_bearer = format!("Bearer {ANN}");
     for (headers, status, words) in [

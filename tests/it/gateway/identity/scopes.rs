@@ -118,7 +118,7 @@ fn issuers_and_their_keys_are_at_secure_urls() {
     ] {
         let spec = json!({"authentication": {"jwt": [{"issuer": issuer, "audiences": ["a"], "jwks": {"uri": uri}}]}});
         folder.write("manifests.yaml", &yaml(&[object("MCPGateway", "main", &spec), raw_server("raw", &[])]));
-        let output = run(&["validate", "--no-load", "-f", folder.path().to_str().unwrap()]);
+        let output = run(&["validate", "--no-load", folder.path().to_str().unwrap()]);
         let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.success(), is_valid, "{issuer} {uri}: {said}");
         assert!(is_valid || said.contains("a URL such as https://host/path"), "{said}");
