@@ -21,8 +21,6 @@ pub struct Unimplemented {
 pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::MCPGateway, "spec.admin.authentication"),
     whole(Kind::MCPGateway, "spec.admin.console"),
-    whole(Kind::MCPGateway, "spec.authentication.apiKeys"),
-    whole(Kind::MCPGateway, "spec.authentication.jwt[].jwks.configMapKeyRef"),
     whole(Kind::MCPGateway, "spec.authentication.tokenReview"),
     whole(Kind::MCPGateway, "spec.listeners[].tls"),
     whole(Kind::MCPGateway, "spec.models"),

@@ -19,6 +19,10 @@ pub const HTTP_URL: &str = concat!(
     r"^https?://([^\s/?#@]+@)?(\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)",
     r"(:(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5]?[0-9]{1,4}))?([/?#][^\s]*)?$"
 );
+/// Pattern of HTTPS URLs, and of HTTP URLs whose host is this machine.
+pub const SECURE_URL: &str = r"^(https://[^\s@]+|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/[^\s]*)?)$";
+/// Pattern of scopes (RFC 6749, 3.3).
+pub const SCOPE: &str = r"^[!#-\[\]-~]+$";
 /// Pattern of globs over the names of upstreams and tools.
 pub const GLOB: &str = "^[A-Za-z0-9_.*?/-]+$";
 /// Pattern of SHA-256 digests in hexadecimal.

@@ -192,6 +192,9 @@ pub struct GatewayArgs {
     /// The folder where the Secrets of the gateway's namespace are mounted, as files NAME/KEY
     #[arg(long, value_name = "DIR", env = "HAWSEPIPE_GATEWAY_SECRETS_DIR")]
     pub secrets_dir: Option<PathBuf>,
+    /// The folder where the Secrets with API keys of clients are mounted, as files NAME/SUBJECT
+    #[arg(long, value_name = "DIR", env = "HAWSEPIPE_GATEWAY_API_KEYS_DIR")]
+    pub api_keys_dir: Option<PathBuf>,
     /// A folder that survives a restart. The gateway stores the last good plan there, so that it can start even if the
     /// API server cannot be reached
     #[arg(long, value_name = "DIR", env = "HAWSEPIPE_GATEWAY_STATE_DIR")]

@@ -21,8 +21,8 @@ pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn of_gateway(args: &ExplainArgs) -> anyhow::Result<Value> {
-    let names = [("tool", args.tool.as_deref()), ("section", args.section.as_deref())];
-    let named = names.iter().filter_map(|(name, value)| Some(format!("{name}={}&", encode((*value)?))));
+    let names = [("tool", &args.tool), ("section", &args.section), ("client", &args.client)];
+    let named = names.iter().filter_map(|(name, value)| Some(format!("{name}={}&", encode(value.as_deref()?))));
     let path = format!("/api/v1/explain?{}method={}", named.collect::<String>(), encode(args.method.as_str()));
     get(&args.admin, &path).await
 }
@@ -97,6 +97,13 @@ fn head(explanation: &Value) -> Vec<String> {
         upstream => format!("{tool} (upstream {upstream})"),
     }];
     lines.extend(explanation["withheld"].as_str().map(|why| format!("clients do not get it: {why}")));
+    if let Some(access) = explanation.get("access") {
+        lines.push(format!("{}: {}", text(&access["subject"]), text(&access["decision"])));
+        let rules = access["rules"].as_array().into_iter().flatten();
+        lines.extend(
+            rules.map(|it| format!("  {} {}: {}", text(&it["effect"]), text(&it["rule"]), text(&it["outcome"]))),
+        );
+    }
     lines.extend(explanation["notes"].as_array().into_iter().flatten().map(text));
     lines
 }

@@ -88,7 +88,7 @@ async fn serve(
         telemetry,
         history,
         snapshots: Snapshots::new(client.clone(), gateway, args.state_dir.clone(), uid),
-        secrets: ClusterSecrets::new(client, &args.namespace, args.secrets_dir.clone()),
+        secrets: ClusterSecrets::new(client, &args.namespace, args.secrets_dir.clone(), args.api_keys_dir.clone()),
         code: PodCode::new(Inspector::new(Launcher::current().context("cannot tell which program this is")?)),
         watch: FolderWatch::new().context("cannot watch files for changes")?,
         node: args.node.clone(),

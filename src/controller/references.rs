@@ -25,6 +25,11 @@ pub(super) fn references(objects: &[LoweredObject]) -> References {
         match &*object.lowered {
             Ok(Lowered::Plugin(plugin)) => of_plugin(plugin, &mut found),
             Ok(Lowered::Upstream(upstream)) => of_upstream(upstream, &mut found),
+            Ok(Lowered::Gateway(gateway)) => {
+                let keys = gateway.plan.authentication.jwt.iter().filter_map(|jwt| jwt.jwks_ref.as_ref());
+                let namespace = &gateway.plan.key.namespace;
+                found.config_maps.extend(keys.map(|(name, _)| ObjectKey::new(namespace, name)));
+            }
             _ => {}
         }
     }

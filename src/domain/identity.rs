@@ -20,6 +20,8 @@ pub enum IdentityMethod {
     Anonymous,
     /// A JSON Web Token of an issuer.
     Jwt,
+    /// An API key of a Secret.
+    ApiKey,
     /// None: the call comes from the gateway's own machine, through its admin API.
     Local,
     /// Another replica, which has checked the credentials and has forwarded the request.
@@ -32,6 +34,7 @@ impl IdentityMethod {
         match self {
             Self::Anonymous => "anonymous",
             Self::Jwt => "jwt",
+            Self::ApiKey => "apiKey",
             Self::Local => "local",
             Self::Replica => "replica",
         }
@@ -95,6 +98,31 @@ impl Identity {
             return Self::bare(IdentityMethod::Anonymous, ANONYMOUS);
         }
         Self { key: key.to_owned(), ..Self::bare(IdentityMethod::Replica, subject) }
+    }
+
+    /// Reads a description such as `subject=ann,groups=staff,groups=ci,scopes=mcp.read,tenant=a`. What is no member of an
+    /// identity is a claim. Without a subject, it is the identity of clients that have sent no credentials.
+    ///
+    /// # Errors
+    /// If it is no such description.
+    pub fn described(text: &str) -> Result<Self, String> {
+        let pairs = text.split(',').filter(|pair| !pair.is_empty());
+        let pairs: Option<Vec<_>> = pairs.map(|pair| pair.split_once('=')).collect();
+        let pairs = pairs.ok_or_else(|| format!("{text:?} is not of the form subject=NAME,groups=GROUP"))?;
+        let of = |wanted: &'static str| {
+            pairs.iter().filter(move |(name, _)| *name == wanted).map(|(_, value)| (*value).to_owned())
+        };
+        let method = of("method").next().unwrap_or_else(|| IdentityMethod::Jwt.as_str().to_owned());
+        let known = [IdentityMethod::Jwt, IdentityMethod::ApiKey].into_iter().find(|known| known.as_str() == method);
+        let known = known.ok_or_else(|| format!("there is no method {method:?}: it is jwt or apiKey"))?;
+        let Some(subject) = of("subject").next() else { return Ok(Self::bare(IdentityMethod::Anonymous, ANONYMOUS)) };
+        let mut identity = Self::new(known, "", subject).map_err(|why| format!("the identity is not valid: {why}"))?;
+        identity.groups = of("groups").collect();
+        identity.scopes = of("scopes").collect();
+        let is_claim = |name: &str| !["method", "subject", "groups", "scopes"].contains(&name);
+        let claims = pairs.iter().filter(|(name, _)| is_claim(name));
+        identity.claims = claims.map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect();
+        Ok(identity)
     }
 
     /// Creates an identity without groups, scopes and claims, whose subject is its key.

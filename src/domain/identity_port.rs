@@ -7,6 +7,33 @@ use async_trait::async_trait;
 use super::identity::Identity;
 use super::plan::AuthenticationPlan;
 
+/// The methods of a plan, with the keys that the plan only names.
+#[derive(Debug, Default)]
+pub struct Methods {
+    /// The methods.
+    pub plan: AuthenticationPlan,
+    /// The API keys that are accepted.
+    pub api_keys: Vec<ApiKey>,
+}
+
+/// An API key. Only its digest is kept.
+#[derive(Debug)]
+pub struct ApiKey {
+    /// SHA-256 of the key, in lower-case hex.
+    pub digest: String,
+    /// The identity that the key proves.
+    pub identity: Arc<Identity>,
+}
+
+/// What a client has sent to prove its identity.
+#[derive(Clone, Copy)]
+pub enum Credential<'a> {
+    /// A token in `Authorization`.
+    Bearer(&'a str),
+    /// An API key in the header that is only for keys.
+    ApiKey(&'a str),
+}
+
 /// Why a credential proves no identity. No text contains a part of the credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unproved {
@@ -19,11 +46,11 @@ pub enum Unproved {
 /// Checks the credentials of clients.
 #[async_trait]
 pub trait Authenticate: Send + Sync + 'static {
-    /// Returns the identity that a bearer token proves by these methods.
+    /// Returns the identity that a credential proves by these methods.
     ///
     /// # Errors
-    /// If it proves none. A token that a method recognizes and rejects is tried with no other method.
-    async fn bearer(&self, methods: &AuthenticationPlan, token: &str) -> Result<Arc<Identity>, Unproved>;
+    /// If it proves none. A credential that a method recognizes and rejects is tried with no other method.
+    async fn prove(&self, methods: &Methods, credential: Credential<'_>) -> Result<Arc<Identity>, Unproved>;
 }
 
 /// Accepts no credential.
@@ -31,7 +58,7 @@ pub struct NoAuthentication;
 
 #[async_trait]
 impl Authenticate for NoAuthentication {
-    async fn bearer(&self, _: &AuthenticationPlan, _: &str) -> Result<Arc<Identity>, Unproved> {
+    async fn prove(&self, _: &Methods, _: Credential<'_>) -> Result<Arc<Identity>, Unproved> {
         Err(Unproved::Rejected("no method of authentication is known here".to_owned()))
     }
 }

@@ -159,7 +159,7 @@ impl InvocationError {
 }
 
 impl From<RpcError> for InvocationError {
-    fn from(RpcError { code, message, data }: RpcError) -> Self {
+    fn from(RpcError { code, message, data, .. }: RpcError) -> Self {
         Self { message, code: Some(code), data: data.as_ref().map(|data| to_raw(data).into()) }
     }
 }

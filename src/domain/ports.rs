@@ -2,6 +2,7 @@
 //!
 //! Dropping the future of a call cancels the call. The adapter then notifies the other side.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::budget::Account;
-pub use super::identity_port::{Authenticate, NoAuthentication, Unproved};
+pub use super::identity_port::{ApiKey, Authenticate, Credential, Methods, NoAuthentication, Unproved};
 use super::ids::ObjectKey;
 use super::item::{ItemKind, Listed};
 use super::plan::{PluginPlan, Runtime};
@@ -311,6 +312,11 @@ pub trait Secrets: Send + Sync {
     /// # Errors
     /// Why the value is not available.
     fn secret(&self, secret: &ObjectKey, key: &str) -> Result<SecretText, NoSecret>;
+
+    /// Returns the keys of a Secret of the gateway's own namespace; none if there is no such Secret.
+    fn keys(&self, _secret: &ObjectKey) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
 
     /// Returns the value of a variable of the gateway's own environment; `None` if it is not set.
     fn environment(&self, name: &str) -> Option<SecretText>;

@@ -265,6 +265,8 @@ reasons! {
     HeaderMismatch,
     /// The rules of the gateway do not allow the call.
     NotAuthorized,
+    /// The client's token lacks a scope that a rule needs.
+    InsufficientScope,
     /// The gateway offers no tool of this name.
     UnknownTool,
     /// The gateway offers no prompt of this name.

@@ -51,12 +51,15 @@ pub struct RpcError {
     /// Details for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<serde_json::Value>,
+    /// The scopes that the client's token lacks, if that is the only reason; then the HTTP status is 403.
+    #[serde(skip)]
+    pub scopes: Vec<String>,
 }
 
 impl RpcError {
     /// Creates an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None }
+        Self { code, message: message.into(), data: None, scopes: Vec::new() }
     }
 
     /// Creates a refusal for this reason.

@@ -43,6 +43,8 @@ mod tests {
             audiences: vec!["a".into()],
             algorithms: vec!["RS256".into()],
             jwks_uri: None,
+            jwks_ref: None,
+            jwks: None,
             refresh_seconds: 300,
             subject_claim: "sub".into(),
             groups_claim: "roles".into(),

@@ -21,6 +21,8 @@ pub(super) struct IssuerKeys {
     issuer: String,
     jwks_uri: Option<String>,
     refresh: Duration,
+    /// The keys that the plan has, and whether they are the only ones.
+    given: (Option<String>, bool),
     fetched: ArcSwapOption<FetchedKeys>,
     /// When a fetch last began. Held during a fetch.
     asked: Mutex<Option<Instant>>,
@@ -33,11 +35,17 @@ struct FetchedKeys {
 
 impl IssuerKeys {
     pub(super) fn new(plan: &JwtPlan) -> Self {
+        let given = plan.jwks.as_deref().map(|json| KeySet::read(json.as_bytes()));
+        if let Some(Err(why)) = &given {
+            tracing::warn!(issuer = plan.issuer, "the ConfigMap with the keys of an issuer cannot be used: {why}");
+        }
+        let given = given.and_then(Result::ok).map(|keys| FetchedKeys { keys: Arc::new(keys), at: Instant::now() });
         Self {
             issuer: plan.issuer.clone(),
             jwks_uri: plan.jwks_uri.clone(),
             refresh: Duration::from_secs(u64::from(plan.refresh_seconds)),
-            fetched: ArcSwapOption::empty(),
+            given: (plan.jwks.clone(), plan.jwks_ref.is_some()),
+            fetched: ArcSwapOption::from_pointee(given),
             asked: Mutex::default(),
         }
     }
@@ -45,7 +53,8 @@ impl IssuerKeys {
     /// Whether these are the keys of this issuer.
     pub(super) fn are_of(&self, plan: &JwtPlan) -> bool {
         let refresh = Duration::from_secs(u64::from(plan.refresh_seconds));
-        self.issuer == plan.issuer && self.jwks_uri == plan.jwks_uri && self.refresh == refresh
+        let is_given = self.given == (plan.jwks.clone(), plan.jwks_ref.is_some());
+        self.issuer == plan.issuer && self.jwks_uri == plan.jwks_uri && self.refresh == refresh && is_given
     }
 
     /// Returns the keys. If they do not have what `is_there` looks for, they are fetched first, but not sooner than
@@ -72,11 +81,15 @@ impl IssuerKeys {
 
     fn usable(&self) -> Option<Arc<KeySet>> {
         let fetched = self.fetched.load();
-        let fetched = fetched.as_ref().filter(|fetched| fetched.at.elapsed() < self.refresh + STALE)?;
+        let is_usable = |fetched: &&Arc<FetchedKeys>| self.given.1 || fetched.at.elapsed() < self.refresh + STALE;
+        let fetched = fetched.as_ref().filter(is_usable)?;
         Some(Arc::clone(&fetched.keys))
     }
 
     fn refresh_beside(self: &Arc<Self>) {
+        if self.given.1 {
+            return;
+        }
         let own = Arc::clone(self);
         tokio::spawn(async move {
             if let Ok(mut asked) = own.asked.try_lock() {
@@ -85,9 +98,9 @@ impl IssuerKeys {
         });
     }
 
-    /// Fetches the keys, unless that was tried a moment ago.
+    /// Fetches the keys, unless that was tried a moment ago or the plan has them.
     async fn fetch(&self, asked: &mut Option<Instant>) {
-        if asked.is_some_and(|asked| asked.elapsed() < ASK_AGAIN) {
+        if self.given.1 || asked.is_some_and(|asked| asked.elapsed() < ASK_AGAIN) {
             return;
         }
         *asked = Some(Instant::now());

@@ -1,4 +1,4 @@
-//! Checks the credentials of clients: JSON Web Tokens (RFC 7519), with the keys that their issuers publish.
+//! Checks the credentials of clients: JSON Web Tokens (RFC 7519), with the keys that their issuers publish, and API keys.
 
 mod cache;
 mod claims;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jsonwebtoken::errors::{Error as TokenError, ErrorKind};
 use jsonwebtoken::{Algorithm, Header, Validation, dangerous, decode, decode_header};
 use serde_json::{Map, Value};
@@ -18,20 +19,21 @@ use self::cache::{TokenCache, digest};
 use self::claims::identity;
 use self::issuer_keys::IssuerKeys;
 use self::key_set::KeySet;
+use crate::domain::digest::sha256_hex;
 use crate::domain::identity::Identity;
 use crate::domain::plan::{AuthenticationPlan, JwtPlan};
-use crate::domain::ports::{Authenticate, Unproved};
+use crate::domain::ports::{ApiKey, Authenticate, Credential, Methods, Unproved};
 
 /// The longest token that is read, in bytes.
 const MAX_TOKEN: usize = 16 << 10;
 
 /// Checks tokens by the methods of the plan in force.
 #[derive(Default)]
-pub struct Tokens(ArcSwap<Methods>);
+pub struct Tokens(ArcSwap<Issuers>);
 
-/// The methods of one plan, and the tokens that they have accepted.
+/// The issuers of one plan, and the tokens of theirs that were accepted.
 #[derive(Default)]
-struct Methods {
+struct Issuers {
     plan: AuthenticationPlan,
     issuers: Vec<Issuer>,
     cache: TokenCache,
@@ -45,51 +47,87 @@ struct Issuer {
 
 #[async_trait]
 impl Authenticate for Tokens {
-    async fn bearer(&self, plan: &AuthenticationPlan, token: &str) -> Result<Arc<Identity>, Unproved> {
-        if token.len() > MAX_TOKEN {
+    async fn prove(&self, methods: &Methods, credential: Credential<'_>) -> Result<Arc<Identity>, Unproved> {
+        let (Credential::Bearer(text) | Credential::ApiKey(text)) = credential;
+        if text.len() > MAX_TOKEN {
             return Err(Unproved::Rejected(format!("it is longer than {MAX_TOKEN} bytes")));
         }
+        let are_bearers = methods.plan.api_keys.as_ref().is_some_and(|keys| keys.header.is_none());
+        let unknown = match credential {
+            Credential::Bearer(_) if methods.plan.jwt.is_empty() => UNKNOWN_KEY,
+            Credential::Bearer(token) => match self.token(&methods.plan, token).await? {
+                Recognized::As(identity) => return Ok(identity),
+                Recognized::Not(why) => why,
+            },
+            Credential::ApiKey(_) => UNKNOWN_KEY,
+        };
+        let may_be_key = are_bearers == matches!(credential, Credential::Bearer(_));
+        let known = may_be_key.then(|| api_key(&methods.api_keys, text)).flatten();
+        known.ok_or_else(|| rejected(unknown))
+    }
+}
+
+/// Returns the identity that an API key proves. How long that takes says nothing about the known keys.
+fn api_key(known: &[ApiKey], key: &str) -> Option<Arc<Identity>> {
+    let digest = sha256_hex(key.as_bytes());
+    let is_same = |known: &ApiKey| verify_slices_are_equal(known.digest.as_bytes(), digest.as_bytes()).is_ok();
+    let found = known.iter().fold(None, |found, known| if is_same(known) { Some(known) } else { found });
+    found.map(|known| Arc::clone(&known.identity))
+}
+
+/// Whether the issuers of the plan are those that a token is for.
+enum Recognized {
+    /// The token is of one of them, and proves this identity.
+    As(Arc<Identity>),
+    /// It is of none of them, for this reason. Another method can know it.
+    Not(&'static str),
+}
+
+impl Tokens {
+    async fn token(&self, plan: &AuthenticationPlan, token: &str) -> Result<Recognized, Unproved> {
         let methods = self.methods(plan);
         let digest = digest(token);
         if let Some(known) = methods.cache.find(&digest) {
             // Also has the keys fetched again, if that is due.
             let keys = methods.issuers[known.issuer].keys.current(|_| true).await.map_err(Unproved::Unavailable)?;
             if let Some(identity) = known.identity_by(&keys) {
-                return Ok(identity);
+                return Ok(Recognized::As(identity));
             }
         }
-        let header = decode_header(token).map_err(|_| rejected(UNREADABLE))?;
-        let claims = dangerous::insecure_decode::<Map<String, Value>>(token).map_err(|_| rejected(UNREADABLE))?.claims;
-        let issuer = claims.get("iss").and_then(Value::as_str);
-        let at = methods.issuers.iter().position(|known| Some(&*known.plan.issuer) == issuer);
-        let at = at.ok_or_else(|| rejected("no issuer that is accepted here has issued it"))?;
+        let (Ok(header), Ok(decoded)) = (decode_header(token), dangerous::insecure_decode::<Map<String, Value>>(token))
+        else {
+            return Ok(Recognized::Not(UNREADABLE));
+        };
+        let issuer = decoded.claims.get("iss").and_then(Value::as_str);
+        let Some(at) = methods.issuers.iter().position(|known| Some(&*known.plan.issuer) == issuer) else {
+            return Ok(Recognized::Not("no issuer that is accepted here has issued it"));
+        };
         let issuer = &methods.issuers[at];
         let (identity, keys, until) = issuer.verify(token, &header).await?;
         methods.cache.add(digest, at, &identity, keys, until);
-        Ok(identity)
+        Ok(Recognized::As(identity))
     }
-}
 
-const UNREADABLE: &str = "it is no JSON Web Token with an algorithm that can be accepted";
-
-fn rejected(why: &str) -> Unproved {
-    Unproved::Rejected(why.to_owned())
-}
-
-impl Tokens {
-    /// Returns the methods of this plan. Known keys of issuers are kept when the plan changes; accepted tokens are not.
-    fn methods(&self, plan: &AuthenticationPlan) -> Arc<Methods> {
+    /// Returns the issuers of this plan. Known keys of issuers are kept when the plan changes; accepted tokens are not.
+    fn methods(&self, plan: &AuthenticationPlan) -> Arc<Issuers> {
         let known = self.0.load_full();
         if known.plan == *plan {
             return known;
         }
-        let methods = Arc::new(Methods::new(plan, &known));
+        let methods = Arc::new(Issuers::new(plan, &known));
         self.0.store(Arc::clone(&methods));
         methods
     }
 }
 
-impl Methods {
+const UNREADABLE: &str = "it is no JSON Web Token with an algorithm that can be accepted";
+const UNKNOWN_KEY: &str = "it is no API key of this gateway";
+
+fn rejected(why: &str) -> Unproved {
+    Unproved::Rejected(why.to_owned())
+}
+
+impl Issuers {
     fn new(plan: &AuthenticationPlan, previous: &Self) -> Self {
         let issuer = |jwt: &JwtPlan| {
             let known = previous.issuers.iter().map(|issuer| &issuer.keys).find(|keys| keys.are_of(jwt)).cloned();

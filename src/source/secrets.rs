@@ -10,12 +10,16 @@ use crate::domain::secret::{MAX_VALUE, NoSecret, SecretText, text_of};
 
 /// The maximum number of subfolders that are watched in one folder.
 const MAX_FOLDERS: usize = 1000;
+/// The maximum number of keys that are read if all keys of a Secret are.
+const MAX_KEYS: usize = 10_000;
 
 /// The values of Secret documents and of a folder of files.
 #[derive(Debug)]
 pub struct FileSecrets {
     documents: BTreeMap<ObjectKey, BTreeMap<String, SecretText>>,
     folder: Option<PathBuf>,
+    /// A folder with the Secrets of which all keys are read, as files `NAME/KEY`.
+    api_keys: Option<PathBuf>,
     /// The namespace whose Secrets can be at `NAME/KEY` instead of `NAMESPACE/NAME/KEY`; `None` means every namespace.
     namespace: Option<String>,
 }
@@ -24,35 +28,47 @@ impl FileSecrets {
     /// Creates the values from `documents`, and from the files `NAMESPACE/NAME/KEY` or `NAME/KEY` of `folder`. A file
     /// takes precedence over a document.
     pub fn new(documents: BTreeMap<ObjectKey, BTreeMap<String, SecretText>>, folder: Option<PathBuf>) -> Self {
-        Self { documents, folder, namespace: None }
+        Self { documents, folder, api_keys: None, namespace: None }
     }
 
     /// Creates the values from the files of `folder`: `NAME/KEY` for Secrets of `namespace`, and `NAMESPACE/NAME/KEY`
     /// for Secrets of any namespace.
     pub fn mounted(namespace: &str, folder: Option<PathBuf>) -> Self {
-        Self { documents: BTreeMap::new(), folder, namespace: Some(namespace.to_owned()) }
+        Self { documents: BTreeMap::new(), folder, api_keys: None, namespace: Some(namespace.to_owned()) }
+    }
+
+    /// Returns the same values, and those of Secrets with API keys, which are at `NAME/KEY` of `folder`.
+    pub fn with_api_keys(self, folder: Option<PathBuf>) -> Self {
+        Self { api_keys: folder, ..self }
     }
 
     /// Returns the folders in which changes can affect a value.
     pub fn folders(&self) -> BTreeSet<PathBuf> {
         // Values are one or two levels below the folder.
-        let below: Vec<_> = self.folder.iter().flat_map(|folder| folders_in(folder)).collect();
+        let roots = || self.folder.iter().chain(&self.api_keys);
+        let below: Vec<_> = roots().flat_map(|folder| folders_in(folder)).collect();
         let mut folders: BTreeSet<_> = below.iter().flat_map(|folder| folders_in(folder)).collect();
-        folders.extend(self.folder.iter().cloned().chain(below));
+        folders.extend(roots().cloned().chain(below));
         folders
     }
 
+    /// Returns the folders that can have the files of a Secret.
+    fn places(&self, secret: &ObjectKey) -> Vec<PathBuf> {
+        if [&secret.namespace, &secret.name].iter().any(|word| word.contains('/') || word.starts_with("..")) {
+            return Vec::new();
+        }
+        let may_be_bare = self.namespace.as_ref().is_none_or(|namespace| *namespace == secret.namespace);
+        let named = self.folder.iter().map(|folder| folder.join(&secret.namespace).join(&secret.name));
+        let bare = self.folder.iter().chain(&self.api_keys).filter(|_| may_be_bare).map(|it| it.join(&secret.name));
+        named.chain(bare).collect()
+    }
+
     fn in_folder(&self, secret: &ObjectKey, key: &str) -> Result<SecretText, NoSecret> {
-        let folder = self.folder.as_ref().ok_or(NoSecret::NotFound)?;
-        if [&secret.namespace, &secret.name, key].iter().any(|word| word.contains('/') || word.starts_with("..")) {
+        if key.contains('/') || key.starts_with("..") {
             return Err(NoSecret::NotFound);
         }
-        let found = read(&folder.join(&secret.namespace).join(&secret.name).join(key));
-        let may_be_bare = self.namespace.as_ref().is_none_or(|namespace| *namespace == secret.namespace);
-        match found {
-            Err(NoSecret::NotFound) if may_be_bare => read(&folder.join(&secret.name).join(key)),
-            found => found,
-        }
+        let mut found = self.places(secret).into_iter().map(|place| read(&place.join(key)));
+        found.find(|found| *found != Err(NoSecret::NotFound)).unwrap_or(Err(NoSecret::NotFound))
     }
 }
 
@@ -77,6 +93,14 @@ impl Secrets for FileSecrets {
             Err(NoSecret::NotFound) => document().ok_or(NoSecret::NotFound),
             found => found,
         }
+    }
+
+    fn keys(&self, secret: &ObjectKey) -> BTreeSet<String> {
+        let documents = self.documents.get(secret).into_iter().flat_map(|values| values.keys().cloned());
+        let files = self.places(secret).into_iter().filter_map(|place| fs::read_dir(place).ok()).flatten();
+        let files = files.filter_map(|file| Some(file.ok()?.path())).filter(|path| path.is_file());
+        let names = files.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
+        documents.chain(names.filter(|name| !name.starts_with('.'))).take(MAX_KEYS).collect()
     }
 
     fn environment(&self, name: &str) -> Option<SecretText> {

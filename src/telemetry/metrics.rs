@@ -5,6 +5,7 @@
 //! upstreams list (`_other` beyond [`MAX_TOOLS`]), and every other label has a fixed set of values, or one value at a
 //! time.
 
+mod access;
 mod entry_labels;
 mod history;
 mod tool_labels;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
 
+pub use self::access::AccessMetrics;
 use self::entry_labels::EntryCounters;
 pub use self::entry_labels::EntryLabels;
 use self::history::HistoryMetrics;
@@ -46,6 +48,8 @@ pub struct Metrics {
     gateway_duration: HistogramVec,
     in_flight: IntGaugeVec,
     refused: IntCounterVec,
+    /// The metrics of authentication and authorization.
+    pub access: AccessMetrics,
     entries: EntryCounters,
     execution_duration: HistogramVec,
     queue_duration: HistogramVec,
@@ -119,6 +123,7 @@ impl Metrics {
                  no place for",
                 &["reason"],
             )?,
+            access: AccessMetrics::new(&m)?,
             entries: EntryCounters::new(&m)?,
             execution_duration: m.histogram(
                 "hawsepipe_plugin_execution_duration_seconds",

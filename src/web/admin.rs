@@ -18,6 +18,7 @@ use super::admin_query::{AdminError, AdminQuery, AdminState, limit, page_size};
 use super::openapi::{Api, Tagged};
 use super::{invocations, status, stopping};
 use crate::domain::history::is_named;
+use crate::domain::identity::Identity;
 use crate::domain::method::Method;
 use crate::domain::report::Report;
 use crate::domain::section::Place;
@@ -267,6 +268,8 @@ struct ExplainQuery {
     #[serde(default = "of_calls")]
     #[schemars(with = "String")]
     method: Method,
+    /// The client whose access is explained, such as `subject=ann,groups=staff`.
+    client: Option<String>,
 }
 
 fn of_calls() -> Method {
@@ -283,7 +286,7 @@ enum Explained {
 
 async fn explain(
     State(engine): AdminState,
-    AdminQuery(ExplainQuery { tool, section, method }): AdminQuery<ExplainQuery>,
+    AdminQuery(ExplainQuery { tool, section, method, client }): AdminQuery<ExplainQuery>,
 ) -> Result<Json<Explained>, AdminError> {
     let place = section.as_deref().map(place).transpose()?;
     let Some(tool) = tool else {
@@ -291,7 +294,9 @@ async fn explain(
         let place = place.ok_or_else(|| AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", nothing()))?;
         return Ok(Json(Explained::Place(engine.explain_section(&place))));
     };
-    let explained = engine.explain(&tool, method).await;
+    let client = client.as_deref().map(Identity::described).transpose();
+    let client = client.map_err(|why| AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", why))?;
+    let explained = engine.explain(&tool, method, client.as_ref()).await;
     let mut explained = explained.map_err(|why| AdminError(StatusCode::NOT_FOUND, "ToolNotFound", why))?;
     if let Some(place) = place {
         engine.note_section(&place, &mut explained);

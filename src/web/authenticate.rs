@@ -6,15 +6,17 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 
 use super::protected_resource::metadata_url;
-use super::response::refuse;
+use super::response::{MissingScopes, refuse};
 use crate::domain::identity::Identity;
 use crate::domain::plan::GatewayPlan;
-use crate::domain::ports::{Authenticate, Unproved};
+use crate::domain::ports::{Authenticate, Credential, Methods, Unproved};
+use crate::telemetry::metrics::Metrics;
 
 const TWICE: &str = "the request has several Authorization headers: send one";
+const TWO_KEYS: &str = "the request has several API keys, or a token besides: send one";
 const IN_QUERY: &str = "the request has a token in its query: send it in the Authorization header";
 const NOT_BEARER: &str = "the Authorization header has no bearer token: send `Authorization: Bearer TOKEN`";
-const NEEDED: &str = "this gateway needs a token: send `Authorization: Bearer TOKEN`";
+const NOT_KEY: &str = "the header for the API key has no key";
 
 /// An error code of RFC 6750, 3.1. Requests without credentials get none.
 #[derive(Clone, Copy)]
@@ -24,14 +26,44 @@ enum Code {
     InvalidToken,
 }
 
-/// Returns the identity of the client that sent a request, or the response that refuses the request.
+impl Code {
+    /// Returns the reason for metrics.
+    fn reason(self) -> &'static str {
+        match self {
+            Self::None => "NoCredentials",
+            Self::InvalidRequest => "InvalidRequest",
+            Self::InvalidToken => "InvalidToken",
+        }
+    }
+}
+
+/// Why a client is not known: the reason for metrics, and the response.
+pub(super) struct Unknown {
+    reason: &'static str,
+    response: Response,
+}
+
+impl Unknown {
+    /// Counts the refusal, and returns the response.
+    pub(super) fn counted(self, metrics: &Metrics, listener: &str) -> Response {
+        metrics.access.refused(listener, self.reason);
+        self.response
+    }
+}
+
+/// Returns the identity of the client that sent a request, or the response that refuses the request. `methods` are those of
+/// the gateway, with their keys.
 pub(super) async fn authenticate(
     credentials: &dyn Authenticate,
     gateway: &GatewayPlan,
+    methods: &Methods,
     headers: &HeaderMap,
     query: Option<&str>,
-) -> Result<Arc<Identity>, Box<Response>> {
-    let refused = |status, code, why: &str| Err(Box::new(refusal(gateway, status, code, why)));
+) -> Result<Arc<Identity>, Box<Unknown>> {
+    let refused = |status, code: Code, why: &str| {
+        let reason = if status == StatusCode::SERVICE_UNAVAILABLE { "Unavailable" } else { code.reason() };
+        Err(Box::new(Unknown { reason, response: refusal(gateway, status, code, why) }))
+    };
     if !gateway.authenticates() {
         return match gateway.serves_anonymous() {
             true => Ok(Identity::anonymous()),
@@ -41,27 +73,50 @@ pub(super) async fn authenticate(
     if has_token(query.unwrap_or_default()) {
         return refused(StatusCode::BAD_REQUEST, Code::InvalidRequest, IN_QUERY);
     }
-    let token = match bearer(headers) {
-        Ok(Some(token)) => token,
+    let key_header = gateway.authentication.api_keys.as_ref().and_then(|keys| keys.header.as_deref());
+    let credential = match credential(headers, key_header) {
+        Ok(Some(credential)) => credential,
         Ok(None) if gateway.serves_anonymous() => return Ok(Identity::anonymous()),
-        Ok(None) => return refused(StatusCode::UNAUTHORIZED, Code::None, NEEDED),
-        Err(TWICE) => return refused(StatusCode::BAD_REQUEST, Code::InvalidRequest, TWICE),
+        Ok(None) => return refused(StatusCode::UNAUTHORIZED, Code::None, &needed(gateway, key_header)),
+        Err(why @ (TWICE | TWO_KEYS)) => return refused(StatusCode::BAD_REQUEST, Code::InvalidRequest, why),
         Err(why) => return refused(StatusCode::UNAUTHORIZED, Code::InvalidRequest, why),
     };
-    match credentials.bearer(&gateway.authentication, token).await {
+    let name = if matches!(credential, Credential::ApiKey(_)) { "API key" } else { "token" };
+    match credentials.prove(methods, credential).await {
         Ok(identity) => Ok(identity),
         Err(Unproved::Rejected(why)) => {
-            let why = format!("the token is not accepted: {why}");
+            let why = format!("the {name} is not accepted: {why}");
             refused(StatusCode::UNAUTHORIZED, Code::InvalidToken, &why)
         }
         Err(Unproved::Unavailable(why)) => {
-            let why = format!("the token cannot be checked: {why}");
+            let why = format!("the {name} cannot be checked: {why}");
             refused(StatusCode::SERVICE_UNAVAILABLE, Code::None, &why)
         }
     }
 }
 
-/// Returns the bearer token of a request; `None` if it has no credentials.
+/// Says what a client without credentials has to send.
+fn needed(gateway: &GatewayPlan, key_header: Option<&str>) -> String {
+    let of_key = key_header.map(|header| format!("an API key: send `{header}: KEY`"));
+    let takes_bearers = key_header.is_none() || !gateway.authentication.jwt.is_empty();
+    let of_token = takes_bearers.then(|| "a token: send `Authorization: Bearer TOKEN`".to_owned());
+    let all: Vec<_> = of_token.into_iter().chain(of_key).collect();
+    format!("this gateway needs {}", all.join(", or "))
+}
+
+/// Returns the credential of a request; `None` if it has none. `key_header` is the header that is only for API keys.
+fn credential<'h>(headers: &'h HeaderMap, key_header: Option<&str>) -> Result<Option<Credential<'h>>, &'static str> {
+    let token = bearer(headers)?;
+    let mut keys = key_header.into_iter().flat_map(|name| headers.get_all(name));
+    let Some(key) = keys.next() else { return Ok(token.map(Credential::Bearer)) };
+    if token.is_some() || keys.next().is_some() {
+        return Err(TWO_KEYS);
+    }
+    let key = key.to_str().map(str::trim).ok().filter(|key| !key.is_empty()).ok_or(NOT_KEY)?;
+    Ok(Some(Credential::ApiKey(key)))
+}
+
+/// Returns the bearer token of a request; `None` if it has no `Authorization`.
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     let mut sent = headers.get_all(header::AUTHORIZATION).iter();
     let Some(first) = sent.next() else { return Ok(None) };
@@ -70,8 +125,10 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     }
     let (scheme, token) = first.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(NOT_BEARER)?;
     let token = token.trim_matches(' ');
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
-    let is_valid = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.bytes().all(is_token);
+    // API keys can have other characters than tokens.
+    let is_valid = scheme.eq_ignore_ascii_case("bearer")
+        && !token.is_empty()
+        && token.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
     if is_valid { Ok(Some(token)) } else { Err(NOT_BEARER) }
 }
 
@@ -86,21 +143,31 @@ fn refusal(gateway: &GatewayPlan, status: StatusCode, code: Code, why: &str) -> 
     if status == StatusCode::SERVICE_UNAVAILABLE {
         return response;
     }
-    let resource = gateway.authentication.resource.as_ref();
-    let mut parts: Vec<_> =
-        resource.map(|resource| format!("resource_metadata=\"{}\"", metadata_url(resource))).into_iter().collect();
+    let text = why.replace(['"', '\\'], "'");
     let error = match code {
         Code::None => None,
         Code::InvalidRequest => Some("invalid_request"),
         Code::InvalidToken => Some("invalid_token"),
     };
-    let text = why.replace(['"', '\\'], "'");
-    parts.extend(error.map(|error| format!("error=\"{error}\", error_description=\"{text}\"")));
+    challenge(gateway, &mut response, error.map(|error| format!("error=\"{error}\", error_description=\"{text}\"")));
+    response
+}
+
+/// Adds to a response whose client lacks scopes how it gets a token with them (RFC 6750, 3.1).
+pub(super) fn ask_for_scopes(gateway: &GatewayPlan, response: &mut Response) {
+    if let Some(MissingScopes(scopes)) = response.extensions_mut().remove() {
+        challenge(gateway, response, Some(format!("error=\"insufficient_scope\", scope=\"{scopes}\"")));
+    }
+}
+
+fn challenge(gateway: &GatewayPlan, response: &mut Response, error: Option<String>) {
+    let resource = gateway.authentication.resource.as_ref();
+    let metadata = resource.map(|resource| format!("resource_metadata=\"{}\"", metadata_url(resource)));
+    let parts: Vec<_> = metadata.into_iter().chain(error).collect();
     let challenge = if parts.is_empty() { "Bearer".to_owned() } else { format!("Bearer {}", parts.join(", ")) };
     if let Ok(challenge) = HeaderValue::try_from(challenge) {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
     }
-    response
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::service::Service;
 use tokio_util::sync::CancellationToken;
 
-use super::authenticate::authenticate;
+use super::authenticate::{ask_for_scopes, authenticate};
 use super::exchange::PRIMED_AFTER;
 use super::forward_token::{FORWARD_PATH, SentRequest, is_forwarded};
 use super::forwarded::{Forwarded, NOT_FORWARDED};
@@ -25,11 +25,12 @@ use super::response::{empty, method_not_allowed, refuse};
 use super::ticks::Ticks;
 use super::{access, legacy, protected_resource, session_stream};
 use crate::domain::boxed::boxed;
+use crate::domain::identity::Identity;
 use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
 use crate::domain::quoted::Quoted;
-use crate::engine::Engine;
 use crate::engine::access::addresses::Addresses;
+use crate::engine::{Engine, Snapshot};
 use crate::transport::mcp_headers::{mean_modern_era, merge_versions};
 use crate::transport::peer_address;
 
@@ -180,31 +181,50 @@ async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
     if let Some(metadata) = protected_resource::answer(&plan.gateway, request.method(), request.uri().path()) {
         return metadata;
     }
-    match (&listener.refusing, PathEndpoint::of(request.uri().path(), &listener.path)) {
-        (Some(refusal), _) => refuse(StatusCode::SERVICE_UNAVAILABLE, refusal.message.clone()),
-        (None, None) => refuse(StatusCode::NOT_FOUND, format!("MCP is spoken at {}", listener.path)),
-        (None, Some(PathEndpoint::One(name))) if plan.upstream(&name).is_none() => {
-            refuse(StatusCode::NOT_FOUND, format!("there is no upstream {} here", Quoted(&name, 253)))
-        }
-        (None, Some(endpoint)) => {
-            let limit = plan.gateway.limits.max_request_size;
-            if access::is_preflight(request.method(), request.headers()) {
-                return access::preflight(request.headers());
-            }
-            let (headers, query, credentials) = (request.headers(), request.uri().query(), gate.engine.credentials());
-            let identity = match request.extensions().get().map(SentRequest::identity) {
-                // The replica that forwards the request has checked who sent it.
-                Some(identity) => Ok(Arc::new(identity)),
-                None => authenticate(credentials, &plan.gateway, headers, query).await,
-            };
-            let address = peer_address(request.extensions());
-            drop(snapshot);
-            match identity {
-                Ok(identity) => dispatch(gate, endpoint, request, limit, Requester { address, identity }).await,
-                Err(refusal) => *refusal,
-            }
-        }
+    let path = request.uri().path();
+    let endpoint = match (&listener.refusing, PathEndpoint::of(path, &listener.path)) {
+        (Some(refusal), _) => return refuse(StatusCode::SERVICE_UNAVAILABLE, refusal.message.clone()),
+        (None, None) => return refuse(StatusCode::NOT_FOUND, format!("MCP is spoken at {}", listener.path)),
+        (None, Some(endpoint)) => endpoint,
+    };
+    if access::is_preflight(request.method(), request.headers()) {
+        return access::preflight(request.headers());
     }
+    let (headers, query) = (request.headers(), request.uri().query());
+    let identity = match request.extensions().get().map(SentRequest::identity) {
+        // The replica that forwards the request has checked who sent it.
+        Some(identity) => Arc::new(identity),
+        None => match identify(gate, &snapshot, &listener.name, headers, query).await {
+            Ok(identity) => identity,
+            Err(refusal) => return refusal,
+        },
+    };
+    // Only clients that are known learn which upstreams there are.
+    if let Some(name) = endpoint.upstream().filter(|name| plan.upstream(name).is_none()) {
+        return refuse(StatusCode::NOT_FOUND, format!("there is no upstream {} here", Quoted(name, 253)));
+    }
+    let (address, limit) = (peer_address(request.extensions()), plan.gateway.limits.max_request_size);
+    drop(snapshot);
+    let mut response = dispatch(gate, endpoint, request, limit, Requester { address, identity }).await;
+    ask_for_scopes(&gate.engine.snapshot().plan().gateway, &mut response);
+    response
+}
+
+/// Returns the identity of the client that sent a request with these headers and this query to the listener.
+async fn identify(
+    gate: &ListenerContext,
+    snapshot: &Snapshot,
+    listener: &str,
+    headers: &HeaderMap,
+    query: Option<&str>,
+) -> Result<Arc<Identity>, Response> {
+    let (gateway, methods, metrics) = (&snapshot.plan().gateway, &snapshot.linked.methods, gate.engine.metrics());
+    let identity = authenticate(gate.engine.credentials(), gateway, methods, headers, query).await;
+    let identity = identity.map_err(|unknown| unknown.counted(metrics, listener))?;
+    if gateway.authenticates() {
+        metrics.access.accepted(listener, identity.method.as_str());
+    }
+    Ok(identity)
 }
 
 /// Answers a request to an endpoint. `limit` is the maximum size of its body.

@@ -28,6 +28,8 @@ pub(super) struct RpcResponse {
     body: String,
     /// The id of the session that the request began, if it began one.
     session: Option<String>,
+    /// The scopes without which the request is refused.
+    scopes: Vec<String>,
     /// Reserves the memory of the body until the body is written.
     reservation: Option<Arc<Reservation>>,
 }
@@ -35,10 +37,11 @@ pub(super) struct RpcResponse {
 impl RpcResponse {
     /// Creates the response 202, for a notification or an answer.
     pub(super) fn accepted() -> Self {
-        Self { status: StatusCode::ACCEPTED, body: String::new(), session: None, reservation: None }
+        Self { status: StatusCode::ACCEPTED, body: String::new(), session: None, scopes: Vec::new(), reservation: None }
     }
 
-    /// Creates the reply to the request with the raw `id`. In the legacy era every JSON-RPC response has status 200.
+    /// Creates the reply to the request with the raw `id`. In the legacy era every JSON-RPC response has status 200, unless
+    /// scopes are missing.
     pub(super) fn reply(id: &str, reply: &Reply, era: Era) -> Self {
         let (code, body) = match reply {
             Reply::Result(result) => (None, success(id, result)),
@@ -49,17 +52,19 @@ impl RpcResponse {
             }
             Reply::Error(error) => (Some(error.code), failure(id, &to_raw(error))),
         };
+        let scopes = if let Reply::Error(error) = reply { error.scopes.clone() } else { Vec::new() };
         let status = match (code, era) {
+            _ if !scopes.is_empty() => StatusCode::FORBIDDEN,
             (Some(code), Era::Modern) => status_of(code),
             _ => StatusCode::OK,
         };
-        Self { status, body, session: None, reservation: None }
+        Self { status, body, session: None, scopes, reservation: None }
     }
 
     /// Creates an error response with this HTTP status. `id` is the raw id of the message; `null` if none could be
     /// read.
     pub(super) fn error(status: StatusCode, id: &str, error: &RpcError) -> Self {
-        Self { status, body: failure(id, &to_raw(error)), session: None, reservation: None }
+        Self { status, body: failure(id, &to_raw(error)), session: None, scopes: Vec::new(), reservation: None }
     }
 
     /// Creates the error for a panic while a message was handled. `id` is the message's raw id, or `None` if there is
@@ -110,6 +115,9 @@ impl RpcResponse {
         let empty = self.body.is_empty();
         let mut response = Response::new(Body::from(written(self.body.into(), self.reservation)));
         *response.status_mut() = self.status;
+        if !self.scopes.is_empty() {
+            response.extensions_mut().insert(MissingScopes(self.scopes.join(" ")));
+        }
         let headers = response.headers_mut();
         if !empty {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -120,6 +128,10 @@ impl RpcResponse {
         response
     }
 }
+
+/// The scopes that the client of a response lacks, separated by spaces.
+#[derive(Clone)]
+pub(super) struct MissingScopes(pub(super) String);
 
 /// Returns a response without a body.
 pub(super) fn empty(status: StatusCode) -> Response {

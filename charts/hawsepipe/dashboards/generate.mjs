@@ -145,6 +145,10 @@ const DASHBOARDS = {
       [q(`topk(10, sum by (upstream, tool) (${rate('hawsepipe_calls_total')}))`, '{{upstream}}/{{tool}}')], { unit: 'reqps' }),
     lines('Refused at admission', 'Calls that were not let in, and what else there was no place for, by reason.',
       [q(`sum by (reason) (${rate('hawsepipe_calls_refused_total')})`, '{{reason}}')], { unit: 'reqps' }),
+    lines('Refused credentials', 'Requests without credentials, or whose credentials were not accepted, by reason.',
+      [q(`sum by (listener, reason) (${rate('hawsepipe_authentications_total', ', outcome="refused"')})`, '{{listener}} {{reason}}')], { unit: 'reqps' }),
+    lines('Denied by rules', 'Calls that the rules of gateways do not allow, by rule.',
+      [q(`sum by (rule, effect) (${rate('hawsepipe_authorizations_total', ', effect!="Allow"')})`, '{{rule}} {{effect}}')], { unit: 'reqps' }),
     lines('Sessions and streams', 'Sessions of the legacy era, and event streams that are open.', [
       q('sum(hawsepipe_sessions{PODS})', 'sessions'),
       q('sum by (era) (hawsepipe_streams{PODS})', 'streams {{era}}'),

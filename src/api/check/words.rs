@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::schema::{SchemaNode, SchemaType};
 use crate::api::values::{
-    DNS_LABEL, GLOB, HEADER_NAME, HEADER_VALUE, HOST_PORT, HTTP_URL, LABEL_VALUE, NO_NUL, QUANTITY, SHA256, SIZE,
-    TOOL_NAME, URL_PATH, VARIABLE_NAME,
+    DNS_LABEL, GLOB, HEADER_NAME, HEADER_VALUE, HOST_PORT, HTTP_URL, LABEL_VALUE, NO_NUL, QUANTITY, SCOPE, SECURE_URL,
+    SHA256, SIZE, TOOL_NAME, URL_PATH, VARIABLE_NAME,
 };
 use crate::config::nearest::nearest;
 
@@ -81,6 +81,8 @@ pub fn in_words(pattern: &str, text: &str) -> String {
     let words = match pattern {
         DNS_LABEL => "lower-case letters, digits and -, with a letter or digit first and last",
         HTTP_URL => "a URL such as https://host:8443/path, with a port of at most 65535",
+        SECURE_URL => "a URL such as https://host/path; only for localhost, 127.0.0.1 and [::1] can it be http://",
+        SCOPE => "a scope of OAuth: printable ASCII without spaces, quotes and backslashes",
         GLOB => "a name or glob of letters, digits and _ . - / * ?",
         SHA256 => "a SHA-256 digest: 64 lower-case hex digits",
         HOST_PORT => "host:port",

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::gateway::inbound::TokenReview;
 use crate::api::shared::{KeyRef, LocalRef};
-use crate::api::values::{DNS_LABEL, HEADER_NAME, HTTP_URL};
+use crate::api::values::{DNS_LABEL, HEADER_NAME, HTTP_URL, SCOPE, SECURE_URL};
 
 /// Ways to authenticate clients; at least one must be set. The ways are tried in the order `jwt`, `apiKeys`,
 /// `tokenReview`, `anonymous`.
@@ -37,8 +37,8 @@ pub struct Authentication {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Jwt {
-    /// URL of the issuer.
-    #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
+    /// URL of the issuer. It begins with https://, except if its host is this machine (localhost, 127.0.0.1 or [::1]).
+    #[schemars(length(min = 1, max = 2048), regex(pattern = SECURE_URL))]
     pub issuer: String,
     /// Accepted audiences; a token for another audience is refused.
     #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "set"))]
@@ -88,8 +88,8 @@ pub enum Algorithm {
     "jwks: give exactly one of uri, configMapKeyRef"
 ))]
 pub struct Jwks {
-    /// URL from which the keys are fetched.
-    #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
+    /// URL from which the keys are fetched; like that of the issuer, it begins with https://.
+    #[schemars(length(min = 1, max = 2048), regex(pattern = SECURE_URL))]
     pub uri: Option<String>,
     /// Seconds between fetches of the keys from `uri`. Default: 300.
     #[schemars(range(min = 30, max = 86_400))]
@@ -186,8 +186,13 @@ pub enum Effect {
 }
 
 /// An authorization rule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(
+    "!has(self.scopes) || self.effect == 'Allow'"
+).message(
+    "rules: only a rule with the effect Allow has scopes"
+))]
 pub struct AccessRule {
     /// Name of the rule, unique in the list.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
@@ -198,6 +203,11 @@ pub struct AccessRule {
     /// holds.
     #[schemars(length(min = 1, max = 1024))]
     pub when: String,
+    /// Scopes of OAuth that the client's token must have, all of them, for an Allow to apply. If only scopes are missing,
+    /// the call is answered with HTTP 403 and `insufficient_scope`. Default: none.
+    #[schemars(length(max = 16), inner(length(min = 1, max = 128), regex(pattern = SCOPE)))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub scopes: Option<Vec<String>>,
     /// Message for a client whose call this rule denies. Default: the rule's name.
     #[schemars(length(max = 512))]
     pub message: Option<String>,

@@ -2,8 +2,11 @@
 
 use super::findings::Findings;
 use crate::api::gateway::MCPGatewaySpec;
-use crate::api::gateway::access::{AccessRule, Algorithm, Authentication, Authorization, Effect, Jwt};
-use crate::domain::plan::{AuthenticationPlan, AuthorizationPlan, JwtPlan, Refusal, ResourcePlan, RulePlan};
+use crate::api::gateway::access::{AccessRule, Algorithm, ApiKeys, Authentication, Authorization, Effect, Jwt};
+use crate::domain::ids::ObjectKey;
+use crate::domain::plan::{
+    ApiKeysPlan, AuthenticationPlan, AuthorizationPlan, JwtPlan, Refusal, ResourcePlan, RulePlan,
+};
 
 /// The effect of a protective setting of the whole gateway that is not implemented.
 const EVERY_CALL: &str = "every call is refused";
@@ -24,23 +27,15 @@ const ALGORITHMS: [Algorithm; 9] = [
 /// Reports every setting that protects the whole gateway and is not implemented. Returns the first one as the reason
 /// for refusing calls.
 pub(super) fn guards(spec: &MCPGatewaySpec, findings: &mut Findings) -> Option<Refusal> {
-    let Authentication { api_keys, token_review, jwt, .. } = &spec.authentication;
+    let Authentication { token_review, .. } = &spec.authentication;
     let admin = spec.admin.as_ref().is_some_and(|a| a.authentication.is_some());
-    let guards = [
-        (api_keys.is_some(), "spec.authentication.apiKeys"),
-        (token_review.is_some(), "spec.authentication.tokenReview"),
-        (admin, "spec.admin.authentication"),
-    ];
-    let keys = jwt.iter().flatten().enumerate().map(|(at, jwt)| {
-        let is_set = jwt.jwks.as_ref().is_some_and(|jwks| jwks.config_map_key_ref.is_some());
-        (is_set, format!("spec.authentication.jwt[{at}].jwks.configMapKeyRef"))
-    });
-    let all = guards.map(|(is_set, field)| (is_set, field.to_owned())).into_iter().chain(keys);
-    let refusals: Vec<_> = all.filter_map(|(is_set, field)| findings.refuse(is_set, field, EVERY_CALL)).collect();
-    refusals.into_iter().next()
+    let guards = [(token_review.is_some(), "spec.authentication.tokenReview"), (admin, "spec.admin.authentication")];
+    let refusals = guards.map(|(is_set, field)| findings.refuse(is_set, field, EVERY_CALL));
+    refusals.into_iter().flatten().next()
 }
 
-pub(super) fn authentication(written: &Authentication) -> AuthenticationPlan {
+/// `namespace` is that of the gateway.
+pub(super) fn authentication(written: &Authentication, namespace: &str) -> AuthenticationPlan {
     let jwt: Vec<_> = written.jwt.iter().flatten().map(issuer).collect();
     let resource = written.resource_metadata.as_ref().map(|metadata| ResourcePlan {
         resource: metadata.resource.clone(),
@@ -51,7 +46,17 @@ pub(super) fn authentication(written: &Authentication) -> AuthenticationPlan {
         scopes: metadata.scopes_supported.clone().unwrap_or_default(),
         documentation: metadata.documentation.clone(),
     });
-    AuthenticationPlan { jwt, resource }
+    let api_keys = written.api_keys.as_ref().map(|keys| api_keys(keys, namespace));
+    AuthenticationPlan { jwt, api_keys, resource }
+}
+
+fn api_keys(written: &ApiKeys, namespace: &str) -> ApiKeysPlan {
+    let subjects = written.subjects.iter().flatten();
+    ApiKeysPlan {
+        header: written.header.clone().filter(|header| !header.eq_ignore_ascii_case("authorization")),
+        secrets: written.secret_refs.iter().map(|secret| ObjectKey::new(namespace, &secret.name)).collect(),
+        groups: subjects.map(|subject| (subject.name.clone(), subject.groups.clone().unwrap_or_default())).collect(),
+    }
 }
 
 fn issuer(written: &Jwt) -> JwtPlan {
@@ -63,6 +68,8 @@ fn issuer(written: &Jwt) -> JwtPlan {
         audiences: written.audiences.clone(),
         algorithms: listed.iter().map(|algorithm| format!("{algorithm:?}")).collect(),
         jwks_uri: jwks.and_then(|jwks| jwks.uri.clone()),
+        jwks_ref: jwks.and_then(|jwks| jwks.config_map_key_ref.as_ref()).map(|it| (it.name.clone(), it.key.clone())),
+        jwks: None,
         refresh_seconds: jwks.and_then(|jwks| jwks.refresh_seconds).unwrap_or(300),
         subject_claim: claims.subject.unwrap_or_else(|| "sub".to_owned()),
         groups_claim: claims.groups.unwrap_or_else(|| "groups".to_owned()),
@@ -76,6 +83,7 @@ pub(super) fn authorization(written: &Authorization) -> AuthorizationPlan {
         denies: rule.effect == Effect::Deny,
         when: rule.when.clone(),
         message: rule.message.clone(),
+        scopes: rule.scopes.clone().unwrap_or_default(),
     };
     AuthorizationPlan {
         allows_by_default: written.default == Some(Effect::Allow),

@@ -130,13 +130,6 @@ fn a_gateway_has_what_is_written() {
 #[test]
 fn guards_of_a_gateway_that_are_not_built_refuse() {
     for (spec, field) in [
-        (
-            json!({"authentication": {"jwt": [
-                {"issuer": "https://i", "audiences": ["a"], "jwks": {"configMapKeyRef": {"name": "c", "key": "k"}}},
-            ]}}),
-            "spec.authentication.jwt[0].jwks.configMapKeyRef",
-        ),
-        (json!({"authentication": {"apiKeys": {"secretRefs": [{"name": "s"}]}}}), "spec.authentication.apiKeys"),
         (json!({"authentication": {"tokenReview": {}, "anonymous": {}}}), "spec.authentication.tokenReview"),
         (json!({"admin": {"authentication": {"tokenReview": {}}}}), "spec.admin.authentication"),
     ] {

@@ -176,6 +176,7 @@ Examples:
   hawsepipe explain files__read_text_file                 of a running gateway
   hawsepipe explain files/read_text_file -f manifests/    of manifests, nothing running
   hawsepipe explain files__read_text_file --method elicitation/create
+  hawsepipe explain files__read_text_file --as subject=ci-bot,groups=ci
   hawsepipe explain --section 'runbooks/a.md# Runbook## Deploy^db-checks:17'
   hawsepipe explain files__read_text_file --section '{\"document\": \"a.md\", \"line\": 17}'")]
 pub struct ExplainArgs {
@@ -193,6 +194,10 @@ pub struct ExplainArgs {
     /// or the URI of a resource
     #[arg(long, value_name = "METHOD", default_value = "tools/call", value_parser = chained_method())]
     pub method: Method,
+    /// The client whose access is explained: which rule decides, and why. Names besides these are claims; groups and scopes
+    /// can be repeated
+    #[arg(long = "as", value_name = "subject=NAME,groups=GROUP", conflicts_with = "files", requires = "tool")]
+    pub client: Option<String>,
     #[command(flatten)]
     pub admin: AdminArgs,
     /// Read these manifests instead of asking a running gateway; can be repeated. The tool must then be given as

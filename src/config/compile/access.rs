@@ -1,6 +1,8 @@
 //! Checks the rules of a gateway. Rules that cannot be compiled are not taken: the last accepted ones stay in force.
 
+use super::values::config_map;
 use crate::config::expr::Expression;
+use crate::config::input::Inputs;
 use crate::config::variables::OF_RULES;
 use crate::domain::ids::Kind;
 use crate::domain::plan::{AuthorizationPlan, GatewayPlan, Refusal};
@@ -31,6 +33,30 @@ pub(super) fn check(gateway: &mut GatewayPlan, accepted: Option<&GatewayPlan>, p
         problems.push(Problem::error(Reason::InvalidExpression, object, field, message));
     }
     gateway.authorization = Some(kept.unwrap_or_else(nothing));
+}
+
+/// Puts the keys of issuers that ConfigMaps have into the gateway. Of a ConfigMap that cannot be read, the last `accepted` keys
+/// stay; without them, tokens of the issuer cannot be checked.
+pub(super) fn put_keys(
+    gateway: &mut GatewayPlan,
+    inputs: &Inputs,
+    accepted: Option<&GatewayPlan>,
+    problems: &mut Vec<Problem>,
+) {
+    let (key, object) = (gateway.key.clone(), super::id(Kind::MCPGateway, &gateway.key));
+    for (at, jwt) in gateway.authentication.jwt.iter_mut().enumerate() {
+        let Some((name, entry)) = &jwt.jwks_ref else { continue };
+        match config_map(inputs, &key.namespace, name, entry) {
+            Ok(text) => jwt.jwks = Some(text.to_owned()),
+            Err((reason, message)) => {
+                let known = accepted.iter().flat_map(|accepted| &accepted.authentication.jwt);
+                let mut same = known.filter(|known| known.issuer == jwt.issuer && known.jwks_ref == jwt.jwks_ref);
+                jwt.jwks = same.find_map(|known| known.jwks.clone());
+                let field = format!("spec.authentication.jwt[{at}].jwks.configMapKeyRef");
+                problems.push(Problem::error(reason, object.clone(), field, message));
+            }
+        }
+    }
 }
 
 fn fault(when: &str) -> Option<String> {

@@ -73,7 +73,9 @@ pub fn compile(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>)
 pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut gateway = gateway::compile(inputs, previous);
-    access::check(&mut gateway, gateway::accepted_settings(inputs, previous), &mut problems);
+    let settings = gateway::accepted_settings(inputs, previous);
+    access::check(&mut gateway, settings, &mut problems);
+    access::put_keys(&mut gateway, inputs, settings, &mut problems);
     let takes = gateway::takes(inputs, previous);
     let mut upstreams = upstreams::compile(inputs, previous, &gateway.key, takes.as_ref(), &mut problems);
     let mut checks = ConfigChecks::new(&inputs.config_verdicts);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::secrets::{SecretKey, named};
+use super::secrets::{SecretKey, named, with_api_keys};
 use super::settings::WorkloadSettings;
 use crate::api::gateway::MCPGatewaySpec;
 use crate::api::gateway::pods::{SEAL_KEY, seal_secret};
@@ -30,6 +30,8 @@ pub(in crate::controller) struct WorkloadInput<'a> {
     pub(super) images: Vec<ImagePlan>,
     /// The keys of Secrets in the gateway's namespace that pods can need.
     pub(super) secrets: BTreeSet<SecretKey>,
+    /// The Secrets with API keys of clients, which pods need as a whole.
+    pub(super) api_keys: BTreeSet<String>,
 }
 
 impl<'a> WorkloadInput<'a> {
@@ -57,6 +59,7 @@ impl<'a> WorkloadInput<'a> {
                 None => images(&[in_force, newest]),
             },
             secrets,
+            api_keys: with_api_keys(&owner.key.namespace, &plans),
         }
     }
 

@@ -20,6 +20,14 @@ pub(super) fn named(namespace: &str, plans: &[&Plan]) -> BTreeSet<SecretKey> {
     all.into_iter().take(MAX_KEYS).collect()
 }
 
+/// Returns the Secrets of this namespace that have API keys of clients.
+pub(super) fn with_api_keys(namespace: &str, plans: &[&Plan]) -> BTreeSet<String> {
+    let keys = plans.iter().filter_map(|plan| plan.gateway.authentication.api_keys.as_ref());
+    let own =
+        keys.flat_map(|keys| &keys.secrets).filter(|secret| secret.namespace == namespace && is_name(&secret.name));
+    own.map(|secret| secret.name.clone()).collect()
+}
+
 /// Whether a Secret can have this name (RFC 1123, subdomain).
 fn is_name(name: &str) -> bool {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();

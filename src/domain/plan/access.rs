@@ -1,12 +1,19 @@
 //! Authentication and authorization of clients in a plan.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+use crate::domain::ids::ObjectKey;
 
 /// The methods that prove who calls, besides `anonymous: {}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuthenticationPlan {
     /// The issuers whose JSON Web Tokens are accepted.
     pub jwt: Vec<JwtPlan>,
+    /// The API keys that are accepted; `None` if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_keys: Option<ApiKeysPlan>,
     /// The protected resource metadata (RFC 9728); `None` if clients get none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourcePlan>,
@@ -30,6 +37,12 @@ pub struct JwtPlan {
     pub algorithms: Vec<String>,
     /// The URL of the keys; `None` if the metadata of the issuer names it.
     pub jwks_uri: Option<String>,
+    /// The name and the key of the ConfigMap that has the keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jwks_ref: Option<(String, String)>,
+    /// The keys in that ConfigMap (RFC 7517); `None` as long as they are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jwks: Option<String>,
     /// Seconds between two fetches of the keys.
     pub refresh_seconds: u32,
     /// The claim that is the subject.
@@ -38,6 +51,19 @@ pub struct JwtPlan {
     pub groups_claim: String,
     /// The tolerated difference between clocks, in seconds.
     pub skew_seconds: u32,
+}
+
+/// API keys that are stored in Secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiKeysPlan {
+    /// The header that has the key; `None` if it is a bearer token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// The Secrets with the keys; each of their data keys is a subject.
+    pub secrets: Vec<ObjectKey>,
+    /// The groups of subjects.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, Vec<String>>,
 }
 
 /// The protected resource metadata of a gateway (RFC 9728).
@@ -73,4 +99,7 @@ pub struct RulePlan {
     pub when: String,
     /// The text for a client whose call the rule denies.
     pub message: Option<String>,
+    /// The scopes without which a rule that allows does not hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
 }

@@ -80,7 +80,7 @@ impl GatewayPlan {
 
     /// Whether clients can prove who they are.
     pub fn authenticates(&self) -> bool {
-        !self.authentication.jwt.is_empty()
+        !self.authentication.jwt.is_empty() || self.authentication.api_keys.is_some()
     }
 }
 

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use access::{AuthenticationPlan, AuthorizationPlan, JwtPlan, ResourcePlan, RulePlan};
+pub use access::{ApiKeysPlan, AuthenticationPlan, AuthorizationPlan, JwtPlan, ResourcePlan, RulePlan};
 pub use chain::{ChainPlan, EntryPlan, UpstreamScope};
 pub use gateway::{GatewayPlan, GatewayTakes, Limits, ListenerPlan, Namespaces, PrefixMode, Takes, ToolDiscovery};
 pub use history::{HistoryPlan, StorePlan};

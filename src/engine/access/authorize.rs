@@ -57,17 +57,31 @@ pub(crate) struct CallContent<'a> {
 /// What the rules decide about a call.
 #[derive(Clone, Copy)]
 pub(crate) enum Decision<'r> {
-    /// The call is made.
-    Allowed,
+    /// The call is made: this rule allows it, or it is allowed by default.
+    Allowed(Option<&'r Rule>),
+    /// This rule would allow the call if the client's token had its scopes.
+    Unscoped(&'r Rule),
     /// The call is denied, by this rule or because none allows it.
     Denied(Option<&'r Rule>),
     /// No rule could allow a call of the item, whatever its arguments are: the client is not told that the item is there.
     Unknown,
 }
 
+impl<'r> Decision<'r> {
+    /// Returns the effect in a word, and the rule that has it.
+    pub(crate) fn effect(self) -> (&'static str, Option<&'r Rule>) {
+        match self {
+            Self::Allowed(rule) => ("Allow", rule),
+            Self::Denied(rule) => ("Deny", rule),
+            Self::Unscoped(rule) => ("InsufficientScope", Some(rule)),
+            Self::Unknown => ("Deny", None),
+        }
+    }
+}
+
 /// The result of a condition.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+pub(super) enum Outcome {
     Holds,
     HoldsNot,
     Failed,
@@ -90,31 +104,45 @@ impl Rules {
         self.rules.iter().any(|rule| rule.reads_call)
     }
 
-    /// Decides about a call. A Deny beats an Allow; an Allow that fails does not allow, and a Deny that fails denies.
+    /// Decides about a call. A Deny beats an Allow; an Allow holds only with its scopes; an Allow that fails does not allow, and a Deny that fails denies.
     pub(crate) fn decide(&self, request: &AccessRequest<'_>) -> Decision<'_> {
-        let mut outcomes = self.of_effect(false).map(|rule| (rule, rule.outcome(request)));
-        let could_allow = |(rule, outcome): &(&Rule, Outcome)| rule.reads_call || *outcome == Outcome::Undecided;
-        let (mut is_allowed, mut could) = (self.allows_by_default, self.allows_by_default);
-        while !is_allowed && let Some(next) = outcomes.next() {
-            is_allowed = next.1 == Outcome::Holds;
-            could |= is_allowed || could_allow(&next);
+        let (mut allowed, mut unscoped, mut could) = (None, None, self.allows_by_default);
+        for rule in self.of_effect(false).filter(|_| !self.allows_by_default) {
+            match rule.outcome(request) {
+                Outcome::Holds if rule.has_scopes(request.identity) => {
+                    allowed = Some(rule);
+                    break;
+                }
+                Outcome::Holds => drop(unscoped.get_or_insert(rule)),
+                _ => could |= rule.reads_call,
+            }
         }
-        if !could {
+        if !could && allowed.is_none() && unscoped.is_none() {
             return Decision::Unknown;
         }
         let denies = |rule: &&Rule| matches!(rule.outcome(request), Outcome::Holds | Outcome::Failed);
         match self.of_effect(true).find(denies) {
             Some(rule) => Decision::Denied(Some(rule)),
-            None if is_allowed => Decision::Allowed,
-            None => Decision::Denied(None),
+            None if allowed.is_some() || self.allows_by_default => Decision::Allowed(allowed),
+            None => unscoped.map_or(Decision::Denied(None), Decision::Unscoped),
         }
     }
 
     /// Whether an item is listed: some rule could allow a call of it, and none denies it whatever its arguments are.
     pub(crate) fn list(&self, request: &AccessRequest<'_>) -> bool {
-        let could = |rule: &Rule| matches!(rule.outcome(request), Outcome::Holds | Outcome::Undecided);
+        let could = |rule: &Rule| {
+            rule.has_scopes(request.identity) && matches!(rule.outcome(request), Outcome::Holds | Outcome::Undecided)
+        };
         let denies = |rule: &Rule| matches!(rule.outcome(request), Outcome::Holds | Outcome::Failed);
         (self.allows_by_default || self.of_effect(false).any(could)) && !self.of_effect(true).any(denies)
+    }
+
+    pub(super) fn all(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    pub(super) fn allow_by_default(&self) -> bool {
+        self.allows_by_default
     }
 
     fn of_effect(&self, denies: bool) -> impl Iterator<Item = &Rule> {
@@ -129,7 +157,11 @@ impl Rule {
         self.plan.message.clone().filter(|message| !message.trim().is_empty()).unwrap_or_else(own)
     }
 
-    fn outcome(&self, request: &AccessRequest<'_>) -> Outcome {
+    pub(super) fn has_scopes(&self, identity: &Identity) -> bool {
+        self.plan.scopes.iter().all(|scope| identity.scopes.contains(scope))
+    }
+
+    pub(super) fn outcome(&self, request: &AccessRequest<'_>) -> Outcome {
         if self.reads_call && request.call.is_none() {
             return Outcome::Undecided;
         }

@@ -5,6 +5,7 @@ pub(crate) mod admission;
 pub(crate) mod authorize;
 pub(crate) mod condition_values;
 mod deleted;
+pub mod explained;
 mod gone;
 mod other_replicas;
 mod permitted;

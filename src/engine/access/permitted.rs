@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use super::authorize::{AccessRequest, CallContent, Decision};
 use super::condition_values::public_name;
+use super::explained::AccessExplanation;
 use crate::domain::digest::revision;
+use crate::domain::identity::Identity;
 use crate::domain::item::ItemKind;
 use crate::domain::route::Route;
 use crate::engine::plan::snapshot::Snapshot;
@@ -35,26 +37,37 @@ impl Snapshot {
 
     /// Whether a client may see an item.
     pub(crate) fn may_see(&self, caller: &Caller, route: &Route) -> bool {
-        self.linked.rules.as_ref().is_none_or(|rules| rules.list(&self.access_request(caller, route, None)))
+        self.linked
+            .rules
+            .as_ref()
+            .is_none_or(|rules| rules.list(&self.access_request((&*caller.identity, &*caller.session), route, None)))
+    }
+
+    /// Explains what the rules mean for this client and an item; `None` if there are no rules.
+    pub(crate) fn explain_access(&self, identity: &Identity, route: &Route) -> Option<AccessExplanation> {
+        let caller = (identity, "");
+        self.linked.rules.as_ref().map(|rules| rules.explain(&self.access_request(caller, route, None)))
     }
 
     /// Decides about a call of an item.
     pub(crate) fn decide(&self, caller: &Caller, route: &Route, call: CallContent<'_>) -> Decision<'_> {
         let rules = self.linked.rules.as_ref();
-        rules.map_or(Decision::Allowed, |rules| rules.decide(&self.access_request(caller, route, Some(call))))
+        rules.map_or(Decision::Allowed(None), |rules| {
+            rules.decide(&self.access_request((&*caller.identity, &*caller.session), route, Some(call)))
+        })
     }
 
     fn access_request<'a>(
         &'a self,
-        caller: &'a Caller,
+        (identity, session): (&'a Identity, &'a str),
         route: &'a Route,
         call: Option<CallContent<'a>>,
     ) -> AccessRequest<'a> {
         let upstream = &self.linked.upstreams[route.upstream].target.plan;
         let kind = route.item.kind;
         AccessRequest {
-            identity: &caller.identity,
-            session: &caller.session,
+            identity,
+            session,
             item: &route.item,
             name: public_name(route, kind, upstream),
             upstream,

@@ -19,7 +19,7 @@ fn by_rule(rule: Option<&Rule>) -> Denial {
 impl Engine {
     /// Returns the end of a call that the rules do not allow.
     pub(super) fn denied(&self, call: &Routed<'_>, recorder: &mut CallRecorder) -> Option<CallEnd> {
-        let end = self.denied_with(call, &call.content)?;
+        let end = self.denied_with(call, &call.content, "received")?;
         recorder.routed(&call.facts.upstream, &call.facts.shown);
         Some(end)
     }
@@ -28,15 +28,21 @@ impl Engine {
     pub(super) fn denied_as_sent(&self, call: &Routed<'_>, sent: &OutMembers) -> Option<CallEnd> {
         call.snapshot.linked.rules.as_ref().filter(|rules| rules.read_calls())?;
         let content = call.as_content(sent);
-        if content == call.content { None } else { self.denied_with(call, &content) }
+        if content == call.content { None } else { self.denied_with(call, &content, "changed") }
     }
 
-    fn denied_with(&self, call: &Routed<'_>, content: &str) -> Option<CallEnd> {
+    /// `stage` is that of the call, for metrics.
+    fn denied_with(&self, call: &Routed<'_>, content: &str, stage: &str) -> Option<CallEnd> {
+        call.snapshot.linked.rules.as_ref()?;
         let request = call.request;
         let user_query = call.facts.user_query.as_deref().unwrap_or_default();
         let of_call = CallContent { content, user_query, max_tokens: call.facts.max_tokens.unwrap_or(0) };
-        match call.snapshot.decide(request.caller, call.route, of_call) {
-            Decision::Allowed => None,
+        let decision = call.snapshot.decide(request.caller, call.route, of_call);
+        let (effect, rule) = decision.effect();
+        self.metrics.access.decided(stage, effect, rule.map_or("", |rule| &rule.plan.name));
+        match decision {
+            Decision::Allowed(_) => None,
+            Decision::Unscoped(rule) => Some(CallEnd::unscoped(&rule.plan.scopes)),
             Decision::Denied(rule) => Some(self.refused(request.kind, by_rule(rule))),
             Decision::Unknown => {
                 let end = self.not_found(call.snapshot, request.item(), request.caller.era, &Lookup::Unknown);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::api_keys::methods;
 use super::check_places::{CheckPlaces, CheckRoom};
 pub(crate) use super::entries::{Globs, LinkedChain, LinkedEntry};
 use super::form::{FailedForm, StandIns};
@@ -23,7 +24,7 @@ use crate::domain::plan::{
     TransportPlan, UpstreamPlan,
 };
 use crate::domain::plugin::Failure;
-use crate::domain::ports::{LinkedPlugin, Secrets};
+use crate::domain::ports::{LinkedPlugin, Methods, Secrets};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::report::SecretReport;
@@ -39,6 +40,8 @@ pub(crate) struct Linked {
     pub(crate) chains: Vec<Arc<LinkedChain>>,
     /// The rules of the gateway; `None` if everything is allowed.
     pub(crate) rules: Option<Arc<Rules>>,
+    /// The methods of authentication, with their keys.
+    pub(crate) methods: Arc<Methods>,
     /// The bindings of sections.
     pub(crate) sections: Arc<Sections>,
     /// The upstreams in the plan's order, including those that cannot be reached and therefore refuse calls.
@@ -102,8 +105,11 @@ pub(crate) fn link(
     // Rules were checked when the manifest was read. Without all of them, nothing is kept.
     let rules = plan.gateway.history.redact.as_ref();
     let redaction = rules.and_then(|rules| Redaction::new(rules, &secret_values(&plan, secrets)).ok()).map(Arc::new);
+    let (methods, unusable) = methods(&plan, secrets);
+    problems.extend(unusable);
     let secrets = secret_states(&plan, secrets);
-    let mut linked = Linked { upstreams, secrets, plugins, redaction, ..Linked::empty(plan) };
+    let mut linked =
+        Linked { upstreams, secrets, plugins, redaction, methods: Arc::new(methods), ..Linked::empty(plan) };
     linked.chains = linked.link_chains();
     (linked, problems)
 }
@@ -207,6 +213,7 @@ impl Linked {
             plan: Arc::clone(&self.plan),
             chains: Vec::new(),
             rules: self.rules.clone(),
+            methods: Arc::clone(&self.methods),
             sections: Arc::clone(&self.sections),
             upstreams: Arc::clone(&self.upstreams),
             plugins: self.plugins.clone(),
@@ -307,6 +314,7 @@ impl Linked {
     pub(crate) fn empty(plan: Plan) -> Self {
         Self {
             rules: plan.gateway.authorization.as_ref().map(|rules| Arc::new(Rules::new(rules))),
+            methods: Arc::default(),
             sections: Arc::new(Sections::new(&plan.sections)),
             plan: Arc::new(plan),
             chains: Vec::new(),

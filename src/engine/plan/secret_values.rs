@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::api_keys::written;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{NamedValue, Plan, Refusal, TransportPlan, ValueSource};
 use crate::domain::ports::Secrets;
@@ -101,7 +102,7 @@ pub(super) fn secret_values(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretTe
         ValueSource::Literal(_) | ValueSource::Secret { .. } => None,
     });
     let of_secrets = secret_uses(plan).into_iter().filter_map(|(secret, key)| secrets.secret(secret, key).ok());
-    of_secrets.chain(others).collect()
+    of_secrets.chain(others).chain(written(plan, secrets)).collect()
 }
 
 #[cfg(test)]

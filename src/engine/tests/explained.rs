@@ -25,7 +25,7 @@ fn changed(change: impl FnOnce(&mut UpstreamPlan)) -> Inputs {
 }
 
 async fn explained(engine: &Gateway, name: &str) -> Explanation {
-    engine.explain(name, Method::CallTool).await.unwrap()
+    engine.explain(name, Method::CallTool, None).await.unwrap()
 }
 
 /// Calls a tool, and returns what the client is told.
@@ -46,7 +46,7 @@ async fn a_tool_that_a_chain_over_lists_withholds_says_which_and_why() {
         assert!(why.contains("default/f0 of chain default/f denied") && why.contains("poison"), "{why}");
     }
     assert_eq!(explained(&engine, "up__read").await.withheld, None);
-    assert_eq!(engine.explain("up__evil", Method::ListTools).await.unwrap().chains[0].entries.len(), 1);
+    assert_eq!(engine.explain("up__evil", Method::ListTools, None).await.unwrap().chains[0].entries.len(), 1);
     // Clients are told the same as of a tool that is not there.
     let withheld = refused(&engine, "up__evil").await;
     assert_eq!(last_call(&engine).reason.as_deref(), Some("Withheld"));
@@ -88,7 +88,7 @@ async fn a_tool_that_its_upstream_leaves_out_says_which_field_does() {
         let why = explained(&engine, name).await.withheld.unwrap();
         assert!(why.contains(field), "{why}");
     }
-    assert!(engine.explain("up__nothing", Method::CallTool).await.is_err());
+    assert!(engine.explain("up__nothing", Method::CallTool, None).await.is_err());
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn an_upstream_that_was_never_enabled_is_said_to_be_disabled() {
         assert!(why.contains("spec.enabled of MCPUpstream default/up is false"), "{why}");
     }
     for name in ["read", "other__read", "other/read"] {
-        assert!(engine.explain(name, Method::CallTool).await.is_err(), "{name}");
+        assert!(engine.explain(name, Method::CallTool, None).await.is_err(), "{name}");
     }
     assert!(refused(&engine, "up__read").await.starts_with("Unknown tool: up__read"));
 }
@@ -119,7 +119,7 @@ async fn a_call_that_does_not_go_to_a_server_is_explained() {
     }
     inputs.gateway.as_mut().unwrap().plan.tool_discovery = ToolDiscovery::default();
     apply(&engine, &inputs).await;
-    assert!(engine.explain("search_tools", Method::CallTool).await.is_err());
+    assert!(engine.explain("search_tools", Method::CallTool, None).await.is_err());
 }
 
 #[test]
@@ -149,5 +149,5 @@ async fn a_renamed_tool_is_found_by_its_servers_own_name_too() {
         let read = explain_plan(compile(&inputs, None).0, &[], &NoSecrets, name, Method::CallTool).unwrap();
         assert_eq!((&*read.tool, &*read.upstream_tool), ("up__say", "read"), "{name}");
     }
-    assert!(engine.explain("up/reed", Method::CallTool).await.is_err());
+    assert!(engine.explain("up/reed", Method::CallTool, None).await.is_err());
 }

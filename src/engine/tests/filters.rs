@@ -213,7 +213,7 @@ async fn only_uris_that_passed_are_read_where_a_guard_covers_the_lists() {
                     let error = ask_at(&engine, endpoint, Era::Legacy, ItemKind::Resource, &params).await;
                     assert_eq!(error["code"], -32002, "{uri}: {error}");
                 }
-                let explained = engine.explain(uri, Method::ReadResource).await.unwrap().withheld.unwrap();
+                let explained = engine.explain(uri, Method::ReadResource, None).await.unwrap().withheld.unwrap();
                 assert!(explained.starts_with("no list names it as it is written"), "{uri}: {explained}");
             }
             assert!(sent(&engine).is_empty());

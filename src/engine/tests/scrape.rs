@@ -45,7 +45,7 @@ async fn views_and_the_report_say_which_plugin_makes_a_chain_refuse_and_why() {
         let reported = engine.report().refusing.into_iter().map(|told| (told.chain, told.reason, Some(told.message)));
         let expected = words.map(|words| ("default/c".to_owned(), "NotLoaded".to_owned(), Some(words)));
         assert_eq!(reported.collect::<Vec<_>>(), Vec::from_iter(expected));
-        let explained = engine.explain("up__read", Method::CallTool).await.unwrap();
+        let explained = engine.explain("up__read", Method::CallTool, None).await.unwrap();
         let outcome = &explained.chains[0].entries[1].outcome;
         assert_eq!(outcome, if down { "fails(NotLoaded): it does not start" } else { "runs" });
     }

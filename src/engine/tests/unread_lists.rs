@@ -32,7 +32,8 @@ async fn while_the_list_was_never_read_what_a_guard_over_it_may_withhold_is_refu
         assert_eq!((&error["code"], &error["data"]["reason"]), (&json!(-32603), &json!("ListUnread")), "{error}");
         let said = error["message"].as_str().unwrap();
         assert!(said.contains("could not read resources/list of upstream up, "), "{said}");
-        let explained = engine.explain(&format!("up/{uri}"), Method::ReadResource).await.unwrap().withheld.unwrap();
+        let explained =
+            engine.explain(&format!("up/{uri}"), Method::ReadResource, None).await.unwrap().withheld.unwrap();
         assert!(explained.contains("could not read resources/list of its upstream, "), "{explained}");
     }
     assert!(sent(&engine).is_empty());

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::notes;
 use crate::config::nearest::hint;
+use crate::domain::identity::Identity;
 use crate::domain::ids::Kind;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
@@ -17,6 +18,7 @@ use crate::domain::ports::{LinkedPlugin, Secrets};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::tool_name::shortened;
+use crate::engine::access::explained::AccessExplanation;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry, link};
 use crate::engine::plan::snapshot::{Found, Lookup, Snapshot};
 use crate::engine::plan::withheld::Withheld;
@@ -41,6 +43,9 @@ pub struct Explanation {
     /// The method of the content: that of a call, or of what the server asks during one.
     #[schemars(with = "String")]
     pub method: Method,
+    /// What the rules of the gateway mean for a client; absent if no client is named or there are no rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access: Option<AccessExplanation>,
     /// All chains of the gateway, in the order in which they run, and then those that it does not take although they are
     /// declared beside it.
     pub chains: Vec<ChainExplanation>,
@@ -119,6 +124,7 @@ fn explain_item(linked: &Linked, upstream: usize, asked: &Asked<'_>, public: &st
         withheld: None,
         notes: notes::of_item(linked, upstream, asked.kind, asked.name),
         method: asked.method,
+        access: None,
         chains,
     }
 }
@@ -193,11 +199,11 @@ fn why_not(chain: &LinkedChain, upstream: &UpstreamPlan, asked: &Asked<'_>) -> S
 
 impl Engine {
     /// Explains content of this method of a tool, or of the other item that the method is about. `name` is the public
-    /// name, or `upstream/name` with the name on the upstream's own endpoint.
+    /// name, or `upstream/name` with the name on the upstream's own endpoint. `client` is whose access is explained.
     ///
     /// # Errors
     /// If there is no such item. The message contains `name`.
-    pub async fn explain(&self, name: &str, method: Method) -> Result<Explanation, String> {
+    pub async fn explain(&self, name: &str, method: Method, client: Option<&Identity>) -> Result<Explanation, String> {
         let kind = kind_of(method);
         self.wait_for_lists(&self.snapshot(), &Endpoint::All, kind).await;
         let snapshot = self.snapshot();
@@ -218,6 +224,7 @@ impl Engine {
             let asked = Asked::new(method, &route.item.name);
             let mut explained = explain_item(&snapshot.linked, route.upstream, &asked, public, &unable);
             explained.notes.extend(notes::of_route(&snapshot.linked, &route).filter(|_| is_listed));
+            explained.access = client.and_then(|client| snapshot.explain_access(client, &route));
             return Ok(with_others(explained));
         }
         for (endpoint, name) in places.iter().flatten() {
@@ -263,6 +270,7 @@ fn own_tool(linked: &Linked, method: Method, name: &str) -> Option<Explanation> 
         withheld: None,
         notes: vec![note],
         method,
+        access: None,
         chains: Vec::new(),
     })
 }

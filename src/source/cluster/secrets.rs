@@ -21,11 +21,12 @@ pub struct ClusterSecrets {
 }
 
 impl ClusterSecrets {
-    /// Creates the values for a gateway in `namespace`. The Secrets of that namespace are mounted at `folder`.
-    pub fn new(client: Client, namespace: &str, folder: Option<PathBuf>) -> Self {
+    /// Creates the values for a gateway in `namespace`. The Secrets of that namespace are mounted at `folder`, and those with
+    /// API keys at `api_keys`.
+    pub fn new(client: Client, namespace: &str, folder: Option<PathBuf>, api_keys: Option<PathBuf>) -> Self {
         Self {
             namespace: namespace.to_owned(),
-            mounted: FileSecrets::mounted(namespace, folder),
+            mounted: FileSecrets::mounted(namespace, folder).with_api_keys(api_keys),
             granted: Granted::new(client),
         }
     }
@@ -56,6 +57,10 @@ impl Secrets for ClusterSecrets {
             Err(NoSecret::NotFound) if secret.namespace != self.namespace => self.granted.value(secret, key),
             found => found,
         }
+    }
+
+    fn keys(&self, secret: &ObjectKey) -> BTreeSet<String> {
+        self.mounted.keys(secret)
     }
 
     /// Always `None`: manifests must not read the pod's environment.

@@ -15,9 +15,11 @@ use crate::prometheus::{Panel, Prometheus, SECONDS, panels_of, query_of, recorde
 /// How many calls the guard denies.
 const DENIED: u32 = 100;
 /// Panels with a query that finds nothing after this load, and why.
-const EMPTY: [(&str, &str); 7] = [
+const EMPTY: [(&str, &str); 9] = [
     ("Refused at admission", "every call was let in"),
     ("Sessions and streams", "nobody opened a stream"),
+    ("Refused credentials", "every client is served"),
+    ("Denied by rules", "the gateway has no rules"),
     ("Chains that refuse", "every entry that must run can run"),
     ("Started and ended", "no worker was recycled or killed"),
     ("Asked of the gateway", "this plugin asks the gateway for nothing"),

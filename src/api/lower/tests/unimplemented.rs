@@ -10,7 +10,6 @@ use crate::api::unimplemented::UNIMPLEMENTED;
 fn gateways() -> [Value; 1] {
     [json!({
         "authentication": {
-            "jwt": [{"issuer": "https://i", "audiences": ["a"], "jwks": {"configMapKeyRef": {"name": "c", "key": "k"}}}], "apiKeys": {"secretRefs": [{"name": "s"}]},
             "tokenReview": {}, "resourceMetadata": {"resource": "https://r"},
         },
         "authorization": {"rules": []},

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::volumes::{SECRETS_DIR, STATE_DIR, mounts};
+use super::volumes::{API_KEYS_DIR, SECRETS_DIR, STATE_DIR, mounts};
 use crate::api::gateway::pods::GatewayPod;
 use crate::api::shared::{EnvVar, Resources};
 use crate::controller::pod_parts::variable;
@@ -67,6 +67,9 @@ fn args(input: &WorkloadInput<'_>, drain: u32) -> Vec<String> {
     ];
     let (secret, key) = &input.seal_key;
     args.push(format!("--secrets-dir={SECRETS_DIR}"));
+    if !input.api_keys.is_empty() {
+        args.push(format!("--api-keys-dir={API_KEYS_DIR}"));
+    }
     args.push(format!("--seal-key-file={SECRETS_DIR}/{secret}/{key}"));
     args
 }

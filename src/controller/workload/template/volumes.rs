@@ -10,6 +10,8 @@ use crate::controller::workload::input::WorkloadInput;
 
 /// Where Secrets are mounted: a file `NAME/KEY` for each key.
 pub(super) const SECRETS_DIR: &str = "/run/secrets/hawsepipe";
+/// Where Secrets with API keys of clients are mounted: a file `NAME/SUBJECT` for each key.
+pub(super) const API_KEYS_DIR: &str = "/run/secrets/hawsepipe-api-keys";
 /// Where the gateway stores its last good plan.
 pub(super) const STATE_DIR: &str = "/var/lib/hawsepipe";
 /// Where clients of the API server look for their token.
@@ -27,6 +29,10 @@ pub(super) fn volumes(input: &WorkloadInput<'_>) -> Vec<Value> {
     ];
     let projected = json!({"defaultMode": GROUP_READABLE, "sources": secrets(input)});
     volumes.push(json!({"name": "secrets", "projected": projected}));
+    volumes.extend(input.api_keys.iter().enumerate().map(|(at, secret)| {
+        let source = json!({"secretName": secret, "optional": true, "defaultMode": GROUP_READABLE});
+        json!({"name": format!("api-keys-{at}"), "secret": source})
+    }));
     volumes.extend(plugin_dir(input));
     volumes.extend(written(input).map(volume));
     volumes
@@ -42,6 +48,9 @@ pub(super) fn mounts(input: &WorkloadInput<'_>) -> Vec<Value> {
         read_only("api-access", TOKEN_DIR),
     ];
     mounts.push(read_only("secrets", SECRETS_DIR));
+    let api_keys = input.api_keys.iter().enumerate();
+    mounts
+        .extend(api_keys.map(|(at, secret)| read_only(&format!("api-keys-{at}"), &format!("{API_KEYS_DIR}/{secret}"))));
     if plugin_dir(input).is_some() {
         mounts.push(read_only("plugins", &input.plugin_dir.to_string_lossy()));
     }

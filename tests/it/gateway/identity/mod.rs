@@ -1,7 +1,9 @@
 //! Who calls, and what they may do.
 
 mod issuer;
+mod keys;
 mod rules;
+mod scopes;
 mod sessions;
 mod tokens;
 
