@@ -15,9 +15,12 @@ const KNOWN: Duration = Duration::from_secs(3600);
 /// For how many models that is known at most.
 const MAX_KNOWN: usize = 1000;
 
-/// The members that models refuse, by URL and model.
+/// The members that models refuse, by URL and model, and since when that is known.
+type Known = HashMap<(String, String), (Instant, Vec<&'static str>)>;
+
+/// The members that models refuse.
 #[derive(Default)]
-pub(super) struct Refused(Mutex<HashMap<(String, String), (Instant, Vec<&'static str>)>>);
+pub(super) struct Refused(Mutex<Known>);
 
 impl Refused {
     /// Changes a request to what the endpoint takes, as far as that is known.

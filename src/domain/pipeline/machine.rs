@@ -159,6 +159,15 @@ mod tests {
         PhasePluginPlan { key: ObjectKey::new("ns", "p"), config: None, kind: PluginKind::Phase, unavailable: None }
     }
 
+    /// A phase as `name<agent` or `name>agent`.
+    fn phase(text: &&str) -> InsertedPhasePlan {
+        let (name, agent, is_before) = match text.split_once('<') {
+            Some((name, agent)) => (name, agent, true),
+            None => text.split_once('>').map(|(name, agent)| (name, agent, false)).unwrap(),
+        };
+        InsertedPhasePlan { name: name.into(), plugin: plugin(), agent: agent.into(), is_before }
+    }
+
     /// Agents as `name>next`, `name!on_failure` and `name<back_to`; disabled ones begin with `-`.
     fn plan(agents: &[&str], phases: &[&str]) -> PipelinePlan {
         let agent = |text: &&str| {
@@ -177,13 +186,6 @@ mod tests {
                 next_on_failure: after('!'),
                 repeat: after('<').map(|back| ("true".to_owned(), back)),
             }
-        };
-        let phase = |text: &&str| {
-            let (name, agent, is_before) = match text.split_once('<') {
-                Some((name, agent)) => (name, agent, true),
-                None => text.split_once('>').map(|(name, agent)| (name, agent, false)).unwrap(),
-            };
-            InsertedPhasePlan { name: name.into(), plugin: plugin(), agent: agent.into(), is_before }
         };
         let agents: Vec<_> = agents.iter().map(agent).collect();
         PipelinePlan {

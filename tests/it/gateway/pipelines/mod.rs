@@ -33,14 +33,15 @@ fn memory(folder: &Folder) -> String {
     object("MCPUpstream", "memory", &spec)
 }
 
-/// A pipeline of one agent, and its plugin.
-fn pipeline(name: &str, code: &str, more: &str) -> String {
+/// A pipeline of one agent, and its plugin. Objects are named after the tool, with hyphens.
+fn pipeline(tool: &str, code: &str, more: &str) -> String {
+    let name = tool.replace('_', "-");
     let plugin_name = format!("{name}-code");
     let agents = format!("[{{name: main, type: custom, plugin: {{name: {plugin_name}}}}}]");
     let spec = format!(
-        "tool: {{name: {name}, description: A test.}}, declared: {{startAgent: main, agents: {agents}}}, {more}"
+        "tool: {{name: {tool}, description: A test.}}, declared: {{startAgent: main, agents: {agents}}}, {more}"
     );
-    plugin(&plugin_name, code, "type: phase") + &object("ToolPipeline", name, &spec)
+    plugin(&plugin_name, code, "type: phase") + &object("ToolPipeline", &name, &spec)
 }
 
 async fn call(gateway: &Gateway, tool: &str, arguments: &Value) -> Value {
