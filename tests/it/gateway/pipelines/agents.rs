@@ -49,6 +49,7 @@ fn report(summary: &str, sources: &Value) -> Value {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one run, and all that it shows")]
 async fn the_six_agents_research_a_question_with_tools_and_write_a_report() {
     let folder = Folder::new();
     let sum = json!([{"name": "math__get-sum", "arguments": {"a": 2, "b": 3}},

@@ -64,6 +64,7 @@ async fn started(folder: &Folder, manifests: &[String], tool: &str) -> Gateway {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one gateway, and all answers of its model")]
 async fn ctx_llm_calls_the_model_of_a_role_and_every_failure_has_its_reason() {
     let folder = Folder::new();
     let canary = "canary-of-an-answer";
