@@ -17,6 +17,8 @@ pub mod engine;
 #[cfg(feature = "gateway")]
 pub(crate) mod identity;
 #[cfg(feature = "gateway")]
+pub(crate) mod model;
+#[cfg(feature = "gateway")]
 pub mod node;
 #[cfg(feature = "gateway")]
 pub mod source;

@@ -9,6 +9,7 @@ use crate::domain::budget::ByteBudget;
 use crate::domain::instance::Instance;
 use crate::engine::{Engine, Ports};
 use crate::identity::Tokens;
+use crate::model::Models;
 use crate::node::{Launcher, Lifetimes, WorkerMetrics, Workers};
 use crate::store::Store;
 use crate::telemetry::metrics::Metrics;
@@ -36,6 +37,7 @@ pub fn engine(traces: &Traces, launcher: ServerLauncher, store: &Arc<Store>) -> 
     let ports = Ports {
         plugins: Arc::new(workers),
         upstreams: Arc::new(upstreams),
+        models: Arc::new(Models::default()),
         records: Arc::clone(store) as _,
         history: Arc::clone(store) as _,
         audit: Some(Arc::clone(store) as _),

@@ -26,6 +26,9 @@ pub const OF_LOOPS: &[Member] = &[
     ("sources", Kind::Any),
 ];
 
+/// The variables of a condition of `customizations` in a pipeline.
+pub const OF_CUSTOMIZATIONS: &[Member] = &[("call", Kind::Members(&[("arguments", Kind::Any)]))];
+
 /// The variables of a rule: as of an entry, without `content`.
 pub const OF_RULES: &[Member] = &[
     ("call", Kind::Members(CALL)),

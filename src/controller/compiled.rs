@@ -122,8 +122,9 @@ pub(super) fn check_standalone(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Pr
     // Upstreams and chains are compiled separately: which upstreams a chain covers depends on the gateway, and is slow
     // to find out.
     let (chains, plugins) = (take(&mut inputs.chains), take(&mut inputs.plugins));
+    let pipelines = take(&mut inputs.pipelines);
     let (_, of_upstreams) = compile_unnamed(inputs, None);
-    (inputs.chains, inputs.plugins) = (chains, plugins);
+    (inputs.chains, inputs.plugins, inputs.pipelines) = (chains, plugins, pipelines);
     let (upstreams, sections) = (take(&mut inputs.upstreams), take(&mut inputs.sections));
     let (plan, of_others) = compile_unnamed(inputs, None);
     (inputs.upstreams, inputs.sections) = (upstreams, sections);
@@ -131,8 +132,8 @@ pub(super) fn check_standalone(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Pr
     // Names and bindings conflict only within one gateway, which also decides which upstreams there are, and the chains
     // were compiled without upstreams.
     let of_gateway = |reason: Reason| {
-        use Reason::{Conflicted, NameConflict, NoUpstreams, UpstreamNotFound};
-        matches!(reason, NameConflict | NoUpstreams | Conflicted | UpstreamNotFound)
+        use Reason::{Conflicted, ModelRoleNotFound, NameConflict, NoUpstreams, UpstreamNotFound};
+        matches!(reason, ModelRoleNotFound | NameConflict | NoUpstreams | Conflicted | UpstreamNotFound)
     };
     let own = by_object(problems.filter(|problem| !of_gateway(problem.reason)));
     // If only a pod has the code, its protocol is known only if the Plugin states it.

@@ -37,6 +37,7 @@ mod masked_json;
 pub mod members;
 pub mod method;
 pub mod mirror;
+pub mod model;
 pub mod network;
 pub mod own_keys;
 pub mod pin;

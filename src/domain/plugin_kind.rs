@@ -12,6 +12,8 @@ pub enum PluginKind {
     Middleware,
     /// A step of a pipeline.
     Phase,
+    /// Changes the prompts of agents of a pipeline.
+    PromptProvider,
 }
 
 impl PluginKind {
@@ -20,6 +22,7 @@ impl PluginKind {
         match self {
             Self::Middleware => "middleware",
             Self::Phase => "phase",
+            Self::PromptProvider => "prompt-provider",
         }
     }
 
@@ -28,6 +31,7 @@ impl PluginKind {
         match self {
             Self::Middleware => &[],
             Self::Phase => &["execute"],
+            Self::PromptProvider => &["getPromptOverrides"],
         }
     }
 

@@ -17,11 +17,13 @@ use super::budget::Account;
 pub use super::identity_port::{ApiKey, Authenticate, Credential, Methods, NoAuthentication, Unproved};
 use super::ids::ObjectKey;
 use super::item::{ItemKind, Listed};
+use super::model::{ModelAnswer, ModelFailure, ModelRequest};
 use super::plan::{PluginPlan, Runtime};
 use super::plugin::{Failure, Input, Ran};
 pub use super::plugin_progress::PluginProgress;
 use super::question::Question;
 use super::raw::to_raw;
+use super::reason::Reason;
 pub use super::record_ports::{Audit, History, NoHistory, Records};
 use super::rpc::{METHOD_NOT_FOUND, RpcError};
 use super::sandbox::SandboxState;
@@ -268,6 +270,23 @@ pub trait CallUpstream: Send + Sync + 'static {
     /// Like [`CallUpstream::shutdown`], but child processes are killed immediately. Also cuts short a shutdown that is
     /// under way.
     async fn abort(&self);
+}
+
+/// Calls language models.
+#[async_trait]
+pub trait CompleteModel: Send + Sync + 'static {
+    /// Requests a chat completion. A request that fails for a passing reason is sent again, a few times.
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelAnswer, ModelFailure>;
+}
+
+/// No model can be reached.
+pub struct NoModels;
+
+#[async_trait]
+impl CompleteModel for NoModels {
+    async fn complete(&self, _: &ModelRequest<'_>) -> Result<ModelAnswer, ModelFailure> {
+        Err(ModelFailure::new(Reason::ModelUnavailable, "this process calls no models"))
+    }
 }
 
 /// The channel to a client while its call runs: what the server sends it, and what the server asks it.

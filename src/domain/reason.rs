@@ -92,6 +92,8 @@ reasons! {
     WrongPhase,
     /// The Plugin is not middleware.
     WrongType,
+    /// No model serves the role that an agent or a plugin names.
+    ModelRoleNotFound,
     /// There is no such Secret, or no such key in it.
     SecretNotFound,
     /// The Secret is in another namespace, and its owner has not granted it to the gateway.
@@ -301,6 +303,14 @@ reasons! {
     ToolNotAllowed,
     /// A run of a pipeline has used up one of its budgets.
     BudgetExhausted,
+    /// The endpoint of a language model cannot be reached, refuses the key, or does not answer in time.
+    ModelUnavailable,
+    /// Nobody can answer a question of a step of a pipeline: the client does not take it, or a Guard does not see it.
+    CannotAsk,
+    /// A language model, or a filter of its endpoint, refused to answer.
+    ModelRefused,
+    /// What a language model answered is no chat completion, or does not fit the schema that was asked for.
+    ModelOutputInvalid,
     /// The output of a pipeline does not fit its schema, or is no JSON object.
     OutputInvalid,
     /// No step of a pipeline gave an output.

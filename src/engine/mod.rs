@@ -43,7 +43,7 @@ pub use request::{CallRequest, Caller, CheckMirrored, Endpoint, Reply, TaskUse, 
 
 use crate::domain::budget::ByteBudget;
 use crate::domain::kept_form::KeptForm;
-use crate::domain::ports::{Audit, Authenticate, CallUpstream, Clock, History, Records, RunPlugin};
+use crate::domain::ports::{Audit, Authenticate, CallUpstream, Clock, CompleteModel, History, Records, RunPlugin};
 use crate::domain::seen::SeenNames;
 use crate::telemetry::metrics::Metrics;
 
@@ -53,6 +53,8 @@ pub struct Ports {
     pub plugins: Arc<dyn RunPlugin>,
     /// Connects to upstream MCP servers.
     pub upstreams: Arc<dyn CallUpstream>,
+    /// Calls language models.
+    pub models: Arc<dyn CompleteModel>,
     /// Stores the records of calls and executions.
     pub records: Arc<dyn Records>,
     /// Reads these records.
@@ -69,6 +71,7 @@ pub struct Ports {
 pub struct Engine {
     plugins: Arc<dyn RunPlugin>,
     upstreams: Arc<dyn CallUpstream>,
+    models: Arc<dyn CompleteModel>,
     records: Arc<dyn Records>,
     history: Arc<dyn History>,
     audit: Option<Arc<dyn Audit>>,
@@ -104,10 +107,11 @@ pub struct Engine {
 impl Engine {
     /// Creates an engine without a plan. Every call is refused until the first plan is applied.
     pub fn new(ports: Ports, metrics: Metrics, budget: Arc<ByteBudget>) -> Arc<Self> {
-        let Ports { plugins, upstreams, records, history, audit, credentials, clock } = ports;
+        let Ports { plugins, upstreams, models, records, history, audit, credentials, clock } = ports;
         Arc::new(Self {
             plugins,
             upstreams,
+            models,
             records,
             history,
             audit,

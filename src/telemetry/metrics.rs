@@ -8,6 +8,7 @@
 mod access;
 mod entry_labels;
 mod history;
+mod models;
 mod tool_labels;
 
 use std::sync::{Mutex, PoisonError};
@@ -19,6 +20,7 @@ pub use self::access::AccessMetrics;
 use self::entry_labels::EntryCounters;
 pub use self::entry_labels::EntryLabels;
 use self::history::HistoryMetrics;
+pub use self::models::ModelMetrics;
 pub use self::tool_labels::MAX_TOOLS;
 use self::tool_labels::ToolLabels;
 use super::catalog::Catalog;
@@ -75,6 +77,8 @@ pub struct Metrics {
     plan_problems: IntGaugeVec,
     plan_apply: HistogramVec,
     history: HistoryMetrics,
+    /// Calls of language models.
+    pub models: ModelMetrics,
     held: IntGaugeVec,
     held_refused: IntCounterVec,
 }
@@ -205,6 +209,7 @@ impl Metrics {
                 CALL_BUCKETS,
             )?,
             history: HistoryMetrics::new(&m)?,
+            models: ModelMetrics::new(&m)?,
             held: m.gauge(
                 "hawsepipe_held_bytes",
                 "Bytes that the gateway holds for clients and upstreams, of those that are counted",

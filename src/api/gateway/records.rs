@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::shared::KeyRef;
-use crate::api::values::{HTTP_URL, Quantity};
+use crate::api::values::{FreeObject, HTTP_URL, Quantity};
 
 /// A language model that plugins and pipelines use under the name of a role.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +29,12 @@ pub struct Model {
     /// Sampling temperature, from 0 to 2. Default: the endpoint's default.
     #[schemars(range(min = 0.0, max = 2.0))]
     pub temperature: Option<f64>,
+    /// Milliseconds that the endpoint has for one answer. Default: 60000.
+    #[schemars(range(min = 1000, max = 600_000))]
+    pub timeout_ms: Option<u32>,
+    /// Further members of the body of each request. The gateway sets `model`, `messages`, `stream` and `tools` itself. Default:
+    /// none.
+    pub extra_body: Option<FreeObject>,
 }
 
 /// The history of past executions: how much of it is kept, where, and for how long.

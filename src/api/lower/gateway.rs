@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::access;
 use super::findings::Findings;
+use super::model::models;
 use super::place::ManifestSource;
 use super::route_hosts;
 use super::shared::{below, key, namespaces, object_ref, program, selector, size};
@@ -43,8 +44,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
         ManifestSource::File { folder, plugin_dir } => (folder, plugin_dir),
         ManifestSource::Cluster { .. } => (Path::new("/"), Path::new(POD_PLUGINS)),
     };
-    let spec = &object.spec;
-    let key = key(&object.metadata);
+    let (spec, key) = (&object.spec, key(&object.metadata));
     let mut findings = Findings::at(ObjectId::new(Kind::MCPGateway, key.clone()), place);
     let refusing = access::guards(spec, &mut findings);
     let own = key.namespace.clone();
@@ -71,6 +71,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
         log_level: telemetry.log_level.map(|level| log_level(level).to_owned()),
         tracing: telemetry.tracing.as_ref().map(tracing),
         admin_authentication: spec.admin.as_ref().is_some_and(|admin| admin.authentication.is_some()),
+        models: models(spec.models.as_ref(), &own),
         required: required.map(|chain| object_ref(chain, &own)).collect(),
         refusing,
         key,
@@ -292,5 +293,4 @@ fn note_cluster(spec: &MCPGatewaySpec, listeners: &[ListenerPlan], place: Manife
 
 fn note_later(spec: &MCPGatewaySpec, findings: &mut Findings) {
     findings.later(spec.admin.as_ref().is_some_and(|a| a.console.is_some()), "spec.admin.console");
-    findings.later(spec.models.is_some(), "spec.models");
 }

@@ -10,6 +10,7 @@ mod document;
 mod findings;
 mod gateway;
 mod managed;
+mod model;
 mod pipeline;
 mod place;
 mod plugin;

@@ -1,21 +1,27 @@
 //! Turns a ToolPipeline into the compiler's input.
 
-use serde_json::{Value, json};
+use serde_json::{Number, Value, json};
 
 use super::findings::Findings;
+use super::model::models;
 use super::shared::{key, labels, object_ref, size};
 use crate::api::canonical::{canonical, canonical_text};
-use crate::api::pipeline::declared::{Agent, AgentType, Declared, InsertedPhase};
+use crate::api::pipeline::declared::{
+    Agent, AgentOverride, AgentType, Customization, Declared, InsertedPhase, Synthesizer,
+};
 use crate::api::pipeline::{Budgets, ToolPipeline, ToolPipelineSpec};
 use crate::api::shared::ObjectRef;
 use crate::api::values::FreeObject;
 use crate::config::input::PipelineInput;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{
-    AgentPlan, ArgumentValidation, EraSetting, HealthPlan, HttpTransport, InsertedPhasePlan, PhasePluginPlan,
-    PipelineBudgets, PipelinePlan, Refusal, RetryPlan, RetryWhen, TransportPlan, UpstreamPlan,
+    AgentKind, AgentOverridePlan, AgentPlan, ArgumentValidation, CustomizationPlan, EraSetting, HealthPlan,
+    HttpTransport, InsertedPhasePlan, PhasePluginPlan, PipelineBudgets, PipelinePlan, Refusal, RetryPlan, RetryWhen,
+    SynthesizerPlan, TransportPlan, UpstreamPlan,
 };
+use crate::domain::plugin::PluginKind;
 use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
 
 /// The effect of a setting that is not implemented.
 const ITS_CALLS: &str = "calls of the pipeline are refused";
@@ -23,6 +29,8 @@ const ITS_CALLS: &str = "calls of the pipeline are refused";
 const START_AGENT: &str = "coordinator";
 /// The default of `declared.maxIterations`.
 const MAX_ITERATIONS: u32 = 15;
+/// The default of `modelTier` of agents.
+const ROLE: &str = "analytical";
 /// The name of the argument that is the query.
 const QUERY: &str = "prompt";
 
@@ -63,28 +71,31 @@ pub fn pipeline(object: &ToolPipeline) -> (PipelineInput, Vec<Problem>) {
 
 /// Reports the parts that are not implemented. Returns the first one that the pipeline cannot run without.
 fn refusing(spec: &ToolPipelineSpec, findings: &mut Findings) -> Option<Refusal> {
-    let budgets = spec.budgets.as_ref();
-    findings.later(budgets.is_some_and(|budgets| budgets.max_llm_calls.is_some()), "spec.budgets.maxLLMCalls");
-    findings.later(spec.models.is_some(), "spec.models");
     findings.later(spec.conversation.is_some(), "spec.conversation");
     let mut refusals = vec![
         findings.refuse(spec.planned.is_some(), "spec.planned", ITS_CALLS),
         findings.refuse(spec.output.as_ref().is_some_and(|it| it.plugin.is_some()), "spec.output.plugin", ITS_CALLS),
     ];
+    check_synthesizer(spec, findings);
     if let Some(declared) = &spec.declared {
-        let parts = [
-            (declared.customizations.is_some(), "spec.declared.customizations"),
-            (declared.customizers.is_some(), "spec.declared.customizers"),
-            (declared.prompt_providers.is_some(), "spec.declared.promptProviders"),
-            (declared.synthesizer.is_some(), "spec.declared.synthesizer"),
-        ];
+        let parts = [(declared.customizers.is_some(), "spec.declared.customizers")];
         refusals.extend(parts.map(|(set, field)| findings.refuse(set, field, ITS_CALLS)));
-        let types = declared.agents.iter().enumerate().filter(|(_, agent)| agent.r#type != AgentType::Custom);
-        refusals.extend(
-            types.map(|(index, _)| findings.refuse(true, format!("spec.declared.agents[{index}].type"), ITS_CALLS)),
-        );
     }
     refusals.into_iter().flatten().next()
+}
+
+/// Reports words of `synthesizer` that are of nothing else.
+fn check_synthesizer(spec: &ToolPipelineSpec, findings: &mut Findings) {
+    let Some(written) = spec.declared.as_ref().and_then(|declared| declared.synthesizer.as_ref()) else { return };
+    let output = spec.output.as_ref().and_then(|output| output.name.as_deref()).unwrap_or("report");
+    if let Some(wrong) = written.output_type.as_deref().filter(|name| *name != output) {
+        let message = format!("{wrong:?} is not the name of the output, which is {output:?} (spec.output.name)");
+        findings.wrong(Reason::InvalidConfig, "spec.declared.synthesizer.outputType", &message);
+    }
+    if let Some(wrong) = written.output_format.as_deref().filter(|format| !["json", "markdown"].contains(format)) {
+        let message = format!("{wrong:?} is none of json, markdown");
+        findings.wrong(Reason::InvalidConfig, "spec.declared.synthesizer.outputFormat", &message);
+    }
 }
 
 fn plan(spec: &ToolPipelineSpec, namespace: &str, name: &str) -> PipelinePlan {
@@ -100,23 +111,84 @@ fn plan(spec: &ToolPipelineSpec, namespace: &str, name: &str) -> PipelinePlan {
     };
     let declared = spec.declared.as_ref().unwrap_or(&none);
     let tools = spec.tools.as_ref();
-    let output = spec.output.as_ref().and_then(|output| output.schema.as_ref());
+    let synthesizer = synthesizer(declared.synthesizer.as_ref());
+    let output = output_schema(spec, declared, &synthesizer);
+    let provider = |written: &ObjectRef| PhasePluginPlan {
+        kind: PluginKind::PromptProvider,
+        ..plugin(Some(written), None, namespace)
+    };
     PipelinePlan {
-        definition: definition(spec, name, output).to_string(),
+        definition: definition(spec, name, output.as_ref()).to_string(),
         query_argument: QUERY.to_owned(),
         include: tools.map(|tools| tools.include.clone().unwrap_or_else(|| vec!["**".into()])).unwrap_or_default(),
         exclude: tools.and_then(|tools| tools.exclude.clone()).unwrap_or_default(),
+        models: models(spec.models.as_ref(), namespace),
         budgets: budgets(spec.budgets.as_ref()),
         start_agent: declared.start_agent.clone().unwrap_or_else(|| START_AGENT.to_owned()),
         max_iterations: declared.max_iterations.unwrap_or(MAX_ITERATIONS),
-        agents: declared.agents.iter().map(|written| agent(written, namespace)).collect(),
+        agents: declared.agents.iter().map(|written| agent(written, declared, namespace)).collect(),
         phases: declared.insert_phases.iter().flatten().map(|written| phase(written, namespace)).collect(),
-        output_schema: output.map(|schema| canonical_text(schema).get().to_owned()),
+        customizations: declared.customizations.iter().flatten().map(|it| customization(it, namespace)).collect(),
+        prompt_providers: declared.prompt_providers.iter().flatten().map(provider).collect(),
+        output_schema: output.map(|schema| canonical(&schema).to_string()),
+        is_report: spec.output.as_ref().is_none_or(|output| output.schema.is_none())
+            && writes(declared)
+            && !synthesizer.is_markdown,
+        synthesizer,
+    }
+}
+
+/// Returns the schema of the output: the written one, or that of a report or of Markdown if an agent writes one.
+fn output_schema(spec: &ToolPipelineSpec, declared: &Declared, synthesizer: &SynthesizerPlan) -> Option<Value> {
+    let written = spec.output.as_ref().and_then(|output| output.schema.as_ref());
+    let default =
+        || writes(declared).then(|| if synthesizer.is_markdown { markdown_schema() } else { report_schema() });
+    written.map(|schema| Value::Object(schema.0.clone())).or_else(default)
+}
+
+/// Whether an agent writes the output.
+fn writes(declared: &Declared) -> bool {
+    declared.agents.iter().any(|agent| agent.r#type == AgentType::Synthesizer && agent.enabled != Some(false))
+}
+
+fn markdown_schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["content", "sources"],
+        "properties": {"content": {"type": "string"}, "sources": {"type": "array", "items": {"type": "object"}}},
+    })
+}
+
+/// The schema of a report (document 002, `SynthesisReport`).
+fn report_schema() -> Value {
+    let objects = json!({"type": "array", "items": {"type": "object"}});
+    json!({
+        "type": "object",
+        "required": ["title", "executive_summary", "sections", "key_findings", "sources"],
+        "properties": {
+            "title": {"type": "string"},
+            "executive_summary": {"type": "string"},
+            "sections": objects,
+            "key_findings": {"type": "array", "items": {"type": "string"}},
+            "sources": objects,
+            "metadata": {"type": "object"},
+        },
+    })
+}
+
+fn synthesizer(written: Option<&Synthesizer>) -> SynthesizerPlan {
+    let (default, written) = (SynthesizerPlan::default(), written.cloned().unwrap_or_default());
+    SynthesizerPlan {
+        max_tokens: written.max_tokens.unwrap_or(default.max_tokens),
+        temperature: written.temperature.and_then(Number::from_f64).unwrap_or(default.temperature),
+        prompt_addition: written.system_prompt_addition,
+        is_markdown: written.output_format.as_deref() == Some("markdown"),
+        is_strict: written.validation_strict.unwrap_or(default.is_strict),
     }
 }
 
 /// Returns the definition of the tool that clients see.
-fn definition(spec: &ToolPipelineSpec, name: &str, output: Option<&FreeObject>) -> Value {
+fn definition(spec: &ToolPipelineSpec, name: &str, output: Option<&Value>) -> Value {
     let tool = &spec.tool;
     let schema = tool.input_schema.as_ref().map_or_else(default_schema, |schema| Value::Object(schema.0.clone()));
     let mut definition = json!({
@@ -133,7 +205,7 @@ fn definition(spec: &ToolPipelineSpec, name: &str, output: Option<&FreeObject>) 
         definition["annotations"] = members.map(|(key, value)| (key.clone(), value.clone())).collect();
     }
     if let Some(output) = output {
-        definition["outputSchema"] = canonical(&Value::Object(output.0.clone()));
+        definition["outputSchema"] = canonical(output);
     }
     definition
 }
@@ -147,14 +219,33 @@ fn budgets(written: Option<&Budgets>) -> PipelineBudgets {
     PipelineBudgets {
         timeout_seconds: written.timeout_seconds.unwrap_or(300),
         max_tool_calls: written.max_tool_calls.unwrap_or(20),
+        max_llm_calls: written.max_llm_calls.unwrap_or(40),
         max_input: size(written.max_input_size.as_ref()).unwrap_or(1 << 20),
     }
 }
 
-fn agent(agent: &Agent, namespace: &str) -> AgentPlan {
+/// Returns what an agent does, and the role of its model: the written one, or the default of its type.
+fn kind(agent: &Agent, declared: &Declared) -> (AgentKind, Option<String>) {
+    let of_synthesizer = declared.synthesizer.as_ref().and_then(|synthesizer| synthesizer.model_tier.as_deref());
+    let (kind, role) = match agent.r#type {
+        AgentType::Coordinator => (AgentKind::Coordinator, Some(ROLE)),
+        AgentType::Background => (AgentKind::Background, Some(ROLE)),
+        AgentType::Planner => (AgentKind::Planner, Some(ROLE)),
+        AgentType::Researcher => (AgentKind::Researcher, Some(ROLE)),
+        AgentType::Reflector => (AgentKind::Reflector, Some(ROLE)),
+        AgentType::Synthesizer => (AgentKind::Synthesizer, of_synthesizer.or(Some("complex"))),
+        AgentType::Custom => (AgentKind::Custom, None),
+    };
+    (kind, agent.model_tier.as_deref().or(role).map(str::to_owned))
+}
+
+fn agent(agent: &Agent, declared: &Declared, namespace: &str) -> AgentPlan {
+    let (kind, model_role) = kind(agent, declared);
     AgentPlan {
         name: agent.name.clone(),
         enabled: agent.enabled.unwrap_or(true),
+        kind,
+        model_role,
         plugin: plugin(agent.plugin.as_ref(), agent.config.as_ref(), namespace),
         next_on_success: agent.next_on_success.clone(),
         next_on_failure: agent.next_on_failure.clone(),
@@ -171,12 +262,29 @@ fn phase(phase: &InsertedPhase, namespace: &str) -> InsertedPhasePlan {
     }
 }
 
+fn customization(written: &Customization, namespace: &str) -> CustomizationPlan {
+    let change = |it: &AgentOverride| AgentOverridePlan {
+        agent: it.agent.clone(),
+        model_role: it.model_tier.clone(),
+        enabled: it.enabled,
+        config: it.config.as_ref().map(|config| canonical_text(config).get().to_owned()),
+    };
+    CustomizationPlan {
+        name: written.name.clone(),
+        when: written.when.clone(),
+        disabled_agents: written.disabled_agents.clone().unwrap_or_default(),
+        overrides: written.agent_overrides.iter().flatten().map(change).collect(),
+        phases: written.insert_phases.iter().flatten().map(|written| phase(written, namespace)).collect(),
+    }
+}
+
 fn plugin(written: Option<&ObjectRef>, config: Option<&FreeObject>, namespace: &str) -> PhasePluginPlan {
     // An agent without a plugin is of another type, so that the pipeline is refused.
     let nothing = ObjectRef { name: String::new(), namespace: None };
     PhasePluginPlan {
         key: object_ref(written.unwrap_or(&nothing), namespace),
         config: config.map(|config| canonical_text(config).get().to_owned()),
+        kind: PluginKind::Phase,
         unavailable: None,
     }
 }

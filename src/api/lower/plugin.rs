@@ -122,6 +122,7 @@ fn kind(written: Option<PluginType>) -> Option<PluginKind> {
     match written.unwrap_or(PluginType::Middleware) {
         PluginType::Middleware => Some(PluginKind::Middleware),
         PluginType::Phase => Some(PluginKind::Phase),
+        PluginType::PromptProvider => Some(PluginKind::PromptProvider),
         _ => None,
     }
 }

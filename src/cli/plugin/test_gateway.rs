@@ -17,7 +17,7 @@ use crate::domain::identity::Identity;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Phase;
-use crate::domain::ports::{NoAuthentication, NoHistory, ToClient};
+use crate::domain::ports::{NoAuthentication, NoHistory, NoModels, ToClient};
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, LEGACY_VERSIONS};
@@ -70,6 +70,7 @@ impl TestGateway {
         let ports = Ports {
             plugins: Arc::new(workers),
             upstreams: Arc::new(upstream.clone()),
+            models: Arc::new(NoModels),
             records: Arc::clone(&rows) as _,
             history: Arc::new(NoHistory),
             audit: None,

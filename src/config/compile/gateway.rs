@@ -87,6 +87,7 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
         log_level: None,
         tracing: None,
         admin_authentication: false,
+        models: Vec::new(),
         required: Vec::new(),
         refusing: None,
     }

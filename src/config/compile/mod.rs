@@ -84,6 +84,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
         inputs,
         previous,
         gateway: &gateway.key,
+        models: &gateway.models,
         takes: takes.as_ref().map(|takes| &takes.pipelines),
         plugins: &plugins,
     };

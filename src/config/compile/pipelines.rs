@@ -6,9 +6,11 @@ use super::{FieldFault, bounds, id, is_invalid, switched_off, values};
 use crate::config::expr::Expression;
 use crate::config::input::{Inputs, PipelineInput};
 use crate::config::nearest::nearest;
-use crate::config::variables::OF_LOOPS;
+use crate::config::variables::{OF_CUSTOMIZATIONS, OF_LOOPS};
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{PhasePluginPlan, PipelinePlan, Plan, Refusal, Takes, TransportPlan, UpstreamPlan};
+use crate::domain::plan::{
+    AgentKind, ModelPlan, PhasePluginPlan, PipelinePlan, Plan, Refusal, Takes, TransportPlan, UpstreamPlan,
+};
 use crate::domain::plugin::PluginKind;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -19,6 +21,8 @@ pub(super) struct PipelineContext<'a> {
     pub(super) inputs: &'a Inputs,
     pub(super) previous: Option<&'a Plan>,
     pub(super) gateway: &'a ObjectKey,
+    /// The models of the gateway, for roles of which a pipeline has none.
+    pub(super) models: &'a [ModelPlan],
     /// Pipelines that the gateway takes; `None` means all.
     pub(super) takes: Option<&'a Takes>,
     pub(super) plugins: &'a Plugins<'a>,
@@ -60,6 +64,7 @@ pub(super) fn compile(
         }
     }
     for plan in &mut plans {
+        context.resolve_models(plan, problems);
         context.resolve_plugins(plan, problems);
     }
     plans
@@ -115,8 +120,40 @@ impl PipelineContext<'_> {
                 (Reason::InvalidExpression, format!("spec.declared.agents[{index}].loopCondition"), why)
             })?;
         }
+        for (index, change) in pipeline.customizations.iter().enumerate() {
+            let Some(when) = &change.when else { continue };
+            Expression::compile(when, OF_CUSTOMIZATIONS).map_err(|why| {
+                (Reason::InvalidExpression, format!("spec.declared.customizations[{index}].when"), why)
+            })?;
+        }
         check_output(pipeline)?;
         bounds::check(self.inputs, &id(Kind::ToolPipeline, &plan.key), plan)
+    }
+
+    /// Adds the models of the gateway. A pipeline refuses its calls while no model serves the role of one of its agents.
+    fn resolve_models(&self, plan: &mut UpstreamPlan, problems: &mut Vec<Problem>) {
+        let key = plan.key.clone();
+        let TransportPlan::Pipeline(pipeline) = &mut plan.transport else { return };
+        // Those that a kept form has of the gateway are replaced.
+        pipeline.models.retain(|model| !model.is_of_gateway);
+        for model in self.models {
+            if pipeline.models.iter().all(|own| own.role != model.role) {
+                pipeline.models.push(ModelPlan { is_of_gateway: true, ..model.clone() });
+            }
+        }
+        let mut first = None;
+        for (index, agent) in pipeline.agents.iter().enumerate().filter(|(_, agent)| agent.enabled) {
+            let plugin = (agent.kind == AgentKind::Custom).then_some(agent.plugin.key.name.as_str());
+            let Some(role) = agent.model_role.as_ref().filter(|role| pipeline.model(plugin, role).is_none()) else {
+                continue;
+            };
+            let field = format!("spec.declared.agents[{index}].modelTier");
+            let message = format!("no model of role {role} in spec.models of the pipeline or of the gateway");
+            let reason = Reason::ModelRoleNotFound;
+            first.get_or_insert_with(|| Refusal { reason, message: format!("{field}: {message}") });
+            problems.push(Problem::error(reason, id(Kind::ToolPipeline, &key), field, message));
+        }
+        plan.refusing = plan.refusing.take().or(first);
     }
 
     /// Finds the plugins of a pipeline's steps. A pipeline refuses its calls while one of them cannot run.
@@ -153,13 +190,17 @@ impl PipelineContext<'_> {
             return refusal(Reason::RefNotPermitted, why);
         }
         match self.plugins.accepted.get(plugin) {
-            Some(accepted) if accepted.kind == PluginKind::Phase && accepted.enabled => None,
-            Some(accepted) if accepted.kind == PluginKind::Phase => {
+            Some(accepted) if accepted.kind == step.kind && accepted.enabled => None,
+            Some(accepted) if accepted.kind == step.kind => {
                 refusal(Reason::EntryUnavailable, format!("Plugin {plugin} is switched off (its spec.enabled)"))
             }
             Some(accepted) => {
-                let is = accepted.kind.as_str();
-                refusal(Reason::WrongType, format!("Plugin {plugin} is of type {is}: a step needs one of type phase"))
+                let (is, wanted) = (accepted.kind.as_str(), step.kind.as_str());
+                let user = if step.kind == PluginKind::Phase { "a step" } else { "the field" };
+                refusal(
+                    Reason::WrongType,
+                    format!("Plugin {plugin} is of type {is}: {user} needs one of type {wanted}"),
+                )
             }
             None if self.plugins.parsing.contains(plugin) => {
                 refusal(Reason::Pending, format!("the code of Plugin {plugin} is being parsed"))

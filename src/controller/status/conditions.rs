@@ -52,6 +52,7 @@ fn is_of_references(reason: Reason) -> bool {
             | RefNotPermitted
             | WrongPhase
             | WrongType
+            | ModelRoleNotFound
             | SecretNotFound
             | SecretNotGranted
             | InvalidSecret

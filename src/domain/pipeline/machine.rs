@@ -12,6 +12,8 @@ pub struct PipelineMachine<'a> {
     next: Option<usize>,
     /// The agent that succeeded last. Which agent follows it is decided after the phases after it.
     succeeded: Option<usize>,
+    /// The agent that follows the one that succeeded last, instead of its `nextOnSuccess`.
+    instead: Option<usize>,
     pending: VecDeque<Step<'a>>,
     iterations: u32,
     of_agents: Vec<u32>,
@@ -45,6 +47,7 @@ impl<'a> PipelineMachine<'a> {
             plan,
             next: plan.agent(&plan.start_agent),
             succeeded: None,
+            instead: None,
             pending: VecDeque::new(),
             iterations: 0,
             of_agents: vec![0; plan.agents.len()],
@@ -61,7 +64,12 @@ impl<'a> PipelineMachine<'a> {
         if let Some(index) = self.succeeded.take() {
             let AgentPlan { repeat, next_on_success, .. } = &self.plan.agents[index];
             let back = repeat.as_ref().filter(|_| holds(index)).map(|(_, agent)| agent);
-            self.next = back.or(next_on_success.as_ref()).and_then(|name| self.plan.agent(name));
+            let named = |name: &String| self.plan.agent(name);
+            let instead = self.instead.take();
+            self.next = match back {
+                Some(back) => named(back),
+                None => instead.or_else(|| next_on_success.as_ref().and_then(named)),
+            };
         }
         let index = self.enabled_agent()?;
         if self.iterations == self.plan.max_iterations {
@@ -89,6 +97,17 @@ impl<'a> PipelineMachine<'a> {
         }
         self.next = agent.next_on_failure.as_deref().and_then(|name| self.plan.agent(name));
         self.next.is_some()
+    }
+
+    /// Makes this agent follow the one that has just succeeded, unless that goes back. Names of no agent have no effect.
+    pub fn goes_to(&mut self, agent: &str) {
+        self.instead = self.plan.agent(agent);
+    }
+
+    /// Ends the run.
+    pub fn finish(&mut self) {
+        (self.next, self.succeeded) = (None, None);
+        self.pending.clear();
     }
 
     /// The number of times that agents were run.
@@ -133,10 +152,20 @@ impl<'a> PipelineMachine<'a> {
 mod tests {
     use super::*;
     use crate::domain::ids::ObjectKey;
-    use crate::domain::plan::PipelineBudgets;
+    use crate::domain::plan::{AgentKind, PipelineBudgets, SynthesizerPlan};
+    use crate::domain::plugin::PluginKind;
 
     fn plugin() -> PhasePluginPlan {
-        PhasePluginPlan { key: ObjectKey::new("ns", "p"), config: None, unavailable: None }
+        PhasePluginPlan { key: ObjectKey::new("ns", "p"), config: None, kind: PluginKind::Phase, unavailable: None }
+    }
+
+    /// A phase as `name<agent` or `name>agent`.
+    fn phase(text: &&str) -> InsertedPhasePlan {
+        let (name, agent, is_before) = match text.split_once('<') {
+            Some((name, agent)) => (name, agent, true),
+            None => text.split_once('>').map(|(name, agent)| (name, agent, false)).unwrap(),
+        };
+        InsertedPhasePlan { name: name.into(), plugin: plugin(), agent: agent.into(), is_before }
     }
 
     /// Agents as `name>next`, `name!on_failure` and `name<back_to`; disabled ones begin with `-`.
@@ -150,18 +179,13 @@ mod tests {
             AgentPlan {
                 name: text.split(['>', '!', '<']).next().unwrap().to_owned(),
                 enabled,
+                kind: AgentKind::Custom,
+                model_role: None,
                 plugin: plugin(),
                 next_on_success: after('>'),
                 next_on_failure: after('!'),
                 repeat: after('<').map(|back| ("true".to_owned(), back)),
             }
-        };
-        let phase = |text: &&str| {
-            let (name, agent, is_before) = match text.split_once('<') {
-                Some((name, agent)) => (name, agent, true),
-                None => text.split_once('>').map(|(name, agent)| (name, agent, false)).unwrap(),
-            };
-            InsertedPhasePlan { name: name.into(), plugin: plugin(), agent: agent.into(), is_before }
         };
         let agents: Vec<_> = agents.iter().map(agent).collect();
         PipelinePlan {
@@ -169,12 +193,17 @@ mod tests {
             query_argument: "prompt".into(),
             include: Vec::new(),
             exclude: Vec::new(),
-            budgets: PipelineBudgets { timeout_seconds: 1, max_tool_calls: 1, max_input: 1 },
+            budgets: PipelineBudgets { timeout_seconds: 1, max_tool_calls: 1, max_llm_calls: 1, max_input: 1 },
             start_agent: agents[0].name.clone(),
             max_iterations: 5,
             agents,
             phases: phases.iter().map(phase).collect(),
             output_schema: None,
+            customizations: Vec::new(),
+            prompt_providers: Vec::new(),
+            is_report: false,
+            models: Vec::new(),
+            synthesizer: SynthesizerPlan::default(),
         }
     }
 

@@ -36,6 +36,12 @@ pub struct StepResult {
     /// Sources that the step has used.
     #[serde(default)]
     pub sources: Vec<NewSource>,
+    /// Whether the run ends after this step. Plugins cannot say so.
+    #[serde(skip)]
+    pub ends: bool,
+    /// The agent that is next, unless a loop goes on. Plugins cannot say so.
+    #[serde(skip)]
+    pub goes_to: Option<String>,
 }
 
 impl StepResult {
@@ -136,6 +142,11 @@ impl RunState {
             "arguments" => self.arguments.clone(),
             _ => self.changeable.get(name).cloned().unwrap_or_default(),
         }
+    }
+
+    /// Whether a step has given an output.
+    pub fn has_output(&self) -> bool {
+        self.output.is_some()
     }
 
     /// Returns the output of the run: the last one that a step gave, or else the result of the agent that ran `last`, if it

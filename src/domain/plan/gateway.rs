@@ -6,6 +6,7 @@ use super::Refusal;
 use super::access::{AuthenticationPlan, AuthorizationPlan};
 use super::history::HistoryPlan;
 use super::label::LabelSelector;
+use super::model::ModelPlan;
 use super::runtime::Runtime;
 use super::tracing::TracingPlan;
 use crate::domain::audit::AuditMode;
@@ -62,6 +63,9 @@ pub struct GatewayPlan {
     /// Where traces are sent; `None` if the manifest does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing: Option<TracingPlan>,
+    /// Language models for pipelines that have none of the role.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<ModelPlan>,
     /// Chains that must be in force: while one of them is not, every call is refused.
     pub required: Vec<ObjectKey>,
     /// Whether `spec.admin.authentication` is set: the admin API then also requires authentication from programs on

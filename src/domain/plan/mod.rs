@@ -6,10 +6,13 @@
 
 mod access;
 mod chain;
+mod customization;
 mod gateway;
 mod history;
 mod image;
 mod label;
+mod model;
+mod phase;
 mod pinning;
 mod pipeline;
 mod plugin;
@@ -29,12 +32,15 @@ use serde::{Deserialize, Serialize};
 
 pub use access::{ApiKeysPlan, AuthenticationPlan, AuthorizationPlan, JwtPlan, ResourcePlan, RulePlan};
 pub use chain::{ChainPlan, EntryPlan, UpstreamScope};
+pub use customization::{AgentOverridePlan, CustomizationPlan};
 pub use gateway::{GatewayPlan, GatewayTakes, Limits, ListenerPlan, Namespaces, PrefixMode, Takes, ToolDiscovery};
 pub use history::{HistoryPlan, StorePlan};
 pub use image::{ImagePlan, in_image};
 pub use label::{LabelExpression, LabelOperator, LabelSelector};
+pub use model::ModelPlan;
+pub use phase::{InsertedPhasePlan, PhasePluginPlan};
 pub use pinning::PinningPlan;
-pub use pipeline::{AgentPlan, InsertedPhasePlan, PhasePluginPlan, PipelineBudgets, PipelinePlan};
+pub use pipeline::{AgentKind, AgentPlan, PipelineBudgets, PipelinePlan, SynthesizerPlan};
 pub use plugin::{PluginLimits, PluginPlan};
 pub use refusal::Refusal;
 pub use restrictions::{Restrictions, Revoked};
@@ -159,6 +165,13 @@ impl Plan {
                 TransportPlan::Process { args, .. } => args.iter_mut().for_each(|arg| "[hidden]".clone_into(arg)),
                 TransportPlan::Pipeline(_) | TransportPlan::None => {}
             }
+        }
+        let of_pipelines = self.upstreams.iter_mut().filter_map(|upstream| match &mut upstream.transport {
+            TransportPlan::Pipeline(pipeline) => Some(&mut pipeline.models),
+            _ => None,
+        });
+        for model in of_pipelines.chain([&mut self.gateway.models]).flatten() {
+            (model.base_url, model.extra_body) = (address_of(&model.base_url), None);
         }
         let upstreams = self.upstreams.iter_mut().flat_map(|upstream| match &mut upstream.transport {
             TransportPlan::External { headers, tls, .. } => vec![headers, &mut tls.values],

@@ -1,9 +1,9 @@
 //! A pipeline: its tool, its agents and its limits (document 002, `PipelineConfig`).
 
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 
-use super::Refusal;
-use crate::domain::ids::ObjectKey;
+use super::{CustomizationPlan, InsertedPhasePlan, ModelPlan, PhasePluginPlan};
 
 /// A pipeline with all defaults filled in. In a plan it is the transport of an upstream of its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +16,9 @@ pub struct PipelinePlan {
     pub include: Vec<String>,
     /// Globs that match the public names of tools that steps cannot call, even if `include` matches them.
     pub exclude: Vec<String>,
+    /// The language models, by role. One of the pipeline precedes one of the gateway.
+    #[serde(default)]
+    pub models: Vec<ModelPlan>,
     /// The limits of one run.
     pub budgets: PipelineBudgets,
     /// The agent that a run begins with.
@@ -26,8 +29,42 @@ pub struct PipelinePlan {
     pub agents: Vec<AgentPlan>,
     /// Plugins that run before or after agents, in the order of the manifest.
     pub phases: Vec<InsertedPhasePlan>,
+    /// Changes for runs whose call fits them, in their order.
+    #[serde(default)]
+    pub customizations: Vec<CustomizationPlan>,
+    /// Plugins that change the prompts of agents. Later ones take precedence.
+    #[serde(default)]
+    pub prompt_providers: Vec<PhasePluginPlan>,
     /// JSON Schema of the output; `None` admits any JSON object.
     pub output_schema: Option<String>,
+    /// Whether the output is a report of the default form.
+    #[serde(default)]
+    pub is_report: bool,
+    /// How the output is written by an agent that is a synthesizer.
+    #[serde(default)]
+    pub synthesizer: SynthesizerPlan,
+}
+
+/// How a synthesizer writes the output (document 002, `SynthesizerConfig`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SynthesizerPlan {
+    /// Maximum number of tokens of the answer.
+    pub max_tokens: u32,
+    /// The sampling temperature.
+    pub temperature: Number,
+    /// What is appended to the system prompt.
+    pub prompt_addition: Option<String>,
+    /// Whether the model writes Markdown and no JSON.
+    pub is_markdown: bool,
+    /// Whether the run fails if the output does not fit its schema.
+    pub is_strict: bool,
+}
+
+impl Default for SynthesizerPlan {
+    fn default() -> Self {
+        let temperature = Number::from_f64(0.7).unwrap_or_else(|| Number::from(1));
+        Self { max_tokens: 8000, temperature, prompt_addition: None, is_markdown: false, is_strict: true }
+    }
 }
 
 /// The limits of one run of a pipeline.
@@ -37,6 +74,8 @@ pub struct PipelineBudgets {
     pub timeout_seconds: u32,
     /// Maximum number of tool calls.
     pub max_tool_calls: u32,
+    /// Maximum number of calls of language models.
+    pub max_llm_calls: u32,
     /// Maximum size of the arguments in bytes.
     pub max_input: u64,
 }
@@ -48,7 +87,11 @@ pub struct AgentPlan {
     pub name: String,
     /// Whether the agent runs.
     pub enabled: bool,
-    /// The plugin that the agent runs.
+    /// What the agent does.
+    pub kind: AgentKind,
+    /// The role of the model that the agent uses; `None` if it may use none.
+    pub model_role: Option<String>,
+    /// The plugin that a custom agent runs. Others have its configuration alone.
     pub plugin: PhasePluginPlan,
     /// The agent that runs after this one has succeeded; `None` ends the run.
     pub next_on_success: Option<String>,
@@ -58,33 +101,49 @@ pub struct AgentPlan {
     pub repeat: Option<(String, String)>,
 }
 
-/// A plugin that runs before or after an agent (document 002, `PhaseInsertion`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InsertedPhasePlan {
-    /// The name of the step.
-    pub name: String,
-    /// The plugin that the step runs.
-    pub plugin: PhasePluginPlan,
-    /// The agent.
-    pub agent: String,
-    /// Whether the step runs before the agent; otherwise it runs after it.
-    pub is_before: bool,
+/// The type of an agent (document 002, `AgentType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AgentKind {
+    /// Judges the question.
+    Coordinator,
+    /// Collects context by one round of tool calls.
+    Background,
+    /// Makes a plan of steps.
+    Planner,
+    /// Carries out steps of the plan with tools.
+    Researcher,
+    /// Judges whether the observations suffice.
+    Reflector,
+    /// Writes the output.
+    Synthesizer,
+    /// Runs a plugin.
+    Custom,
 }
 
-/// A plugin of type phase, as a step of a pipeline uses it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PhasePluginPlan {
-    /// The plugin.
-    pub key: ObjectKey,
-    /// The configuration of the step, whose keys replace those of the plugin's configuration, as JSON.
-    pub config: Option<String>,
-    /// Why the plugin cannot run.
-    pub unavailable: Option<Refusal>,
+impl AgentKind {
+    /// Returns the name of the type, as manifests have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Coordinator => "coordinator",
+            Self::Background => "background",
+            Self::Planner => "planner",
+            Self::Researcher => "researcher",
+            Self::Reflector => "reflector",
+            Self::Synthesizer => "synthesizer",
+            Self::Custom => "custom",
+        }
+    }
 }
 
 impl PipelinePlan {
     /// The mode of pipelines whose agents run in a declared order, as their status has it.
     pub const MODE: &str = "Declared";
+
+    /// Returns the model for a role: that of the plugin alone, if there is one, or else that of all.
+    pub fn model(&self, plugin: Option<&str>, role: &str) -> Option<&ModelPlan> {
+        let find = |wanted: &str| self.models.iter().find(|model| model.role == wanted);
+        plugin.and_then(|plugin| find(&format!("{plugin}/{role}"))).or_else(|| find(role))
+    }
 
     /// Returns the index of the agent with this name.
     pub fn agent(&self, name: &str) -> Option<usize> {
@@ -99,16 +158,27 @@ impl PipelinePlan {
 
     /// Returns the plugins of all steps.
     pub fn plugins(&self) -> impl Iterator<Item = &PhasePluginPlan> {
-        let phases = self.phases.iter().map(|phase| &phase.plugin);
-        self.agents.iter().map(|agent| &agent.plugin).chain(phases)
+        let inserted = self.customizations.iter().flat_map(|change| &change.phases);
+        let phases = self.phases.iter().chain(inserted).map(|phase| &phase.plugin);
+        let custom = self.agents.iter().filter(|agent| agent.kind == AgentKind::Custom);
+        custom.map(|agent| &agent.plugin).chain(phases).chain(&self.prompt_providers)
     }
 
     /// Returns the plugins of all steps, to be changed, with the field of each in the manifest.
     pub fn plugins_mut(&mut self) -> impl Iterator<Item = (String, &mut PhasePluginPlan)> {
         let field = |list: &str, index: usize| format!("spec.declared.{list}[{index}].plugin");
-        let agents = self.agents.iter_mut().enumerate();
+        let agents = self.agents.iter_mut().enumerate().filter(|(_, agent)| agent.kind == AgentKind::Custom);
         let agents = agents.map(move |(index, agent)| (field("agents", index), &mut agent.plugin));
         let phases = self.phases.iter_mut().enumerate();
-        agents.chain(phases.map(move |(index, phase)| (field("insertPhases", index), &mut phase.plugin)))
+        let inserted = self.customizations.iter_mut().enumerate().flat_map(move |(index, change)| {
+            change
+                .phases
+                .iter_mut()
+                .map(move |phase| (format!("spec.declared.customizations[{index}].insertPhases"), &mut phase.plugin))
+        });
+        let phases = phases.map(move |(index, phase)| (field("insertPhases", index), &mut phase.plugin));
+        let providers = self.prompt_providers.iter_mut().enumerate();
+        let providers = providers.map(|(index, plugin)| (format!("spec.declared.promptProviders[{index}]"), plugin));
+        agents.chain(phases).chain(inserted).chain(providers)
     }
 }

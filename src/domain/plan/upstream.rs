@@ -123,14 +123,18 @@ impl TransportPlan {
         Self::External { url: url.into(), headers: Vec::new(), tls: TlsPlan::default() }
     }
 
-    /// Returns all values of the transport: headers and certificates, or environment variables.
+    /// Returns all values of the transport: headers and certificates, environment variables, or keys of models.
     pub fn values(&self) -> impl Iterator<Item = &NamedValue> {
         let (values, tls) = match self {
             Self::External { headers, tls, .. } => (&headers[..], &tls.values[..]),
             Self::Process { env, .. } => (&env[..], &[][..]),
             Self::Pipeline(_) | Self::None => (&[][..], &[][..]),
         };
-        values.iter().chain(tls)
+        let models = match self {
+            Self::Pipeline(pipeline) => &pipeline.models[..],
+            Self::External { .. } | Self::Process { .. } | Self::None => &[],
+        };
+        values.iter().chain(tls).chain(models.iter().filter_map(|model| model.key.as_ref()))
     }
 }
 

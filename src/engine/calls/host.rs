@@ -26,14 +26,20 @@ const MAX_CALLS: u32 = 8;
 pub(crate) struct CallHost<'a> {
     engine: &'a Arc<Engine>,
     context: CallContext<'a>,
-    plugin: &'a LinkedPlugin,
+    /// The maximum size of an answer.
+    max_input: u64,
     mode: Mode,
     calls: Arc<Tracker>,
 }
 
 impl<'a> CallHost<'a> {
-    pub(crate) fn new(engine: &'a Arc<Engine>, context: CallContext<'a>, plugin: &'a LinkedPlugin, mode: Mode) -> Self {
-        Self { engine, context, plugin, mode, calls: Arc::default() }
+    pub(crate) fn new(engine: &'a Arc<Engine>, context: CallContext<'a>, plugin: &LinkedPlugin, mode: Mode) -> Self {
+        Self { engine, context, max_input: plugin.plan.limits.max_input, mode, calls: Arc::default() }
+    }
+
+    /// The same without a plugin, for what the gateway itself runs.
+    pub(crate) fn of_agent(engine: &'a Arc<Engine>, context: CallContext<'a>, max_input: u64) -> Self {
+        Self { engine, context, max_input, mode: Mode::Enforce, calls: Arc::default() }
     }
 
     async fn call(&self, tool: &str, arguments: Option<&RawValue>) -> Result<Answer, RpcError> {
@@ -68,10 +74,18 @@ impl<'a> CallHost<'a> {
             Reply::UpstreamError(error) => Answer::Error(error),
             Reply::Error(error) => return Err(error),
         };
+        self.fitting(answer)
+    }
+
+    /// Returns an answer that the plugin takes.
+    ///
+    /// # Errors
+    /// If it is too large.
+    pub(crate) fn fitting(&self, answer: Answer) -> Result<Answer, RpcError> {
         let (Answer::Result(content) | Answer::Error(content)) = &answer;
-        let max_input = self.plugin.plan.limits.max_input;
+        let max_input = self.max_input;
         if content.get().len() as u64 > max_input {
-            let message = format!("the tool's answer is larger than the {max_input} bytes that the plugin takes");
+            let message = format!("the answer is larger than the {max_input} bytes that may be taken");
             return Err(RpcError::refused(Reason::TooLarge, message));
         }
         Ok(answer)

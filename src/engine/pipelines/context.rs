@@ -1,12 +1,15 @@
 //! What all steps of a run share.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::domain::method::Method;
+use crate::domain::model::TokenUse;
 use crate::domain::pipeline::Sources;
+use crate::domain::plan::PipelinePlan;
 use crate::domain::ports::ToClient;
 use crate::engine::Engine;
 use crate::engine::calls::chain::CallContext;
@@ -18,6 +21,8 @@ pub(super) struct RunContext<'a> {
     pub(super) engine: &'a Arc<Engine>,
     pub(super) call: &'a Routed<'a>,
     pub(super) pipeline: &'a LinkedPipeline,
+    /// The pipeline with its customizations for this run.
+    pub(super) plan: &'a PipelinePlan,
     pub(super) client: &'a dyn ToClient,
     /// The pipeline, as `namespace/name`.
     pub(super) name: String,
@@ -30,7 +35,15 @@ pub(super) struct RunContext<'a> {
 #[derive(Default)]
 pub(super) struct RunUse {
     pub(super) tool_calls: u32,
+    pub(super) llm_calls: u32,
+    pub(super) tokens: TokenUse,
     pub(super) sources: Sources,
+    /// The numbers of the sources that the output cites; empty if it cites none, and so may rest on all.
+    pub(super) cited: BTreeSet<usize>,
+    /// The evidence that steps have put there, in their own form.
+    pub(super) evidence: Vec<Value>,
+    /// What prompt providers say of the prompts of agents.
+    pub(super) prompts: Map<String, Value>,
     /// The number of the last progress notification.
     pub(super) progress: u64,
 }

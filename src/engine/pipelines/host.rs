@@ -1,33 +1,59 @@
 //! The requests that a step of a run can make: calls of the tools that the pipeline includes, and reports of sources.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::context::RunContext;
 use crate::domain::budget::Account;
+use crate::domain::limits::Tracker;
+use crate::domain::method::Method;
+use crate::domain::model::ModelFailure;
 use crate::domain::pipeline::NewSource;
 use crate::domain::ports::{Answering, Host, PluginProgress};
+use crate::domain::question::Question;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::upstream::Answer;
+use crate::engine::access::admission::Counted;
 use crate::engine::calls::host::CallHost;
+
+/// The maximum number of calls of models that one step can have in flight.
+const MAX_MODEL_CALLS: u32 = 4;
+
+/// The maximum number of pieces of evidence of a run, and the maximum size of one, in bytes.
+const MAX_EVIDENCE: usize = 1000;
+const MAX_EVIDENCE_SIZE: usize = 16 << 10;
 
 /// Answers the requests of one step.
 pub(super) struct StepHost<'a> {
     pub(super) run: &'a RunContext<'a>,
     pub(super) step: &'a str,
+    /// The name of the plugin that the step runs.
+    pub(super) plugin: &'a str,
     /// Calls tools as the caller of the pipeline.
     pub(super) calls: CallHost<'a>,
+    /// The calls of models that are in flight.
+    pub(super) models: Arc<Tracker>,
 }
 
 /// The arguments of the request `sources`: a source to add, or nothing, to list all.
 #[derive(Deserialize)]
 struct SourcesRequest {
     add: Option<NewSource>,
+}
+
+/// The arguments of the request `ask`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AskRequest {
+    message: String,
+    schema: Value,
+    timeout_ms: Option<u64>,
 }
 
 impl RunContext<'_> {
@@ -64,7 +90,8 @@ impl RunContext<'_> {
 }
 
 impl StepHost<'_> {
-    async fn call(&self, tool: &str, arguments: Option<&RawValue>) -> Answer {
+    /// Calls a tool, if the step may.
+    pub(super) async fn call(&self, tool: &str, arguments: Option<&RawValue>) -> Answer {
         if let Err(error) = self.run.admit(tool) {
             return Answer::Error(to_raw(&error));
         }
@@ -92,6 +119,55 @@ impl StepHost<'_> {
         }
     }
 
+    /// Calls a model.
+    async fn complete(&self, arguments: Option<&RawValue>) -> Result<Answer, RpcError> {
+        let _counted = Counted::enter(&self.models, Some(MAX_MODEL_CALLS), None).map_err(|_| {
+            let message = format!("{MAX_MODEL_CALLS} calls of models are in flight, as many as a step may wait for");
+            RpcError::refused(Reason::PluginCalls, message)
+        })?;
+        let wanted = serde_json::from_str(arguments.map_or("{}", RawValue::get)).map_err(|_| {
+            let members = "messages, tools, toolChoice, schema, maxTokens, temperature, stop";
+            RpcError::new(INVALID_PARAMS, format!("the request is not valid: give a role and {members}"))
+        })?;
+        let completed = self.run.complete(self.step, Some(self.plugin), wanted).await;
+        let completed = completed.map_err(|ModelFailure { reason, message }| RpcError::refused(reason, message))?;
+        let mut answer = json!(completed.answer);
+        answer["json"] = completed.json.unwrap_or_default();
+        answer["llmCallsUsed"] = json!(self.run.used.lock().llm_calls);
+        self.calls.fitting(Answer::Result(to_raw(&answer)))
+    }
+
+    /// Asks the user of the client (MCP: elicitation), as a server can during its call.
+    async fn ask(&self, arguments: Option<&RawValue>) -> Result<Answer, RpcError> {
+        let request: Option<AskRequest> = serde_json::from_str(arguments.map_or("{}", RawValue::get)).ok();
+        let Some(AskRequest { message, schema, timeout_ms }) = request else {
+            return Err(RpcError::new(INVALID_PARAMS, "the question is not valid: give {message, schema, timeoutMs}"));
+        };
+        let params = to_raw(&json!({"message": message, "requestedSchema": schema}));
+        let asked = self.run.client.ask(Question { method: Method::Elicit, params: Some(params) });
+        let limit = timeout_ms.map_or_else(|| self.run.remaining(), Duration::from_millis);
+        let Ok(answer) = tokio::time::timeout(limit, asked).await else {
+            return Ok(Answer::Result(to_raw(&json!({"action": "cancel"}))));
+        };
+        let Answer::Error(error) = &answer else { return self.calls.fitting(answer) };
+        let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
+        let why = error["message"].as_str().unwrap_or("the client gave no answer");
+        Err(RpcError::refused(Reason::CannotAsk, format!("the user was not asked: {why:.512}")))
+    }
+
+    /// Takes a piece of evidence, or returns all of them.
+    fn answer_evidence(&self, arguments: Option<&RawValue>) -> Result<Value, String> {
+        let request: Map<String, Value> =
+            serde_json::from_str(arguments.map_or("{}", RawValue::get)).unwrap_or_default();
+        let mut used = self.run.used.lock();
+        let Some(evidence) = request.get("add") else { return Ok(json!({"evidence": used.evidence})) };
+        if used.evidence.len() >= MAX_EVIDENCE || evidence.to_string().len() > MAX_EVIDENCE_SIZE {
+            return Err(format!("the run has {MAX_EVIDENCE} pieces of evidence, or this one more than 16 KiB"));
+        }
+        used.evidence.push(evidence.clone());
+        Ok(json!({"id": used.evidence.len().to_string()}))
+    }
+
     fn answer_sources(&self, arguments: Option<&RawValue>) -> Result<Value, String> {
         let arguments = arguments.map_or("{}", RawValue::get);
         let request: SourcesRequest =
@@ -114,7 +190,11 @@ impl Host for StepHost<'_> {
     }
 
     fn callback<'a>(&'a self, op: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a> {
+        let refused = |error| Answer::Error(to_raw(&error));
         let answered = match op {
+            "llm" => return Box::pin(async move { self.complete(arguments).await.unwrap_or_else(refused) }),
+            "ask" => return Box::pin(async move { self.ask(arguments).await.unwrap_or_else(refused) }),
+            "evidence" => self.answer_evidence(arguments),
             "sources" => self.answer_sources(arguments),
             _ => Err(format!("{op:.64} is no request that a step can make")),
         };

@@ -1,9 +1,12 @@
-//! Evaluates the conditions of loops.
+//! Evaluates the conditions of loops and of customizations.
+
+use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use crate::config::expr::Values;
-use crate::domain::pipeline::{PipelineMachine, RunState, Sources};
+use crate::config::expr::{Expression, Values};
+use crate::domain::pipeline::{PipelineMachine, RunState, Sources, customized as changed};
+use crate::domain::plan::PipelinePlan;
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
 /// The members of the state that conditions read under their own names.
@@ -33,6 +36,20 @@ pub(super) fn holds(
     MEMBERS.into_iter().for_each(|member| add(member, &|| state.member(member)));
     let size = values.iter().map(|(_, value)| value.to_string().len()).sum();
     condition.evaluate(size, || Ok(values))
+}
+
+/// Returns the pipeline as a run with these arguments has it. A condition that cannot be evaluated does not hold.
+pub(super) fn customized<'a>(pipeline: &'a LinkedPipeline, arguments: &Value) -> Cow<'a, PipelinePlan> {
+    let holds = |condition: &Expression| {
+        let values = || Ok(vec![("call", json!({"arguments": arguments}))]);
+        condition.evaluate(arguments.to_string().len(), values).unwrap_or(false)
+    };
+    let changes = pipeline.plan.customizations.iter().zip(&pipeline.customizations);
+    let changes = changes.filter(|(change, condition)| match condition {
+        Some(condition) => holds(condition),
+        None => change.when.is_none(),
+    });
+    changes.fold(Cow::Borrowed(&pipeline.plan), |plan, (change, _)| Cow::Owned(changed(plan.into_owned(), change)))
 }
 
 /// Returns how often agents were run, and how often this one was.

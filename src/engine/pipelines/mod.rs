@@ -1,10 +1,13 @@
 //! Pipelines: tools that the gateway serves itself, by running plugins of type phase (document 002). In a plan, a pipeline is
 //! an upstream without a server, so that chains, filters, limits and records cover it like any other.
 
+mod agents;
+mod completion;
 mod context;
 mod host;
 mod loops;
 mod output;
+mod overrides;
 mod run;
 mod server;
 mod step;

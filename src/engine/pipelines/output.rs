@@ -3,7 +3,9 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::context::RunUse;
 use crate::domain::pipeline::Sources;
+use crate::domain::plan::PipelinePlan;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::schema::without_value;
@@ -39,10 +41,14 @@ impl RunFailure {
 pub(super) fn completed(
     pipeline: &LinkedPipeline,
     mut output: Map<String, Value>,
-    sources: &Sources,
+    used: &RunUse,
+    facts: &mut Value,
 ) -> Result<Value, RunFailure> {
-    if pipeline.output.is_some() || !sources.all().is_empty() {
-        output.insert("sources".to_owned(), json!(sources.all()));
+    let sources = used.sources.all().iter().enumerate();
+    let sources = sources.filter(|(index, _)| used.cited.is_empty() || used.cited.contains(&(index + 1)));
+    let sources: Vec<_> = sources.map(|(_, source)| source).collect();
+    if pipeline.output.is_some() || !sources.is_empty() {
+        output.insert("sources".to_owned(), json!(sources));
     }
     let output = Value::Object(output);
     let size = output.to_string().len();
@@ -54,19 +60,51 @@ pub(super) fn completed(
         Some(error) => {
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "the output" } else { &path };
-            Err(RunFailure::new(Reason::OutputInvalid, format!("{place}: {}", without_value(&error))))
+            let fault = format!("{place}: {}", without_value(&error));
+            if pipeline.plan.synthesizer.is_strict {
+                return Err(RunFailure::new(Reason::OutputInvalid, fault));
+            }
+            facts["validation"] = json!({"valid": false, "errors": [fault]});
+            Ok(output)
         }
         None => Ok(output),
     }
 }
 
 /// Returns the tool result of a run that has this output. `facts` is the value of [`RUN`].
-pub(super) fn answer(output: &Value, sources: &Sources, facts: Value) -> Box<RawValue> {
+pub(super) fn answer(plan: &PipelinePlan, output: &Value, sources: &Sources, facts: Value) -> Box<RawValue> {
     to_raw(&json!({
-        "content": [{"type": "text", "text": output.to_string()}],
+        "content": [{"type": "text", "text": text(plan, output)}],
         "structuredContent": output,
         "_meta": {RUN: facts, SOURCES: sources.all()},
     }))
+}
+
+/// Returns the output as text: a report as Markdown, anything else as JSON.
+fn text(plan: &PipelinePlan, output: &Value) -> String {
+    if let Some(text) = output["content"].as_str().filter(|_| plan.synthesizer.is_markdown) {
+        return text.to_owned();
+    }
+    if !plan.is_report {
+        return output.to_string();
+    }
+    let word = |value: &Value, names: &[&str]| {
+        let found = names.iter().find_map(|name| value[name].as_str());
+        found.unwrap_or_default().to_owned()
+    };
+    let list = |name: &str| output[name].as_array().cloned().unwrap_or_default();
+    let mut parts = vec![format!("# {}", word(output, &["title"])), word(output, &["executive_summary"])];
+    for section in list("sections") {
+        parts.push(format!("## {}", word(&section, &["title", "heading"])));
+        parts.push(word(&section, &["content", "text"]));
+    }
+    let findings = list("key_findings");
+    let findings = findings.iter().filter_map(Value::as_str).map(|finding| format!("- {finding}"));
+    parts.push(findings.collect::<Vec<_>>().join("\n"));
+    let source = |it: &Value| format!("[{}] {} {}", word(it, &["id"]), word(it, &["title"]), word(it, &["url"]));
+    parts.push(list("sources").iter().map(source).collect::<Vec<_>>().join("\n"));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n\n")
 }
 
 /// Returns the tool result of a run that failed. It has no structured content, which would have to fit the output schema of

@@ -7,9 +7,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::context::{RunContext, SharedUse};
-use super::loops::{counts, holds};
+use super::loops::{counts, customized, holds};
 use super::output::{RunFailure, answer, completed, failure};
-use crate::domain::pipeline::{NewSource, PipelineMachine, RunState, StepRole};
+use crate::domain::pipeline::{NewSource, PipelineMachine, RunState, Step, StepResult, StepRole};
+use crate::domain::plan::{AgentKind, AgentPlan};
 use crate::domain::ports::ToClient;
 use crate::domain::reason::Reason;
 use crate::engine::Engine;
@@ -27,15 +28,18 @@ impl Engine {
         arguments: Option<&RawValue>,
     ) -> Box<RawValue> {
         let text = arguments.map_or("{}", RawValue::get);
+        let arguments = serde_json::from_str(text).unwrap_or_else(|_| json!({}));
+        let plan = customized(pipeline, &arguments);
         let run = RunContext {
             engine: self,
             call,
             pipeline,
+            plan: &plan,
             client,
             name: call.plan().key.to_string(),
             used: SharedUse::default(),
             started: Instant::now(),
-            arguments: serde_json::from_str(text).unwrap_or_else(|_| json!({})),
+            arguments,
         };
         let mut steps = Vec::new();
         let limit = run.limit();
@@ -47,24 +51,32 @@ impl Engine {
             },
         };
         let used = run.used.lock();
-        let facts = json!({
+        let mut facts = json!({
             "id": call.facts.request_id,
             "status": if ended.is_ok() { "completed" } else { "failed" },
             "steps": steps,
             "toolCalls": used.tool_calls,
+            "llmCalls": used.llm_calls,
+            "tokens": {"in": used.tokens.prompt_tokens, "out": used.tokens.completion_tokens},
             "durationMs": u64::try_from(run.started.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
-        match ended.and_then(|output| completed(pipeline, output, &used.sources)) {
-            Ok(output) => answer(&output, &used.sources, facts),
+        match ended.and_then(|output| completed(pipeline, output, &used, &mut facts)) {
+            Ok(output) => answer(&pipeline.plan, &output, &used.sources, facts),
             Err(why) => failure(&why, facts),
         }
     }
 }
 
+/// Returns what `_meta` says of a step.
+fn noted(step: &str, result: &Result<StepResult, RunFailure>) -> Value {
+    json!({"name": step, "status": if result.is_ok() { "success" } else { "failed" }})
+}
+
 impl RunContext<'_> {
     /// Runs steps until the run is over, and returns its output. `steps` gets the name and the status of each.
     async fn run_steps(&self, steps: &mut Vec<Value>) -> Result<serde_json::Map<String, Value>, RunFailure> {
-        let plan = &self.pipeline.plan;
+        self.read_prompts().await;
+        let plan = self.plan;
         let mut machine = PipelineMachine::new(plan);
         let mut state = RunState::new(self.arguments.clone(), &plan.query_argument);
         let mut last_agent = "";
@@ -75,12 +87,16 @@ impl RunContext<'_> {
             let is_agent = matches!(step.role, StepRole::Agent(_));
             let shown = state.shown(machine.iterations(), &self.used.lock().sources);
             self.report(step.name);
-            let result = self.run_step(step, &shown).await;
-            steps.push(json!({"name": step.name, "status": if result.is_ok() { "success" } else { "failed" }}));
+            let result = self.run_any(step, &shown).await;
+            steps.push(noted(step.name, &result));
             let goes_on = machine.ended(step, result.is_ok());
             match result {
                 Ok(mut result) => {
                     self.take_sources(std::mem::take(&mut result.sources));
+                    result.goes_to.as_deref().into_iter().for_each(|agent| machine.goes_to(agent));
+                    if result.ends {
+                        machine.finish();
+                    }
                     state.take(step.name, is_agent, result);
                     last_agent = if is_agent { step.name } else { last_agent };
                 }
@@ -89,16 +105,43 @@ impl RunContext<'_> {
                 Err(_) => {}
             }
         }
+        self.write_at_last(&mut state, machine.iterations(), steps).await?;
         state.output(last_agent).ok_or_else(|| {
             let limit = if machine.is_limited() { " before maxIterations was reached" } else { "" };
             RunFailure::new(Reason::NoOutput, format!("no step returned an output{limit}: return {{output: {{..}}}}"))
         })
     }
 
+    async fn run_any(&self, step: Step<'_>, state: &Value) -> Result<StepResult, RunFailure> {
+        match step.role {
+            StepRole::Agent(index) if self.plan.agents[index].kind != AgentKind::Custom => {
+                self.run_agent(&self.plan.agents[index], state).await
+            }
+            StepRole::Agent(_) | StepRole::Phase => self.run_step(step, state).await,
+        }
+    }
+
+    /// Lets the synthesizer write the output of a run that ended before it.
+    async fn write_at_last(
+        &self,
+        state: &mut RunState,
+        iteration: u32,
+        steps: &mut Vec<Value>,
+    ) -> Result<(), RunFailure> {
+        let writes = |agent: &&AgentPlan| agent.enabled && agent.kind == AgentKind::Synthesizer;
+        let writer = self.plan.agents.iter().find(writes);
+        let Some(agent) = writer.filter(|_| !state.has_output()) else { return Ok(()) };
+        let shown = state.shown(iteration, &self.used.lock().sources);
+        let result = self.run_agent(agent, &shown).await;
+        steps.push(noted(&agent.name, &result));
+        state.take(&agent.name, true, result?);
+        Ok(())
+    }
+
     fn loop_holds(&self, agent: usize, counts: (u32, u32), state: &RunState) -> bool {
         let used = self.used.lock();
         holds(self.pipeline, agent, counts, state, &used.sources).unwrap_or_else(|why| {
-            let (request_id, agent) = (&self.call.facts.request_id, &self.pipeline.plan.agents[agent].name);
+            let (request_id, agent) = (&self.call.facts.request_id, &self.plan.agents[agent].name);
             tracing::warn!(request_id, agent, "loopCondition of agent {agent} of {} does not hold: {why}", self.name);
             false
         })

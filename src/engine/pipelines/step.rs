@@ -29,6 +29,20 @@ impl RunContext<'_> {
     /// # Errors
     /// If the plugin cannot run, throws, takes too long or returns a value of another shape.
     pub(super) async fn run_step(&self, step: Step<'_>, state: &Value) -> Result<StepResult, RunFailure> {
+        self.call_plugin(step, EXECUTE, vec![state.clone()], StepResult::parse).await
+    }
+
+    /// Calls a function of the plugin of a step, and reads its result.
+    ///
+    /// # Errors
+    /// As [`Self::run_step`].
+    pub(super) async fn call_plugin<T>(
+        &self,
+        step: Step<'_>,
+        method: &'static str,
+        arguments: Vec<Value>,
+        parse: fn(&str) -> Result<T, String>,
+    ) -> Result<T, RunFailure> {
         let of_step = |failure: Failure| RunFailure {
             reason: failure.reason,
             message: failure.message,
@@ -36,18 +50,18 @@ impl RunContext<'_> {
         };
         let snapshot = self.engine.snapshot();
         let plugin = snapshot.linked.plugin_of_step(step.plugin).map_err(of_step)?;
-        let input = Value::Array(vec![state.clone()]).to_string();
+        let input = Value::Array(arguments).to_string();
         let started_at = self.engine.clock.unix_millis();
-        let ran = self.execute(step, &plugin, &input).await;
+        let ran = self.execute(step, method, &plugin, &input).await;
         let read = match &ran.output {
-            Ok(output) => StepResult::parse(&output.text).map_err(|why| Failure::new(Reason::InvalidOutput, why)),
+            Ok(output) => parse(&output.text).map_err(|why| Failure::new(Reason::InvalidOutput, why)),
             Err(failure) => Err(failure.clone()),
         };
         self.write_down(step.plugin, &plugin, &ran, read.as_ref().err(), (started_at, input.len()));
         read.map_err(of_step)
     }
 
-    async fn execute(&self, step: Step<'_>, plugin: &Arc<LinkedPlugin>, input: &str) -> Ran {
+    async fn execute(&self, step: Step<'_>, function: &'static str, plugin: &Arc<LinkedPlugin>, input: &str) -> Ran {
         let facts = &self.call.facts;
         let written = step.plugin.config.as_ref().and_then(|text| RawValue::from_string(text.clone()).ok());
         let config = merge_config(plugin.plan.config.as_deref(), written.as_deref());
@@ -61,7 +75,7 @@ impl RunContext<'_> {
                 request_id: &facts.request_id,
                 timestamp: &facts.timestamp,
                 server_name: &facts.upstream,
-                phase: EXECUTE,
+                phase: function,
                 method: self.method().as_str(),
                 user_query: facts.user_query.as_deref(),
                 content_type: ContentType::Json,
@@ -69,10 +83,11 @@ impl RunContext<'_> {
                 chain: &chain,
                 attempt: 1,
             },
-            typed: Some(TypedCall { method: EXECUTE, context: &context }),
+            typed: Some(TypedCall { method: function, context: &context }),
         };
         let calls = CallHost::new(self.engine, self.call_context(), plugin, Mode::Enforce);
-        let host = StepHost { run: self, step: step.name, calls };
+        let host =
+            StepHost { run: self, step: step.name, plugin: &step.plugin.key.name, calls, models: Arc::default() };
         // A step waits for the tools that it calls, so its default is the time of the run.
         let written = plugin.plan.timeout_ms.map(|timeout| Duration::from_millis(timeout.into()));
         let timeout = written.unwrap_or(Duration::MAX).min(self.remaining());
@@ -94,6 +109,8 @@ impl RunContext<'_> {
             "budgets": {
                 "toolCallsUsed": self.used.lock().tool_calls,
                 "maxToolCalls": self.pipeline.plan.budgets.max_tool_calls,
+                "llmCallsUsed": self.used.lock().llm_calls,
+                "maxLLMCalls": self.pipeline.plan.budgets.max_llm_calls,
                 "remainingTimeMs": u64::try_from(self.remaining().as_millis()).unwrap_or(u64::MAX),
             },
         }))

@@ -121,13 +121,18 @@ fn link_upstream(
     room: &Arc<CheckRoom>,
     problems: &mut Vec<Problem>,
 ) -> LinkedUpstream {
+    let keys: Vec<_> = match upstream.pipeline() {
+        Some(_) => upstream.transport.values().cloned().collect(),
+        None => Vec::new(),
+    };
     let (values, certificates, field) = match &upstream.transport {
         TransportPlan::External { headers, tls, .. } => (&headers[..], &tls.values[..], "spec.external.headers"),
         TransportPlan::Process { env, .. } => (&env[..], &[][..], "spec.process.env"),
-        TransportPlan::Pipeline(_) | TransportPlan::None => (&[][..], &[][..], ""),
+        TransportPlan::Pipeline(_) => (&keys[..], &[][..], "spec.models"),
+        TransportPlan::None => (&[][..], &[][..], ""),
     };
     let object = ObjectId::new(upstream.kind(), upstream.key.clone());
-    let are_headers = matches!(upstream.transport, TransportPlan::External { .. });
+    let are_headers = matches!(upstream.transport, TransportPlan::External { .. } | TransportPlan::Pipeline(_));
     let fit: Fit = if are_headers { header_value } else { Ok };
     let named = values;
     let (values, missing) = put_in(named, secrets, fit);

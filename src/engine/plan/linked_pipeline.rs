@@ -2,7 +2,7 @@
 
 use super::entries::Globs;
 use crate::config::expr::Expression;
-use crate::config::variables::OF_LOOPS;
+use crate::config::variables::{OF_CUSTOMIZATIONS, OF_LOOPS};
 use crate::domain::plan::PipelinePlan;
 use crate::domain::schema::{BoundedSchema, PreparedSchema};
 
@@ -13,6 +13,8 @@ pub(crate) struct LinkedPipeline {
     exclude: Globs,
     /// The condition of each agent's loop; `None` if it has none.
     pub(crate) loops: Vec<Option<Expression>>,
+    /// The condition of each customization; `None` if it always holds.
+    pub(crate) customizations: Vec<Option<Expression>>,
     /// The schema of the output; `None` if any object fits.
     pub(crate) output: Option<BoundedSchema>,
 }
@@ -22,12 +24,14 @@ impl LinkedPipeline {
     pub(crate) fn new(plan: &PipelinePlan) -> Self {
         let condition = |text: &str| Expression::compile(text, OF_LOOPS).ok();
         let loops = plan.agents.iter().map(|agent| condition(&agent.repeat.as_ref()?.0)).collect();
+        let when = |text: &String| Expression::compile(text, OF_CUSTOMIZATIONS).ok();
         let schema = plan.output_schema.as_deref();
         Self {
             plan: plan.clone(),
             include: Globs::new(&plan.include),
             exclude: Globs::new(&plan.exclude),
             loops,
+            customizations: plan.customizations.iter().map(|change| when(change.when.as_ref()?)).collect(),
             output: schema.and_then(|schema| PreparedSchema::parse(schema).and_then(|it| it.compile()).ok()),
         }
     }

@@ -58,8 +58,8 @@ use crate::domain::item::ItemKind;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, FailurePolicy, Input, Output, Phase, Ran, Role};
 use crate::domain::ports::{
-    Clock, Host, LinkedPlugin, Loading, NoAuthentication, NoHistory, PluginLoad, PluginProgress, Records, RunPlugin,
-    Secrets, ToClient, WorkerInfo,
+    Clock, Host, LinkedPlugin, Loading, NoAuthentication, NoHistory, NoModels, PluginLoad, PluginProgress, Records,
+    RunPlugin, Secrets, ToClient, WorkerInfo,
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
@@ -188,6 +188,7 @@ fn engine_within(server: Server, budget: Arc<ByteBudget>) -> Gateway {
     let ports = Ports {
         plugins: Arc::clone(&plugins) as _,
         upstreams: Arc::clone(&server) as _,
+        models: Arc::new(NoModels),
         records: Arc::clone(&records) as _,
         history: Arc::new(NoHistory),
         audit: None,

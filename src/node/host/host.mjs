@@ -132,6 +132,14 @@ class CallToolError extends Error {
   }
 }
 
+// The same for other requests of `ctx`.
+class CallbackError extends Error {
+  constructor({ message, code, data }) {
+    super(message);
+    Object.assign(this, { name: 'CallbackError', code, data, reason: data?.reason });
+  }
+}
+
 // Requests to the gateway that are not answered yet, by number.
 const asked = new Map();
 let lastAsk = 0;
@@ -206,7 +214,7 @@ class Call {
       if (this.ended !== undefined) throw this.ended;
       const text = JSON.stringify(args ?? {});
       const ask = ++lastAsk;
-      asked.set(ask, { of: this, resolve, reject });
+      asked.set(ask, { of: this, resolve, reject, Refusal: what.op === undefined ? CallToolError : CallbackError });
       send(ASK, { id: this.id, ask, ...what }, text);
     });
     // Without this, a rejection that nobody handles would end the worker.
@@ -354,7 +362,7 @@ function receive(source, at) {
   } else if (kind === REPLY) {
     const ask = asked.get(header.ask);
     asked.delete(header.ask);
-    if (header.error) ask?.reject(new CallToolError(JSON.parse(text)));
+    if (header.error) ask?.reject(new ask.Refusal(JSON.parse(text)));
     else ask?.resolve(JSON.parse(text));
   } else if (kind === CANCEL) {
     calls.get(header.id)?.cancel(new DOMException('The call was cancelled', 'AbortError'));

@@ -36,7 +36,18 @@ export function typedContext(Context, ask) {
         return callTool(tool, args);
       };
       Object.defineProperty(this, 'callTool', { value: calling });
+      let llmUsed = budgets.llmCallsUsed;
+      const complete = async (role, request) => {
+        llmUsed += 1;
+        const { llmCallsUsed, ...answer } = await ask(call, 'llm', { ...request, role });
+        llmUsed = Math.max(llmUsed, llmCallsUsed);
+        return answer;
+      };
+      this.llm = (role) => Object.freeze({ complete: (request) => complete(role, request) });
       this.budgets = Object.freeze({
+        maxLLMCalls: budgets.maxLLMCalls,
+        get llmCallsUsed() { return llmUsed; },
+        get remainingLLMCalls() { return Math.max(0, budgets.maxLLMCalls - llmUsed); },
         maxToolCalls: budgets.maxToolCalls,
         get toolCallsUsed() { return used; },
         get remainingToolCalls() { return Math.max(0, budgets.maxToolCalls - used); },
@@ -47,6 +58,11 @@ export function typedContext(Context, ask) {
         add: (source) => ask(call, 'sources', { add: source }),
         list,
         has: async (url) => (await list()).some((source) => source.url === url),
+      });
+      this.ask = (question) => ask(call, 'ask', question);
+      this.evidence = Object.freeze({
+        add: (evidence) => ask(call, 'evidence', { add: evidence }),
+        list: async () => (await ask(call, 'evidence', {})).evidence,
       });
       Object.freeze(this);
     }

@@ -26,7 +26,8 @@ use crate::domain::plan::{
 };
 use crate::domain::plugin::{Failure, Input, Ran};
 use crate::domain::ports::{
-    Clock, History, Host, LinkedPlugin, Loading, NoAuthentication, PluginLoad, Records, RunPlugin, Secrets, WorkerInfo,
+    Clock, History, Host, LinkedPlugin, Loading, NoAuthentication, NoModels, PluginLoad, Records, RunPlugin, Secrets,
+    WorkerInfo,
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
@@ -231,6 +232,7 @@ impl Gateway {
         let ports = Ports {
             plugins: Arc::new(NoPlugins),
             upstreams: Arc::clone(&server) as _,
+            models: Arc::new(NoModels),
             records: Arc::clone(&calls) as _,
             history: Arc::clone(&calls) as _,
             audit: None,

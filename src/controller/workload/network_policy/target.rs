@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::api::gateway::MCPGatewaySpec;
 use crate::domain::egress::EgressRule;
-use crate::domain::plan::{Plan, TransportPlan};
+use crate::domain::plan::{Plan, TransportPlan, UpstreamPlan};
 
 /// A host and a port that pods connect to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,13 +57,15 @@ pub(in crate::controller) fn targets(plans: &[&Plan]) -> BTreeSet<NetworkTarget>
         TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::None => None,
     });
     let collectors = plans.iter().filter_map(|plan| plan.gateway.tracing.as_ref()).map(|tracing| &tracing.endpoint);
+    let pipelines = plans.iter().flat_map(|plan| &plan.upstreams).filter_map(UpstreamPlan::pipeline);
+    let models = pipelines.flat_map(|pipeline| &pipeline.models).map(|model| &model.base_url);
     // The metadata of an issuer can name keys at another host, which then has one of the usual ports, or is named by `jwks.uri`.
     let issuers = plans.iter().flat_map(|plan| &plan.gateway.authentication.jwt);
     let issuers = issuers.map(|jwt| jwt.jwks_uri.as_ref().unwrap_or(&jwt.issuer));
     let plugins = plans.iter().flat_map(|plan| &plan.plugins).filter(|plugin| plugin.enabled);
     let egress = plugins.flat_map(|plugin| &plugin.egress).filter_map(|entry| EgressRule::parse(entry).ok());
     let egress = egress.map(|rule| NetworkTarget::of_rule(&rule));
-    urls.chain(collectors).chain(issuers).filter_map(|url| of_url(url)).chain(egress).collect()
+    urls.chain(collectors).chain(models).chain(issuers).filter_map(|url| of_url(url)).chain(egress).collect()
 }
 
 /// Returns the proxies that the pods' variables name in plain text.

@@ -1,5 +1,9 @@
 //! Pipelines: tools that the gateway serves itself, by running plugins of type phase (document 002).
 
+mod agents;
+mod models;
+mod steps;
+
 use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway, run};

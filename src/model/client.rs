@@ -1,0 +1,89 @@
+//! The HTTP client for endpoints of models.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use serde_json::{Map, Value};
+
+use crate::domain::causes::causes;
+use crate::domain::model::ModelRequest;
+use crate::transport::outbound::{Connector, OutboundSettings, TlsSettings, authorization, connector};
+
+/// How long an endpoint has to take a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long a connection is kept that nothing uses.
+const IDLE: Duration = Duration::from_secs(30);
+/// The longest answer that is read, in bytes.
+const MAX_ANSWER: usize = 16 << 20;
+
+type HttpClient = Client<Connector, Full<Bytes>>;
+
+/// The clients for endpoints without and with TLS, each made when it is first used.
+#[derive(Default)]
+pub(super) struct Clients {
+    plain: OnceLock<Result<HttpClient, String>>,
+    tls: OnceLock<Result<HttpClient, String>>,
+}
+
+/// An answer of an endpoint.
+pub(super) struct HttpAnswer {
+    pub(super) status: StatusCode,
+    /// How long the endpoint asks to wait.
+    pub(super) retry_after: Option<Duration>,
+    pub(super) body: Bytes,
+}
+
+impl Clients {
+    /// Sends a request. Redirects are not followed.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub(super) async fn post(
+        &self,
+        request: &ModelRequest<'_>,
+        body: &Map<String, Value>,
+    ) -> Result<HttpAnswer, String> {
+        let url = format!("{}/chat/completions", request.base_url.trim_end_matches('/'));
+        let uri: Uri = url.parse().map_err(|_| "baseURL of the model is not valid".to_owned())?;
+        let (client, tls) = match uri.scheme_str() {
+            Some("https") => (&self.tls, Some(TlsSettings::default())),
+            _ => (&self.plain, None),
+        };
+        let client = client.get_or_init(|| new_client(tls)).as_ref().map_err(Clone::clone)?;
+        let mut sent = Request::new(Full::from(Value::from(body.clone()).to_string()));
+        *sent.method_mut() = Method::POST;
+        let headers = sent.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.extend(authorization(&uri).map(|value| (header::PROXY_AUTHORIZATION, value)));
+        for (name, value) in ["x-hawsepipe-run", "x-hawsepipe-step"].into_iter().zip(request.step) {
+            headers.extend(HeaderValue::from_str(value).map(|value| (header::HeaderName::from_static(name), value)));
+        }
+        if let Some(key) = request.key {
+            let value = HeaderValue::from_str(&format!("Bearer {}", key.expose().trim()));
+            let mut value = value.map_err(|_| "no header can have the value of the key".to_owned())?;
+            value.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, value);
+        }
+        *sent.uri_mut() = uri;
+        let (head, body) = client.request(sent).await.map_err(|error| unreachable(&causes(&error)))?.into_parts();
+        let seconds = head.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let body = Limited::new(body, MAX_ANSWER).collect().await;
+        let body = body.map_err(|error| format!("the answer cannot be read: {}", causes(&*error)))?.to_bytes();
+        Ok(HttpAnswer { status: head.status, retry_after: seconds.map(Duration::from_secs), body })
+    }
+}
+
+fn unreachable(why: &str) -> String {
+    format!("the endpoint cannot be reached: {why}")
+}
+
+fn new_client(tls: Option<TlsSettings<'_>>) -> Result<HttpClient, String> {
+    let connector = connector(OutboundSettings { tls, connect_timeout: Some(CONNECT), ..OutboundSettings::default() })?;
+    let mut builder = Client::builder(TokioExecutor::new());
+    Ok(builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(connector))
+}
