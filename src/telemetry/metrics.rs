@@ -10,6 +10,7 @@ mod entry_labels;
 mod history;
 mod models;
 mod tool_labels;
+mod workers;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -23,11 +24,11 @@ use self::history::HistoryMetrics;
 pub use self::models::ModelMetrics;
 pub use self::tool_labels::MAX_TOOLS;
 use self::tool_labels::ToolLabels;
+use self::workers::WorkerMetrics;
 use super::catalog::Catalog;
 use super::scrape_input::{PlannedNames, ScrapeInput};
 use crate::domain::health::ConnectionState;
 use crate::domain::method::Method;
-use crate::domain::ports::{PluginLoad, WorkerInfo};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
@@ -57,11 +58,7 @@ pub struct Metrics {
     queue_duration: HistogramVec,
     input_bytes: IntCounterVec,
     output_bytes: IntCounterVec,
-    permits: IntGaugeVec,
-    permits_in_use: IntGaugeVec,
-    queue_length: IntGaugeVec,
-    workers: IntGaugeVec,
-    worker_memory: IntGaugeVec,
+    workers: WorkerMetrics,
     upstream_state: IntGaugeVec,
     ping_duration: HistogramVec,
     upstream_failures: IntCounterVec,
@@ -151,15 +148,7 @@ impl Metrics {
                 "Content out of plugins",
                 &["plugin", "phase"],
             )?,
-            permits: m.gauge("hawsepipe_plugin_permits", "Executions that may run at once", &[])?,
-            permits_in_use: m.gauge("hawsepipe_plugin_permits_in_use", "Executions that run", &[])?,
-            queue_length: m.gauge("hawsepipe_plugin_queue_length", "Executions that wait for a worker", &[])?,
-            workers: m.gauge("hawsepipe_workers", "Worker processes by state", &["plugin", "state"])?,
-            worker_memory: m.gauge(
-                "hawsepipe_worker_memory_bytes",
-                "Memory of its workers' processes, without what they share; what they start is not in it",
-                &["plugin"],
-            )?,
+            workers: WorkerMetrics::new(&m)?,
             upstream_state: m.gauge("hawsepipe_upstream_state", "1 for the state it is in", &["upstream", "state"])?,
             ping_duration: m.histogram(
                 "hawsepipe_upstream_ping_duration_seconds",
@@ -236,7 +225,7 @@ impl Metrics {
         let _alone = self.rendering.lock().unwrap_or_else(PoisonError::into_inner);
         self.prune(&now.names);
         self.bytes_and_rows(now);
-        self.workers(now.load, &now.workers);
+        self.workers.set(now.load, &now.workers);
         for (gauge, chains) in [(&self.chain_refusing, &now.refusing), (&self.chain_fails_open, &now.failing_open)] {
             gauge.reset();
             for (chain, reason) in chains {
@@ -305,24 +294,6 @@ impl Metrics {
     /// Counts the outcome of a chain's entry. An entry that was not executed has an outcome too.
     pub fn entry(&self, labels: &EntryLabels<'_>) {
         self.entries.count(labels);
-    }
-
-    /// Sets the gauges of workers, and of the executions that run or wait.
-    fn workers(&self, load: PluginLoad, workers: &[WorkerInfo]) {
-        self.permits.with_label_values::<&str>(&[]).set(i64::from(load.permits));
-        self.permits_in_use.with_label_values::<&str>(&[]).set(i64::from(load.permits_in_use));
-        self.queue_length.with_label_values::<&str>(&[]).set(i64::from(load.queued));
-        self.workers.reset();
-        self.worker_memory.reset();
-        for worker in workers {
-            if let Some(state) = worker.state.as_label() {
-                self.workers.with_label_values(&[worker.plugin.as_str(), state]).inc();
-            }
-            if let Some(bytes) = worker.memory_bytes {
-                let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-                self.worker_memory.with_label_values(&[worker.plugin.as_str()]).add(bytes);
-            }
-        }
     }
 
     /// Sets the state of an upstream. `auto_disabled` tells whether the gateway has taken the upstream out of routing.

@@ -173,8 +173,7 @@ async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
     let Some(listener) = gate.listener.current(&plan.gateway) else {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, NO_LISTENER);
     };
-    let own = gate.listener.instance.as_str();
-    if request.headers().get(INSTANCE_HEADER).is_some_and(|sender| sender == own) {
+    if request.headers().get(INSTANCE_HEADER).is_some_and(|sender| sender == gate.listener.instance.as_str()) {
         let why = "this gateway sent the request itself: the URL of one of its upstreams leads back to it";
         return refuse(StatusCode::LOOP_DETECTED, why);
     }

@@ -79,8 +79,8 @@ pub const SECTION_BINDINGS: &str = "section-bindings";
 /// The feature of plans with pipelines.
 pub const PIPELINES: &str = "pipelines";
 
-/// The feature of plans of gateways that authenticate or authorize their clients.
-pub const ACCESS: &str = "access";
+/// The feature of plans of gateways that authenticate or authorize their clients, by scopes among others.
+pub const ACCESS: &str = "access-by-scopes";
 
 /// The complete configuration of one gateway: its settings, upstreams, chains, and plugins with their code.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -4,16 +4,27 @@ use super::outcome::{CallEnd, Denial, DenialKind};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use crate::domain::reason::Reason;
+use crate::domain::record::CallOutcome;
+use crate::domain::rpc::RpcError;
 use crate::domain::upstream::OutMembers;
 use crate::engine::Engine;
 use crate::engine::access::authorize::{CallContent, Decision, Rule};
 use crate::engine::plan::snapshot::Lookup;
+use crate::engine::request::Reply;
 
 /// Returns the denial of a call by a rule, or because none allows it.
 fn by_rule(rule: Option<&Rule>) -> Denial {
     let text = rule.map_or_else(|| "No rule of this gateway allows this call.".to_owned(), Rule::message);
     let kind = DenialKind::Unauthorized(rule.map(|rule| rule.plan.name.clone()));
     Denial { kind, chain: None, plugin: None, text }
+}
+
+/// Returns the end of a call that a rule would allow if the client's token had these scopes.
+fn unscoped(scopes: &[String]) -> CallEnd {
+    let message = format!("the token lacks a scope that this call needs: {}", scopes.join(" "));
+    let error = RpcError::refused(Reason::InsufficientScope, message);
+    let error = RpcError { scopes: scopes.to_vec(), ..error };
+    CallEnd::new(Reply::Error(error), CallOutcome::Denied, Reason::InsufficientScope)
 }
 
 impl Engine {
@@ -42,7 +53,7 @@ impl Engine {
         self.metrics.access.decided(stage, effect, rule.map_or("", |rule| &rule.plan.name));
         match decision {
             Decision::Allowed(_) => None,
-            Decision::Unscoped(rule) => Some(CallEnd::unscoped(&rule.plan.scopes)),
+            Decision::Unscoped(rule) => Some(unscoped(&rule.plan.scopes)),
             Decision::Denied(rule) => Some(self.refused(request.kind, by_rule(rule))),
             Decision::Unknown => {
                 let end = self.not_found(call.snapshot, request.item(), request.caller.era, &Lookup::Unknown);

@@ -327,14 +327,6 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::RpcError, Reason::DuplicateKey)
     }
 
-    /// The end of a call that a rule would allow if the client's token had these scopes.
-    pub(crate) fn unscoped(scopes: &[String]) -> Self {
-        let message = format!("the token lacks a scope that this call needs: {}", scopes.join(" "));
-        let error = RpcError::refused(Reason::InsufficientScope, message);
-        let error = RpcError { scopes: scopes.to_vec(), ..error };
-        Self::new(Reply::Error(error), CallOutcome::Denied, Reason::InsufficientScope)
-    }
-
     /// The end of a call that is repeated with answers to questions that this gateway did not pass on for such a call.
     pub(crate) fn foreign_input(what: &str) -> Self {
         let message = format!("{what}: send the call without `requestState` and `inputResponses`");

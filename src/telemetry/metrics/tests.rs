@@ -1,7 +1,7 @@
 //! Tests of the gateway's metrics.
 
 use super::*;
-use crate::domain::ports::WorkerState;
+use crate::domain::ports::{WorkerInfo, WorkerState};
 
 #[test]
 fn every_metric_can_be_registered() {

@@ -39,11 +39,8 @@ async fn a_rule_holds_only_with_its_scopes_and_their_lack_is_said() {
         let challenge = answer.headers["www-authenticate"].to_str().unwrap();
         let wanted = format!("Bearer {METADATA}, error=\"insufficient_scope\", scope=\"mcp.read mcp.all\"");
         assert_eq!(challenge, wanted);
-        assert!(
-            answer.body.contains("the token lacks a scope that this call needs: mcp.read mcp.all"),
-            "{}",
-            answer.body
-        );
+        let lacks = "the token lacks a scope that this call needs: mcp.read mcp.all";
+        assert!(answer.body.contains(lacks), "{}", answer.body);
     }
     // A Deny is final, and a tool that no rule names is unknown, whatever the scopes are.
     let denied = call(&url, &none, "raw__args", &json!({"secret": 1})).await;
