@@ -81,7 +81,8 @@ fn check(mode: &str, store: &str, answered: usize, folder: &Folder) {
     if mode == "Required" {
         assert!(begun >= sent && ended >= answered, "{begun} >= {sent}, {ended} >= {answered}");
     } else {
-        assert!(sent == answered && ended < answered, "{ended} < {answered} == {sent}");
+        // Either row of a call can be the one that was not written.
+        assert!(sent == answered && begun + ended < 2 * answered, "{begun} + {ended} < 2 * {answered}, {sent}");
     }
     let recorded = super::history::sqlite(store, &["SELECT count(*) FROM calls WHERE outcome = 'ok'"]);
     assert_eq!(recorded, answered.to_string(), "{mode}");

@@ -61,8 +61,11 @@ impl Server {
 pub fn objects(text: &str) -> Vec<Value> {
     let server = json!({"kind": "Service", "name": "server", "port": "80"});
     let code = json!({"configMapKeyRef": {"name": "code", "key": "p.mjs"}});
-    let pipeline = json!({"tool": {"description": "d"}, "declared": {"agents": [
-        {"name": "coordinator", "type": "coordinator"}]}});
+    let pipeline = json!({
+        "tool": {"description": "d"},
+        "declared": {"agents": [{"name": "coordinator", "type": "coordinator"}]},
+        "models": [{"role": "analytical", "baseURL": "http://model.example/v1", "model": "m"}],
+    });
     let section = json!({"document": {"glob": "a.md"}, "upstream": {"name": "up"}, "block": {"id": "b"}});
     vec![
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"},
