@@ -9,7 +9,9 @@ mod loops;
 mod output;
 mod overrides;
 mod run;
+pub(crate) mod runs;
 mod server;
 mod step;
 
+pub use runs::{MAX_KEPT, Run, RunStatus, RunTable};
 pub(in crate::engine) use server::{listed, probed};

@@ -2,6 +2,7 @@
 
 mod agents;
 mod models;
+mod runs;
 mod steps;
 
 use serde_json::{Value, json};
