@@ -15,6 +15,7 @@ use crate::api::upstream::external::{CaKind, External, HttpTransport, UpstreamTl
 use crate::api::upstream::managed::ManagedTransport;
 use crate::api::upstream::process::{Process, ProcessSession};
 use crate::api::upstream::referred::ServerRef;
+use crate::api::upstream::tools::OfferedTo;
 use crate::api::upstream::{MCPUpstream, MCPUpstreamSpec};
 use crate::api::values::Size;
 use crate::config::input::{InputValue, NamedInput, ServerInput, UpstreamInput};
@@ -76,14 +77,11 @@ pub fn upstream(object: &MCPUpstream, place: ManifestSource<'_>) -> (UpstreamInp
         idle_timeout_ms: timeouts.idle_ms.unwrap_or(if spec.process.is_some() { 0 } else { IDLE_MS }),
         health: health(spec),
         enable: enable_word(&object.metadata),
-        argument_validation: match spec.argument_validation {
-            None | Some(ArgumentValidation::Coerce) => plan::ArgumentValidation::Coerce,
-            Some(ArgumentValidation::Enforce) => plan::ArgumentValidation::Enforce,
-            Some(ArgumentValidation::Off) => plan::ArgumentValidation::Off,
-        },
+        argument_validation: argument_validation(spec.argument_validation),
         concurrent_calls: limits.concurrent_calls,
         max_response_size: limits.max_response_size.as_ref().and_then(Size::value),
         overrides: overrides(&tools),
+        for_pipelines: tools.offered_to == Some(OfferedTo::Pipelines),
         include: tools.include.unwrap_or_default(),
         exclude: tools.exclude.unwrap_or_default(),
         pinning,
@@ -94,6 +92,14 @@ pub fn upstream(object: &MCPUpstream, place: ManifestSource<'_>) -> (UpstreamInp
     let managed = spec.managed.as_ref().map(managed);
     let tls = spec.external.as_ref().and_then(|server| server.tls.as_ref()).map(certificates).unwrap_or_default();
     (UpstreamInput { plan, values, tls, server, managed, share_with }, findings.finish())
+}
+
+fn argument_validation(written: Option<ArgumentValidation>) -> plan::ArgumentValidation {
+    match written {
+        None | Some(ArgumentValidation::Coerce) => plan::ArgumentValidation::Coerce,
+        Some(ArgumentValidation::Enforce) => plan::ArgumentValidation::Enforce,
+        Some(ArgumentValidation::Off) => plan::ArgumentValidation::Off,
+    }
 }
 
 /// Lowers the pinning of an upstream, and warns of what has less effect than it seems to have.

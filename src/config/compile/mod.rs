@@ -49,8 +49,8 @@ use super::nearest::BoundedNearest;
 use crate::domain::digest::revision;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{
-    ACCESS, CHAINED_CONTENT, FORMAT_VERSION, PIPELINES, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS, TOOL_PINNING, TlsPlan,
-    ToolOverride, TransportPlan, UPSTREAM_TLS, UpstreamPlan,
+    ACCESS, CHAINED_CONTENT, FORMAT_VERSION, PIPELINES, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS, TOOL_PINNING,
+    TOOLS_OF_PIPELINES, TlsPlan, ToolOverride, TransportPlan, UPSTREAM_TLS, UpstreamPlan,
 };
 use crate::domain::problem::Problem;
 
@@ -138,6 +138,9 @@ fn required(plan: &Plan) -> Vec<String> {
         TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::None => false,
     };
     let tls = upstreams.iter().any(has_tls);
+    let has_tools_of_pipelines = |upstream: &UpstreamPlan| {
+        upstream.for_pipelines || upstream.overrides.iter().any(|change| change.for_pipelines == Some(true))
+    };
     let features = [
         (arguments, TOOL_ARGUMENTS),
         (pinning, TOOL_PINNING),
@@ -145,6 +148,7 @@ fn required(plan: &Plan) -> Vec<String> {
         (tls, UPSTREAM_TLS),
         (!sections.is_empty(), SECTION_BINDINGS),
         (upstreams.iter().any(|upstream| upstream.pipeline().is_some()), PIPELINES),
+        (upstreams.iter().any(has_tools_of_pipelines), TOOLS_OF_PIPELINES),
         (!gateway.authentication.is_default() || gateway.authorization.is_some(), ACCESS),
     ];
     features.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, feature)| feature.to_owned()).collect()

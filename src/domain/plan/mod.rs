@@ -58,8 +58,16 @@ use super::ids::ObjectKey;
 pub const FORMAT_VERSION: u32 = 2;
 
 /// The features that this version supports and that a plan can list in [`Plan::requires`].
-pub const FEATURES: &[&str] =
-    &[TOOL_ARGUMENTS, TOOL_PINNING, CHAINED_CONTENT, UPSTREAM_TLS, SECTION_BINDINGS, ACCESS, PIPELINES];
+pub const FEATURES: &[&str] = &[
+    TOOL_ARGUMENTS,
+    TOOL_PINNING,
+    CHAINED_CONTENT,
+    UPSTREAM_TLS,
+    SECTION_BINDINGS,
+    ACCESS,
+    PIPELINES,
+    TOOLS_OF_PIPELINES,
+];
 
 /// The feature of plans with an override of a tool that [decides what is sent](ToolOverride::decides_what_is_sent).
 pub const TOOL_ARGUMENTS: &str = "tool-arguments";
@@ -78,6 +86,9 @@ pub const SECTION_BINDINGS: &str = "section-bindings";
 
 /// The feature of plans with pipelines.
 pub const PIPELINES: &str = "pipelines";
+
+/// The feature of plans with tools that are offered to pipelines only.
+pub const TOOLS_OF_PIPELINES: &str = "tools-of-pipelines";
 
 /// The feature of plans of gateways that authenticate or authorize their clients, by scopes among others.
 pub const ACCESS: &str = "access-by-scopes";

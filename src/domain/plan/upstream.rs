@@ -56,6 +56,9 @@ pub struct UpstreamPlan {
     pub exclude: Vec<String>,
     /// Changes to individual tools.
     pub overrides: Vec<ToolOverride>,
+    /// Whether only pipelines can use the tools that no override offers to clients.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub for_pipelines: bool,
     /// Which definitions of tools are approved; `None` means that none needs to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinning: Option<PinningPlan>,
@@ -71,6 +74,11 @@ impl UpstreamPlan {
             TransportPlan::Pipeline(pipeline) => Some(pipeline),
             _ => None,
         }
+    }
+
+    /// Whether only pipelines can use the tool to which this override belongs, if there is one.
+    pub fn is_for_pipelines(&self, change: Option<&ToolOverride>) -> bool {
+        change.and_then(|change| change.for_pipelines).unwrap_or(self.for_pipelines)
     }
 
     /// Returns the kind of the object that this is a form of.

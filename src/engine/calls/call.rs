@@ -127,6 +127,7 @@ impl Engine {
             Ok(looked_up) => looked_up,
             Err(error) => return self.not_admitted(&error),
         };
+        let found = current.usable(found, request.within.is_some_and(|within| within.is_of_pipeline));
         if let Some(end) = self.outside_section(&current, &found, request, meta, recorder) {
             return end;
         }

@@ -85,7 +85,7 @@ impl RunContext<'_> {
             },
             typed: Some(TypedCall { method: function, context: &context }),
         };
-        let calls = CallHost::new(self.engine, self.call_context(), plugin, Mode::Enforce);
+        let calls = CallHost::of_step(self.engine, self.call_context(), plugin.plan.limits.max_input);
         let host =
             StepHost { run: self, step: step.name, plugin: &step.plugin.key.name, calls, models: Arc::default() };
         // A step waits for the tools that it calls, so its default is the time of the run.

@@ -2,6 +2,7 @@
 
 mod agents;
 mod models;
+mod offered;
 mod runs;
 mod steps;
 
