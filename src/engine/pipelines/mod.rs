@@ -8,6 +8,8 @@ mod host;
 mod loops;
 mod output;
 mod overrides;
+mod plugin_call;
+mod provider;
 mod run;
 pub(crate) mod runs;
 mod server;

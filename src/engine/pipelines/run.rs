@@ -13,15 +13,30 @@ use super::runs::{Run, RunEntry, RunStatus, RunTable};
 use crate::domain::pipeline::{NewSource, PipelineMachine, RunState, Step, StepResult, StepRole};
 use crate::domain::plan::{AgentKind, AgentPlan};
 use crate::domain::ports::ToClient;
+use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::engine::Engine;
 use crate::engine::calls::routed_call::Routed;
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
 impl Engine {
+    /// Answers a call whose upstream has no server: it runs the pipeline, or the plugin that makes the tool.
+    pub(in crate::engine) async fn run_here(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        client: &dyn ToClient,
+        arguments: Option<&RawValue>,
+    ) -> Box<RawValue> {
+        match (&call.upstream.pipeline, call.plan().provider()) {
+            (None, Some(provider)) => self.call_provider(call, provider, client, arguments).await,
+            (Some(pipeline), _) => self.run_pipeline(call, pipeline, client, arguments).await,
+            (None, None) => to_raw(&json!({"content": [], "isError": true})),
+        }
+    }
+
     /// Runs a pipeline with these arguments, and returns the result of its tool. A run that fails has a result too, which
     /// says why. Dropping the future cancels the step that runs and the calls that it has made.
-    pub(in crate::engine) async fn run_pipeline(
+    async fn run_pipeline(
         self: &Arc<Self>,
         call: &Routed<'_>,
         pipeline: &LinkedPipeline,

@@ -3,6 +3,7 @@
 mod agents;
 mod models;
 mod offered;
+mod provided;
 mod runs;
 mod steps;
 
