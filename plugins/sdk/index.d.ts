@@ -180,6 +180,46 @@ export interface PhaseContext<Config = JsonObject> extends Context<Config> {
   readonly run: { readonly id: string; readonly pipeline: string; readonly step: string };
 }
 
+/** The functions of a plugin of type `tool-provider`, which makes the tools of an MCPUpstream. */
+export interface ToolProvider<Config = JsonObject> {
+  getTools(ctx: ProviderContext<Config>): ProvidedTool[] | PromiseLike<ProvidedTool[]>;
+  execute(name: string, args: JsonObject, ctx: ProviderContext<Config>): ProvidedResult | PromiseLike<ProvidedResult>;
+  /** Returns what is wrong with the arguments. If anything is, `execute` is not called. */
+  validateArguments?(name: string, args: JsonObject, ctx: ProviderContext<Config>): string[] | PromiseLike<string[]>;
+  /** Runs once in each worker, before the first of the others. */
+  initialize?(given: { config: Config | undefined; log: Log }): void | PromiseLike<void>;
+  /** Runs before a worker ends whose plugin was replaced, changed or idle. It has a second. */
+  shutdown?(): void | PromiseLike<void>;
+}
+
+/** What a tool provider gets besides its arguments. `context` is null during `getTools`. */
+export interface ProviderContext<Config = JsonObject> extends Context<Config> {
+  readonly requestId: string;
+  readonly context: Pick<PhaseContext['context'], 'userId' | 'chatId' | 'researchSessionId'> | null;
+}
+
+/** A tool; `parameters` is the JSON Schema of its arguments. */
+export interface ProvidedTool {
+  name: string;
+  description?: string;
+  parameters?: JsonObject;
+  title?: string;
+  annotations?: JsonObject;
+  outputSchema?: JsonObject;
+}
+
+/** The result of a tool. */
+export interface ProvidedResult {
+  content?: string;
+  /** Default: true. */
+  success?: boolean;
+  /** The text of the result, if `content` is empty. */
+  error?: string | null;
+  sources?: NewSource[];
+  /** The structured content. */
+  data?: JsonObject;
+}
+
 /** Where a source was found. */
 export type SourceType = 'web' | 'vector_search' | 'knowledge_assistant' | 'custom';
 

@@ -31,7 +31,7 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::MCPUpstream, "spec.knowledgeAssistant"),
     whole(Kind::MCPUpstream, "spec.vectorSearch"),
     whole(Kind::Plugin, "spec.descriptor"),
-    values(Kind::Plugin, "spec.type", &["all but middleware, phase and prompt-provider"]),
+    values(Kind::Plugin, "spec.type", &["all but middleware, phase, prompt-provider and tool-provider"]),
     whole(Kind::Plugin, "spec.wrapper"),
     whole(Kind::PluginChain, "spec.entries[].canary"),
     whole(Kind::ToolPipeline, "spec.conversation"),

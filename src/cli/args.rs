@@ -2,6 +2,7 @@
 
 mod asks;
 mod invocations;
+mod pipelines;
 mod records;
 mod source;
 
@@ -14,6 +15,10 @@ pub use self::asks::{
     AdminArgs, CallArgs, ExplainArgs, PinArgs, StatusArgs, ToolsArgs, ToolsCommand, WaitArgs, WorkersArgs,
 };
 pub use self::invocations::{CancelArgs, InvocationsArgs, InvocationsCommand, ResumeArgs, RunDocArgs, StopArgs};
+pub use self::pipelines::{
+    PipelineArgs, PipelinesArgs, PipelinesCommand, PipelinesListArgs, RunAnswerArgs, RunArgs as OneRunArgs,
+    RunShowArgs, RunsArgs, RunsCommand, RunsListArgs,
+};
 pub use self::records::{CallsArgs, ExecutionsArgs, RecordArgs};
 pub use self::source::{OptionArgs, SourceArgs};
 use super::address::Address;
@@ -86,6 +91,10 @@ pub enum Command {
     RunDoc(RunDocArgs),
     /// Show recent invocations of tools of a running gateway, or cancel one
     Invocations(InvocationsArgs),
+    /// Show the pipelines of a running gateway
+    Pipelines(PipelinesArgs),
+    /// Show runs of pipelines, cancel one, or answer its question
+    Runs(RunsArgs),
     /// Refuse all new calls of a running gateway, or of one session
     Stop(StopArgs),
     /// Let a gateway or a session make calls again

@@ -46,11 +46,28 @@ pub fn tools(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Completes names of plugins: NAMESPACE/NAME, or only NAME in the namespace `default`.
 pub fn plugins(current: &OsStr) -> Vec<CompletionCandidate> {
-    let named = |plugin: &Value| {
-        let name = plugin["plugin"].as_str()?;
+    objects("/api/v1/plugins", "plugin", current)
+}
+
+/// Completes names of pipelines, as those of plugins.
+pub fn pipelines(current: &OsStr) -> Vec<CompletionCandidate> {
+    objects("/api/v1/pipelines", "pipeline", current)
+}
+
+pub fn runs(current: &OsStr) -> Vec<CompletionCandidate> {
+    let named = |run: &Value| {
+        let help = format!("{} {}", text(&run["pipeline"]), text(&run["status"]));
+        Some(CompletionCandidate::new(run["id"].as_str()?).help(Some(help.into())))
+    };
+    candidates("/api/v1/runs", current, named)
+}
+
+fn objects(path: &str, member: &str, current: &OsStr) -> Vec<CompletionCandidate> {
+    let named = |object: &Value| {
+        let name = object[member].as_str()?;
         Some(CompletionCandidate::new(name.strip_prefix("default/").unwrap_or(name)))
     };
-    candidates("/api/v1/plugins", current, named)
+    candidates(path, current, named)
 }
 
 pub fn upstreams(current: &OsStr) -> Vec<CompletionCandidate> {

@@ -26,6 +26,14 @@ pub async fn check_upstream(admin: &AdminArgs, wanted: Option<&str>, found: &[Va
     check(admin, "upstream", "/api/v1/upstreams", "name", wanted.filter(|_| found.is_empty())).await
 }
 
+/// If a pipeline filter (NAME or NAMESPACE/NAME) found nothing, checks that the gateway has such a pipeline.
+///
+/// # Errors
+/// If the gateway has no such pipeline. The error suggests the most similar one, or lists all if there are at most 20.
+pub async fn check_pipeline(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
+    check(admin, "pipeline", "/api/v1/pipelines", "pipeline", wanted.filter(|_| found.is_empty())).await
+}
+
 /// If a tool filter (the server's own name) found nothing, checks that the gateway has such a tool.
 ///
 /// # Errors

@@ -31,6 +31,7 @@ mod names;
 mod operator;
 mod ordered_json;
 mod output;
+mod pipelines;
 mod plugin;
 mod programs;
 mod ran;
@@ -40,6 +41,7 @@ mod registry;
 mod rollback;
 mod run;
 mod run_doc;
+mod runs;
 mod seal_key;
 mod serve;
 mod signals;
@@ -123,6 +125,8 @@ fn dispatch(args: Args) -> LocalBoxFuture<'static, anyhow::Result<ExitCode>> {
         Command::Cancel(args) => stop::cancel(args).boxed_local(),
         Command::RunDoc(args) => run_doc::run_doc(args).boxed_local(),
         Command::Invocations(args) => invocations::invocations(args).boxed_local(),
+        Command::Pipelines(args) => pipelines::pipelines(args).boxed_local(),
+        Command::Runs(args) => runs::runs(args).boxed_local(),
         Command::Calls(args) => calls::calls(args).boxed_local(),
         Command::Executions(args) => executions::executions(args).boxed_local(),
         Command::Workers(args) => workers::workers(args).boxed_local(),

@@ -30,6 +30,7 @@ pub async fn tools(args: ToolsArgs) -> anyhow::Result<ExitCode> {
         column("UPSTREAM", |t| text(&t["upstream"])),
         column("CHAINS", |t| text(&t["chains"])),
         column("DESCRIPTION", |t| first_line(&text(&t["description"]), 60)),
+        wide("OFFERED TO", |t| if t["forPipelines"] == true { "Pipelines".into() } else { "Clients".into() }),
         wide("SERVER'S NAME", |t| text(&t["upstreamName"])),
         wide("SCHEMA", |t| text(&t["schemaProblem"])),
     ];

@@ -14,6 +14,8 @@ pub enum PluginKind {
     Phase,
     /// Changes the prompts of agents of a pipeline.
     PromptProvider,
+    /// Makes the tools of an upstream.
+    ToolProvider,
 }
 
 impl PluginKind {
@@ -23,6 +25,7 @@ impl PluginKind {
             Self::Middleware => "middleware",
             Self::Phase => "phase",
             Self::PromptProvider => "prompt-provider",
+            Self::ToolProvider => "tool-provider",
         }
     }
 
@@ -32,6 +35,7 @@ impl PluginKind {
             Self::Middleware => &[],
             Self::Phase => &["execute"],
             Self::PromptProvider => &["getPromptOverrides"],
+            Self::ToolProvider => &["getTools", "execute"],
         }
     }
 

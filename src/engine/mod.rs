@@ -15,7 +15,7 @@ pub mod executions;
 pub mod invocations;
 mod list;
 mod notices;
-mod pipelines;
+pub mod pipelines;
 pub mod plan;
 mod readiness;
 pub mod readings;

@@ -132,6 +132,8 @@ pub struct Within<'a> {
     pub request_id: &'a str,
     /// How many calls enclose the new call, at least 1.
     pub depth: u32,
+    /// Whether a step of a pipeline makes the call.
+    pub is_of_pipeline: bool,
 }
 
 impl CallRequest<'_> {
@@ -223,10 +225,10 @@ impl Endpoint<'_> {
 
     /// Returns the end of a message about an unknown item: the most similar name of those that clients can list here.
     pub(super) fn did_you_mean(&self, snapshot: &Snapshot, kind: ItemKind, name: &str) -> String {
-        let (upstream, unsendable) = (self.upstream(snapshot), &snapshot.unsendable);
+        let upstream = self.upstream(snapshot);
         // URIs are similar to each other without being meant for each other.
         let is_meant = |route: &&Arc<Route>| route.item.kind == kind && kind.has_name();
-        let listed = |route: &&Arc<Route>| is_meant(route) && !unsendable.contains(&route.index);
+        let listed = |route: &&Arc<Route>| is_meant(route) && snapshot.lists(route);
         let names = snapshot.routes.all().iter().filter(listed).filter_map(|route| match upstream {
             None => route.public.as_deref(),
             Some(index) => (route.upstream == index).then_some(&*route.own),
@@ -243,7 +245,7 @@ impl Endpoint<'_> {
     ) -> Vec<&'s RawValue> {
         let of_kind = snapshot.routes.all().iter().filter(|route| route.item.kind == kind);
         let of_kind = of_kind.filter(|route| is_shown(route));
-        let all = of_kind.filter(|route| !snapshot.unsendable.contains(&route.index));
+        let all = of_kind.filter(|route| snapshot.lists(route));
         match self.upstream(snapshot) {
             None if self.lists_own_tools(snapshot, kind) => OwnTool::definitions().into(),
             None => all.filter_map(|route| route.public_definition.as_deref()).collect(),

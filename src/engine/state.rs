@@ -25,6 +25,7 @@ use crate::domain::upstream::ServerFacts;
 use crate::domain::version::Era;
 use crate::engine::access::sessions::SessionTable;
 use crate::engine::invocations::table::InvocationTable;
+use crate::engine::pipelines::runs::RunTable;
 use crate::engine::plan::check_places::CheckRoom;
 use crate::engine::plan::filtered::FilteredDefinitions;
 use crate::engine::plan::tool_index::KeptIndex;
@@ -58,6 +59,8 @@ pub struct EngineState {
     pub(super) executions: Executions,
     /// The most recent invocations.
     pub(super) invocations: InvocationTable,
+    /// The runs of pipelines in progress, and those that ended last.
+    pub(super) runs: RunTable,
     /// Room for checks of arguments that take long.
     pub(super) checks: Arc<CheckRoom>,
     /// Cancelled to end calls in flight (`stopMode: Cancel`). Replaced when calls can run again.

@@ -59,7 +59,7 @@ impl Connector {
                 Ok(endpoint) => ConnectMethod::Http(Arc::new(endpoint)),
                 Err(error) => ConnectMethod::None(error),
             },
-            TransportPlan::Pipeline(_) | TransportPlan::None => {
+            TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => {
                 ConnectMethod::None(UpstreamError::Connect("it has no transport that is spoken here".into()))
             }
         };

@@ -334,7 +334,7 @@ fn with_masked_error(target: &UpstreamTarget, answer: Answer) -> Answer {
     let named = match &target.plan.transport {
         TransportPlan::External { headers, .. } => &headers[..],
         TransportPlan::Process { env, .. } => &env[..],
-        TransportPlan::Pipeline(_) | TransportPlan::None => return Answer::Error(error),
+        TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => return Answer::Error(error),
     };
     let is_literal = |name: &str| named.iter().any(|it| it.name == name && matches!(it.value, ValueSource::Literal(_)));
     let is_open = |name: &str| is_literal(name) && !has_secret_name(name);

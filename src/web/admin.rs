@@ -16,7 +16,7 @@ use super::admin_access::{AdminAccess, CheckToken, guard, other_method};
 use super::admin_history::{calls, executions};
 use super::admin_query::{AdminError, AdminQuery, AdminState, limit, page_size};
 use super::openapi::{Api, Tagged};
-use super::{invocations, status, stopping};
+use super::{invocations, runs, status, stopping};
 use crate::domain::history::is_named;
 use crate::domain::identity::Identity;
 use crate::domain::method::Method;
@@ -40,6 +40,12 @@ struct ListQuery {
     plugin: Option<String>,
     /// Only items of this upstream, by name (tools).
     upstream: Option<String>,
+    /// Only items of this pipeline, given as `namespace/name` or by name alone (runs).
+    pipeline: Option<String>,
+    /// Only items of this status (runs).
+    status: Option<String>,
+    /// Only items of this client (runs).
+    principal: Option<String>,
     /// The place in a document for which tools are returned, as a model can use them there (tools).
     section: Option<String>,
 }
@@ -87,6 +93,12 @@ fn api() -> Api {
         .post("/api/v1/invocations", "Create an invocation", invocations::create)
         .get("/api/v1/invocations/{id}", "An invocation", invocations::get)
         .post("/api/v1/invocations/{id}/cancel", "Cancel an invocation", invocations::cancel)
+        .get("/api/v1/pipelines", "The pipelines of the plan", pipelines)
+        .get("/api/v1/pipelines/{id}", "A pipeline, by its name or as namespace/name", runs::pipeline)
+        .get("/api/v1/runs", "Runs of pipelines in progress, and those that ended last, newest first", recent_runs)
+        .get("/api/v1/runs/{id}", "A run", runs::get)
+        .post("/api/v1/runs/{id}/cancel", "Cancel a run", runs::cancel)
+        .post("/api/v1/runs/{id}/answer", "Answer the question for which a run waits", runs::answer)
         .post("/api/v1/stop", "Refuse all new calls", stopping::stop)
         .post("/api/v1/resume", "Let the gateway make calls again", stopping::resume)
         .post("/api/v1/sessions/{id}/stop", "Refuse new calls of a session", stopping::stop_session)
@@ -248,6 +260,27 @@ async fn recent_invocations(
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
     page(engine.invocations().views(), &wanted, |invocation| &invocation.id)
+}
+
+async fn pipelines(
+    State(engine): AdminState,
+    AdminQuery(wanted): AdminQuery<ListQuery>,
+) -> PageResult<impl Serialize + JsonSchema> {
+    page(engine.pipelines().await, &wanted, |pipeline| &pipeline.pipeline)
+}
+
+async fn recent_runs(
+    State(engine): AdminState,
+    AdminQuery(wanted): AdminQuery<ListQuery>,
+) -> PageResult<impl Serialize + JsonSchema> {
+    let mut runs = engine.runs().list();
+    let is_wanted = |wanted: &Option<String>, word: &str| wanted.as_ref().is_none_or(|wanted| wanted == word);
+    runs.retain(|run| {
+        wanted.pipeline.as_deref().is_none_or(|name| is_named(&run.pipeline, name))
+            && is_wanted(&wanted.status, run.status.as_str())
+            && is_wanted(&wanted.principal, &run.principal)
+    });
+    page(runs, &wanted, |run| &run.id)
 }
 
 async fn plan(State(engine): AdminState) -> Json<PlanView> {

@@ -37,6 +37,7 @@ mod replica_connector;
 mod replicas;
 mod requester;
 mod response;
+mod runs;
 mod sealed;
 mod session_replicas;
 mod session_stream;

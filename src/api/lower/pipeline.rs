@@ -63,6 +63,7 @@ pub fn pipeline(object: &ToolPipeline) -> (PipelineInput, Vec<Problem>) {
         include: Vec::new(),
         exclude: Vec::new(),
         overrides: Vec::new(),
+        for_pipelines: false,
         pinning: None,
         refusing,
     };

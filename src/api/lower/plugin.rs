@@ -123,6 +123,7 @@ fn kind(written: Option<PluginType>) -> Option<PluginKind> {
         PluginType::Middleware => Some(PluginKind::Middleware),
         PluginType::Phase => Some(PluginKind::Phase),
         PluginType::PromptProvider => Some(PluginKind::PromptProvider),
+        PluginType::ToolProvider => Some(PluginKind::ToolProvider),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::api::canonical::canonical;
 use crate::api::upstream::tools::{
-    ArgumentOverride, Pinning, PinningMode, ToolAnnotations, ToolOverride, UpstreamTools,
+    ArgumentOverride, OfferedTo, Pinning, PinningMode, ToolAnnotations, ToolOverride, UpstreamTools,
 };
 use crate::domain::plan;
 
@@ -31,6 +31,7 @@ fn tool_override(tool: &ToolOverride) -> plan::ToolOverride {
         deprecated: tool.deprecated.clone(),
         annotations: tool.annotations.as_ref().map(annotations).unwrap_or_default(),
         hidden: tool.hidden.unwrap_or(false),
+        for_pipelines: tool.offered_to.map(|to| to == OfferedTo::Pipelines),
         timeout_ms: tool.timeout_ms,
         answer: tool.answer.clone(),
         arguments: tool.arguments.iter().flatten().map(argument).collect(),

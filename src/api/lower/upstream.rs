@@ -8,20 +8,24 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::findings::Findings;
 use super::managed::managed;
 use super::place::ManifestSource;
-use super::shared::{below, env, key, labels, named, namespaces, program};
+use super::shared::{below, env, key, labels, named, namespaces, object_ref, program};
 use super::tools::{overrides, pinning};
+use crate::api::shared::ObjectRef;
 use crate::api::upstream::behaviour::{ArgumentValidation, Era, Retry, RetryWhen};
 use crate::api::upstream::external::{CaKind, External, HttpTransport, UpstreamTls};
 use crate::api::upstream::managed::ManagedTransport;
 use crate::api::upstream::process::{Process, ProcessSession};
 use crate::api::upstream::referred::ServerRef;
+use crate::api::upstream::tools::OfferedTo;
 use crate::api::upstream::{MCPUpstream, MCPUpstreamSpec};
 use crate::api::values::Size;
 use crate::config::input::{InputValue, NamedInput, ServerInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{
-    self, EraSetting, HealthPlan, PinningPlan, Refusal, RetryPlan, TlsPlan, TransportPlan, UpstreamPlan,
+    self, EraSetting, HealthPlan, PhasePluginPlan, PinningPlan, Refusal, RetryPlan, TlsPlan, TransportPlan,
+    UpstreamPlan,
 };
+use crate::domain::plugin::PluginKind;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -56,7 +60,7 @@ pub fn upstream(object: &MCPUpstream, place: ManifestSource<'_>) -> (UpstreamInp
     let spec = &object.spec;
     let key = key(&object.metadata);
     let mut findings = Findings::at(ObjectId::new(Kind::MCPUpstream, key.clone()), place);
-    let (transport, values, unreachable) = transport(spec, place, &mut findings);
+    let (transport, values, unreachable) = transport(spec, &key.namespace, place, &mut findings);
     let pinning = checked_pinning(spec, &mut findings);
     let timeouts = spec.timeouts.clone().unwrap_or_default();
     let limits = spec.limits.clone().unwrap_or_default();
@@ -76,14 +80,11 @@ pub fn upstream(object: &MCPUpstream, place: ManifestSource<'_>) -> (UpstreamInp
         idle_timeout_ms: timeouts.idle_ms.unwrap_or(if spec.process.is_some() { 0 } else { IDLE_MS }),
         health: health(spec),
         enable: enable_word(&object.metadata),
-        argument_validation: match spec.argument_validation {
-            None | Some(ArgumentValidation::Coerce) => plan::ArgumentValidation::Coerce,
-            Some(ArgumentValidation::Enforce) => plan::ArgumentValidation::Enforce,
-            Some(ArgumentValidation::Off) => plan::ArgumentValidation::Off,
-        },
+        argument_validation: argument_validation(spec.argument_validation),
         concurrent_calls: limits.concurrent_calls,
         max_response_size: limits.max_response_size.as_ref().and_then(Size::value),
         overrides: overrides(&tools),
+        for_pipelines: tools.offered_to == Some(OfferedTo::Pipelines),
         include: tools.include.unwrap_or_default(),
         exclude: tools.exclude.unwrap_or_default(),
         pinning,
@@ -94,6 +95,14 @@ pub fn upstream(object: &MCPUpstream, place: ManifestSource<'_>) -> (UpstreamInp
     let managed = spec.managed.as_ref().map(managed);
     let tls = spec.external.as_ref().and_then(|server| server.tls.as_ref()).map(certificates).unwrap_or_default();
     (UpstreamInput { plan, values, tls, server, managed, share_with }, findings.finish())
+}
+
+fn argument_validation(written: Option<ArgumentValidation>) -> plan::ArgumentValidation {
+    match written {
+        None | Some(ArgumentValidation::Coerce) => plan::ArgumentValidation::Coerce,
+        Some(ArgumentValidation::Enforce) => plan::ArgumentValidation::Enforce,
+        Some(ArgumentValidation::Off) => plan::ArgumentValidation::Off,
+    }
 }
 
 /// Lowers the pinning of an upstream, and warns of what has less effect than it seems to have.
@@ -111,7 +120,15 @@ fn checked_pinning(spec: &MCPUpstreamSpec, findings: &mut Findings) -> Option<Pi
 
 type LoweredTransport = (TransportPlan, Vec<NamedInput>, Option<Refusal>);
 
-fn transport(spec: &MCPUpstreamSpec, place: ManifestSource<'_>, findings: &mut Findings) -> LoweredTransport {
+fn transport(
+    spec: &MCPUpstreamSpec,
+    namespace: &str,
+    place: ManifestSource<'_>,
+    findings: &mut Findings,
+) -> LoweredTransport {
+    if let Some(plugin) = &spec.plugin {
+        return (provider(plugin, namespace), Vec::new(), None);
+    }
     match (&spec.external, &spec.process, place) {
         (Some(server), ..) => external(server, findings),
         (_, Some(server), ManifestSource::File { folder, .. }) => process(server, folder),
@@ -122,6 +139,13 @@ fn transport(spec: &MCPUpstreamSpec, place: ManifestSource<'_>, findings: &mut F
         },
         _ => unreachable(spec, findings),
     }
+}
+
+/// Lowers the reference to the plugin that makes the tools.
+fn provider(plugin: &ObjectRef, namespace: &str) -> TransportPlan {
+    let key = object_ref(plugin, namespace);
+    let plan = PhasePluginPlan { key, config: None, kind: PluginKind::ToolProvider, unavailable: None };
+    TransportPlan::Plugin(Box::new(plan))
 }
 
 /// Lowers an upstream of a type that cannot be served in this place or by this version, and reports why.

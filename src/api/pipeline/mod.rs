@@ -92,7 +92,8 @@ pub struct PipelineTool {
     /// Description of the tool. Models read it to choose a tool.
     #[schemars(length(min = 1, max = 1024))]
     pub description: String,
-    /// MCP annotations of the tool. Default: none.
+    /// MCP annotations of the tool. Default: for each hint, what holds for all tools that the steps can call; a tool that is not
+    /// known counts as one that may destroy data.
     pub annotations: Option<ToolAnnotations>,
     /// JSON Schema of the tool's arguments. Default: an object with a string `prompt`.
     pub input_schema: Option<FreeObject>,

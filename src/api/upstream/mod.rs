@@ -11,7 +11,7 @@ pub mod tools;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-use crate::api::shared::ShareWith;
+use crate::api::shared::{ObjectRef, ShareWith};
 use crate::api::upstream::behaviour::{
     ArgumentValidation, HealthChecks, Retry, Timeouts, UpstreamLimits, UpstreamProtocol,
 };
@@ -55,9 +55,9 @@ use crate::api::upstream::tools::{Pinning, UpstreamTools};
 #[x_kube(validation = Rule::new(
     "(has(self.managed) ? 1 : 0) + (has(self.external) ? 1 : 0) + (has(self.process) ? 1 : 0) + \
      (has(self.serverRef) ? 1 : 0) + (has(self.vectorSearch) ? 1 : 0) + (has(self.knowledgeAssistant) ? 1 : 0) \
-     == 1"
+     + (has(self.plugin) ? 1 : 0) == 1"
 ).message(
-    "give exactly one of managed, external, process, serverRef, vectorSearch, knowledgeAssistant"
+    "give exactly one of managed, external, process, serverRef, vectorSearch, knowledgeAssistant, plugin"
 ))]
 pub struct MCPUpstreamSpec {
     /// Whether calls are routed to the upstream. While this field is false, a managed server is scaled to 0. Default:
@@ -78,6 +78,8 @@ pub struct MCPUpstreamSpec {
     pub vector_search: Option<VectorSearch>,
     /// A built-in question-answering tool.
     pub knowledge_assistant: Option<KnowledgeAssistant>,
+    /// A plugin of type tool-provider that makes the tools. Default namespace: that of the upstream.
+    pub plugin: Option<ObjectRef>,
     /// Time limits. Default: each field's own default.
     pub timeouts: Option<Timeouts>,
     /// Whether, and how often, a failed call is sent again. A call that the server may already have executed is sent

@@ -27,6 +27,18 @@ pub struct UpstreamTools {
     /// Changes to individual tools, which are identified by the server's own names for them. Default: none.
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub overrides: Option<Vec<ToolOverride>>,
+    /// Who can use the tools. With `Pipelines`, no client sees or calls them, and the pipelines can whose `tools.include`
+    /// names them. Default: Clients.
+    pub offered_to: Option<OfferedTo>,
+}
+
+/// Who can use a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OfferedTo {
+    /// Clients, plugins and pipelines.
+    Clients,
+    /// Only pipelines.
+    Pipelines,
 }
 
 /// Changes to the definition of one tool. An absent field changes nothing.
@@ -69,6 +81,8 @@ pub struct ToolOverride {
     pub annotations: Option<ToolAnnotations>,
     /// Whether the tool is hidden: neither listed nor callable. Default: false.
     pub hidden: Option<bool>,
+    /// Who can use the tool. Default: `tools.offeredTo` of the upstream.
+    pub offered_to: Option<OfferedTo>,
     /// Milliseconds to wait for the answer to a call of the tool. Default: the upstream's `timeouts.callMs`.
     #[schemars(range(min = 1, max = 600_000))]
     pub timeout_ms: Option<u32>,

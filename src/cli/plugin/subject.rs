@@ -251,6 +251,7 @@ fn upstream(name: &str, namespace: &str) -> UpstreamPlan {
         include: Vec::new(),
         exclude: Vec::new(),
         overrides: Vec::new(),
+        for_pipelines: false,
         enable: None,
         refusing: None,
     }

@@ -49,8 +49,8 @@ use super::nearest::BoundedNearest;
 use crate::domain::digest::revision;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{
-    ACCESS, CHAINED_CONTENT, FORMAT_VERSION, PIPELINES, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS, TOOL_PINNING, TlsPlan,
-    ToolOverride, TransportPlan, UPSTREAM_TLS, UpstreamPlan,
+    ACCESS, CHAINED_CONTENT, FORMAT_VERSION, PIPELINES, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS, TOOL_PINNING,
+    TOOL_PROVIDERS, TOOLS_OF_PIPELINES, TlsPlan, ToolOverride, TransportPlan, UPSTREAM_TLS, UpstreamPlan,
 };
 use crate::domain::problem::Problem;
 
@@ -88,6 +88,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
         takes: takes.as_ref().map(|takes| &takes.pipelines),
         plugins: &plugins,
     };
+    of_pipelines.resolve_providers(&mut upstreams, &mut problems);
     upstreams.extend(pipelines::compile(&of_pipelines, &upstreams, &mut problems));
     let compile_chains = |plugins: &plugins::Plugins<'_>| {
         let mut problems = Vec::new();
@@ -135,9 +136,14 @@ fn required(plan: &Plan) -> Vec<String> {
     let content = methods.any(|method| method.is_question() || ItemKind::listed_with(*method).is_some());
     let has_tls = |upstream: &UpstreamPlan| match &upstream.transport {
         TransportPlan::External { tls, .. } => *tls != TlsPlan::default(),
-        TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::None => false,
+        TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => {
+            false
+        }
     };
     let tls = upstreams.iter().any(has_tls);
+    let has_tools_of_pipelines = |upstream: &UpstreamPlan| {
+        upstream.for_pipelines || upstream.overrides.iter().any(|change| change.for_pipelines == Some(true))
+    };
     let features = [
         (arguments, TOOL_ARGUMENTS),
         (pinning, TOOL_PINNING),
@@ -145,6 +151,8 @@ fn required(plan: &Plan) -> Vec<String> {
         (tls, UPSTREAM_TLS),
         (!sections.is_empty(), SECTION_BINDINGS),
         (upstreams.iter().any(|upstream| upstream.pipeline().is_some()), PIPELINES),
+        (upstreams.iter().any(has_tools_of_pipelines), TOOLS_OF_PIPELINES),
+        (upstreams.iter().any(|upstream| upstream.provider().is_some()), TOOL_PROVIDERS),
         (!gateway.authentication.is_default() || gateway.authorization.is_some(), ACCESS),
     ];
     features.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, feature)| feature.to_owned()).collect()

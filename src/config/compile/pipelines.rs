@@ -174,6 +174,19 @@ impl PipelineContext<'_> {
         plan.refusing = plan.refusing.take().or(first);
     }
 
+    /// Finds the plugins that make the tools of upstreams. An upstream refuses its calls while its plugin cannot run.
+    pub(super) fn resolve_providers(&self, upstreams: &mut [UpstreamPlan], problems: &mut Vec<Problem>) {
+        for plan in upstreams {
+            let TransportPlan::Plugin(provider) = &mut plan.transport else { continue };
+            provider.unavailable = self.unavailable(&plan.key, provider);
+            if let Some(refusal) = &provider.unavailable {
+                let object = id(Kind::MCPUpstream, &plan.key);
+                problems.push(Problem::error(refusal.reason, object, "spec.plugin", refusal.message.clone()));
+                plan.refusing.get_or_insert_with(|| refusal.clone());
+            }
+        }
+    }
+
     /// Returns why a step cannot run its plugin; `None` if it can.
     fn unavailable(&self, pipeline: &ObjectKey, step: &PhasePluginPlan) -> Option<Refusal> {
         let (plugin, input) = (&step.key, self.plugins.inputs.get(&step.key));

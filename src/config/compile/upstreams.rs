@@ -180,7 +180,7 @@ fn put_values(transport: &mut TransportPlan, values: Vec<NamedValue>, certificat
     match transport {
         TransportPlan::External { headers, tls, .. } => (*headers, tls.values) = (values, certificates),
         TransportPlan::Process { env, .. } => *env = values,
-        TransportPlan::Pipeline(_) | TransportPlan::None => {}
+        TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => {}
     }
 }
 

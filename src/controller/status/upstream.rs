@@ -202,6 +202,8 @@ fn reported(status: &mut MCPUpstreamStatus, reports: &[&UpstreamReport]) {
 fn address(plan: &UpstreamPlan) -> Option<String> {
     match &plan.transport {
         TransportPlan::External { url, .. } => Some(crate::domain::plan::address_of(url)),
-        TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::None => None,
+        TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => {
+            None
+        }
     }
 }

@@ -58,8 +58,17 @@ use super::ids::ObjectKey;
 pub const FORMAT_VERSION: u32 = 2;
 
 /// The features that this version supports and that a plan can list in [`Plan::requires`].
-pub const FEATURES: &[&str] =
-    &[TOOL_ARGUMENTS, TOOL_PINNING, CHAINED_CONTENT, UPSTREAM_TLS, SECTION_BINDINGS, ACCESS, PIPELINES];
+pub const FEATURES: &[&str] = &[
+    TOOL_ARGUMENTS,
+    TOOL_PINNING,
+    CHAINED_CONTENT,
+    UPSTREAM_TLS,
+    SECTION_BINDINGS,
+    ACCESS,
+    PIPELINES,
+    TOOLS_OF_PIPELINES,
+    TOOL_PROVIDERS,
+];
 
 /// The feature of plans with an override of a tool that [decides what is sent](ToolOverride::decides_what_is_sent).
 pub const TOOL_ARGUMENTS: &str = "tool-arguments";
@@ -78,6 +87,12 @@ pub const SECTION_BINDINGS: &str = "section-bindings";
 
 /// The feature of plans with pipelines.
 pub const PIPELINES: &str = "pipelines";
+
+/// The feature of plans with tools that are offered to pipelines only.
+pub const TOOLS_OF_PIPELINES: &str = "tools-of-pipelines";
+
+/// The feature of plans with upstreams whose tools a plugin makes.
+pub const TOOL_PROVIDERS: &str = "tool-providers";
 
 /// The feature of plans of gateways that authenticate or authorize their clients, by scopes among others.
 pub const ACCESS: &str = "access-by-scopes";
@@ -132,21 +147,24 @@ impl Plan {
     /// Returns the plugins that the plan runs: those of all entries of chains, and of all steps of pipelines.
     pub fn used_plugins(&self) -> impl Iterator<Item = &ObjectKey> {
         let entries = self.chains.iter().flat_map(|chain| &chain.entries).map(|entry| &entry.plugin);
-        let pipelines = self.upstreams.iter().filter_map(UpstreamPlan::pipeline);
-        entries.chain(pipelines.flat_map(PipelinePlan::plugins).map(|step| &step.key))
+        entries.chain(self.upstreams.iter().flat_map(UpstreamPlan::plugins).map(|step| &step.key))
     }
 
-    /// Whether a step of a pipeline runs this plugin.
+    /// Whether a step of a pipeline runs this plugin, or an upstream has its tools from it.
     pub fn has_step_of(&self, plugin: &ObjectKey) -> bool {
-        let mut pipelines = self.upstreams.iter().filter_map(UpstreamPlan::pipeline);
-        pipelines.any(|pipeline| pipeline.plugins().any(|step| step.key == *plugin && step.unavailable.is_none()))
+        let mut steps = self.upstreams.iter().flat_map(UpstreamPlan::plugins);
+        steps.any(|step| step.key == *plugin && step.unavailable.is_none())
     }
 
-    /// Makes pipelines refuse their calls that have a step with this plugin.
+    /// Makes pipelines and upstreams refuse their calls that run this plugin.
     pub fn withhold_steps(&mut self, plugin: &ObjectKey, refusal: &Refusal) {
         for upstream in &mut self.upstreams {
-            let TransportPlan::Pipeline(pipeline) = &mut upstream.transport else { continue };
-            for (_, step) in pipeline.plugins_mut().filter(|(_, step)| step.key == *plugin) {
+            let steps: Vec<_> = match &mut upstream.transport {
+                TransportPlan::Pipeline(pipeline) => pipeline.plugins_mut().map(|(_, step)| step).collect(),
+                TransportPlan::Plugin(provider) => vec![&mut **provider],
+                _ => continue,
+            };
+            for step in steps.into_iter().filter(|step| step.key == *plugin) {
                 step.unavailable = Some(refusal.clone());
                 upstream.refusing.get_or_insert_with(|| refusal.clone());
             }
@@ -163,7 +181,7 @@ impl Plan {
             match &mut upstream.transport {
                 TransportPlan::External { url, .. } => *url = address_of(url),
                 TransportPlan::Process { args, .. } => args.iter_mut().for_each(|arg| "[hidden]".clone_into(arg)),
-                TransportPlan::Pipeline(_) | TransportPlan::None => {}
+                TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => {}
             }
         }
         let of_pipelines = self.upstreams.iter_mut().filter_map(|upstream| match &mut upstream.transport {
@@ -176,7 +194,7 @@ impl Plan {
         let upstreams = self.upstreams.iter_mut().flat_map(|upstream| match &mut upstream.transport {
             TransportPlan::External { headers, tls, .. } => vec![headers, &mut tls.values],
             TransportPlan::Process { env, .. } => vec![env],
-            TransportPlan::Pipeline(_) | TransportPlan::None => Vec::new(),
+            TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => Vec::new(),
         });
         for value in upstreams.chain(self.plugins.iter_mut().map(|p| &mut p.env)).flatten() {
             if let ValueSource::Literal(text) = &mut value.value {

@@ -24,6 +24,9 @@ pub struct ToolOverride {
     pub annotations: AnnotationsOverride,
     /// Whether the tool is neither listed nor callable.
     pub hidden: bool,
+    /// Whether only pipelines can use the tool; `None` means the upstream's setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_pipelines: Option<bool>,
     /// How long to wait for the tool's answer, in milliseconds; `None` means the upstream's setting.
     pub timeout_ms: Option<u32>,
     /// The text that answers calls of the tool; nothing is sent to the server then.

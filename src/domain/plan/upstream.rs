@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::value::NamedValue;
-use super::{PinningPlan, PipelinePlan, Refusal, RetryPlan, ToolOverride};
+use super::{PhasePluginPlan, PinningPlan, PipelinePlan, Refusal, RetryPlan, ToolOverride};
 use crate::domain::ids::{Kind, ObjectKey};
 
 /// An upstream with all defaults filled in.
@@ -56,6 +56,9 @@ pub struct UpstreamPlan {
     pub exclude: Vec<String>,
     /// Changes to individual tools.
     pub overrides: Vec<ToolOverride>,
+    /// Whether only pipelines can use the tools that no override offers to clients.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub for_pipelines: bool,
     /// Which definitions of tools are approved; `None` means that none needs to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinning: Option<PinningPlan>,
@@ -71,6 +74,29 @@ impl UpstreamPlan {
             TransportPlan::Pipeline(pipeline) => Some(pipeline),
             _ => None,
         }
+    }
+
+    /// Whether only pipelines can use the tool to which this override belongs, if there is one.
+    pub fn is_for_pipelines(&self, change: Option<&ToolOverride>) -> bool {
+        change.and_then(|change| change.for_pipelines).unwrap_or(self.for_pipelines)
+    }
+
+    /// Returns the plugin that makes the tools in the place of a server.
+    pub fn provider(&self) -> Option<&PhasePluginPlan> {
+        match &self.transport {
+            TransportPlan::Plugin(provider) => Some(provider),
+            _ => None,
+        }
+    }
+
+    /// Whether the gateway serves the upstream itself: there is no server.
+    pub fn is_served_here(&self) -> bool {
+        matches!(self.transport, TransportPlan::Pipeline(_) | TransportPlan::Plugin(_))
+    }
+
+    /// Returns the plugins that the gateway runs in the place of a server.
+    pub fn plugins(&self) -> impl Iterator<Item = &PhasePluginPlan> {
+        self.pipeline().into_iter().flat_map(PipelinePlan::plugins).chain(self.provider())
     }
 
     /// Returns the kind of the object that this is a form of.
@@ -113,6 +139,8 @@ pub enum TransportPlan {
     },
     /// No server: the gateway runs a pipeline.
     Pipeline(Box<PipelinePlan>),
+    /// A plugin of type tool-provider, which the gateway runs.
+    Plugin(Box<PhasePluginPlan>),
     /// A transport that this gateway cannot use. `refusing` says why.
     None,
 }
@@ -128,11 +156,11 @@ impl TransportPlan {
         let (values, tls) = match self {
             Self::External { headers, tls, .. } => (&headers[..], &tls.values[..]),
             Self::Process { env, .. } => (&env[..], &[][..]),
-            Self::Pipeline(_) | Self::None => (&[][..], &[][..]),
+            Self::Pipeline(_) | Self::Plugin(_) | Self::None => (&[][..], &[][..]),
         };
         let models = match self {
             Self::Pipeline(pipeline) => &pipeline.models[..],
-            Self::External { .. } | Self::Process { .. } | Self::None => &[],
+            Self::External { .. } | Self::Process { .. } | Self::Plugin(_) | Self::None => &[],
         };
         values.iter().chain(tls).chain(models.iter().filter_map(|model| model.key.as_ref()))
     }

@@ -61,9 +61,8 @@ impl<'a> AskedClient<'a> {
 
     /// Asks the client a question, unless a chain denies it. Returns the answer for the server.
     pub(super) async fn put(&self, question: Question) -> Result<Answer, NotPassed> {
-        let client = self.call.request.client;
         let Some(chains) = self.call.item.questions(question.method) else {
-            return Ok(client.ask(self.unseen(question)).await);
+            return Ok(self.wait(self.unseen(question)).await);
         };
         if !self.call.client_answers(question.method) {
             return Ok(question.refused("this client offers no such method"));
@@ -71,8 +70,14 @@ impl<'a> AskedClient<'a> {
         let not_asked = |end| NotPassed { what: "the question", end };
         let mut asking = self.begin(question.method, chains, chains.all()).map_err(not_asked)?;
         let question = self.check(&mut asking, question).await.map_err(not_asked)?;
-        let answer = client.ask(question).await;
+        let answer = self.wait(question).await;
         self.check_answer(&mut asking, answer).await.map_err(|end| NotPassed { what: ANSWER, end })
+    }
+
+    /// Asks the client. A run of a pipeline can get its answer from the admin API instead.
+    async fn wait(&self, question: Question) -> Answer {
+        let (runs, id) = (&self.engine.state.runs, &self.call.facts.request_id);
+        runs.asked(id, &question, self.call.request.client.ask(question.clone())).await
     }
 
     /// Begins with a question or an answer on which the chains `of_run` are going to run.

@@ -127,6 +127,7 @@ impl Engine {
             Ok(looked_up) => looked_up,
             Err(error) => return self.not_admitted(&error),
         };
+        let found = current.usable(found, request.within.is_some_and(|within| within.is_of_pipeline));
         if let Some(end) = self.outside_section(&current, &found, request, meta, recorder) {
             return end;
         }
@@ -324,10 +325,10 @@ impl Engine {
             // It has nothing of either era.
             return Ok(ServerAnswer { era: call.request.caller.era, answer: Answer::Result(text_result(text)) });
         }
-        if let Some(pipeline) = &call.upstream.pipeline {
+        if call.plan().is_served_here() {
             recorder.asked();
             let arguments = members.iter().find(|(name, _)| name == ARGUMENTS).map(|(_, value)| &**value);
-            let result = boxed(|| self.run_pipeline(call, pipeline, client, arguments)).await;
+            let result = boxed(|| self.run_here(call, client, arguments)).await;
             let answer = ServerAnswer { era: call.request.caller.era, answer: Answer::Result(result) };
             return take_answer(call, answer, recorder);
         }

@@ -29,17 +29,26 @@ pub(crate) struct CallHost<'a> {
     /// The maximum size of an answer.
     max_input: u64,
     mode: Mode,
+    /// Whether the calls are those of a step of a pipeline.
+    is_of_pipeline: bool,
     calls: Arc<Tracker>,
 }
 
 impl<'a> CallHost<'a> {
     pub(crate) fn new(engine: &'a Arc<Engine>, context: CallContext<'a>, plugin: &LinkedPlugin, mode: Mode) -> Self {
-        Self { engine, context, max_input: plugin.plan.limits.max_input, mode, calls: Arc::default() }
+        Self {
+            engine,
+            context,
+            max_input: plugin.plan.limits.max_input,
+            mode,
+            is_of_pipeline: false,
+            calls: Arc::default(),
+        }
     }
 
-    /// The same without a plugin, for what the gateway itself runs.
-    pub(crate) fn of_agent(engine: &'a Arc<Engine>, context: CallContext<'a>, max_input: u64) -> Self {
-        Self { engine, context, max_input, mode: Mode::Enforce, calls: Arc::default() }
+    /// The same for a step of a pipeline, which takes answers of at most `max_input` bytes.
+    pub(crate) fn of_step(engine: &'a Arc<Engine>, context: CallContext<'a>, max_input: u64) -> Self {
+        Self { engine, context, max_input, mode: Mode::Enforce, is_of_pipeline: true, calls: Arc::default() }
     }
 
     async fn call(&self, tool: &str, arguments: Option<&RawValue>) -> Result<Answer, RpcError> {
@@ -66,7 +75,11 @@ impl<'a> CallHost<'a> {
             client: &Nobody,
             reservation: &self.answer_reservation(),
             check_mirrored: None,
-            within: Some(Within { request_id: &facts.request_id, depth: facts.depth + 1 }),
+            within: Some(Within {
+                request_id: &facts.request_id,
+                depth: facts.depth + 1,
+                is_of_pipeline: self.is_of_pipeline,
+            }),
             task: TaskUse::None,
         };
         let answer = match self.engine.call(request).await {

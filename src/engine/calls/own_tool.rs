@@ -150,7 +150,7 @@ impl Engine {
         let change = route.change.and_then(|index| upstream.target.plan.overrides.get(index));
         let refuses = |selected: &Selected| selected.chain.plan.refusing.is_some();
         let is_refused = upstream.refusing.is_some()
-            || snapshot.unsendable.contains(&route.index)
+            || !snapshot.lists(route)
             || change.is_some_and(|change| change.refusing.is_some())
             || snapshot.items[route.index].chains().any(refuses);
         let has_tasks = || match self.state.era(&upstream.target.plan.key) {

@@ -103,7 +103,7 @@ fn transport(plan: &TransportPlan) -> Option<&'static str> {
     match plan {
         TransportPlan::External { .. } => Some("tcp"),
         TransportPlan::Process { .. } => Some("pipe"),
-        TransportPlan::Pipeline(_) | TransportPlan::None => None,
+        TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => None,
     }
 }
 

@@ -104,7 +104,7 @@ impl Engine {
                 Ok(looked_up) => looked_up,
                 Err(error) => return self.not_admitted(&error),
             };
-        let found = match found {
+        let found = match snapshot.usable(found, false) {
             Lookup::Found(found) if snapshot.may_see(request.caller, &found.route) => found,
             _ => return CallEnd::task_gone(&task.facts.upstream, &task.facts.tool),
         };

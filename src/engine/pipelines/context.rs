@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
+use super::runs::RunEntry;
 use crate::domain::method::Method;
 use crate::domain::model::TokenUse;
 use crate::domain::pipeline::Sources;
@@ -27,6 +28,8 @@ pub(super) struct RunContext<'a> {
     /// The pipeline, as `namespace/name`.
     pub(super) name: String,
     pub(super) used: SharedUse,
+    /// The run as the admin API shows it.
+    pub(super) entry: Arc<RunEntry>,
     pub(super) started: Instant,
     pub(super) arguments: Value,
 }
@@ -67,6 +70,12 @@ impl RunContext<'_> {
     /// Returns the time that is left for the run.
     pub(super) fn remaining(&self) -> Duration {
         self.limit().saturating_sub(self.started.elapsed())
+    }
+
+    /// Shows the admin API what the steps have used.
+    pub(super) fn note_use(&self) {
+        let used = self.used.lock();
+        self.entry.note_use((used.tool_calls, used.llm_calls), used.tokens, used.sources.all().len());
     }
 
     /// The context of calls that steps make.

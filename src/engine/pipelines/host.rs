@@ -59,6 +59,7 @@ struct AskRequest {
 impl RunContext<'_> {
     /// Reports progress to the client. The numbers rise over all steps.
     pub(super) fn report(&self, message: &str) {
+        self.note_use();
         let progress = {
             let mut used = self.used.lock();
             used.progress += 1;

@@ -8,8 +8,12 @@ mod host;
 mod loops;
 mod output;
 mod overrides;
+mod plugin_call;
+mod provider;
 mod run;
+pub(crate) mod runs;
 mod server;
 mod step;
 
+pub use runs::{MAX_KEPT, Run, RunStatus, RunTable};
 pub(in crate::engine) use server::{listed, probed};

@@ -14,7 +14,7 @@ use crate::engine::plan::linked_pipeline::LinkedPipeline;
 /// The key of `_meta` with the facts about a run.
 pub(super) const RUN: &str = "hawsepipe.dev/run";
 /// The key of `_meta` with the sources of a run.
-const SOURCES: &str = "hawsepipe.dev/sources";
+pub(super) const SOURCES: &str = "hawsepipe.dev/sources";
 /// The maximum number of bytes of an output.
 const MAX_OUTPUT: usize = 1 << 20;
 

@@ -9,18 +9,34 @@ use serde_json::{Value, json};
 use super::context::{RunContext, SharedUse};
 use super::loops::{counts, customized, holds};
 use super::output::{RunFailure, answer, completed, failure};
+use super::runs::{Run, RunEntry, RunStatus, RunTable};
 use crate::domain::pipeline::{NewSource, PipelineMachine, RunState, Step, StepResult, StepRole};
 use crate::domain::plan::{AgentKind, AgentPlan};
 use crate::domain::ports::ToClient;
+use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::engine::Engine;
 use crate::engine::calls::routed_call::Routed;
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
 impl Engine {
+    /// Answers a call whose upstream has no server: it runs the pipeline, or the plugin that makes the tool.
+    pub(in crate::engine) async fn run_here(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        client: &dyn ToClient,
+        arguments: Option<&RawValue>,
+    ) -> Box<RawValue> {
+        match (&call.upstream.pipeline, call.plan().provider()) {
+            (None, Some(provider)) => self.call_provider(call, provider, client, arguments).await,
+            (Some(pipeline), _) => self.run_pipeline(call, pipeline, client, arguments).await,
+            (None, None) => to_raw(&json!({"content": [], "isError": true})),
+        }
+    }
+
     /// Runs a pipeline with these arguments, and returns the result of its tool. A run that fails has a result too, which
     /// says why. Dropping the future cancels the step that runs and the calls that it has made.
-    pub(in crate::engine) async fn run_pipeline(
+    async fn run_pipeline(
         self: &Arc<Self>,
         call: &Routed<'_>,
         pipeline: &LinkedPipeline,
@@ -38,10 +54,12 @@ impl Engine {
             client,
             name: call.plan().key.to_string(),
             used: SharedUse::default(),
+            entry: self.begin_run(call),
             started: Instant::now(),
             arguments,
         };
         let mut steps = Vec::new();
+        let ending = Ending { engine: self, entry: &run.entry };
         let limit = run.limit();
         let ended = match text.len() as u64 > pipeline.plan.budgets.max_input {
             true => Err(run.too_large(text.len())),
@@ -50,20 +68,63 @@ impl Engine {
                 Err(_) => Err(run.timed_out(limit)),
             },
         };
+        let mut facts = run.facts(ended.is_ok(), &steps);
+        run.note_use();
         let used = run.used.lock();
-        let mut facts = json!({
-            "id": call.facts.request_id,
-            "status": if ended.is_ok() { "completed" } else { "failed" },
-            "steps": steps,
-            "toolCalls": used.tool_calls,
-            "llmCalls": used.llm_calls,
-            "tokens": {"in": used.tokens.prompt_tokens, "out": used.tokens.completion_tokens},
-            "durationMs": u64::try_from(run.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        });
-        match ended.and_then(|output| completed(pipeline, output, &used, &mut facts)) {
+        let ended = ended.and_then(|output| completed(pipeline, output, &used, &mut facts));
+        ending.end(ended.as_ref().err().map(|why| why.reason));
+        match ended {
             Ok(output) => answer(&pipeline.plan, &output, &used.sources, facts),
             Err(why) => failure(&why, facts),
         }
+    }
+
+    /// The runs in progress, and those that ended last.
+    pub fn runs(&self) -> &RunTable {
+        &self.state.runs
+    }
+
+    /// Adds the run of a call to those that the admin API shows.
+    fn begin_run(&self, call: &Routed<'_>) -> Arc<RunEntry> {
+        let facts = &call.facts;
+        let entry = RunEntry::new(Run {
+            id: facts.request_id.clone(),
+            pipeline: call.plan().key.to_string(),
+            status: RunStatus::Working,
+            principal: facts.caller.identity.subject.clone(),
+            session: facts.caller.session_name(),
+            started_at: self.clock.unix_millis(),
+            ended_at: None,
+            steps: Vec::new(),
+            tool_calls: 0,
+            llm_calls: 0,
+            tokens_in: 0,
+            tokens_out: 0,
+            sources: 0,
+            reason: None,
+            question: None,
+        });
+        self.state.runs.add(Arc::clone(&entry));
+        entry
+    }
+}
+
+/// Ends the entry of a run. A run whose future is dropped before is cancelled.
+struct Ending<'a> {
+    engine: &'a Engine,
+    entry: &'a RunEntry,
+}
+
+impl Ending<'_> {
+    fn end(&self, reason: Option<Reason>) {
+        let status = if reason.is_none() { RunStatus::Completed } else { RunStatus::Failed };
+        self.entry.end(status, reason, self.engine.clock.unix_millis());
+    }
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.entry.end(RunStatus::Cancelled, None, self.engine.clock.unix_millis());
     }
 }
 
@@ -112,7 +173,29 @@ impl RunContext<'_> {
         })
     }
 
+    /// Returns what `_meta` says of a run that has ended.
+    fn facts(&self, is_ok: bool, steps: &[Value]) -> Value {
+        let used = self.used.lock();
+        json!({
+            "id": self.call.facts.request_id,
+            "status": if is_ok { "completed" } else { "failed" },
+            "steps": steps,
+            "toolCalls": used.tool_calls,
+            "llmCalls": used.llm_calls,
+            "tokens": {"in": used.tokens.prompt_tokens, "out": used.tokens.completion_tokens},
+            "durationMs": u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        })
+    }
+
     async fn run_any(&self, step: Step<'_>, state: &Value) -> Result<StepResult, RunFailure> {
+        self.entry.begin_step(step.name, self.engine.clock.unix_millis());
+        let result = self.run_one(step, state).await;
+        self.note_use();
+        self.entry.end_step(result.as_ref().err().map(|why| why.reason), self.engine.clock.unix_millis());
+        result
+    }
+
+    async fn run_one(&self, step: Step<'_>, state: &Value) -> Result<StepResult, RunFailure> {
         match step.role {
             StepRole::Agent(index) if self.plan.agents[index].kind != AgentKind::Custom => {
                 self.run_agent(&self.plan.agents[index], state).await
@@ -129,10 +212,14 @@ impl RunContext<'_> {
         steps: &mut Vec<Value>,
     ) -> Result<(), RunFailure> {
         let writes = |agent: &&AgentPlan| agent.enabled && agent.kind == AgentKind::Synthesizer;
-        let writer = self.plan.agents.iter().find(writes);
-        let Some(agent) = writer.filter(|_| !state.has_output()) else { return Ok(()) };
+        let Some(index) = self.plan.agents.iter().position(|agent| writes(&agent)).filter(|_| !state.has_output())
+        else {
+            return Ok(());
+        };
+        let agent = &self.plan.agents[index];
         let shown = state.shown(iteration, &self.used.lock().sources);
-        let result = self.run_agent(agent, &shown).await;
+        let step = Step { name: &agent.name, plugin: &agent.plugin, role: StepRole::Agent(index) };
+        let result = self.run_any(step, &shown).await;
         steps.push(noted(&agent.name, &result));
         state.take(&agent.name, true, result?);
         Ok(())

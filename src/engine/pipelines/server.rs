@@ -1,4 +1,4 @@
-//! What a pipeline answers in the place of a server when it is probed or its lists are read.
+//! What a pipeline, and in part a provider of tools, answers in the place of a server when it is probed or its lists are read.
 
 use serde_json::value::RawValue;
 
@@ -12,14 +12,11 @@ pub(in crate::engine) fn probed() -> Probed {
     Probed::Up(ServerFacts { has_tools: true, ..ServerFacts::new(Era::Modern, MODERN_VERSION) })
 }
 
-/// Returns the list of items of this kind: the tool of the pipeline, or nothing.
+/// Returns the list of tools: that of the pipeline.
 ///
 /// # Errors
 /// If the definition of the tool is not valid.
-pub(in crate::engine) fn listed(plan: &PipelinePlan, kind: ItemKind) -> Result<Listed, UpstreamError> {
-    if kind != ItemKind::Tool {
-        return Ok(Listed::default());
-    }
+pub(in crate::engine) fn listed(plan: &PipelinePlan) -> Result<Listed, UpstreamError> {
     let invalid = |why: String| UpstreamError::Protocol(format!("the definition of its tool is not valid: {why}"));
     let definition = RawValue::from_string(plan.definition.clone()).map_err(|error| invalid(error.to_string()))?;
     let item = Item::parse(ItemKind::Tool, &definition).map_err(|fault| invalid(fault.to_string()))?;

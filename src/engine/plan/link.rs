@@ -20,8 +20,8 @@ use crate::config::variables::OF_ENTRIES;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
-    ChainPlan, EntryPlan, PhasePluginPlan, PipelinePlan, Plan, PluginPlan, Refusal, Runtime, ToolDiscovery,
-    TransportPlan, UpstreamPlan,
+    ChainPlan, EntryPlan, PhasePluginPlan, Plan, PluginPlan, Refusal, Runtime, ToolDiscovery, TransportPlan,
+    UpstreamPlan,
 };
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Methods, Secrets};
@@ -129,7 +129,7 @@ fn link_upstream(
         TransportPlan::External { headers, tls, .. } => (&headers[..], &tls.values[..], "spec.external.headers"),
         TransportPlan::Process { env, .. } => (&env[..], &[][..], "spec.process.env"),
         TransportPlan::Pipeline(_) => (&keys[..], &[][..], "spec.models"),
-        TransportPlan::None => (&[][..], &[][..], ""),
+        TransportPlan::Plugin(_) | TransportPlan::None => (&[][..], &[][..], ""),
     };
     let object = ObjectId::new(upstream.kind(), upstream.key.clone());
     let are_headers = matches!(upstream.transport, TransportPlan::External { .. } | TransportPlan::Pipeline(_));
@@ -307,7 +307,7 @@ impl Linked {
     pub(crate) fn wanted(&self) -> Vec<(&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)> {
         let entries = self.chains.iter().flat_map(|chain| &chain.entries);
         let used = entries.filter(|entry| entry.enabled && entry.plan.unavailable.is_none());
-        let steps = self.plan.upstreams.iter().filter_map(UpstreamPlan::pipeline).flat_map(PipelinePlan::plugins);
+        let steps = self.plan.upstreams.iter().flat_map(UpstreamPlan::plugins);
         let steps = steps.filter(|step| step.unavailable.is_none()).map(|step| &step.key);
         let used: BTreeSet<_> = used.map(|entry| &entry.plan.plugin).chain(steps).collect();
         used.into_iter().filter_map(|key| self.plugins.get_key_value(key)).collect()

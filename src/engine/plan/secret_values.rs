@@ -69,7 +69,9 @@ pub(super) fn empty_values(headers: &[NamedValue], known: &[(String, SecretText)
 pub(super) fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretReport> {
     let headers = plan.upstreams.iter().flat_map(|upstream| match &upstream.transport {
         TransportPlan::External { headers, .. } => &headers[..],
-        TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::None => &[],
+        TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => {
+            &[]
+        }
     });
     let in_headers: BTreeSet<_> = headers
         .filter_map(|header| match &header.value {

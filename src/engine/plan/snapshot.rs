@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::changed_tools::{misfits, unsendable};
+use super::derived_annotations::annotate;
 use super::link::{Linked, LinkedUpstream};
 use super::linked_item::{LinkedItem, Selected, select};
 use super::list_filters::{ListFiltering, ListFilters};
@@ -38,6 +39,8 @@ pub struct Snapshot {
     pub(crate) items: Vec<Arc<LinkedItem>>,
     /// The tools whose calls are never sent, by [`Route::index`]. They are in no list, and a call of one says why.
     pub(crate) unsendable: BTreeSet<usize>,
+    /// The tools that only pipelines can use, by [`Route::index`].
+    pub(crate) for_pipelines: BTreeSet<usize>,
     /// The templates of resources that the upstreams list.
     pub(crate) templates: Templates,
     /// What chains over lists keep from clients, and what they have not seen yet.
@@ -97,6 +100,7 @@ impl Snapshot {
             routes: Routes::default(),
             items: Vec::new(),
             unsendable: BTreeSet::new(),
+            for_pipelines: BTreeSet::new(),
             templates: Templates::default(),
             filters: ListFilters::default(),
             problems: Vec::new(),
@@ -117,15 +121,19 @@ impl Snapshot {
         let seen = Arc::clone(&state.seen.borrow());
         let listed = lists.iter().map(|list| list.iter().flat_map(|list| list.items()).count()).collect();
         let mut filtering = ListFiltering::new(&linked, &state.filtered, listed);
-        let offers = offers(&linked, &lists, state, &mut filtering, &seen);
+        let mut offers = offers(&linked, &lists, state, &mut filtering, &seen);
         let gateway = &linked.plan.gateway;
         let naming = Naming { prefix: gateway.prefix, max_length: gateway.max_name_length };
-        let routes = Routes::build(naming, reserved_names(&linked), &offers);
+        let mut routes = Routes::build(naming, reserved_names(&linked), &offers);
+        if annotate(&linked, &lists, &routes, &mut offers) {
+            routes = Routes::build(naming, reserved_names(&linked), &offers);
+        }
         drop(offers);
         let filters = filtering.finish();
         let items = link_items(&linked, &routes, previous);
         let sent = |route: &Route| items[route.index].sent.as_deref();
         let unsendable = unsendable(&linked, &routes, sent);
+        let for_pipelines = for_pipelines(&linked, &routes);
         let templates =
             Templates::of(routes.all(), |upstream| !filters.closed.contains_key(&upstream), &previous.templates);
         let mut problems = plan_problems.clone();
@@ -133,11 +141,14 @@ impl Snapshot {
         problems.extend(linked.finds_tools().then(|| state.tool_index.problems(&linked)).into_iter().flatten());
         problems.extend(misfits(&linked, &routes, sent));
         Self {
-            list_revisions: ListRevisions::new(&routes, &unsendable),
+            list_revisions: ListRevisions::new(&routes, |index| {
+                unsendable.contains(&index) || for_pipelines.contains(&index)
+            }),
             linked,
             routes,
             items,
             unsendable,
+            for_pipelines,
             templates,
             filters,
             problems,
@@ -215,6 +226,21 @@ impl Snapshot {
         kind == ItemKind::Resource && self.filters.closed.iter().any(|(index, was_read)| is_of(index) && !was_read)
     }
 
+    /// Whether the item is in the lists of clients that may use it.
+    pub(crate) fn lists(&self, route: &Route) -> bool {
+        !self.unsendable.contains(&route.index) && !self.for_pipelines.contains(&route.index)
+    }
+
+    /// Returns what was found for a request. A tool that only pipelines can use is unknown to all others.
+    pub(crate) fn usable(&self, found: Lookup, is_of_pipeline: bool) -> Lookup {
+        match found {
+            Lookup::Found(found) if !is_of_pipeline && self.for_pipelines.contains(&found.route.index) => {
+                Lookup::Unknown
+            }
+            found => found,
+        }
+    }
+
     /// Returns the index of the upstream with this name.
     pub(crate) fn upstream(&self, name: &str) -> Option<usize> {
         self.linked.upstreams.iter().position(|u| u.target.plan.key.name == name)
@@ -226,10 +252,10 @@ impl Snapshot {
 pub struct ListRevisions([String; ItemKind::ALL.len()]);
 
 impl ListRevisions {
-    fn new(routes: &Routes, unsendable: &BTreeSet<usize>) -> Self {
+    fn new(routes: &Routes, is_left_out: impl Fn(usize) -> bool) -> Self {
         Self(ItemKind::ALL.map(|kind| {
             let of_kind = routes.all().iter().filter(|route| route.item.kind == kind);
-            let routes = of_kind.filter(|route| !unsendable.contains(&route.index));
+            let routes = of_kind.filter(|route| !is_left_out(route.index));
             revision(&routes.map(|r| (&r.public, &r.own, r.own_definition.get())).collect::<Vec<_>>())
         }))
     }
@@ -290,6 +316,15 @@ fn offered<'a>(
         by_manifest.or_else(|| Withheld::by_fault(gateway, item)).is_none()
     };
     list.into_iter().flat_map(Catalogue::items).filter(is_offered).collect()
+}
+
+/// Returns the indexes of the routes of the tools that only pipelines can use.
+fn for_pipelines(linked: &Linked, routes: &Routes) -> BTreeSet<usize> {
+    let is_for_pipelines = |route: &&Arc<Route>| {
+        let plan = &linked.upstreams[route.upstream].target.plan;
+        plan.is_for_pipelines(route.change.and_then(|index| plan.overrides.get(index)))
+    };
+    routes.tools().filter(is_for_pipelines).map(|route| route.index).collect()
 }
 
 /// Returns the names that no tool of an upstream gets.

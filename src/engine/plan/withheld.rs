@@ -19,6 +19,8 @@ pub(crate) enum Withheld {
     Excluded,
     /// The override at this place hides the tool.
     Hidden(usize),
+    /// Only pipelines can use the tool.
+    ForPipelines,
     /// Providers of models reject its schema, for this reason.
     Invalid(String),
     /// The definition of the tool, which has this digest, is not approved.
@@ -40,6 +42,7 @@ impl fmt::Display for Withheld {
             Self::NotIncluded => f.write_str("its upstream does not include it (spec.tools.include)"),
             Self::Excluded => f.write_str("its upstream excludes it (spec.tools.exclude)"),
             Self::Hidden(place) => write!(f, "its upstream hides it (spec.tools.overrides[{place}].hidden)"),
+            Self::ForPipelines => f.write_str("its upstream offers it to pipelines only (spec.tools.offeredTo)"),
             Self::Invalid(fault) => write!(
                 f,
                 "providers of models reject it ({fault}): correct that at the server, or set spec.upstreams.invalidTools of the \

@@ -196,9 +196,9 @@ impl Engine {
             });
         }
         let before = self.clock.monotonic();
-        let probed = match plan.pipeline() {
-            Some(_) => Ok(pipelines::probed()),
-            None => self.upstreams.probe(target, probe_timeout(target, connected, known.tried)).await,
+        let probed = match plan.is_served_here() {
+            true => Ok(pipelines::probed()),
+            false => self.upstreams.probe(target, probe_timeout(target, connected, known.tried)).await,
         };
         let took = self.clock.monotonic().saturating_sub(before);
         let rested = matches!(probed, Ok(Probed::Resting)).then(|| self.clock.unix_millis());

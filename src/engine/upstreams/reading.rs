@@ -11,7 +11,7 @@ use crate::domain::health::ConnectionState;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{ItemKind, Listed};
 use crate::domain::upstream::{Target, UpstreamError};
-use crate::engine::{Engine, pipelines};
+use crate::engine::Engine;
 
 /// How long each list can take. This is longer than the list timeout: a process that answers one request at a time is not
 /// ended while it works on a list, but it would be if the list were given up and a probe had to wait for it.
@@ -51,9 +51,9 @@ impl Engine {
         let is_announced = self.take_announced(key, kind);
         let list_timeout = self.snapshot().plan().gateway.limits.list_timeout_ms;
         let limit = LONGEST.max(Duration::from_millis(u64::from(list_timeout)));
-        let read = match target.plan.pipeline() {
-            Some(plan) => pipelines::listed(plan, kind),
-            None => self.upstreams.list(target, kind, limit).await,
+        let read = match target.plan.is_served_here() {
+            true => Ok(Listed::default()),
+            false => self.upstreams.list(target, kind, limit).await,
         };
         let is_news = self.keep_other_list(target, kind, began, read);
         self.announcing(kind, is_announced, || {

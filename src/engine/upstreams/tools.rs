@@ -86,9 +86,10 @@ impl Engine {
         // Cleared before the request, so that a change that is reported while the answer is under way causes another
         // request.
         self.state.update(key, |state| state.stale = false);
-        let listed = match target.plan.pipeline() {
-            Some(plan) => pipelines::listed(plan, ItemKind::Tool),
-            None => self.upstreams.list(target, ItemKind::Tool, timeout).await,
+        let listed = match (target.plan.pipeline(), target.plan.provider()) {
+            (Some(plan), _) => pipelines::listed(plan),
+            (_, Some(provider)) => self.provided_tools(target, provider, timeout).await,
+            (None, None) => self.upstreams.list(target, ItemKind::Tool, timeout).await,
         };
         if listed.is_err() {
             self.state.update(key, |state| state.stale = true);

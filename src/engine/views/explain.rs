@@ -224,6 +224,8 @@ impl Engine {
             let asked = Asked::new(method, &route.item.name);
             let mut explained = explain_item(&snapshot.linked, route.upstream, &asked, public, &unable);
             explained.notes.extend(notes::of_route(&snapshot.linked, &route).filter(|_| is_listed));
+            let is_withheld = snapshot.for_pipelines.contains(&route.index);
+            explained.withheld = is_withheld.then(|| Withheld::ForPipelines.to_string());
             explained.access = client.and_then(|client| snapshot.explain_access(client, &route));
             return Ok(with_others(explained));
         }

@@ -3,6 +3,7 @@
 pub(crate) mod explain;
 mod notes;
 pub(crate) mod objects;
+pub(crate) mod pipelines;
 pub(crate) mod report;
 pub(crate) mod scrape;
 pub(crate) mod sections;

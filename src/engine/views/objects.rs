@@ -192,6 +192,8 @@ pub struct ToolView {
     /// The description that clients see.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// Whether only pipelines can use the tool.
+    pub for_pipelines: bool,
     /// The chains that select the tool, as `namespace/name`, request chains first.
     pub chains: Vec<String>,
     /// Why the tool's input schema is not enforced; absent if it is enforced or does not have to be.
@@ -326,6 +328,7 @@ impl Engine {
                 upstream: snapshot.linked.upstreams[route.upstream].target.plan.key.name.clone(),
                 upstream_name: route.item.name.clone(),
                 description: object.get_str("description"),
+                for_pipelines: snapshot.for_pipelines.contains(&route.index),
                 chains,
                 schema_problem: link.arguments.not_enforced.clone(),
             }

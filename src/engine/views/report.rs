@@ -72,6 +72,7 @@ impl Engine {
             TransportPlan::External { .. } => Some("StreamableHTTP"),
             TransportPlan::Process { .. } => Some("Stdio"),
             TransportPlan::Pipeline(_) => Some("Pipeline"),
+            TransportPlan::Plugin(_) => Some("Plugin"),
             TransportPlan::None => None,
         }
     }

@@ -188,7 +188,7 @@ impl Engine {
             let is_enabled = plan.enabled && self.state.in_routing(&plan.key);
             is_enabled && section.as_ref().is_none_or(|section| section.sees(index))
         };
-        let routes = snapshot.routes.tools().filter(|route| !snapshot.unsendable.contains(&route.index));
+        let routes = snapshot.routes.tools().filter(|route| snapshot.lists(route));
         let tools = routes.filter(|route| is_visible(route.upstream)).map(|route| {
             let key = &upstreams[route.upstream].target.plan.key;
             let definition = RawObject::parse(route.own_definition.get()).unwrap_or_default();

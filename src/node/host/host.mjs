@@ -41,7 +41,8 @@ const socket = new Socket({
   onread: { buffer: Buffer.allocUnsafeSlow(256 * 1024), callback: (n, buffer) => (feed(buffer, n), true) },
 });
 // The gateway has ended, or no longer needs this worker.
-socket.on('end', () => process.exit(0));
+let beforeEnd = async () => {};
+socket.on('end', () => void beforeEnd().catch(() => {}).finally(() => process.exit(0)));
 socket.on('error', () => process.exit(0));
 
 // A frame is written synchronously, from a buffer that is reused. A stream would allocate memory for each frame, and
@@ -415,7 +416,10 @@ function feed(chunk, end) {
 
 try {
   const exported = await import(pathToFileURL(entry).href);
-  if (typed !== undefined) plugin = await typed.loadTyped(exported, { log: logger });
+  if (typed !== undefined) {
+    plugin = await typed.loadTyped(exported, { log: logger });
+    beforeEnd = () => typed.shutDown(plugin);
+  }
   // What CommonJS code assigns to module.exports is the default export of the namespace.
   const pick = (name) => [exported[name], exported.default?.[name]].find((value) => typeof value === 'function');
   const fallback = typeof exported.default === 'function' ? exported.default : pick('default');

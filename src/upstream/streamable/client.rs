@@ -193,7 +193,9 @@ fn tls(target: &UpstreamTarget) -> TlsSettings<'_> {
     let value = |wanted: &str| target.tls.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.expose());
     let server_name = match &target.plan.transport {
         TransportPlan::External { tls, .. } => tls.server_name.as_deref(),
-        TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::None => None,
+        TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => {
+            None
+        }
     };
     TlsSettings {
         authorities: value(TlsPlan::CA),

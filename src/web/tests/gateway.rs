@@ -163,6 +163,7 @@ fn upstream(name: &str) -> UpstreamPlan {
         include: Vec::new(),
         exclude: Vec::new(),
         overrides: Vec::new(),
+        for_pipelines: false,
         refusing: None,
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::harness::{Folder, Gateway};
 use super::http::Http;
 use super::invocations::{Admin, manifests};
-use super::parts::{object, tools_of};
+use super::parts::{object, plugin, tools_of};
 
 /// The document, with schemas that allow no other members than those that they name.
 struct Document(Value);
@@ -56,7 +56,11 @@ fn close(schema: &mut Value) {
 /// Manifests with an object of each kind that answers have.
 fn objects() -> String {
     let binding = "document: {glob: '*.md'}, block: {id: b}, upstream: {name: second}";
+    let agents = "startAgent: main, agents: [{name: main, type: custom, plugin: {name: step}}]";
+    let pipeline = format!("tool: {{name: piped, description: A test.}}, declared: {{{agents}}}");
     manifests()
+        + &plugin("step", "export const execute = () => ({ output: { done: true } });", "type: phase")
+        + &object("ToolPipeline", "piped", &pipeline)
         + &object("SectionBinding", "b", binding)
         + &object("SectionBinding", "gone", &binding.replace("second", "x"))
 }
@@ -65,12 +69,13 @@ fn objects() -> String {
 async fn answers_of_the_admin_api_are_as_its_openapi_document_says() {
     let folder = Folder::with(&objects());
     let gateway = Gateway::start(&folder);
-    tools_of(&gateway, &["everything", "second"]).await;
+    tools_of(&gateway, &["everything", "second", "piped"]).await;
     let (document, admin) = (Document::of(&gateway).await, Admin::of(&gateway));
     let session = Http::new().initialize(&gateway.url()).await;
     session.call_raw(1, "second__echo", r#"{"message": "hi"}"#).await;
     session.call_raw(2, "second__echo", r#"{"message": "forbidden"}"#).await;
     let echo = |message: Value| json!({"toolName": "echo", "parameters": {"message": message}, "documentPath": "a.md"});
+    session.call_raw(3, "piped", r#"{"prompt": "x"}"#).await;
     let (status, created) = admin.post("invocations", echo(json!("hi"))).await;
     assert_eq!(status, 201);
     document.check("/api/v1/invocations", "post", "201", &created);
@@ -92,7 +97,7 @@ async fn answers_of_the_admin_api_are_as_its_openapi_document_says() {
             checked += 1;
         }
     }
-    assert_eq!(checked, 16);
+    assert_eq!(checked, 18);
     changes(&document, &admin, failed["id"].as_str().unwrap()).await;
     let (_, error) = admin.post("calls/no-such-call/cancel", json!({})).await;
     document.check("/api/v1/calls/{id}/cancel", "post", "default", &error);

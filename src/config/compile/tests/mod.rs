@@ -108,6 +108,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
         include: Vec::new(),
         exclude: Vec::new(),
         overrides: Vec::new(),
+        for_pipelines: false,
         refusing: None,
     };
     UpstreamInput { plan, values: Vec::new(), tls: Vec::new(), server: None, managed: None, share_with: None }

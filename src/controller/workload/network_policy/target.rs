@@ -54,7 +54,9 @@ pub(in crate::controller) fn targets(plans: &[&Plan]) -> BTreeSet<NetworkTarget>
     let upstreams = plans.iter().flat_map(|plan| &plan.upstreams).filter(|upstream| upstream.enabled);
     let urls = upstreams.filter_map(|upstream| match &upstream.transport {
         TransportPlan::External { url, .. } => Some(url),
-        TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::None => None,
+        TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => {
+            None
+        }
     });
     let collectors = plans.iter().filter_map(|plan| plan.gateway.tracing.as_ref()).map(|tracing| &tracing.endpoint);
     let pipelines = plans.iter().flat_map(|plan| &plan.upstreams).filter_map(UpstreamPlan::pipeline);

@@ -45,7 +45,7 @@ impl Agent<'_> {
     ) -> Result<Value, ModelFailure> {
         let mut messages = self.messages(system, sections);
         let words = messages[1].to_string().to_lowercase();
-        let calls_tools = CallHost::of_agent(self.run.engine, self.run.call_context(), MAX_READ);
+        let calls_tools = CallHost::of_step(self.run.engine, self.run.call_context(), MAX_READ);
         let (step, models) = (self.plan.name.as_str(), Arc::default());
         let host = StepHost { run: self.run, step, plugin: "", calls: calls_tools, models };
         let (mut rounds, mut left) = (rounds, calls);

@@ -2,6 +2,9 @@
 
 mod agents;
 mod models;
+mod offered;
+mod provided;
+mod runs;
 mod steps;
 
 use serde_json::{Value, json};

@@ -1,0 +1,274 @@
+//! The runs of pipelines that are in progress, and those that ended last. They hold nothing that tools and models have said,
+//! but for a question while it waits for its answer.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use crate::domain::model::TokenUse;
+use crate::domain::question::Question;
+use crate::domain::raw::to_raw;
+use crate::domain::reason::Reason;
+use crate::domain::upstream::Answer;
+
+/// The number of runs that are kept, unless more are in progress.
+pub const MAX_KEPT: usize = 500;
+/// The maximum number of steps that are kept of a run, the newest ones.
+const MAX_STEPS: usize = 256;
+
+/// The state of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// A step runs.
+    Working,
+    /// A step waits for the answer of a user.
+    InputRequired,
+    /// The run has ended with an output.
+    Completed,
+    /// The run has ended without an output.
+    Failed,
+    /// The call was cancelled.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// Returns the name of the state, as the admin API has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Working => "working",
+            Self::InputRequired => "input_required",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A run of a pipeline. Times are Unix milliseconds.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    /// The id of the run, which is that of its call.
+    pub id: String,
+    /// The pipeline, as `namespace/name`.
+    pub pipeline: String,
+    /// The state of the run.
+    pub status: RunStatus,
+    /// The subject of the client that called the pipeline.
+    pub principal: String,
+    /// The session of the client; empty if it has none.
+    pub session: String,
+    /// When the run began.
+    pub started_at: u64,
+    /// When it ended; absent while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<u64>,
+    /// The steps that have begun, in their order. Of a longer run, the last 256.
+    pub steps: Vec<RunStep>,
+    /// How many tools the steps have called.
+    pub tool_calls: u32,
+    /// How many requests of models the steps have made.
+    pub llm_calls: u32,
+    /// The tokens of the requests.
+    pub tokens_in: u64,
+    /// The tokens of the answers.
+    pub tokens_out: u64,
+    /// How many sources the run has found.
+    pub sources: usize,
+    /// Why the run has failed; absent if it has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// The parameters of the question that waits for an answer, as the client gets them; absent if there is none, and in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub question: Option<Box<RawValue>>,
+}
+
+/// A step of a run: an agent, or a phase.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunStep {
+    /// The name of the agent or of the phase.
+    pub name: String,
+    /// When the step began.
+    pub started_at: u64,
+    /// When it ended; absent while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<u64>,
+    /// Why it has failed; absent if it has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+}
+
+/// A run while it is in progress, and afterwards.
+#[derive(Debug)]
+pub(crate) struct RunEntry(Mutex<RunState>);
+
+#[derive(Debug)]
+struct RunState {
+    run: Run,
+    /// Gives an answer to the question that waits.
+    answers: Option<oneshot::Sender<Box<RawValue>>>,
+}
+
+impl RunEntry {
+    pub(super) fn new(run: Run) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(RunState { run, answers: None })))
+    }
+
+    pub(super) fn begin_step(&self, name: &str, now: u64) {
+        let steps = &mut self.state().run.steps;
+        if steps.len() >= MAX_STEPS {
+            steps.remove(0);
+        }
+        steps.push(RunStep { name: name.to_owned(), started_at: now, ended_at: None, reason: None });
+    }
+
+    /// Ends the step that began last.
+    pub(super) fn end_step(&self, reason: Option<Reason>, now: u64) {
+        if let Some(step) = self.state().run.steps.last_mut() {
+            (step.ended_at, step.reason) = (Some(now), reason);
+        }
+    }
+
+    /// Notes how many tools and models the run has called, with which tokens, and how many sources it has found.
+    pub(super) fn note_use(&self, (tool_calls, llm_calls): (u32, u32), tokens: TokenUse, sources: usize) {
+        let run = &mut self.state().run;
+        (run.tool_calls, run.llm_calls, run.sources) = (tool_calls, llm_calls, sources);
+        (run.tokens_in, run.tokens_out) = (tokens.prompt_tokens, tokens.completion_tokens);
+    }
+
+    /// Ends the run. If it has ended before, it stays as it is.
+    pub(super) fn end(&self, status: RunStatus, reason: Option<Reason>, now: u64) {
+        let mut state = self.state();
+        state.answers = None;
+        let run = &mut state.run;
+        if run.ended_at.is_none() {
+            (run.status, run.reason, run.ended_at, run.question) = (status, reason, Some(now), None);
+        }
+    }
+
+    /// Answers the question that waits. Returns whether there is one.
+    fn answer(&self, answer: Box<RawValue>) -> bool {
+        let answers = self.state().answers.take();
+        answers.is_some_and(|answers| answers.send(answer).is_ok())
+    }
+
+    fn state(&self) -> MutexGuard<'_, RunState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question that waits, until this is dropped.
+struct Waiting<'a>(&'a RunEntry);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        (state.answers, state.run.question) = (None, None);
+        if state.run.status == RunStatus::InputRequired {
+            state.run.status = RunStatus::Working;
+        }
+    }
+}
+
+/// All runs in progress, and those that ended last, together [`MAX_KEPT`].
+#[derive(Default)]
+pub struct RunTable(Mutex<VecDeque<Arc<RunEntry>>>);
+
+impl RunTable {
+    /// Returns the runs, newest first, without questions.
+    pub fn list(&self) -> Vec<Run> {
+        let shown = |entry: &Arc<RunEntry>| Run { question: None, ..entry.state().run.clone() };
+        self.known().iter().rev().map(shown).collect()
+    }
+
+    /// Returns the run with this id.
+    pub fn find(&self, id: &str) -> Option<Run> {
+        self.entry(id).map(|entry| entry.state().run.clone())
+    }
+
+    /// Answers the question for which this run waits. Returns false if it waits for none.
+    pub fn answer(&self, id: &str, answer: Box<RawValue>) -> bool {
+        self.entry(id).is_some_and(|entry| entry.answer(answer))
+    }
+
+    /// Adds a run. If there are too many, the oldest one that has ended is removed.
+    pub(super) fn add(&self, entry: Arc<RunEntry>) {
+        let mut known = self.known();
+        if known.len() >= MAX_KEPT {
+            let oldest = known.iter().position(|entry| entry.state().run.ended_at.is_some());
+            oldest.and_then(|oldest| known.remove(oldest));
+        }
+        known.push_back(entry);
+    }
+
+    /// Waits for the answer to a question of this call: that of its client, or, if it is a run, one for which
+    /// [`Self::answer`] is called before.
+    pub(in crate::engine) async fn asked(
+        &self,
+        call: &str,
+        question: &Question,
+        client: impl Future<Output = Answer>,
+    ) -> Answer {
+        let Some(entry) = self.entry(call) else { return client.await };
+        let (answers, mut answered) = oneshot::channel();
+        {
+            let mut state = entry.state();
+            (state.answers, state.run.status) = (Some(answers), RunStatus::InputRequired);
+            state.run.question = Some(question.params.clone().unwrap_or_else(|| to_raw(&serde_json::json!({}))));
+        }
+        let _waiting = Waiting(&entry);
+        let mut client = std::pin::pin!(client);
+        tokio::select! {
+            answer = &mut client => answer,
+            Ok(answer) = &mut answered => Answer::Result(answer),
+        }
+    }
+
+    fn entry(&self, id: &str) -> Option<Arc<RunEntry>> {
+        self.known().iter().rev().find(|entry| entry.state().run.id == id).cloned()
+    }
+
+    fn known(&self) -> MutexGuard<'_, VecDeque<Arc<RunEntry>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_run_that_has_ended_makes_room() {
+        let run = |id: usize| Run {
+            id: id.to_string(),
+            pipeline: "default/p".into(),
+            status: RunStatus::Working,
+            principal: String::new(),
+            session: String::new(),
+            started_at: 1,
+            ended_at: None,
+            steps: Vec::new(),
+            tool_calls: 0,
+            llm_calls: 0,
+            tokens_in: 0,
+            tokens_out: 0,
+            sources: 0,
+            reason: None,
+            question: None,
+        };
+        let table = RunTable::default();
+        let entries: Vec<_> = (0..MAX_KEPT + 2).map(|id| RunEntry::new(run(id))).collect();
+        entries[..=MAX_KEPT].iter().for_each(|entry| table.add(Arc::clone(entry)));
+        assert!(table.find("0").is_some(), "runs in progress are kept");
+        entries[1..=MAX_KEPT].iter().for_each(|entry| entry.end(RunStatus::Completed, None, 2));
+        table.add(Arc::clone(&entries[MAX_KEPT + 1]));
+        assert!(table.find("1").is_none() && table.find("0").is_some() && table.find("2").is_some());
+    }
+}

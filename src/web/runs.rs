@@ -1,0 +1,97 @@
+//! `/api/v1/pipelines/{id}` and `/api/v1/runs/{id}`: shows a pipeline or a run, cancels runs and answers their questions.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::admin_query::{AdminError, AdminJson, AdminState, NoFields};
+use crate::domain::history::is_named;
+use crate::domain::raw::to_raw;
+use crate::engine::Engine;
+use crate::engine::pipelines::{MAX_KEPT, Run};
+use crate::engine::views::pipelines::PipelineView;
+
+/// How long a request to cancel a run waits for its end, and how often it looks.
+const CANCEL_WAIT: Duration = Duration::from_secs(5);
+const CANCEL_TICK: Duration = Duration::from_millis(20);
+
+/// The answer to a question (MCP: the result of elicitation).
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UserAnswer {
+    action: Action,
+    /// The values, as the schema of the question has them. Only with `accept`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<Map<String, Value>>,
+}
+
+/// What the user does with a question.
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    /// Gives the values.
+    Accept,
+    /// Refuses to give them.
+    Decline,
+    /// Gives no answer.
+    Cancel,
+}
+
+pub(super) async fn pipeline(
+    State(engine): AdminState,
+    Path(id): Path<String>,
+) -> Result<Json<PipelineView>, AdminError> {
+    let mut pipelines = engine.pipelines().await.into_iter();
+    pipelines.find(|pipeline| is_named(&pipeline.pipeline, &id)).map(Json).ok_or_else(|| {
+        let message = format!("the gateway has no pipeline {id:.128}: /api/v1/pipelines lists them");
+        AdminError(StatusCode::NOT_FOUND, "PipelineNotFound", message)
+    })
+}
+
+pub(super) async fn get(State(engine): AdminState, Path(id): Path<String>) -> Result<Json<Run>, AdminError> {
+    find(&engine, &id).map(Json)
+}
+
+pub(super) async fn cancel(
+    State(engine): AdminState,
+    Path(id): Path<String>,
+    AdminJson(NoFields {}): AdminJson<NoFields>,
+) -> Result<Json<Run>, AdminError> {
+    let mut run = find(&engine, &id)?;
+    engine.cancel_call(&id);
+    // The call ends a moment later.
+    let has_ended = async {
+        while run.ended_at.is_none() {
+            tokio::time::sleep(CANCEL_TICK).await;
+            run = find(&engine, &id)?;
+        }
+        Ok(())
+    };
+    tokio::time::timeout(CANCEL_WAIT, has_ended).await.unwrap_or(Ok(()))?;
+    Ok(Json(run))
+}
+
+pub(super) async fn answer(
+    State(engine): AdminState,
+    Path(id): Path<String>,
+    AdminJson(answer): AdminJson<UserAnswer>,
+) -> Result<Json<Run>, AdminError> {
+    find(&engine, &id)?;
+    if !engine.runs().answer(&id, to_raw(&answer)) {
+        let message = format!("run {id:.60} waits for no answer");
+        return Err(AdminError(StatusCode::CONFLICT, "NoQuestion", message));
+    }
+    find(&engine, &id).map(Json)
+}
+
+fn find(engine: &Engine, id: &str) -> Result<Run, AdminError> {
+    engine.runs().find(id).ok_or_else(|| {
+        let message = format!("there is no run {id:.60}: the gateway keeps the last {MAX_KEPT} of this process");
+        AdminError(StatusCode::NOT_FOUND, "RunNotFound", message)
+    })
+}
