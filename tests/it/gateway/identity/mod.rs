@@ -1,5 +1,6 @@
 //! Who calls, and what they may do.
 
+mod admin;
 mod issuer;
 mod keys;
 mod rules;
