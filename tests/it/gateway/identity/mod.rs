@@ -3,6 +3,7 @@
 mod admin;
 mod issuer;
 mod keys;
+mod page;
 mod rules;
 mod scopes;
 mod sessions;
