@@ -4,6 +4,7 @@ mod admin;
 mod issuer;
 mod keys;
 mod page;
+mod random;
 mod rules;
 mod scopes;
 mod sessions;
