@@ -37,7 +37,7 @@ pub async fn gateway(args: args::GatewayArgs) -> anyhow::Result<ExitCode> {
     // From here on, a signal must end the process gracefully.
     let mut signals = EndSignals::listen()?;
     let history = GatewayHistory::new(None, args.state_dir.clone()).await?;
-    let engine = engine(&telemetry.traces, ServerLauncher::current(), history.store())?;
+    let engine = engine(&telemetry.traces, ServerLauncher::current(), history.store(), Some(client.clone()))?;
     let mut servers = HttpServers::new(&engine);
     // The gateway follows the cluster until the calls have drained, so that restrictions that are added in the meantime
     // apply even to the last calls.

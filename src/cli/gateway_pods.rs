@@ -50,7 +50,8 @@ struct Source {
 struct Cluster {
     client: Client,
     gateway: ObjectKey,
-    timeout: u64,
+    /// How each pod is asked, but for the address.
+    admin: AdminArgs,
     /// Whether one pod is enough: each has the records of all in PostgreSQL.
     is_shared: bool,
     /// The pods that were tried, each with its number of restarts.
@@ -98,8 +99,8 @@ impl Sources {
         let Item(found) = found.with_context(|| format!("there is no MCPGateway {gateway}"))?;
         let store = found.spec.history.and_then(|history| history.store);
         let is_shared = store.is_some_and(|store| store.postgres.is_some());
-        let (timeout, tried) = (args.admin.timeout, HashSet::new());
-        let cluster = Cluster { client, gateway, timeout, is_shared, tried, listed_at: Instant::now() };
+        let (admin, tried) = (args.admin.clone(), HashSet::new());
+        let cluster = Cluster { client, gateway, admin, is_shared, tried, listed_at: Instant::now() };
         let mut sources = Self { open: Vec::new(), cluster: Some(cluster) };
         sources.find_pods().await?;
         sources.check()?;
@@ -222,7 +223,7 @@ impl Cluster {
     async fn forwarded(&self, (pod, _, port): Target) -> Option<Source> {
         match tokio::time::timeout(FORWARDED, forward(&self.gateway.namespace, &pod, port)).await {
             Ok(Ok((address, child))) => {
-                let admin = AdminArgs { admin: address, timeout: self.timeout };
+                let admin = AdminArgs { admin: address, ..self.admin.clone() };
                 return Some(Source { pod, admin, _forward: Some(child) });
             }
             Ok(Err(error)) => left_out(&pod, &error),

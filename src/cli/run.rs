@@ -44,12 +44,12 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     warn_of_unread(&args.source.files);
     let first = first_reading(&mut directory).await?;
     let bind = Bind { listen: addresses.listen, ip: HERE, advertise: args.advertise };
-    check_open(&first.plan.gateway, &bind, args.insecure_anonymous)?;
+    check_open(&first.plan.gateway, &bind, addresses.admin, args.insecure_anonymous)?;
     // From here on, a signal must end the process gracefully.
     let mut signals = EndSignals::listen()?;
     let store = args.store.as_ref().map(StoreArg::target).transpose().context("--store")?;
     let history = Arc::new(GatewayHistory::new(store, state.path().map(Path::to_owned)).await?);
-    let engine = engine(&telemetry.traces, state_folder::launcher(&state).await, history.store())?;
+    let engine = engine(&telemetry.traces, state_folder::launcher(&state).await, history.store(), None)?;
     keep(&engine, &state);
     seal_key::follow(&engine, args.seal_key_file.clone(), true).await?;
     let mut servers = HttpServers::new(&engine);
@@ -136,12 +136,6 @@ struct Addresses {
 
 async fn addresses(args: &RunArgs) -> anyhow::Result<Addresses> {
     let admin = args.admin.listen(HERE, ADMIN_PORT).await.context("--admin")?;
-    if !admin.ip().is_loopback() {
-        bail!(
-            "--admin {admin}: the admin API has no authentication yet, so it is served on loopback only; --metrics ADDR \
-             serves the metrics alone on any address"
-        );
-    }
     let listen = optional(args.listen.as_ref(), MCP_PORT).await.context("--listen")?;
     let metrics = optional(args.metrics.as_ref(), METRICS_PORT).await.context("--metrics")?;
     Ok(Addresses { listen, admin, metrics })
@@ -194,7 +188,8 @@ async fn start(
 
 /// Refuses to serve anonymous clients on an address that is not loopback, unless a manifest or the flag
 /// `--insecure-anonymous` allows anonymous clients.
-fn check_open(gateway: &GatewayPlan, bind: &Bind, insecure_anonymous: bool) -> anyhow::Result<()> {
+fn check_open(gateway: &GatewayPlan, bind: &Bind, admin: SocketAddr, insecure_anonymous: bool) -> anyhow::Result<()> {
+    check_admin(gateway, admin)?;
     let outside = bind.addresses(gateway).into_keys().find(|address| !address.ip().is_loopback());
     match outside {
         Some(address) if !gateway.authenticates() && !gateway.anonymous && !insecure_anonymous => bail!(
@@ -204,6 +199,17 @@ fn check_open(gateway: &GatewayPlan, bind: &Bind, insecure_anonymous: bool) -> a
         ),
         _ => Ok(()),
     }
+}
+
+/// Refuses to serve the admin API on an address that is not loopback, unless its clients authenticate.
+fn check_admin(gateway: &GatewayPlan, admin: SocketAddr) -> anyhow::Result<()> {
+    if !admin.ip().is_loopback() && !gateway.admin_authentication {
+        bail!(
+            "--admin {admin}: without spec.admin.authentication of the MCPGateway, the admin API is served on loopback only; \
+             --metrics ADDR serves the metrics alone on any address"
+        );
+    }
+    Ok(())
 }
 
 fn report(problems: &[Located]) {

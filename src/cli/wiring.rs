@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use anyhow::Context;
+use kube::Client;
 
 use super::clock::SystemClock;
 use crate::domain::budget::ByteBudget;
@@ -26,8 +27,13 @@ pub fn instance() -> Instance {
 }
 
 /// Creates an engine with the real adapters. It has no plan yet. `launcher` starts the processes of servers, and `store`
-/// keeps the history.
-pub fn engine(traces: &Traces, launcher: ServerLauncher, store: &Arc<Store>) -> anyhow::Result<Arc<Engine>> {
+/// keeps the history. `client` is of the cluster that the gateway runs in, if it runs in one.
+pub fn engine(
+    traces: &Traces,
+    launcher: ServerLauncher,
+    store: &Arc<Store>,
+    client: Option<Client>,
+) -> anyhow::Result<Arc<Engine>> {
     let (workers, metrics, _) = workers()?;
     let counted = UpstreamMetrics::new().context("cannot make metrics of upstreams")?;
     counted.register(metrics.catalog()).context("cannot register metrics of upstreams")?;
@@ -41,7 +47,7 @@ pub fn engine(traces: &Traces, launcher: ServerLauncher, store: &Arc<Store>) -> 
         records: Arc::clone(store) as _,
         history: Arc::clone(store) as _,
         audit: Some(Arc::clone(store) as _),
-        credentials: Arc::new(Tokens::default()),
+        credentials: Arc::new(Tokens::new(client)),
         clock: Arc::new(SystemClock::new()),
     };
     Ok(Engine::new(ports, metrics, budget))

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::access::AccessTest;
 use super::config_schema::{ConfigSchema, ConfigVerdicts};
 pub use super::pipeline_input::PipelineInput;
 pub use super::plugin_file::{FileCode, Files, Unread};
@@ -116,6 +117,8 @@ pub struct GatewayInput {
     pub pipelines: Takes,
     /// Bindings of sections that the gateway takes.
     pub sections: Takes,
+    /// Tests of the gateway's rules, or why one of them cannot be run.
+    pub access_tests: Vec<Result<AccessTest, String>>,
     /// In a cluster, the revision that the gateway's pods must keep running; `None` if the gateway is not pinned.
     pub pinned: Option<String>,
 }

@@ -3,6 +3,7 @@
 //! This module performs no IO, uses no async runtime and reads no clock; facts about code, files and namespaces are
 //! inputs. A bad object is reported as a Problem and never prevents the compilation of the others.
 
+pub mod access;
 pub mod compile;
 pub mod config_schema;
 pub mod expr;

@@ -22,6 +22,8 @@ pub enum IdentityMethod {
     Jwt,
     /// An API key of a Secret.
     ApiKey,
+    /// A token of a Kubernetes service account, which the API server has verified.
+    TokenReview,
     /// None: the call comes from the gateway's own machine, through its admin API.
     Local,
     /// Another replica, which has checked the credentials and has forwarded the request.
@@ -29,12 +31,16 @@ pub enum IdentityMethod {
 }
 
 impl IdentityMethod {
+    /// The methods by which a client proves who it is.
+    pub const PROVED: [Self; 3] = [Self::Jwt, Self::ApiKey, Self::TokenReview];
+
     /// Returns the method as conditions read it (`identity.method`).
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Anonymous => "anonymous",
             Self::Jwt => "jwt",
             Self::ApiKey => "apiKey",
+            Self::TokenReview => "tokenReview",
             Self::Local => "local",
             Self::Replica => "replica",
         }
@@ -113,8 +119,8 @@ impl Identity {
             pairs.iter().filter(move |(name, _)| *name == wanted).map(|(_, value)| (*value).to_owned())
         };
         let method = of("method").next().unwrap_or_else(|| IdentityMethod::Jwt.as_str().to_owned());
-        let known = [IdentityMethod::Jwt, IdentityMethod::ApiKey].into_iter().find(|known| known.as_str() == method);
-        let known = known.ok_or_else(|| format!("there is no method {method:?}: it is jwt or apiKey"))?;
+        let known = IdentityMethod::PROVED.into_iter().find(|known| known.as_str() == method);
+        let known = known.ok_or_else(|| format!("there is no method {method:?}: it is jwt, apiKey or tokenReview"))?;
         let Some(subject) = of("subject").next() else { return Ok(Self::bare(IdentityMethod::Anonymous, ANONYMOUS)) };
         let mut identity = Self::new(known, "", subject).map_err(|why| format!("the identity is not valid: {why}"))?;
         identity.groups = of("groups").collect();

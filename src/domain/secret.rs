@@ -198,7 +198,8 @@ pub fn secret_uses(plan: &Plan) -> BTreeSet<(&ObjectKey, &str)> {
         StorePlan::Postgres { secret, key } => Some((secret, key.as_str())),
         StorePlan::Embedded { .. } => None,
     });
-    named.chain(store).collect()
+    let admin = plan.gateway.admin_methods.secret.as_ref().map(|(secret, key)| (secret, key.as_str()));
+    named.chain(store).chain(admin).collect()
 }
 
 /// Why a secret value is not available.

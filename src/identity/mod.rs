@@ -1,10 +1,12 @@
-//! Checks the credentials of clients: JSON Web Tokens (RFC 7519), with the keys that their issuers publish, and API keys.
+//! Checks the credentials of clients: JSON Web Tokens (RFC 7519), with the keys that their issuers publish, API keys, and tokens
+//! of Kubernetes service accounts.
 
 mod cache;
 mod claims;
 mod fetch;
 mod issuer_keys;
 mod key_set;
+mod token_review;
 
 use std::sync::Arc;
 
@@ -13,12 +15,14 @@ use async_trait::async_trait;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jsonwebtoken::errors::{Error as TokenError, ErrorKind};
 use jsonwebtoken::{Algorithm, Header, Validation, dangerous, decode, decode_header};
+use kube::Client;
 use serde_json::{Map, Value};
 
 use self::cache::{TokenCache, digest};
 use self::claims::identity;
 use self::issuer_keys::IssuerKeys;
 use self::key_set::KeySet;
+use self::token_review::TokenReviews;
 use crate::domain::digest::sha256_hex;
 use crate::domain::identity::Identity;
 use crate::domain::plan::{AuthenticationPlan, JwtPlan};
@@ -28,8 +32,10 @@ use crate::domain::ports::{ApiKey, Authenticate, Credential, Methods, Unproved};
 const MAX_TOKEN: usize = 16 << 10;
 
 /// Checks tokens by the methods of the plan in force.
-#[derive(Default)]
-pub struct Tokens(ArcSwap<Issuers>);
+pub struct Tokens {
+    issuers: ArcSwap<Issuers>,
+    reviews: TokenReviews,
+}
 
 /// The issuers of one plan, and the tokens of theirs that were accepted.
 #[derive(Default)]
@@ -63,7 +69,11 @@ impl Authenticate for Tokens {
         };
         let may_be_key = are_bearers == matches!(credential, Credential::Bearer(_));
         let known = may_be_key.then(|| api_key(&methods.api_keys, text)).flatten();
-        known.ok_or_else(|| rejected(unknown))
+        match (known, &methods.plan.token_review, credential) {
+            (Some(identity), ..) => Ok(identity),
+            (None, Some(plan), Credential::Bearer(token)) => self.reviews.review(plan, token).await,
+            _ => Err(rejected(unknown)),
+        }
     }
 }
 
@@ -84,6 +94,12 @@ enum Recognized {
 }
 
 impl Tokens {
+    /// Creates a check of credentials. `client` is of the API server that reviews tokens of service accounts; `None` outside a
+    /// cluster.
+    pub fn new(client: Option<Client>) -> Self {
+        Self { issuers: ArcSwap::default(), reviews: TokenReviews::new(client) }
+    }
+
     async fn token(&self, plan: &AuthenticationPlan, token: &str) -> Result<Recognized, Unproved> {
         let methods = self.methods(plan);
         let digest = digest(token);
@@ -110,12 +126,12 @@ impl Tokens {
 
     /// Returns the issuers of this plan. Known keys of issuers are kept when the plan changes; accepted tokens are not.
     fn methods(&self, plan: &AuthenticationPlan) -> Arc<Issuers> {
-        let known = self.0.load_full();
+        let known = self.issuers.load_full();
         if known.plan == *plan {
             return known;
         }
         let methods = Arc::new(Issuers::new(plan, &known));
-        self.0.store(Arc::clone(&methods));
+        self.issuers.store(Arc::clone(&methods));
         methods
     }
 }

@@ -1,6 +1,6 @@
-//! Decides who may use the admin port. Health and metrics are open to anyone except web pages. Programs on this machine
-//! may use the rest, unless `spec.admin.authentication` is set. Other requests need a token, and get nothing but the
-//! report.
+//! Decides who may use the admin port. Health and metrics are open to anyone except web pages. If
+//! `spec.admin.authentication` is set, the rest needs a token that it accepts; otherwise, programs on this machine may use
+//! it. The operator's token admits to the report alone.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use futures_util::future::BoxFuture;
 
 use super::access;
 use super::admin_query::AdminError;
+use crate::domain::ports::{Credential, Unproved};
 use crate::engine::Engine;
 use crate::transport::Peer;
 
@@ -25,24 +26,24 @@ const OPEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 pub(super) struct AdminAccess {
     pub(super) engine: Arc<Engine>,
-    /// Checks the tokens of requests whose address is not trusted. If it is `None`, such requests are refused.
+    /// Checks the tokens of the operator; `None` if there is no operator.
     pub(super) check: Option<CheckToken>,
 }
 
-/// The only path that a request with a token may use, so that a stolen token reveals only what the operator reads.
+/// The only path that a request with the operator's token may use, so that a stolen token reveals only what the operator
+/// reads.
 const REPORT: &str = "/api/v1/report";
 
 /// Passes a request on if its sender may use the admin API, else answers it with an error.
 pub(super) async fn guard(State(guard): State<Arc<AdminAccess>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let trusts_loopback = !guard.engine.snapshot().plan().gateway.admin_authentication;
-    match admit(&parts, trusts_loopback, guard.check.as_ref()).await {
+    match admit(&parts, &guard).await {
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(refused) => refused,
     }
 }
 
-async fn admit(parts: &Parts, trusts_loopback: bool, check: Option<&CheckToken>) -> Result<(), Response> {
+async fn admit(parts: &Parts, access: &AdminAccess) -> Result<(), Response> {
     let peer = parts.extensions.get();
     if OPEN.contains(&parts.uri.path()) {
         // Prevents a web page from reading the open paths through DNS rebinding.
@@ -50,7 +51,7 @@ async fn admit(parts: &Parts, trusts_loopback: bool, check: Option<&CheckToken>)
             check_host(&parts.headers).map_err(forbidden)?;
         }
     } else {
-        admit_peer(peer, trusts_loopback, parts, check).await?;
+        admit_peer(peer, parts, access).await?;
     }
     if parts.headers.contains_key(header::ORIGIN) {
         return Err(forbidden("pages may not use the admin API"));
@@ -58,31 +59,46 @@ async fn admit(parts: &Parts, trusts_loopback: bool, check: Option<&CheckToken>)
     Ok(())
 }
 
-async fn admit_peer(
-    peer: Option<&Peer>,
-    trusts_loopback: bool,
-    parts: &Parts,
-    check: Option<&CheckToken>,
-) -> Result<(), Response> {
-    let headers = &parts.headers;
-    if trusts_loopback && peer.is_some_and(Peer::is_here) {
+const NO_TOKEN: &str = "a bearer token is needed; commands of hawsepipe send the one of --token-file FILE";
+
+async fn admit_peer(peer: Option<&Peer>, parts: &Parts, access: &AdminAccess) -> Result<(), Response> {
+    let (headers, snapshot) = (&parts.headers, access.engine.snapshot());
+    let authenticates = snapshot.plan().gateway.admin_authentication;
+    if !authenticates && peer.is_some_and(Peer::is_here) {
         return check_host(headers).map_err(forbidden);
     }
-    let Some(check) = check else {
-        return Err(unauthorized(match trusts_loopback {
-            true => "only programs on this machine are served",
-            false => {
-                "spec.admin.authentication of the MCPGateway is set, and this gateway knows nobody whose token it could \
-                 check: only /healthz, /readyz and /metrics are served. Leave it out to serve programs on this machine"
-            }
-        }));
-    };
-    let token = bearer(headers).ok_or_else(|| unauthorized("a bearer token is needed"))?;
-    check(token.to_owned()).await.map_err(|why| unauthorized(&format!("the token is not accepted: {why}")))?;
-    if parts.uri.path() != REPORT {
-        return Err(forbidden(&format!("the operator's token admits to {REPORT} alone")));
+    if !authenticates && access.check.is_none() {
+        return Err(unauthorized("only programs on this machine are served"));
     }
-    Ok(())
+    let token = bearer(headers).ok_or_else(|| unauthorized(NO_TOKEN))?;
+    let of_operator = match &access.check {
+        Some(check) if !authenticates || parts.uri.path() == REPORT => check(token.to_owned()).await,
+        _ => Err(String::new()),
+    };
+    match of_operator {
+        Ok(()) if parts.uri.path() == REPORT => Ok(()),
+        Ok(()) => Err(forbidden(&format!("the operator's token admits to {REPORT} alone"))),
+        Err(_) if authenticates => {
+            let credentials = access.engine.credentials();
+            let proved = credentials.prove(&snapshot.linked.admin_methods, Credential::Bearer(token)).await;
+            proved.map(drop).map_err(unproved)
+        }
+        Err(why) => Err(not_accepted(&why)),
+    }
+}
+
+fn unproved(why: Unproved) -> Response {
+    match why {
+        Unproved::Rejected(why) => not_accepted(&why),
+        Unproved::Unavailable(why) => {
+            let message = format!("the token cannot be checked: {why}");
+            AdminError(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message).into_response()
+        }
+    }
+}
+
+fn not_accepted(why: &str) -> Response {
+    unauthorized(&format!("the token is not accepted: {why}"))
 }
 
 /// Whether `Host` names this machine.
@@ -91,9 +107,10 @@ fn check_host(headers: &HeaderMap) -> Result<(), access::Turned> {
     access::check_host(headers, &[], &[], loopback)
 }
 
-/// Returns the token of `Authorization: Bearer` (RFC 6750).
+/// Returns the token of the only `Authorization: Bearer` (RFC 6750).
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let mut sent = headers.get_all(header::AUTHORIZATION).iter();
+    let (scheme, token) = sent.next().filter(|_| sent.next().is_none())?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 

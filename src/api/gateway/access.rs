@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::gateway::inbound::TokenReview;
 use crate::api::shared::{KeyRef, LocalRef};
-use crate::api::values::{DNS_LABEL, HEADER_NAME, HTTP_URL, SCOPE, SECURE_URL};
+use crate::api::values::{DNS_LABEL, FreeObject, FreeValue, HEADER_NAME, HTTP_URL, SCOPE, SECURE_URL};
 
 /// Ways to authenticate clients; at least one must be set. The ways are tried in the order `jwt`, `apiKeys`,
 /// `tokenReview`, `anonymous`.
@@ -174,6 +174,67 @@ pub struct Authorization {
     /// rule applies if its effect is Deny, and does not apply if its effect is Allow.
     #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub rules: Vec<AccessRule>,
+    /// Calls with the decisions that are expected for them. If the rules decide otherwise about one of them, they are not
+    /// accepted, and the last accepted rules stay in force. Default: none.
+    #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "atomic"))]
+    pub tests: Option<Vec<AccessTest>>,
+}
+
+/// A call of a tool, and the decision that is expected for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessTest {
+    /// Client that calls. Default: a client without credentials.
+    pub identity: Option<TestIdentity>,
+    /// Name of the tool, or an object with its `name`, and with `upstream` (NAME or NAMESPACE/NAME), `labels` of the upstream
+    /// and `annotations` of the tool. Hints that `annotations` leave out have the protocol's defaults. `tool.name` is the
+    /// name, and `tool.upstreamName` is the same without the prefix of `upstream`.
+    pub tool: FreeValue,
+    /// Arguments of the call. Default: none.
+    pub arguments: Option<FreeObject>,
+    /// Expected decision: `allow` or `deny`.
+    pub expect: Expectation,
+}
+
+/// The client in a test of rules.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TestIdentity {
+    /// Method that has proved the identity: `jwt`, `apiKey` or `tokenReview`. Default: jwt.
+    pub method: Option<TestMethod>,
+    /// Value of `identity.subject`.
+    #[schemars(length(min = 1, max = 512))]
+    pub subject: String,
+    /// Value of `identity.groups`. Default: none.
+    #[schemars(length(max = 64), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "set"))]
+    pub groups: Option<Vec<String>>,
+    /// Value of `identity.scopes`. Default: none.
+    #[schemars(length(max = 64), inner(length(min = 1, max = 128)), extend("x-kubernetes-list-type" = "set"))]
+    pub scopes: Option<Vec<String>>,
+    /// Value of `identity.claims`. Default: none.
+    pub claims: Option<FreeObject>,
+}
+
+/// `jwt`, `apiKey` or `tokenReview`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum TestMethod {
+    /// A JSON Web Token.
+    Jwt,
+    /// An API key.
+    ApiKey,
+    /// A token of a Kubernetes service account.
+    TokenReview,
+}
+
+/// `allow` or `deny`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Expectation {
+    /// The call is allowed.
+    Allow,
+    /// The call is denied.
+    Deny,
 }
 
 /// `Allow` or `Deny`.

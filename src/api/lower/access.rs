@@ -1,15 +1,13 @@
 //! Lowers the authentication and the authorization of clients.
 
 use super::findings::Findings;
-use crate::api::gateway::MCPGatewaySpec;
 use crate::api::gateway::access::{AccessRule, Algorithm, ApiKeys, Authentication, Authorization, Effect, Jwt};
+use crate::api::gateway::inbound::{Admin, AdminAuthentication, TokenReview};
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{
-    ApiKeysPlan, AuthenticationPlan, AuthorizationPlan, JwtPlan, Refusal, ResourcePlan, RulePlan,
+    AdminMethodsPlan, ApiKeysPlan, AuthenticationPlan, AuthorizationPlan, JwtPlan, ResourcePlan, RulePlan,
+    TokenReviewPlan,
 };
-
-/// The effect of a protective setting of the whole gateway that is not implemented.
-const EVERY_CALL: &str = "every call is refused";
 
 /// All algorithms that can be accepted.
 const ALGORITHMS: [Algorithm; 9] = [
@@ -24,18 +22,26 @@ const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::EdDSA,
 ];
 
-/// Reports every setting that protects the whole gateway and is not implemented. Returns the first one as the reason
-/// for refusing calls.
-pub(super) fn guards(spec: &MCPGatewaySpec, findings: &mut Findings) -> Option<Refusal> {
-    let Authentication { token_review, .. } = &spec.authentication;
-    let admin = spec.admin.as_ref().is_some_and(|a| a.authentication.is_some());
-    let guards = [(token_review.is_some(), "spec.authentication.tokenReview"), (admin, "spec.admin.authentication")];
-    let refusals = guards.map(|(is_set, field)| findings.refuse(is_set, field, EVERY_CALL));
-    refusals.into_iter().flatten().next()
+/// Returns how clients of the admin API authenticate. `namespace` is that of the gateway.
+pub(super) fn admin(written: Option<&Admin>, namespace: &str, findings: &mut Findings) -> AdminMethodsPlan {
+    let written = written.and_then(|admin| admin.authentication.as_ref());
+    let Some(AdminAuthentication { token_review: review, token_secret_ref: secret }) = written else {
+        return AdminMethodsPlan::default();
+    };
+    findings.served_in_cluster(review.is_some(), "spec.admin.authentication.tokenReview");
+    AdminMethodsPlan {
+        secret: secret.as_ref().map(|it| (ObjectKey::new(namespace, &it.name), it.key.clone())),
+        token_review: review.as_ref().map(token_review),
+    }
+}
+
+fn token_review(written: &TokenReview) -> TokenReviewPlan {
+    TokenReviewPlan { audiences: written.audiences.clone().unwrap_or_default() }
 }
 
 /// `namespace` is that of the gateway.
-pub(super) fn authentication(written: &Authentication, namespace: &str) -> AuthenticationPlan {
+pub(super) fn authentication(written: &Authentication, namespace: &str, findings: &mut Findings) -> AuthenticationPlan {
+    findings.served_in_cluster(written.token_review.is_some(), "spec.authentication.tokenReview");
     let jwt: Vec<_> = written.jwt.iter().flatten().map(issuer).collect();
     let resource = written.resource_metadata.as_ref().map(|metadata| ResourcePlan {
         resource: metadata.resource.clone(),
@@ -47,7 +53,7 @@ pub(super) fn authentication(written: &Authentication, namespace: &str) -> Authe
         documentation: metadata.documentation.clone(),
     });
     let api_keys = written.api_keys.as_ref().map(|keys| api_keys(keys, namespace));
-    AuthenticationPlan { jwt, api_keys, resource }
+    AuthenticationPlan { jwt, api_keys, token_review: written.token_review.as_ref().map(token_review), resource }
 }
 
 fn api_keys(written: &ApiKeys, namespace: &str) -> ApiKeysPlan {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::access;
+use super::access_tests::access_tests;
 use super::findings::Findings;
 use super::model::models;
 use super::place::ManifestSource;
@@ -46,7 +47,6 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
     };
     let (spec, key) = (&object.spec, key(&object.metadata));
     let mut findings = Findings::at(ObjectId::new(Kind::MCPGateway, key.clone()), place);
-    let refusing = access::guards(spec, &mut findings);
     let own = key.namespace.clone();
     let telemetry = spec.telemetry.clone().unwrap_or_default();
     let required = spec.chains.iter().filter_map(|c| c.required.as_ref()).flatten();
@@ -56,7 +56,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
         stop_cancels: spec.stop_mode == Some(StopMode::Cancel),
         listeners: listeners(spec, &key, place, &mut findings),
         anonymous: spec.authentication.anonymous.is_some(),
-        authentication: access::authentication(&spec.authentication, &own),
+        authentication: access::authentication(&spec.authentication, &own, &mut findings),
         authorization: spec.authorization.as_ref().map(access::authorization),
         prefix: prefix(spec.upstreams.as_ref().and_then(|u| u.prefix)),
         max_name_length: spec.upstreams.as_ref().and_then(|u| u.max_name_length),
@@ -71,15 +71,17 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
         log_level: telemetry.log_level.map(|level| log_level(level).to_owned()),
         tracing: telemetry.tracing.as_ref().map(tracing),
         admin_authentication: spec.admin.as_ref().is_some_and(|admin| admin.authentication.is_some()),
+        admin_methods: access::admin(spec.admin.as_ref(), &own, &mut findings),
         models: models(spec.models.as_ref(), &own),
         required: required.map(|chain| object_ref(chain, &own)).collect(),
-        refusing,
+        refusing: None,
         key,
     };
     note_cluster(spec, &plan.listeners, place, &mut findings);
     note_later(spec, &mut findings);
     let ([upstreams, chains, pipelines, sections], pinned) = (selected(spec), spec.pinned_revision.clone());
-    (GatewayInput { plan, upstreams, chains, pipelines, sections, pinned }, findings.finish())
+    let access_tests = access_tests(spec.authorization.as_ref(), &own);
+    (GatewayInput { plan, upstreams, chains, pipelines, sections, access_tests, pinned }, findings.finish())
 }
 
 fn history_plan(written: &History, namespace: &str, findings: &mut Findings) -> HistoryPlan {

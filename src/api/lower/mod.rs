@@ -4,6 +4,7 @@
 //! [`document()`] checks an object with `api::check` before it lowers the object.
 
 mod access;
+mod access_tests;
 mod chain;
 mod core;
 mod document;

@@ -129,15 +129,6 @@ fn a_gateway_has_what_is_written() {
 
 #[test]
 fn guards_of_a_gateway_that_are_not_built_refuse() {
-    for (spec, field) in [
-        (json!({"authentication": {"tokenReview": {}, "anonymous": {}}}), "spec.authentication.tokenReview"),
-        (json!({"admin": {"authentication": {"tokenReview": {}}}}), "spec.admin.authentication"),
-    ] {
-        let (input, problems) = lower_gateway(spec);
-        assert_eq!(problems, [format!("!NotImplemented {field}")]);
-        assert_eq!(input.plan.admin_authentication, field == "spec.admin.authentication");
-        assert_eq!(input.plan.refusing.unwrap().reason, Reason::NotImplemented);
-    }
     let tls = json!({"listeners": [{"name": "a", "port": 1, "tls": {"certificateSecretRef": {"name": "s"}}}]});
     let (input, problems) = lower_gateway(tls);
     assert_eq!(problems, ["!NotImplemented spec.listeners[0].tls"]);

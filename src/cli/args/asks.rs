@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
 
@@ -26,9 +27,27 @@ pub struct AdminArgs {
     /// Seconds to wait for the answer
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
+    /// File with the token for an admin API that authenticates its clients (spec.admin.authentication). Default: the token
+    /// in the environment variable HAWSEPIPE_ADMIN_TOKEN
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
 }
 
 impl AdminArgs {
+    /// Returns the token for the admin API; `None` if neither the flag nor the environment has one.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn token(&self) -> anyhow::Result<Option<String>> {
+        let token = match &self.token_file {
+            Some(file) => {
+                Some(std::fs::read_to_string(file).with_context(|| format!("--token-file {}", file.display()))?)
+            }
+            None => std::env::var("HAWSEPIPE_ADMIN_TOKEN").ok(),
+        };
+        Ok(token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()))
+    }
+
     /// Returns the base URL of the admin API.
     pub fn url(&self) -> String {
         self.admin.url(ADMIN_PORT, "")
@@ -123,6 +142,10 @@ pub struct CallArgs {
     /// With --codeblock and --from-text: address of the admin API, which runs the calls: HOST:PORT, :PORT, PORT or a URL
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", env = "HAWSEPIPE_ADMIN")]
     pub admin: Address,
+    /// With --codeblock and --from-text: file with the token for the admin API. Default: the token in the environment variable
+    /// HAWSEPIPE_ADMIN_TOKEN
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// The MCP endpoint: a URL, HOST:PORT, :PORT or PORT. The default path is /mcp
     #[arg(long, default_value = "http://127.0.0.1:8080/mcp", env = "HAWSEPIPE_URL")]
     pub url: Address,
@@ -147,7 +170,7 @@ pub struct CallArgs {
 impl CallArgs {
     /// Returns how to reach the admin API.
     pub fn admin(&self) -> AdminArgs {
-        AdminArgs { admin: self.admin.clone(), timeout: self.timeout }
+        AdminArgs { admin: self.admin.clone(), timeout: self.timeout, token_file: self.token_file.clone() }
     }
 }
 

@@ -1,19 +1,32 @@
-//! Checks the rules of a gateway. Rules that cannot be compiled are not taken: the last accepted ones stay in force.
+//! Checks the rules of a gateway. Rules that cannot be compiled or fail a test are not taken: the last accepted ones stay in force.
 
 use super::values::config_map;
+use crate::config::access::AccessTest;
+use crate::config::access::authorize::Rules;
 use crate::config::expr::Expression;
 use crate::config::input::Inputs;
 use crate::config::variables::OF_RULES;
 use crate::domain::ids::Kind;
-use crate::domain::plan::{AuthorizationPlan, GatewayPlan, Refusal};
+use crate::domain::plan::{AuthorizationPlan, GatewayPlan, Refusal, RulePlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Keeps the rules of the gateway if all of them can be compiled. Otherwise puts the last `accepted` rules in their place, or
-/// refuses every call if there are none.
-pub(super) fn check(gateway: &mut GatewayPlan, accepted: Option<&GatewayPlan>, problems: &mut Vec<Problem>) {
-    let rules = gateway.authorization.iter().flat_map(|written| &written.rules).enumerate();
-    let faults: Vec<_> = rules.filter_map(|(at, rule)| Some((at, fault(&rule.when)?))).collect();
+/// What is wrong with rules: the field, and the message.
+type Fault = (Reason, String, String);
+
+/// Keeps the rules of the gateway if all of them can be compiled and pass their `tests`. Otherwise puts the last `accepted` rules
+/// in their place, or refuses every call if there are none.
+pub(super) fn check(
+    gateway: &mut GatewayPlan,
+    tests: &[Result<AccessTest, String>],
+    accepted: Option<&GatewayPlan>,
+    problems: &mut Vec<Problem>,
+) {
+    let Some(written) = &gateway.authorization else { return };
+    let mut faults = invalid_conditions(written);
+    if faults.is_empty() {
+        faults = failed_tests(written, tests);
+    }
     if faults.is_empty() {
         return;
     }
@@ -22,17 +35,33 @@ pub(super) fn check(gateway: &mut GatewayPlan, accepted: Option<&GatewayPlan>, p
         Some(_) => "The last accepted rules stay in force",
         None => "No accepted rules are known, so every call is refused",
     };
-    for (at, why) in faults {
-        let (object, field) =
-            (super::id(Kind::MCPGateway, &gateway.key), format!("spec.authorization.rules[{at}].when"));
+    let object = super::id(Kind::MCPGateway, &gateway.key);
+    for (reason, field, why) in faults {
         let message = format!("{why}. {effect}");
         if kept.is_none() {
-            let refusal = Refusal { reason: Reason::InvalidExpression, message: format!("{field}: {why}") };
-            gateway.refusing.get_or_insert(refusal);
+            gateway.refusing.get_or_insert(Refusal { reason, message: format!("{field}: {why}") });
         }
-        problems.push(Problem::error(Reason::InvalidExpression, object, field, message));
+        problems.push(Problem::error(reason, object.clone(), field, message));
     }
     gateway.authorization = Some(kept.unwrap_or_else(nothing));
+}
+
+fn invalid_conditions(written: &AuthorizationPlan) -> Vec<Fault> {
+    let rules = written.rules.iter().enumerate();
+    let fault = |(at, rule): (usize, &RulePlan)| {
+        let why = Expression::compile(&rule.when, OF_RULES).err()?;
+        Some((Reason::InvalidExpression, format!("spec.authorization.rules[{at}].when"), why))
+    };
+    rules.filter_map(fault).collect()
+}
+
+fn failed_tests(written: &AuthorizationPlan, tests: &[Result<AccessTest, String>]) -> Vec<Fault> {
+    let rules = Rules::new(written);
+    let failure = |(at, test): (usize, &Result<AccessTest, String>)| {
+        let why = test.as_ref().map_or_else(|why| Some(why.clone()), |test| test.failure(&rules))?;
+        Some((Reason::InvalidConfig, format!("spec.authorization.tests[{at}]"), why))
+    };
+    tests.iter().enumerate().filter_map(failure).collect()
 }
 
 /// Puts the keys of issuers that ConfigMaps have into the gateway. Of a ConfigMap that cannot be read, the last `accepted` keys
@@ -57,10 +86,6 @@ pub(super) fn put_keys(
             }
         }
     }
-}
-
-fn fault(when: &str) -> Option<String> {
-    Expression::compile(when, OF_RULES).err()
 }
 
 /// Returns rules that allow nothing.

@@ -5,8 +5,8 @@ use crate::config::input::{GatewayInput, Inputs};
 use crate::domain::audit::AuditMode;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{
-    AuthenticationPlan, ChainPlan, GatewayPlan, GatewayTakes, HistoryPlan, Limits, Namespaces, Plan, PrefixMode,
-    Refusal, Runtime, Takes, ToolDiscovery,
+    AdminMethodsPlan, AuthenticationPlan, ChainPlan, GatewayPlan, GatewayTakes, HistoryPlan, Limits, Namespaces, Plan,
+    PrefixMode, Refusal, Runtime, Takes, ToolDiscovery,
 };
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -87,6 +87,7 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
         log_level: None,
         tracing: None,
         admin_authentication: false,
+        admin_methods: AdminMethodsPlan::default(),
         models: Vec::new(),
         required: Vec::new(),
         refusing: None,

@@ -74,7 +74,8 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     let mut problems = Vec::new();
     let mut gateway = gateway::compile(inputs, previous);
     let settings = gateway::accepted_settings(inputs, previous);
-    access::check(&mut gateway, settings, &mut problems);
+    let tests = inputs.gateway.as_ref().map_or(&[][..], |gateway| &gateway.access_tests);
+    access::check(&mut gateway, tests, settings, &mut problems);
     access::put_keys(&mut gateway, inputs, settings, &mut problems);
     let takes = gateway::takes(inputs, previous);
     let mut upstreams = upstreams::compile(inputs, previous, &gateway.key, takes.as_ref(), &mut problems);

@@ -14,6 +14,9 @@ pub struct AuthenticationPlan {
     /// The API keys that are accepted; `None` if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_keys: Option<ApiKeysPlan>,
+    /// Which tokens of Kubernetes service accounts are accepted; `None` if none are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_review: Option<TokenReviewPlan>,
     /// The protected resource metadata (RFC 9728); `None` if clients get none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourcePlan>,
@@ -54,7 +57,7 @@ pub struct JwtPlan {
 }
 
 /// API keys that are stored in Secrets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiKeysPlan {
     /// The header that has the key; `None` if it is a bearer token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,6 +67,32 @@ pub struct ApiKeysPlan {
     /// The groups of subjects.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, Vec<String>>,
+}
+
+/// Tokens of Kubernetes service accounts, which the API server verifies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenReviewPlan {
+    /// The accepted audiences. If empty, those of the API server are accepted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub audiences: Vec<String>,
+}
+
+/// How clients of the admin API authenticate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdminMethodsPlan {
+    /// The Secret and the key of it that has the accepted token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<(ObjectKey, String)>,
+    /// Which tokens of Kubernetes service accounts are accepted; `None` if none are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_review: Option<TokenReviewPlan>,
+}
+
+impl AdminMethodsPlan {
+    /// Whether there is none.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The protected resource metadata of a gateway (RFC 9728).

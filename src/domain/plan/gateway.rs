@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Refusal;
-use super::access::{AuthenticationPlan, AuthorizationPlan};
+use super::access::{AdminMethodsPlan, AuthenticationPlan, AuthorizationPlan};
 use super::history::HistoryPlan;
 use super::label::LabelSelector;
 use super::model::ModelPlan;
@@ -72,6 +72,9 @@ pub struct GatewayPlan {
     /// this machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub admin_authentication: bool,
+    /// How clients of the admin API authenticate, if `admin_authentication` is set.
+    #[serde(default, skip_serializing_if = "AdminMethodsPlan::is_default")]
+    pub admin_methods: AdminMethodsPlan,
     /// If set, every call is refused: a required chain is missing, or a protective setting cannot be enforced.
     pub refusing: Option<Refusal>,
 }
@@ -84,7 +87,8 @@ impl GatewayPlan {
 
     /// Whether clients can prove who they are.
     pub fn authenticates(&self) -> bool {
-        !self.authentication.jwt.is_empty() || self.authentication.api_keys.is_some()
+        let AuthenticationPlan { jwt, api_keys, token_review, .. } = &self.authentication;
+        !jwt.is_empty() || api_keys.is_some() || token_review.is_some()
     }
 }
 

@@ -30,7 +30,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use access::{ApiKeysPlan, AuthenticationPlan, AuthorizationPlan, JwtPlan, ResourcePlan, RulePlan};
+pub use access::{
+    AdminMethodsPlan, ApiKeysPlan, AuthenticationPlan, AuthorizationPlan, JwtPlan, ResourcePlan, RulePlan,
+    TokenReviewPlan,
+};
 pub use chain::{ChainPlan, EntryPlan, UpstreamScope};
 pub use customization::{AgentOverridePlan, CustomizationPlan};
 pub use gateway::{GatewayPlan, GatewayTakes, Limits, ListenerPlan, Namespaces, PrefixMode, Takes, ToolDiscovery};

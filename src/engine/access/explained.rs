@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::authorize::{AccessRequest, Outcome, Rule, Rules};
+use crate::config::access::authorize::{AccessRequest, Outcome, Rule, Rules};
 
 /// What the rules mean for a client.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -2,8 +2,6 @@
 
 pub(crate) mod addresses;
 pub(crate) mod admission;
-pub(crate) mod authorize;
-pub(crate) mod condition_values;
 mod deleted;
 pub mod explained;
 mod gone;

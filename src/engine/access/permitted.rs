@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::authorize::{AccessRequest, CallContent, Decision};
-use super::condition_values::public_name;
 use super::explained::AccessExplanation;
+use crate::config::access::authorize::{AccessRequest, CallContent, Decision};
+use crate::config::access::condition_values::public_name;
 use crate::domain::digest::revision;
 use crate::domain::identity::Identity;
 use crate::domain::item::ItemKind;
@@ -70,7 +70,8 @@ impl Snapshot {
             session,
             item: &route.item,
             name: public_name(route, kind, upstream),
-            upstream,
+            upstream: &upstream.key,
+            labels: &upstream.labels,
             method: kind.used_by(),
             call,
         }

@@ -3,12 +3,12 @@
 use super::outcome::{CallEnd, Denial, DenialKind};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
+use crate::config::access::authorize::{CallContent, Decision, Rule};
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::domain::rpc::RpcError;
 use crate::domain::upstream::OutMembers;
 use crate::engine::Engine;
-use crate::engine::access::authorize::{CallContent, Decision, Rule};
 use crate::engine::plan::snapshot::Lookup;
 use crate::engine::request::Reply;
 

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::content::{Content, ShownContent};
 use super::routed_call::{CallFacts, Routed};
+use crate::config::access::condition_values::{arguments, identity, public_name, tool, upstream};
 use crate::config::expr::{Expression, Values};
 use crate::domain::item::Item;
 use crate::domain::method::Method;
 use crate::domain::plan::UpstreamPlan;
 use crate::domain::plugin::ContentType;
-use crate::engine::access::condition_values::{arguments, identity, public_name, tool, upstream};
 use crate::engine::plan::link::LinkedEntry;
 
 /// The input of a `when` expression: an item, the call that uses it, and the current content of the request phase.
@@ -72,7 +72,7 @@ impl WhenInput<'_> {
             variables.push(("tool", tool(self.item, &self.name, when.reads_member("tool", "_meta"))?));
         }
         if when.reads("upstream") {
-            variables.push(("upstream", upstream(self.upstream)));
+            variables.push(("upstream", upstream(&self.upstream.key, &self.upstream.labels)));
         }
         if when.reads("identity") {
             variables.push(("identity", identity(&self.facts.caller.identity)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::domain::digest::sha256_hex;
 use crate::domain::identity::{Identity, IdentityMethod};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
-use crate::domain::plan::{ApiKeysPlan, Plan};
+use crate::domain::plan::{AdminMethodsPlan, ApiKeysPlan, AuthenticationPlan, Plan};
 use crate::domain::ports::{ApiKey, Methods, Secrets};
 use crate::domain::problem::Problem;
 use crate::domain::secret::{NoSecret, SecretText};
@@ -45,6 +45,32 @@ pub(super) fn methods(plan: &Plan, secrets: &impl Secrets) -> (Methods, Vec<Prob
     };
     let api_keys = found.keys.into_iter().map(|(digest, (_, identity))| ApiKey { digest, identity }).collect();
     (Methods { plan: authentication.clone(), api_keys }, found.faults.into_iter().map(problem).collect())
+}
+
+/// Returns the methods of the admin API with its token, and the Problem of a token that cannot be accepted.
+pub(super) fn admin_methods(plan: &Plan, secrets: &impl Secrets) -> (Methods, Option<Problem>) {
+    let AdminMethodsPlan { secret, token_review } = &plan.gateway.admin_methods;
+    let api_keys = secret.as_ref().map(|_| ApiKeysPlan::default());
+    let authentication =
+        AuthenticationPlan { api_keys, token_review: token_review.clone(), ..AuthenticationPlan::default() };
+    let mut methods = Methods { plan: authentication, api_keys: Vec::new() };
+    let Some((secret, key)) = secret else { return (methods, None) };
+    let place = format!("key {key:?} of Secret {secret}");
+    let token = secrets.secret(secret, key).map_err(|why| (why, why.message(&place)));
+    let problem = match token.and_then(|token| digest(&token)) {
+        Ok(digest) => {
+            methods.api_keys.push(ApiKey { digest, identity: Identity::local() });
+            None
+        }
+        Err((why, said)) => {
+            let object = ObjectId::new(Kind::MCPGateway, plan.gateway.key.clone());
+            let message = format!("no token of {place} admits to the admin API: {said}");
+            // Without the token, nobody can read the Problem from the admin API.
+            tracing::warn!("spec.admin.authentication.tokenSecretRef: {message}");
+            Some(Problem::error(why.reason(), object, "spec.admin.authentication.tokenSecretRef", message))
+        }
+    };
+    (methods, problem)
 }
 
 /// Returns the API keys of a plan that are written in full. No text may show them.

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::api_keys::methods;
+use super::api_keys::{admin_methods, methods};
 use super::check_places::{CheckPlaces, CheckRoom};
 pub(crate) use super::entries::{Globs, LinkedChain, LinkedEntry};
 use super::form::{FailedForm, StandIns};
 use super::linked_pipeline::LinkedPipeline;
 use super::secret_values::{Fit, empty_values, put_in, secret_states, secret_values};
+use crate::config::access::authorize::Rules;
 use crate::config::compile::merge_config;
 use crate::config::expr::Expression;
 use crate::config::redaction::Redaction;
@@ -31,7 +32,6 @@ use crate::domain::report::SecretReport;
 use crate::domain::secret::header_value;
 use crate::domain::upstream::{Target, UpstreamTarget};
 use crate::domain::verdict::EntryRules;
-use crate::engine::access::authorize::Rules;
 
 /// A linked plan: its secrets are resolved, and its globs and CEL are compiled. It contains no tool lists.
 pub(crate) struct Linked {
@@ -42,6 +42,8 @@ pub(crate) struct Linked {
     pub(crate) rules: Option<Arc<Rules>>,
     /// The methods of authentication, with their keys.
     pub(crate) methods: Arc<Methods>,
+    /// Those of the admin API.
+    pub(crate) admin_methods: Arc<Methods>,
     /// The bindings of sections.
     pub(crate) sections: Arc<Sections>,
     /// The upstreams in the plan's order, including those that cannot be reached and therefore refuse calls.
@@ -106,10 +108,11 @@ pub(crate) fn link(
     let rules = plan.gateway.history.redact.as_ref();
     let redaction = rules.and_then(|rules| Redaction::new(rules, &secret_values(&plan, secrets)).ok()).map(Arc::new);
     let (methods, unusable) = methods(&plan, secrets);
-    problems.extend(unusable);
+    let (admin_methods, unusable_token) = admin_methods(&plan, secrets);
+    problems.extend(unusable.into_iter().chain(unusable_token));
     let secrets = secret_states(&plan, secrets);
-    let mut linked =
-        Linked { upstreams, secrets, plugins, redaction, methods: Arc::new(methods), ..Linked::empty(plan) };
+    let (methods, admin_methods) = (Arc::new(methods), Arc::new(admin_methods));
+    let mut linked = Linked { upstreams, secrets, plugins, redaction, methods, admin_methods, ..Linked::empty(plan) };
     linked.chains = linked.link_chains();
     (linked, problems)
 }
@@ -219,6 +222,7 @@ impl Linked {
             chains: Vec::new(),
             rules: self.rules.clone(),
             methods: Arc::clone(&self.methods),
+            admin_methods: Arc::clone(&self.admin_methods),
             sections: Arc::clone(&self.sections),
             upstreams: Arc::clone(&self.upstreams),
             plugins: self.plugins.clone(),
@@ -320,6 +324,7 @@ impl Linked {
         Self {
             rules: plan.gateway.authorization.as_ref().map(|rules| Arc::new(Rules::new(rules))),
             methods: Arc::default(),
+            admin_methods: Arc::default(),
             sections: Arc::new(Sections::new(&plan.sections)),
             plan: Arc::new(plan),
             chains: Vec::new(),

@@ -111,7 +111,7 @@ fn everything(other: &str) -> Value {
             "authentication": {"anonymous": {}},
             "listeners": [{"name": "http", "port": 8081, "path": "/tools"}],
         }},
-        "grants": grants(other),
+        "grants": grants(other), "tokenReview": {"gateways": [format!("{other}/main"), "mcp/edge"]},
         "demo": {"enabled": true},
         "test": {"timeoutSeconds": 60, "tool": "files__list_directory", "arguments": {"path": "."}},
     })
@@ -147,6 +147,7 @@ pub fn refused() -> Vec<(Value, &'static str)> {
         (json!({"networkPolicy": {"apiServerPorts": []}}), "apiServerPorts"),
         (json!({"metrics": {"serviceMonitor": {"interval": "soon"}}}), "interval"),
         (json!({"grants": [{"gateway": "main", "namespace": "a", "secrets": ["b"]}]}), "gateway"),
+        (json!({"tokenReview": {"gateways": ["main"]}}), "gateways"),
         (gateway(json!({"enabled": true})), "gateway.spec.authentication is required"),
         (json!({"watchNamespaces": ["elsewhere"], "demo": {"enabled": true}}), "not among watchNamespaces"),
         (json!({"serviceAccount": {"name": "default"}}), "the account of every pod"),

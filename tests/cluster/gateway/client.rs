@@ -25,6 +25,7 @@ pub struct Caller {
     tool: String,
     arguments: Value,
     section: Value,
+    token: Option<String>,
 }
 
 impl Caller {
@@ -32,7 +33,7 @@ impl Caller {
     pub async fn new(gateway: &Gateway, tool: &str) -> Self {
         let url = format!("http://{}/mcp", gateway.endpoint().await);
         let http = Client::builder(TokioExecutor::new()).build_http();
-        Self { http, url, tool: tool.to_owned(), arguments: json!({}), section: Value::Null }
+        Self { http, url, tool: tool.to_owned(), arguments: json!({}), section: Value::Null, token: None }
     }
 
     /// The same with arguments.
@@ -43,6 +44,12 @@ impl Caller {
     /// The same from a section of a document.
     pub fn in_section(self, section: Value) -> Self {
         Self { section, ..self }
+    }
+
+    /// The same with a bearer token.
+    #[allow(dead_code)] // The benchmark sends none.
+    pub fn with_token(self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self }
     }
 
     /// The text of the tool's answer, or what came in its place.
@@ -74,6 +81,8 @@ impl Caller {
             .header("accept", "application/json, text/event-stream")
             .header("mcp-protocol-version", "2026-07-28")
             .header("mcp-method", method);
+        let bearer = self.token.as_ref().map(|token| format!("Bearer {token}"));
+        let request = bearer.iter().fold(request, |request, bearer| request.header("authorization", bearer));
         // A list has no name.
         let named = if self.tool.is_empty() { request } else { request.header("mcp-name", &self.tool) };
         let request = named.body(Full::from(body.to_string())).map_err(|error| error.to_string())?;

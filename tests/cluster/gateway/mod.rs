@@ -8,6 +8,7 @@ pub mod http;
 mod outage;
 pub mod process;
 mod published;
+mod reviewed;
 mod secrets;
 mod serving;
 pub mod upstream;

@@ -32,6 +32,7 @@ mod quickstart;
 mod records;
 mod rollout;
 mod route;
+mod rule_tests;
 mod scope;
 mod sections;
 mod seen;

@@ -10,10 +10,10 @@ use crate::api::unimplemented::UNIMPLEMENTED;
 fn gateways() -> [Value; 1] {
     [json!({
         "authentication": {
-            "tokenReview": {}, "resourceMetadata": {"resource": "https://r"},
+            "anonymous": {}, "resourceMetadata": {"resource": "https://r"},
         },
         "authorization": {"rules": []},
-        "admin": {"authentication": {"tokenReview": {}}, "console": true},
+        "admin": {"console": true},
         "models": [],
         "listeners": [{"name": "a", "port": 1,
             "tls": {"certificateSecretRef": {"name": "s"}}}],

@@ -78,7 +78,15 @@ fn declare(inputs: &mut Inputs) -> &mut GatewayInput {
     let mut plan = super::implicit(inputs);
     (plan.key, plan.declared) = (key("gw"), true);
     let (upstreams, chains, pipelines, sections) = Default::default();
-    inputs.gateway.insert(GatewayInput { plan, upstreams, chains, pipelines, sections, pinned: None })
+    inputs.gateway.insert(GatewayInput {
+        plan,
+        upstreams,
+        chains,
+        pipelines,
+        sections,
+        access_tests: Vec::new(),
+        pinned: None,
+    })
 }
 
 pub(crate) fn gateway(inputs: &mut Inputs) -> &mut GatewayInput {

@@ -1,7 +1,10 @@
 //! Who calls, and what they may do.
 
+mod admin;
 mod issuer;
 mod keys;
+mod page;
+mod random;
 mod rules;
 mod scopes;
 mod sessions;

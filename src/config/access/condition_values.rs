@@ -1,10 +1,12 @@
 //! The values of the variables that conditions of entries and rules share (`config/variables.rs`).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use crate::domain::identity::Identity;
+use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind};
 use crate::domain::plan::UpstreamPlan;
 use crate::domain::route::Route;
@@ -20,8 +22,7 @@ pub(crate) fn public_name<'a>(route: &'a Route, kind: ItemKind, upstream: &Upstr
     }
 }
 
-pub(crate) fn upstream(plan: &UpstreamPlan) -> Value {
-    let UpstreamPlan { key, labels, .. } = plan;
+pub(crate) fn upstream(key: &ObjectKey, labels: &BTreeMap<String, String>) -> Value {
     json!({"name": *key.name, "namespace": *key.namespace, "labels": labels})
 }
 

@@ -1,6 +1,7 @@
 //! Decides what a client may do, by the rules of the gateway (`spec.authorization`): the only place that does.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
@@ -8,9 +9,10 @@ use super::condition_values::{arguments, identity, tool, upstream};
 use crate::config::expr::{Expression, Values};
 use crate::config::variables::OF_RULES;
 use crate::domain::identity::Identity;
+use crate::domain::ids::ObjectKey;
 use crate::domain::item::Item;
 use crate::domain::method::Method;
-use crate::domain::plan::{AuthorizationPlan, RulePlan, UpstreamPlan};
+use crate::domain::plan::{AuthorizationPlan, RulePlan};
 
 /// The members of `call` that only a call has: in a list, they are not known.
 const OF_CALLS: [&str; 3] = ["arguments", "userQuery", "maxTokens"];
@@ -38,7 +40,8 @@ pub(crate) struct AccessRequest<'a> {
     pub(crate) item: &'a Item,
     /// The name of the item on the endpoint for all upstreams.
     pub(crate) name: Cow<'a, str>,
-    pub(crate) upstream: &'a UpstreamPlan,
+    pub(crate) upstream: &'a ObjectKey,
+    pub(crate) labels: &'a BTreeMap<String, String>,
     /// The method of the call, also if the question is whether the item is listed.
     pub(crate) method: Method,
     /// `None` if the question is whether the item is listed.
@@ -81,7 +84,7 @@ impl<'r> Decision<'r> {
 
 /// The result of a condition.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Holds,
     HoldsNot,
     Failed,
@@ -137,11 +140,11 @@ impl Rules {
         (self.allows_by_default || self.of_effect(false).any(could)) && !self.of_effect(true).any(denies)
     }
 
-    pub(super) fn all(&self) -> &[Rule] {
+    pub(crate) fn all(&self) -> &[Rule] {
         &self.rules
     }
 
-    pub(super) fn allow_by_default(&self) -> bool {
+    pub(crate) fn allow_by_default(&self) -> bool {
         self.allows_by_default
     }
 
@@ -157,11 +160,11 @@ impl Rule {
         self.plan.message.clone().filter(|message| !message.trim().is_empty()).unwrap_or_else(own)
     }
 
-    pub(super) fn has_scopes(&self, identity: &Identity) -> bool {
+    pub(crate) fn has_scopes(&self, identity: &Identity) -> bool {
         self.plan.scopes.iter().all(|scope| identity.scopes.contains(scope))
     }
 
-    pub(super) fn outcome(&self, request: &AccessRequest<'_>) -> Outcome {
+    pub(crate) fn outcome(&self, request: &AccessRequest<'_>) -> Outcome {
         if self.reads_call && request.call.is_none() {
             return Outcome::Undecided;
         }
@@ -194,7 +197,7 @@ impl AccessRequest<'_> {
             variables.push(("tool", tool(self.item, &self.name, when.reads_member("tool", "_meta"))?));
         }
         if when.reads("upstream") {
-            variables.push(("upstream", upstream(self.upstream)));
+            variables.push(("upstream", upstream(self.upstream, self.labels)));
         }
         if when.reads("identity") {
             variables.push(("identity", identity(self.identity)));
