@@ -50,7 +50,7 @@ use crate::domain::digest::revision;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{
     ACCESS, CHAINED_CONTENT, FORMAT_VERSION, PIPELINES, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS, TOOL_PINNING, TlsPlan,
-    ToolOverride, TransportPlan, UPSTREAM_TLS, UpstreamPlan,
+    ToolOverride, TransportPlan, UPSTREAM_OAUTH, UPSTREAM_TLS, UpstreamPlan,
 };
 use crate::domain::problem::Problem;
 
@@ -137,12 +137,15 @@ fn required(plan: &Plan) -> Vec<String> {
         TransportPlan::External { tls, .. } => *tls != TlsPlan::default(),
         TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::None => false,
     };
+    let has_oauth =
+        |upstream: &UpstreamPlan| matches!(upstream.transport, TransportPlan::External { oauth: Some(_), .. });
     let tls = upstreams.iter().any(has_tls);
     let features = [
         (arguments, TOOL_ARGUMENTS),
         (pinning, TOOL_PINNING),
         (content, CHAINED_CONTENT),
         (tls, UPSTREAM_TLS),
+        (upstreams.iter().any(has_oauth), UPSTREAM_OAUTH),
         (!sections.is_empty(), SECTION_BINDINGS),
         (upstreams.iter().any(|upstream| upstream.pipeline().is_some()), PIPELINES),
         (!gateway.authentication.is_default() || gateway.authorization.is_some(), ACCESS),

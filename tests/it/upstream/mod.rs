@@ -67,7 +67,7 @@ fn target(transport: TransportPlan) -> UpstreamTarget {
         overrides: vec![],
         refusing: None,
     };
-    UpstreamTarget { plan, values: vec![], tls: vec![], max_response_size: 1024 * 1024 }
+    UpstreamTarget { plan, values: vec![], tls: vec![], allowed_addresses: vec![], max_response_size: 1024 * 1024 }
 }
 
 fn process(command: impl Into<String>, args: &[&str]) -> UpstreamTarget {
