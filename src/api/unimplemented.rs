@@ -25,7 +25,6 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     values(Kind::MCPGateway, "spec.plugins.discovery", &["Directory"]),
     whole(Kind::MCPGateway, "spec.plugins.namespaces"),
     whole(Kind::MCPGateway, "spec.plugins.selector"),
-    whole(Kind::MCPUpstream, "spec.external.oauth"),
     whole(Kind::MCPUpstream, "spec.knowledgeAssistant"),
     whole(Kind::MCPUpstream, "spec.vectorSearch"),
     whole(Kind::Plugin, "spec.descriptor"),

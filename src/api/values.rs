@@ -29,6 +29,8 @@ pub const GLOB: &str = "^[A-Za-z0-9_.*?/-]+$";
 pub const SHA256: &str = "^[a-f0-9]{64}$";
 /// Pattern of `host:port` addresses to which a plugin or server can connect; the host can contain `*`.
 pub const HOST_PORT: &str = "^[A-Za-z0-9*.-]+:[0-9]{1,5}$";
+/// Pattern of an IP address, as far as a pattern can tell.
+pub const IP_ADDRESS: &str = "^[0-9A-Fa-f.:]+$";
 /// Pattern of the tool names that MCP allows.
 pub const TOOL_NAME: &str = "^[A-Za-z0-9_.-]+$";
 /// Pattern of the HTTP header names that can be configured.

@@ -130,7 +130,7 @@ pub struct UpstreamInput {
     pub plan: UpstreamPlan,
     /// Headers or environment variables, as written.
     pub values: Vec<NamedInput>,
-    /// Certificates for the connection.
+    /// Certificates for the connection, and the secret of OAuth.
     pub tls: Vec<NamedInput>,
     /// Object that publishes the server's address, if the upstream refers to one.
     pub server: Option<ServerInput>,

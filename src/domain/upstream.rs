@@ -1,5 +1,6 @@
 //! An upstream as the engine sees it: its target, its answers, its errors.
 
+use core::net::IpAddr;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,8 +35,10 @@ pub struct UpstreamTarget {
     /// The headers or environment variables with their values, in the order of the plan's list. Optional values that
     /// are missing are left out.
     pub values: Vec<(String, SecretText)>,
-    /// The certificates of the connection with their values, in the order of the plan's list.
+    /// The certificates of the connection and the secret of OAuth with their values, in the order of the plan's list.
     pub tls: Vec<(String, SecretText)>,
+    /// The addresses that the server may have although no upstream may by default.
+    pub allowed_addresses: Vec<IpAddr>,
     /// Maximum size of an answer in bytes.
     pub max_response_size: u64,
 }

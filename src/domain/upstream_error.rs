@@ -65,6 +65,14 @@ pub enum UpstreamError {
         /// What the server says in the body. Empty if it says nothing.
         said: String,
     },
+    /// The gateway has no access token for the server (`external.oauth`), so that nothing was sent.
+    #[error("no access token: {why}")]
+    NoToken {
+        /// Whether the token endpoint refused one; otherwise it gave no answer that can be used.
+        is_refused: bool,
+        /// Why there is none, without secrets.
+        why: String,
+    },
     /// The server sent something that the protocol does not allow.
     #[error("protocol error: {0}")]
     Protocol(String),
@@ -99,11 +107,14 @@ impl UpstreamError {
     /// Returns the reason in the `Connected` condition, in metric labels and in `data.reason`.
     pub fn reason(&self) -> Reason {
         match self {
-            Self::Connect(_) | Self::Late { .. } | Self::Start(_) | Self::Lost(_) | Self::Exited { .. } => {
-                Reason::ConnectFailed
-            }
+            Self::Connect(_)
+            | Self::Late { .. }
+            | Self::Start(_)
+            | Self::Lost(_)
+            | Self::Exited { .. }
+            | Self::NoToken { is_refused: false, .. } => Reason::ConnectFailed,
             Self::Timeout(_) => Reason::Timeout,
-            Self::Unauthorized { .. } => Reason::Unauthorized,
+            Self::Unauthorized { .. } | Self::NoToken { is_refused: true, .. } => Reason::Unauthorized,
             Self::Protocol(_) | Self::Refused { .. } | Self::Encoded(_) => Reason::ProtocolError,
             Self::NeitherTransport { post, .. } => post.reason(),
             Self::OwnProcesses(_) => Reason::OwnProcesses,
@@ -125,6 +136,7 @@ impl UpstreamError {
                     .to_owned()
             }
             Self::Unauthorized { status, .. } => format!("unauthorized: HTTP {status}"),
+            Self::NoToken { .. } => "the gateway got no access token for it; the gateway's log says why".to_owned(),
             Self::Lost(_) => "connection lost; the gateway's log says why".to_owned(),
             Self::Exited { how, .. } => format!("its process ended ({how}); the gateway's log says why"),
             Self::Refused { what, said, .. } if !said.is_empty() => {

@@ -8,6 +8,8 @@ mod bind;
 mod connections;
 pub mod flow;
 mod gateway_mark;
+#[cfg(feature = "gateway")]
+pub mod issuer;
 mod last_words;
 mod launcher;
 mod line_reader;

@@ -16,6 +16,7 @@ use super::subscriptions::Subscriptions;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{EraSetting, HttpTransport, TransportPlan};
+use crate::domain::secret::{Mask, SecretText};
 use crate::domain::upstream::{ClientKey, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 
@@ -74,6 +75,16 @@ impl Connector {
         *lock(&self.era)
     }
 
+    /// Returns a mask of the values and the access token that the server gets.
+    pub(super) fn mask(&self) -> Mask {
+        Mask::of(self.target.values.iter().map(|(_, value)| value).chain(&self.access_token()))
+    }
+
+    /// Returns the access token that the server gets.
+    pub(super) fn access_token(&self) -> Option<SecretText> {
+        if let ConnectMethod::Http(endpoint) = &self.method { endpoint.secret() } else { None }
+    }
+
     /// Makes the next handshake determine the era again.
     pub(super) fn forget_era(&self) {
         *lock(&self.era) = None;
@@ -104,10 +115,10 @@ impl Connector {
         let before = *lock(&self.era);
         let made = self.open(before, &slot, of.as_ref()).await;
         if of.is_some() {
-            return made.map_err(|error| error.masked(&self.target.mask()));
+            return made.map_err(|error| error.masked(&self.mask()));
         }
         *lock(&self.era) = made.as_ref().ok().map(|link| link.facts().era);
-        let link = made.map_err(|error| error.masked(&self.target.mask()))?;
+        let link = made.map_err(|error| error.masked(&self.mask()))?;
         let facts = link.facts();
         let key = &self.target.plan.key;
         tracing::info!(upstream = %key, era = facts.era.as_str(), version = facts.version, "connected");
@@ -156,6 +167,8 @@ impl Connector {
         limit: Duration,
         of: Option<&ClientKey>,
     ) -> Result<ServerConnection, UpstreamError> {
+        // An authorization server has its own time, and gives its own errors.
+        endpoint.prepare().await?;
         let setting = self.target.plan.http_transport;
         if self.is_over_sse() {
             let made = SseSession::connect(endpoint, limit, of).await.map(ServerConnection::Sse);

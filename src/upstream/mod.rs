@@ -15,6 +15,7 @@ mod list_reader;
 mod listening;
 mod metrics;
 mod notices;
+mod oauth;
 mod own_connections;
 mod questions;
 mod request_failure;

@@ -13,9 +13,7 @@ use crate::domain::boxed::boxed;
 use crate::domain::plan::{TransportPlan, ValueSource};
 use crate::domain::ports::ToClient;
 use crate::domain::secret::Mask;
-use crate::domain::upstream::{
-    Answer, ClientKey, OutCall, OutCompletion, Probed, ServerAnswer, Target, UpstreamError, UpstreamTarget,
-};
+use crate::domain::upstream::{Answer, ClientKey, OutCall, OutCompletion, Probed, ServerAnswer, Target, UpstreamError};
 use crate::domain::version::Era;
 
 use super::connector::Connector;
@@ -61,6 +59,7 @@ impl Server {
             && our.idle_timeout_ms == their.idle_timeout_ms
             && ours.values == theirs.values
             && ours.tls == theirs.tls
+            && ours.allowed_addresses == theirs.allowed_addresses
             && ours.max_response_size == theirs.max_response_size
     }
 
@@ -79,7 +78,7 @@ impl Server {
             Ok(answer) if speaks_still(lease.facts().era, lease.is_duplex(), &answer) => {
                 // What comes from now on counts for the next probe.
                 lease.was_heard();
-                return Ok(Probed::Up(lease.facts().clone()));
+                return Ok(Probed::Up(lease.facts().clone().masked(&self.connector.mask())));
             }
             Ok(_)
             | Err(
@@ -101,7 +100,8 @@ impl Server {
     }
 
     async fn connected(&self) -> Result<Probed, UpstreamError> {
-        Ok(Probed::Up(self.lease(&self.slot, None, Purpose::Maintenance, true).await?.facts().clone()))
+        let lease = self.lease(&self.slot, None, Purpose::Maintenance, true).await?;
+        Ok(Probed::Up(lease.facts().clone().masked(&self.connector.mask())))
     }
 
     /// Stops new requests from using the connection, and makes the next handshake determine the era again.
@@ -115,7 +115,7 @@ impl Server {
         let to = (call.wants_progress || call.log_level.is_some() || may_be_asked).then_some(client);
         let asked = self.ask(McpRequest::Use(call), Purpose::Call, to, call.timeout).await;
         let (answer, lease) = asked.map_err(|error| self.masked(error))?;
-        let answer = with_masked_error(&self.connector.target, readable(answer)?);
+        let answer = self.with_masked_error(readable(answer)?);
         Ok(ServerAnswer { era: lease.facts().era, answer })
     }
 
@@ -127,12 +127,12 @@ impl Server {
         let request = McpRequest::Complete(completion);
         let asked = self.ask(request, Purpose::Call, None, completion.timeout).await;
         let (answer, _lease) = asked.map_err(|error| self.masked(error))?;
-        readable(answer).map(|answer| Some(with_masked_error(&self.connector.target, answer)))
+        readable(answer).map(|answer| Some(self.with_masked_error(answer)))
     }
 
     /// Hides values that the server got in what it says of a failure.
     fn masked(&self, error: UpstreamError) -> UpstreamError {
-        error.masked(&self.connector.target.mask())
+        error.masked(&self.connector.mask())
     }
 
     /// Refuses new calls, waits up to `patience` for those in flight, and ends the connection.
@@ -327,19 +327,24 @@ fn has_secret_name(name: &str) -> bool {
     ["AUTH", "COOKIE", "CREDENTIAL", "KEY", "PASS", "SECRET", "TOKEN"].iter().any(|part| name.contains(part))
 }
 
-/// Returns an answer with the values of Secrets, of the gateway's environment and of what has the name of a secret hidden
-/// where it is an error. What else manifests say openly stays, and so do results, which are the content of calls.
-fn with_masked_error(target: &UpstreamTarget, answer: Answer) -> Answer {
-    let Answer::Error(error) = answer else { return answer };
-    let named = match &target.plan.transport {
-        TransportPlan::External { headers, .. } => &headers[..],
-        TransportPlan::Process { env, .. } => &env[..],
-        TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => return Answer::Error(error),
-    };
-    let is_literal = |name: &str| named.iter().any(|it| it.name == name && matches!(it.value, ValueSource::Literal(_)));
-    let is_open = |name: &str| is_literal(name) && !has_secret_name(name);
-    let hidden = target.values.iter().filter(|(name, _)| !is_open(name)).map(|(_, value)| value);
-    Answer::Error(Mask::of(hidden).masked_error(error))
+impl Server {
+    /// Returns an answer with the values of Secrets, of the gateway's environment, of what has the name of a secret and of the
+    /// access token hidden where it is an error. What else manifests say openly stays, and so do results, which are the
+    /// content of calls.
+    fn with_masked_error(&self, answer: Answer) -> Answer {
+        let Answer::Error(error) = answer else { return answer };
+        let target = &self.connector.target;
+        let named = match &target.plan.transport {
+            TransportPlan::External { headers, .. } => &headers[..],
+            TransportPlan::Process { env, .. } => &env[..],
+            TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => return Answer::Error(error),
+        };
+        let is_literal =
+            |name: &str| named.iter().any(|it| it.name == name && matches!(it.value, ValueSource::Literal(_)));
+        let is_open = |name: &str| is_literal(name) && !has_secret_name(name);
+        let hidden = target.values.iter().filter(|(name, _)| !is_open(name)).map(|(_, value)| value);
+        Answer::Error(Mask::of(hidden.chain(&self.connector.access_token())).masked_error(error))
+    }
 }
 
 /// A legacy server asks for nothing in a result: it would execute a call that answers one as a new call.

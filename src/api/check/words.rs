@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::schema::{SchemaNode, SchemaType};
 use crate::api::values::{
-    DNS_LABEL, GLOB, HEADER_NAME, HEADER_VALUE, HOST_PORT, HTTP_URL, LABEL_VALUE, NO_NUL, QUANTITY, SCOPE, SECURE_URL,
-    SHA256, SIZE, TOOL_NAME, URL_PATH, VARIABLE_NAME,
+    DNS_LABEL, GLOB, HEADER_NAME, HEADER_VALUE, HOST_PORT, HTTP_URL, IP_ADDRESS, LABEL_VALUE, NO_NUL, QUANTITY, SCOPE,
+    SECURE_URL, SHA256, SIZE, TOOL_NAME, URL_PATH, VARIABLE_NAME,
 };
 use crate::config::nearest::nearest;
 
@@ -86,6 +86,7 @@ pub fn in_words(pattern: &str, text: &str) -> String {
         GLOB => "a name or glob of letters, digits and _ . - / * ?",
         SHA256 => "a SHA-256 digest: 64 lower-case hex digits",
         HOST_PORT => "host:port",
+        IP_ADDRESS => "an IP address, without a port",
         TOOL_NAME => "letters, digits and _ . -",
         HEADER_NAME => "letters, digits and -",
         HEADER_VALUE => "text without line breaks and other control characters",

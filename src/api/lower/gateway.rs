@@ -1,5 +1,6 @@
 //! Turns an MCPGateway into the compiler's input.
 
+use std::net::IpAddr;
 use std::path::Path;
 
 use super::access;
@@ -15,7 +16,7 @@ use crate::api::gateway::records::{
     AuditMode, EmbeddedStore, History, LogLevel, Payloads, PostgresStore, Tracing, TracingProtocol,
 };
 use crate::api::gateway::runtime::{self as api, Discovery, GatewayLimits, GatewayPlugins};
-use crate::api::gateway::takes::{InvalidTools, Prefix, ToolDiscovery};
+use crate::api::gateway::takes::{InvalidTools, Prefix, TakesUpstreams, ToolDiscovery};
 use crate::api::gateway::{MCPGateway, MCPGatewaySpec, StopMode};
 use crate::api::shared::{FromNamespaces, Selector};
 use crate::api::values::{Quantity, Size};
@@ -62,6 +63,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
         max_name_length: spec.upstreams.as_ref().and_then(|u| u.max_name_length),
         tool_discovery: tool_discovery(spec.upstreams.as_ref().and_then(|u| u.tool_discovery)),
         offers_invalid_tools: spec.upstreams.as_ref().and_then(|u| u.invalid_tools) == Some(InvalidTools::Offer),
+        allowed_addresses: allowed_addresses(spec.upstreams.as_ref(), &mut findings),
         limits: spec.limits.as_ref().map(limits).unwrap_or_default(),
         runtime: runtime(spec.plugins.as_ref(), folder, plugin_dir, &mut findings),
         session_idle_seconds: spec.sessions.as_ref().and_then(|s| s.idle_seconds).unwrap_or(3600),
@@ -180,6 +182,22 @@ fn tool_discovery(written: Option<ToolDiscovery>) -> plan::ToolDiscovery {
         None | Some(ToolDiscovery::All) => plan::ToolDiscovery::All,
         Some(ToolDiscovery::Search) => plan::ToolDiscovery::Search,
     }
+}
+
+/// Returns the addresses that upstreams may have, and reports those that are none.
+fn allowed_addresses(written: Option<&TakesUpstreams>, findings: &mut Findings) -> Vec<IpAddr> {
+    let written = written.and_then(|upstreams| upstreams.allowed_addresses.as_ref()).into_iter().flatten();
+    let mut addresses = Vec::new();
+    for (i, address) in written.enumerate() {
+        match address.parse() {
+            Ok(address) => addresses.push(address),
+            Err(_) => {
+                let message = format!("{address} is no IP address, so that it allows nothing: correct it");
+                findings.wrong(Reason::InvalidConfig, &format!("spec.upstreams.allowedAddresses[{i}]"), &message);
+            }
+        }
+    }
+    addresses
 }
 
 fn limits(written: &GatewayLimits) -> Limits {

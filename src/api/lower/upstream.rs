@@ -10,9 +10,9 @@ use super::managed::managed;
 use super::place::ManifestSource;
 use super::shared::{below, env, key, labels, named, namespaces, object_ref, program};
 use super::tools::{overrides, pinning};
-use crate::api::shared::ObjectRef;
+use crate::api::shared::{KeyRef, ObjectRef};
 use crate::api::upstream::behaviour::{ArgumentValidation, Era, Retry, RetryWhen};
-use crate::api::upstream::external::{CaKind, External, HttpTransport, UpstreamTls};
+use crate::api::upstream::external::{CaKind, External, HttpTransport, OAuth, UpstreamTls};
 use crate::api::upstream::managed::ManagedTransport;
 use crate::api::upstream::process::{Process, ProcessSession};
 use crate::api::upstream::referred::ServerRef;
@@ -22,7 +22,7 @@ use crate::api::values::Size;
 use crate::config::input::{InputValue, NamedInput, ServerInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{
-    self, EraSetting, HealthPlan, PhasePluginPlan, PinningPlan, Refusal, RetryPlan, TlsPlan, TransportPlan,
+    self, EraSetting, HealthPlan, OAuthPlan, PhasePluginPlan, PinningPlan, Refusal, RetryPlan, TlsPlan, TransportPlan,
     UpstreamPlan,
 };
 use crate::domain::plugin::PluginKind;
@@ -53,8 +53,6 @@ const APPROVES_IN_VAIN: &str =
 const ONLY_STANDALONE: &str = "only a standalone gateway starts processes; in a cluster, write the same command into \
                                spec.managed with an image that contains the server, or use spec.external for a server \
                                that runs already";
-/// The effect of a protective setting of the upstream that is not implemented.
-const ITS_CALLS: &str = "calls to the upstream are refused";
 
 pub fn upstream(object: &MCPUpstream, place: ManifestSource<'_>) -> (UpstreamInput, Vec<Problem>) {
     let spec = &object.spec;
@@ -93,7 +91,7 @@ pub fn upstream(object: &MCPUpstream, place: ManifestSource<'_>) -> (UpstreamInp
     let share_with = spec.share_with.as_ref().map(|s| namespaces(&s.namespaces));
     let server = spec.server_ref.as_ref().map(server);
     let managed = spec.managed.as_ref().map(managed);
-    let tls = spec.external.as_ref().and_then(|server| server.tls.as_ref()).map(certificates).unwrap_or_default();
+    let tls = spec.external.as_ref().map(proofs).unwrap_or_default();
     (UpstreamInput { plan, values, tls, server, managed, share_with }, findings.finish())
 }
 
@@ -130,7 +128,7 @@ fn transport(
         return (provider(plugin, namespace), Vec::new(), None);
     }
     match (&spec.external, &spec.process, place) {
-        (Some(server), ..) => external(server, findings),
+        (Some(server), ..) => external(server),
         (_, Some(server), ManifestSource::File { folder, .. }) => process(server, folder),
         (_, _, ManifestSource::Cluster { .. }) => match (&spec.server_ref, &spec.managed) {
             // The compiler fills in the address if it is known.
@@ -187,8 +185,7 @@ fn server(reference: &ServerRef) -> ServerInput {
     }
 }
 
-fn external(server: &External, findings: &mut Findings) -> LoweredTransport {
-    let refusal = findings.refuse(server.oauth.is_some(), "spec.external.oauth", ITS_CALLS);
+fn external(server: &External) -> LoweredTransport {
     let headers = server.headers.iter().flatten().enumerate().map(|(i, header)| {
         let field = format!("spec.external.headers[{i}]");
         named(&header.name, header.value.as_ref(), header.value_from.as_ref(), field)
@@ -198,8 +195,36 @@ fn external(server: &External, findings: &mut Findings) -> LoweredTransport {
         server.host_header.as_ref().map(|host| named("host", Some(host), None, "spec.external.hostHeader".to_owned()));
     let server_name = server.tls.as_ref().and_then(|tls| tls.server_name.clone());
     let tls = TlsPlan { server_name, ..TlsPlan::default() };
-    let plan = TransportPlan::External { url: server.url.clone(), headers: Vec::new(), tls };
-    (plan, headers.chain(host).collect(), refusal)
+    let oauth = server.oauth.as_ref().map(|oauth| Box::new(oauth_plan(oauth, &server.url)));
+    let plan = TransportPlan::External { url: server.url.clone(), headers: Vec::new(), tls, oauth };
+    (plan, headers.chain(host).collect(), None)
+}
+
+fn oauth_plan(written: &OAuth, url: &str) -> OAuthPlan {
+    OAuthPlan {
+        issuer: written.issuer.clone(),
+        token_url: written.token_url.clone(),
+        client_id: written.client_id.clone(),
+        scopes: written.scopes.clone().unwrap_or_default(),
+        resource: written.resource.clone().unwrap_or_else(|| url.to_owned()),
+    }
+}
+
+/// Lowers the reference to the secret by which the gateway gets access tokens.
+fn client_secret(oauth: &OAuth) -> NamedInput {
+    let KeyRef { name, key } = oauth.client_secret_ref.clone();
+    NamedInput {
+        name: OAuthPlan::SECRET.to_owned(),
+        value: InputValue::Secret { name, key, optional: false },
+        field: "spec.external.oauth.clientSecretRef".to_owned(),
+    }
+}
+
+/// Lowers the references to what proves who the gateway is: certificates and the client secret.
+fn proofs(server: &External) -> Vec<NamedInput> {
+    let mut proofs = server.tls.as_ref().map(certificates).unwrap_or_default();
+    proofs.extend(server.oauth.as_ref().map(client_secret));
+    proofs
 }
 
 /// Lowers the references to certificates for the connection to a server.

@@ -78,6 +78,7 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
         max_name_length: None,
         tool_discovery: ToolDiscovery::All,
         offers_invalid_tools: false,
+        allowed_addresses: Vec::new(),
         limits: Limits::default(),
         runtime: Runtime { plugin_dir: inputs.default_plugin_dir.clone(), ..Runtime::default() },
         session_idle_seconds: 3600,

@@ -50,7 +50,8 @@ use crate::domain::digest::revision;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{
     ACCESS, CHAINED_CONTENT, FORMAT_VERSION, PIPELINES, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS, TOOL_PINNING,
-    TOOL_PROVIDERS, TOOLS_OF_PIPELINES, TlsPlan, ToolOverride, TransportPlan, UPSTREAM_TLS, UpstreamPlan,
+    TOOL_PROVIDERS, TOOLS_OF_PIPELINES, TlsPlan, ToolOverride, TransportPlan, UPSTREAM_OAUTH, UPSTREAM_TLS,
+    UpstreamPlan,
 };
 use crate::domain::problem::Problem;
 
@@ -141,6 +142,8 @@ fn required(plan: &Plan) -> Vec<String> {
             false
         }
     };
+    let has_oauth =
+        |upstream: &UpstreamPlan| matches!(upstream.transport, TransportPlan::External { oauth: Some(_), .. });
     let tls = upstreams.iter().any(has_tls);
     let has_tools_of_pipelines = |upstream: &UpstreamPlan| {
         upstream.for_pipelines || upstream.overrides.iter().any(|change| change.for_pipelines == Some(true))
@@ -150,6 +153,7 @@ fn required(plan: &Plan) -> Vec<String> {
         (pinning, TOOL_PINNING),
         (content, CHAINED_CONTENT),
         (tls, UPSTREAM_TLS),
+        (upstreams.iter().any(has_oauth), UPSTREAM_OAUTH),
         (!sections.is_empty(), SECTION_BINDINGS),
         (upstreams.iter().any(|upstream| upstream.pipeline().is_some()), PIPELINES),
         (upstreams.iter().any(has_tools_of_pipelines), TOOLS_OF_PIPELINES),

@@ -1,5 +1,7 @@
 //! The gateway's own settings, and the objects that it selects.
 
+use core::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 use super::Refusal;
@@ -44,6 +46,9 @@ pub struct GatewayPlan {
     /// Whether tools are offered whose schemas providers of models reject (`invalidTools: Offer`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub offers_invalid_tools: bool,
+    /// Addresses that upstreams may have although they are link-local, of a metadata service or of the API server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_addresses: Vec<IpAddr>,
     /// Limits on calls.
     pub limits: Limits,
     /// Settings for running plugins.

@@ -52,7 +52,9 @@ pub use runtime::Runtime;
 pub use section::{SectionHeading, SectionPart, SectionPlan};
 pub use tool_override::{AnnotationsOverride, ArgumentOverride, ToolOverride};
 pub use tracing::{OtlpProtocol, TracingPlan};
-pub use upstream::{ArgumentValidation, EraSetting, HealthPlan, HttpTransport, TlsPlan, TransportPlan, UpstreamPlan};
+pub use upstream::{
+    ArgumentValidation, EraSetting, HealthPlan, HttpTransport, OAuthPlan, TlsPlan, TransportPlan, UpstreamPlan,
+};
 pub use value::{NamedValue, ValueSource};
 
 use super::ids::ObjectKey;
@@ -66,6 +68,7 @@ pub const FEATURES: &[&str] = &[
     TOOL_PINNING,
     CHAINED_CONTENT,
     UPSTREAM_TLS,
+    UPSTREAM_OAUTH,
     SECTION_BINDINGS,
     ACCESS,
     PIPELINES,
@@ -84,6 +87,9 @@ pub const CHAINED_CONTENT: &str = "chained-content";
 
 /// The feature of plans with an upstream that has certificates of its own.
 pub const UPSTREAM_TLS: &str = "upstream-tls";
+
+/// The feature of plans with an upstream that gets access tokens.
+pub const UPSTREAM_OAUTH: &str = "upstream-oauth";
 
 /// The feature of plans with bindings of sections.
 pub const SECTION_BINDINGS: &str = "section-bindings";
@@ -182,7 +188,13 @@ impl Plan {
             let arguments = upstream.overrides.iter_mut().flat_map(|tool| &mut tool.arguments);
             arguments.filter_map(|argument| argument.value.as_mut()).for_each(|value| *value = "[hidden]".into());
             match &mut upstream.transport {
-                TransportPlan::External { url, .. } => *url = address_of(url),
+                TransportPlan::External { url, oauth, .. } => {
+                    let oauth = oauth.iter_mut().flat_map(|oauth| {
+                        let OAuthPlan { issuer, token_url, resource, .. } = &mut **oauth;
+                        issuer.iter_mut().chain(token_url).chain([resource])
+                    });
+                    oauth.chain([url]).for_each(|url| *url = address_of(url));
+                }
                 TransportPlan::Process { args, .. } => args.iter_mut().for_each(|arg| "[hidden]".clone_into(arg)),
                 TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => {}
             }

@@ -122,6 +122,9 @@ pub enum TransportPlan {
         /// Certificates for the connection.
         #[serde(default, skip_serializing_if = "TlsPlan::is_default")]
         tls: TlsPlan,
+        /// How the gateway gets access tokens for the server; `None` if it sends none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        oauth: Option<Box<OAuthPlan>>,
     },
     /// A child process that communicates over stdin and stdout.
     Process {
@@ -148,7 +151,7 @@ pub enum TransportPlan {
 impl TransportPlan {
     /// A server at a URL, without headers and with the machine's certificates.
     pub fn at(url: impl Into<String>) -> Self {
-        Self::External { url: url.into(), headers: Vec::new(), tls: TlsPlan::default() }
+        Self::External { url: url.into(), headers: Vec::new(), tls: TlsPlan::default(), oauth: None }
     }
 
     /// Returns all values of the transport: headers and certificates, environment variables, or keys of models.
@@ -169,7 +172,8 @@ impl TransportPlan {
 /// Certificates for the connection to a server at a URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsPlan {
-    /// Those of [`Self::CA`], [`Self::CLIENT_CERTIFICATE`] and [`Self::CLIENT_KEY`] that are set.
+    /// Those of [`Self::CA`], [`Self::CLIENT_CERTIFICATE`] and [`Self::CLIENT_KEY`] that are set, and the secret of
+    /// [`OAuthPlan`], which also proves who the gateway is.
     pub values: Vec<NamedValue>,
     /// The name that the server's certificate must have; `None` means the host of the URL.
     pub server_name: Option<String>,
@@ -186,6 +190,31 @@ impl TlsPlan {
     /// Whether nothing is set.
     fn is_default(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+/// How the gateway gets access tokens for a server (RFC 6749, 4.4).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OAuthPlan {
+    /// The issuer, whose metadata names the token endpoint; `None` if `token_url` is set.
+    pub issuer: Option<String>,
+    /// The token endpoint.
+    pub token_url: Option<String>,
+    /// The id of the gateway as a client. Its secret is the value [`Self::SECRET`] of [`TlsPlan`].
+    pub client_id: String,
+    /// The scopes to request.
+    pub scopes: Vec<String>,
+    /// The resource that tokens are for (RFC 8707).
+    pub resource: String,
+}
+
+impl OAuthPlan {
+    /// The name of the value with the secret of the gateway as a client.
+    pub const SECRET: &str = "clientSecretRef";
+
+    /// Returns the URL of the issuer, or of the token endpoint if that is set.
+    pub fn url(&self) -> Option<&String> {
+        self.issuer.as_ref().or(self.token_url.as_ref())
     }
 }
 

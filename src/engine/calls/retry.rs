@@ -74,7 +74,9 @@ fn was_not_sent(failure: &UpstreamError) -> bool {
 /// Whether a call may be sent again: always if nothing was executed, else only if the upstream's setting allows it.
 fn may_be_sent_again(failure: &UpstreamError, when: RetryWhen, hints: Hints) -> bool {
     match failure {
-        UpstreamError::Connect(_) | UpstreamError::Late { .. } => true,
+        UpstreamError::Connect(_) | UpstreamError::Late { .. } | UpstreamError::NoToken { is_refused: false, .. } => {
+            true
+        }
         UpstreamError::Lost(_) | UpstreamError::Exited { .. } => match when {
             RetryWhen::Never => false,
             RetryWhen::IfSafe => hints.read_only || hints.idempotent,
@@ -86,6 +88,7 @@ fn may_be_sent_again(failure: &UpstreamError, when: RetryWhen, hints: Hints) -> 
         | UpstreamError::NeitherTransport { .. }
         | UpstreamError::Timeout(_)
         | UpstreamError::Unauthorized { .. }
+        | UpstreamError::NoToken { is_refused: true, .. }
         | UpstreamError::Protocol(_)
         | UpstreamError::Encoded(_)
         | UpstreamError::OwnProcesses(_)

@@ -21,7 +21,7 @@ use crate::config::variables::OF_ENTRIES;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
-    ChainPlan, EntryPlan, PhasePluginPlan, Plan, PluginPlan, Refusal, Runtime, ToolDiscovery, TransportPlan,
+    ChainPlan, EntryPlan, OAuthPlan, PhasePluginPlan, Plan, PluginPlan, Refusal, Runtime, ToolDiscovery, TransportPlan,
     UpstreamPlan,
 };
 use crate::domain::plugin::Failure;
@@ -128,7 +128,7 @@ fn link_upstream(
         Some(_) => upstream.transport.values().cloned().collect(),
         None => Vec::new(),
     };
-    let (values, certificates, field) = match &upstream.transport {
+    let (values, proofs, field) = match &upstream.transport {
         TransportPlan::External { headers, tls, .. } => (&headers[..], &tls.values[..], "spec.external.headers"),
         TransportPlan::Process { env, .. } => (&env[..], &[][..], "spec.process.env"),
         TransportPlan::Pipeline(_) => (&keys[..], &[][..], "spec.models"),
@@ -139,8 +139,8 @@ fn link_upstream(
     let fit: Fit = if are_headers { header_value } else { Ok };
     let named = values;
     let (values, missing) = put_in(named, secrets, fit);
-    let (tls, no_certificate) = put_in(certificates, secrets, Ok);
-    for (missing, field) in [(&missing, field), (&no_certificate, "spec.external.tls")] {
+    let (tls, no_proof) = put_in(proofs, secrets, Ok);
+    for (missing, field) in [(&missing, field), (&no_proof, field_of(no_proof.as_ref()))] {
         problems.extend(missing.iter().map(|it| Problem::error(it.reason, object.clone(), field, &it.message)));
     }
     if are_headers {
@@ -150,13 +150,25 @@ fn link_upstream(
     }
     let max_response_size = upstream.max_response_size.unwrap_or(plan.gateway.limits.max_response_size);
     LinkedUpstream {
-        target: Arc::new(UpstreamTarget { plan: upstream.clone(), values, tls, max_response_size }),
+        target: Arc::new(UpstreamTarget {
+            plan: upstream.clone(),
+            values,
+            tls,
+            allowed_addresses: plan.gateway.allowed_addresses.clone(),
+            max_response_size,
+        }),
         include: Globs::new(&upstream.include),
         exclude: Globs::new(&upstream.exclude),
         pipeline: upstream.pipeline().map(|plan| Arc::new(LinkedPipeline::new(plan))),
-        refusing: upstream.refusing.clone().or(missing).or(no_certificate),
+        refusing: upstream.refusing.clone().or(missing).or(no_proof),
         checks: CheckPlaces::new(room),
     }
+}
+
+/// Returns the field of what lacks of the certificates and the client secret of an upstream.
+fn field_of(missing: Option<&Refusal>) -> &'static str {
+    let is_secret = missing.is_some_and(|it| it.message.starts_with(OAuthPlan::SECRET));
+    if is_secret { "spec.external.oauth" } else { "spec.external.tls" }
 }
 
 /// Why a plugin cannot be linked.

@@ -130,7 +130,13 @@ mod tests {
             }
         });
         let plan = upstream("up").plan;
-        let target = Arc::new(UpstreamTarget { plan, values: Vec::new(), tls: Vec::new(), max_response_size: 0 });
+        let target = Arc::new(UpstreamTarget {
+            plan,
+            values: Vec::new(),
+            tls: Vec::new(),
+            allowed_addresses: Vec::new(),
+            max_response_size: 0,
+        });
         let (wake, retry, wake_lists) = (Arc::default(), Arc::default(), Arc::default());
         let probe = Probe { target, wake, retry, task, wake_lists, lists: tokio::spawn(pending()) };
         begun.await.unwrap();

@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use http::{HeaderValue, Uri};
 use hyper_rustls::{DefaultServerNameResolver, FixedServerNameResolver, HttpsConnector, ResolveServerName};
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tower::{BoxError, Service, ServiceExt};
 
+use super::address_guard::AddressGuard;
 use super::proxies::Proxies;
+use super::resolver::GuardedResolver;
 use super::socket::OutboundSocket;
 use super::tls::{TlsSettings, client_config};
-use super::tunnel::{connect, tcp, tunnel};
+use super::tunnel::{connect, tcp_with, tunnel};
 
 /// A connector for `http` and `https` URLs.
 pub type Connector = HttpsConnector<ProxyConnector>;
@@ -31,7 +32,7 @@ pub enum HttpVersion {
 }
 
 /// How connections are made.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct OutboundSettings<'a> {
     /// The version of HTTP.
     pub version: HttpVersion,
@@ -39,6 +40,8 @@ pub struct OutboundSettings<'a> {
     pub tls: Option<TlsSettings<'a>>,
     /// The maximum time for a connection, without TLS; `None` means the system's.
     pub connect_timeout: Option<Duration>,
+    /// Checks the host, and each address that its name has; `None` if whoever chose the URL may name any.
+    pub guard: Option<AddressGuard>,
 }
 
 /// Returns a connector. It does not connect yet.
@@ -58,8 +61,8 @@ pub fn connector(settings: OutboundSettings<'_>) -> Result<Connector, String> {
             Arc::new(FixedServerNameResolver::new(name))
         }
     };
-    let limit = settings.connect_timeout;
-    let connector = ProxyConnector { tcp: tcp(limit), limit, version: settings.version };
+    let OutboundSettings { connect_timeout: limit, version, guard, .. } = settings;
+    let connector = ProxyConnector { limit, version, guard };
     Ok(HttpsConnector::new(connector, config, false, resolver))
 }
 
@@ -73,24 +76,26 @@ pub fn authorization(uri: &Uri) -> Option<HeaderValue> {
 /// Connects to the host of a URL, directly or through the proxy for it.
 #[derive(Clone, Debug)]
 pub struct ProxyConnector {
-    tcp: HttpConnector,
     limit: Option<Duration>,
     version: HttpVersion,
+    guard: Option<AddressGuard>,
 }
 
 impl ProxyConnector {
     async fn connect(self, uri: Uri) -> Result<TokioIo<OutboundSocket>, BoxError> {
         let (proxies, host) = (Proxies::of_environment(), uri.host().unwrap_or_default());
         let is_plain = uri.scheme_str() == Some("http");
+        let port = uri.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
         let forwards = is_plain && self.version == HttpVersion::Http1;
         let proxy = if forwards { proxies.forwarding(host)? } else { proxies.tunnelling(host)? };
+        self.guard.as_ref().map_or(Ok(()), |guard| guard.check_host(host, port, proxy.is_some()))?;
         let socket = match proxy {
-            None => OutboundSocket::direct(self.tcp.oneshot(uri).await?.into_inner()),
-            Some(proxy) if forwards => OutboundSocket::forwarded(connect(&proxy, self.limit).await?.into_inner()),
-            Some(proxy) => {
-                let port = uri.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
-                tunnel(&proxy, &format!("{host}:{port}"), self.limit).await?
+            None => {
+                let resolver = GuardedResolver { guard: self.guard, port };
+                OutboundSocket::direct(tcp_with(resolver, self.limit).oneshot(uri).await?.into_inner())
             }
+            Some(proxy) if forwards => OutboundSocket::forwarded(connect(&proxy, self.limit).await?.into_inner()),
+            Some(proxy) => tunnel(&proxy, &format!("{host}:{port}"), self.limit).await?,
         };
         Ok(TokioIo::new(socket))
     }

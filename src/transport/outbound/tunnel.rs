@@ -10,6 +10,7 @@ use http_body_util::Empty;
 use hyper::client::conn::http1;
 use hyper::upgrade::{self, Upgraded};
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::GaiResolver;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -42,13 +43,13 @@ pub async fn tunnel(proxy: &Proxy, target: &str, limit: Option<Duration>) -> Res
 
 /// Connects to the proxy itself.
 pub(super) async fn connect(proxy: &Proxy, limit: Option<Duration>) -> Result<TokioIo<TcpStream>, ProxyError> {
-    let connected = tcp(limit).oneshot(proxy.uri.clone()).await;
+    let connected = tcp_with(GaiResolver::new(), limit).oneshot(proxy.uri.clone()).await;
     connected.map_err(|error| ProxyError::Unreachable(proxy.name(), error.into()))
 }
 
 /// Returns a connector of TCP for any URL.
-pub(super) fn tcp(limit: Option<Duration>) -> HttpConnector {
-    let mut tcp = HttpConnector::new();
+pub(super) fn tcp_with<R>(resolver: R, limit: Option<Duration>) -> HttpConnector<R> {
+    let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(KEEPALIVE));

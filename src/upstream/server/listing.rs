@@ -62,7 +62,7 @@ impl Server {
                 if kind == ItemKind::Tool {
                     lease.note_tools(&mut listed);
                 }
-                return Ok(listed);
+                return Ok(listed.masked(&self.connector.mask()));
             }
         }
     }

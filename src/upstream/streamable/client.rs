@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION, PROXY_AUTHORIZATION};
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, LOCATION, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
@@ -24,10 +24,12 @@ use super::paced_body::{PacedBody, ServerBody};
 use crate::domain::boxed::boxed;
 use crate::domain::causes::causes;
 use crate::domain::instance::{INSTANCE_HEADER, Instance};
-use crate::domain::plan::{TlsPlan, TransportPlan};
+use crate::domain::plan::{OAuthPlan, TlsPlan, TransportPlan};
 use crate::domain::quoted::Quoted;
+use crate::domain::secret::SecretText;
 use crate::domain::upstream::{Target, UpstreamError, UpstreamTarget};
-use crate::transport::outbound::{Connector, OutboundSettings, TlsSettings, authorization, connector};
+use crate::transport::outbound::{AddressGuard, Connector, OutboundSettings, TlsSettings, authorization, connector};
+use crate::upstream::oauth::{TokenEndpoint, Tokens};
 
 /// The maximum number of idle connections that are kept to one upstream.
 const IDLE: usize = 256;
@@ -44,6 +46,8 @@ pub(super) struct ServerClient {
     pool: Pool<Connector, Full<Bytes>>,
     uri: Uri,
     headers: HeaderMap,
+    /// The access token that requests carry; `None` if they carry none.
+    tokens: Option<Tokens>,
     /// The setting of how long a connection may take, for messages.
     connect_time: String,
 }
@@ -57,6 +61,7 @@ impl ServerClient {
         let settings = OutboundSettings {
             tls: (uri.scheme_str() == Some("https")).then(|| tls(target)),
             connect_timeout: Some(Duration::from_millis(u64::from(connect_ms))),
+            guard: Some(guard(target)),
             ..OutboundSettings::default()
         };
         let connector = connector(settings).map_err(|why| UpstreamError::Connect(format!("external.tls: {why}")))?;
@@ -66,7 +71,8 @@ impl ServerClient {
             .pool_idle_timeout(IDLE_TIME)
             .build(connector);
         let connect_time = format!("spec.timeouts.connectMs is {connect_ms}");
-        Ok(Self { pool, headers: headers(target, &uri, instance)?, uri, connect_time })
+        let tokens = token_endpoint(target)?.map(|endpoint| Tokens::new(Arc::new(endpoint)));
+        Ok(Self { pool, headers: headers(target, &uri, instance)?, uri, tokens, connect_time })
     }
 
     pub(super) fn uri(&self) -> &Uri {
@@ -77,15 +83,57 @@ impl ServerClient {
         &self.headers
     }
 
-    /// Sends one request and waits for the head of its response.
+    /// Gets the access token that requests need, if they need one.
+    pub(super) async fn prepare(&self) -> Result<(), UpstreamError> {
+        match &self.tokens {
+            Some(tokens) => tokens.token().await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the access token that requests carry, for masks.
+    pub(super) fn secret(&self) -> Option<SecretText> {
+        self.tokens.as_ref().and_then(Tokens::secret)
+    }
+
+    /// Sends one request and waits for the head of its response. If the server refuses the access token of the request, it
+    /// is sent once more with a new one: nothing was executed.
     pub(super) async fn send(
         &self,
         method: Method,
         uri: &Uri,
-        headers: HeaderMap,
+        mut headers: HeaderMap,
         body: impl Into<Bytes>,
     ) -> Result<Response<PacedBody>, UpstreamError> {
-        let mut request = Request::new(Full::new(body.into()));
+        let Some(tokens) = &self.tokens else { return self.send_once(method, uri, headers, body.into()).await };
+        let body = body.into();
+        let token = tokens.token().await?;
+        headers.insert(AUTHORIZATION, token.header.clone());
+        let response = self.send_once(method.clone(), uri, headers.clone(), body.clone()).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            token.note_accepted();
+            return Ok(response);
+        }
+        if !tokens.renounce(&token) {
+            return Ok(response);
+        }
+        let token = tokens.token().await?;
+        headers.insert(AUTHORIZATION, token.header.clone());
+        let response = self.send_once(method, uri, headers, body).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            token.note_accepted();
+        }
+        Ok(response)
+    }
+
+    async fn send_once(
+        &self,
+        method: Method,
+        uri: &Uri,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<PacedBody>, UpstreamError> {
+        let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = headers;
@@ -188,6 +236,21 @@ fn headers(target: &Target, uri: &Uri, instance: &Instance) -> Result<HeaderMap,
     Ok(headers)
 }
 
+/// Returns the check of the addresses that are dialled.
+fn guard(target: &UpstreamTarget) -> AddressGuard {
+    AddressGuard { allowed: target.allowed_addresses.clone() }
+}
+
+/// Returns the token endpoint that the target configures.
+fn token_endpoint(target: &UpstreamTarget) -> Result<Option<TokenEndpoint>, UpstreamError> {
+    let TransportPlan::External { oauth: Some(plan), .. } = &target.plan.transport else { return Ok(None) };
+    let secret = target.tls.iter().find(|(name, _)| name == OAuthPlan::SECRET).map(|(_, value)| value);
+    let secret = secret.ok_or_else(|| UpstreamError::Connect("external.oauth: its client secret is missing".into()))?;
+    // Secrets that were written with an editor end with a line break.
+    let secret = SecretText::new(secret.expose().trim_end_matches(['\r', '\n']));
+    Ok(Some(TokenEndpoint::new(OAuthPlan::clone(plan), secret, guard(target))))
+}
+
 /// Returns the certificates that the target configures.
 fn tls(target: &UpstreamTarget) -> TlsSettings<'_> {
     let value = |wanted: &str| target.tls.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.expose());
@@ -247,7 +310,13 @@ mod tests {
             while stream.write_all(&b"HTTP/1.1 103 x\r\na: b\r\n\r\n".repeat(100)).await.is_ok() {}
         });
         let plan = upstream("up").plan;
-        let target = Arc::new(UpstreamTarget { plan, values: Vec::new(), tls: Vec::new(), max_response_size: 0 });
+        let target = Arc::new(UpstreamTarget {
+            plan,
+            values: Vec::new(),
+            tls: Vec::new(),
+            allowed_addresses: Vec::new(),
+            max_response_size: 0,
+        });
         let client = ServerClient::new(&target, &url, &Instance::new("of the test")).unwrap();
         let error = client.send(Method::GET, &client.uri, HeaderMap::new(), Vec::new()).await.map(drop).unwrap_err();
         assert_eq!(error, UpstreamError::Lost("it sent more than 64 interim responses (1xx)".into()));

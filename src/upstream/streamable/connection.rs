@@ -3,6 +3,7 @@
 use crate::domain::budget::Reservation;
 use crate::domain::header_text::encode;
 use crate::domain::item::ItemKind;
+use crate::domain::secret::SecretText;
 use crate::domain::upstream::{Target, UpstreamError};
 use crate::domain::version::Era;
 use crate::telemetry::trace_context::members_of;
@@ -61,6 +62,16 @@ impl HttpEndpoint {
             (Arc::clone(target), Arc::clone(shared), ServerClient::new(target, url, &shared.instance)?);
         let (params, next_id) = (ParamHeaders::default(), AtomicU64::new(1));
         Ok(Self { target, shared, client, params, next_id })
+    }
+
+    /// Gets the access token that requests need, if they need one.
+    pub(in crate::upstream) async fn prepare(&self) -> Result<(), UpstreamError> {
+        self.client.prepare().await
+    }
+
+    /// Returns the access token that requests carry, for masks.
+    pub(in crate::upstream) fn secret(&self) -> Option<SecretText> {
+        self.client.secret()
     }
 
     /// Returns a reservation for one response.

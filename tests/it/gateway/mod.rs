@@ -16,6 +16,7 @@ mod completed;
 mod contract;
 mod converted;
 mod converted_readmes;
+mod credentials;
 mod curate;
 mod damaged;
 mod discovery;

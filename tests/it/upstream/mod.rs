@@ -45,6 +45,7 @@ fn key() -> ObjectKey {
 fn target(transport: TransportPlan) -> UpstreamTarget {
     let health = HealthPlan { period_seconds: 30, timeout_ms: 5000, retry_backoff_ms: vec![1000], auto_recover: false };
     let plan = UpstreamPlan {
+        for_pipelines: false,
         key: key(),
         labels: Default::default(),
         enabled: true,
@@ -67,7 +68,7 @@ fn target(transport: TransportPlan) -> UpstreamTarget {
         overrides: vec![],
         refusing: None,
     };
-    UpstreamTarget { plan, values: vec![], tls: vec![], max_response_size: 1024 * 1024 }
+    UpstreamTarget { plan, values: vec![], tls: vec![], allowed_addresses: vec![], max_response_size: 1024 * 1024 }
 }
 
 fn process(command: impl Into<String>, args: &[&str]) -> UpstreamTarget {

@@ -23,17 +23,10 @@ fn gateways() -> [Value; 1] {
 
 /// Upstreams that set every field that is not implemented.
 fn upstreams() -> Vec<Value> {
-    let oauth = json!({"issuer": "https://i", "clientID": "c", "clientSecretRef": {"name": "s", "key": "k"}});
     let search = json!({"backend": "SQLite", "description": "d", "index": "i"});
     let assistant = json!({"backend": "Databricks", "description": "d", "endpoint": "e", "baseURL": "https://b",
         "credentialsSecretRef": {"name": "s", "key": "k"}});
-    vec![
-        json!({
-            "external": {"url": "https://h", "oauth": oauth},
-        }),
-        json!({"vectorSearch": search}),
-        json!({"knowledgeAssistant": assistant}),
-    ]
+    vec![json!({"vectorSearch": search}), json!({"knowledgeAssistant": assistant})]
 }
 
 /// Pipelines that set every field that is not implemented.

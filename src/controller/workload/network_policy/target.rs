@@ -52,12 +52,13 @@ pub(in crate::controller) type Peers = BTreeMap<Peer, BTreeSet<Port>>;
 /// Returns the targets of pods that run one of these plans.
 pub(in crate::controller) fn targets(plans: &[&Plan]) -> BTreeSet<NetworkTarget> {
     let upstreams = plans.iter().flat_map(|plan| &plan.upstreams).filter(|upstream| upstream.enabled);
-    let urls = upstreams.filter_map(|upstream| match &upstream.transport {
-        TransportPlan::External { url, .. } => Some(url),
+    let urls = upstreams.flat_map(|upstream| match &upstream.transport {
+        TransportPlan::External { url, oauth, .. } => [Some(url), oauth.as_ref().and_then(|oauth| oauth.url())],
         TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => {
-            None
+            [None, None]
         }
     });
+    let urls = urls.flatten();
     let collectors = plans.iter().filter_map(|plan| plan.gateway.tracing.as_ref()).map(|tracing| &tracing.endpoint);
     let pipelines = plans.iter().flat_map(|plan| &plan.upstreams).filter_map(UpstreamPlan::pipeline);
     let models = pipelines.flat_map(|pipeline| &pipeline.models).map(|model| &model.base_url);

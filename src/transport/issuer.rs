@@ -1,0 +1,136 @@
+//! Requests to authorization servers: for their metadata (OpenID Connect Discovery, RFC 8414), and for what it names.
+//! Redirects are not followed.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, HeaderValue, PROXY_AUTHORIZATION};
+use http::{Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use serde::Deserialize;
+
+use super::outbound::{AddressGuard, OutboundSettings, TlsSettings, authorization, connector};
+use crate::domain::causes::causes;
+
+/// How long an issuer has to answer one request.
+const ANSWER: Duration = Duration::from_secs(5);
+/// The longest answer that is read, in bytes.
+const MAX_ANSWER: usize = 256 << 10;
+
+/// The metadata of an issuer.
+#[derive(Deserialize)]
+pub struct Metadata {
+    issuer: String,
+    /// The URL of the keys.
+    pub jwks_uri: Option<String>,
+    /// The URL of the token endpoint.
+    pub token_endpoint: Option<String>,
+    /// How clients can authenticate at the token endpoint; `None` means by Basic.
+    pub token_endpoint_auth_methods_supported: Option<Vec<String>>,
+}
+
+/// Fetches the metadata of an issuer.
+///
+/// # Errors
+/// The reason why there is none. It contains no query of a URL.
+pub async fn metadata(issuer: &str, guard: Option<&AddressGuard>) -> Result<Metadata, String> {
+    let [first, second] = metadata_uris(issuer);
+    let json = match get(&first, guard).await {
+        Ok(json) => json,
+        Err(why) => get(&second, guard).await.map_err(|other| format!("no metadata: {why}; {other}"))?,
+    };
+    let metadata: Metadata =
+        serde_json::from_slice(&json).map_err(|_| "its metadata is no JSON object with an issuer".to_owned())?;
+    if metadata.issuer != issuer {
+        return Err("its metadata is that of another issuer".to_owned());
+    }
+    let named = [&metadata.jwks_uri, &metadata.token_endpoint];
+    if issuer.starts_with("https://") && named.into_iter().flatten().any(|url| !url.starts_with("https://")) {
+        return Err("its metadata names a URL that is not https".to_owned());
+    }
+    Ok(metadata)
+}
+
+/// Returns the URLs of the metadata: of OpenID Connect Discovery, 4, and of RFC 8414, 3.
+fn metadata_uris(issuer: &str) -> [String; 2] {
+    let issuer = issuer.trim_end_matches('/');
+    let (scheme, rest) = issuer.split_once("://").unwrap_or(("https", issuer));
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    [
+        format!("{issuer}/.well-known/openid-configuration"),
+        format!("{scheme}://{host}/.well-known/oauth-authorization-server{path}"),
+    ]
+}
+
+/// Fetches a document.
+///
+/// # Errors
+/// The reason why there is none. It contains no query of the URL.
+pub async fn get(url: &str, guard: Option<&AddressGuard>) -> Result<Bytes, String> {
+    let mut request = Request::new(Full::<Bytes>::default());
+    *request.method_mut() = Method::GET;
+    match exchange(url, request, guard).await? {
+        (StatusCode::OK, body) => Ok(body),
+        (status, _) => Err(format!("{}: the answer is {status}", place(url))),
+    }
+}
+
+/// Sends a request to a URL, and returns the status and the body of its answer.
+///
+/// # Errors
+/// The reason why there is no answer. It contains no query of the URL.
+pub async fn exchange(
+    url: &str,
+    mut request: Request<Full<Bytes>>,
+    guard: Option<&AddressGuard>,
+) -> Result<(StatusCode, Bytes), String> {
+    let uri: Uri = url.parse().map_err(|_| "a URL of it is not valid".to_owned())?;
+    let tls = (uri.scheme_str() == Some("https")).then(TlsSettings::default);
+    let (connect_timeout, guard) = (Some(ANSWER), guard.cloned());
+    let connector = connector(OutboundSettings { tls, connect_timeout, guard, ..OutboundSettings::default() })?;
+    let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
+    request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+    request.headers_mut().extend(authorization(&uri).map(|value| (PROXY_AUTHORIZATION, value)));
+    *request.uri_mut() = uri;
+    let exchange = async {
+        let (head, body) = client.request(request).await.map_err(|error| causes(&error))?.into_parts();
+        let body = Limited::new(body, MAX_ANSWER).collect().await;
+        let body = body.map_err(|error| format!("the answer cannot be read: {}", causes(&*error)))?;
+        Ok((head.status, body.to_bytes()))
+    };
+    let answer = tokio::time::timeout(ANSWER, exchange).await;
+    answer
+        .unwrap_or_else(|_| Err(format!("no answer within {ANSWER:?}")))
+        .map_err(|why| format!("{}: {why}", place(url)))
+}
+
+/// Returns the host and the path of a URL, for messages.
+pub fn place(url: &str) -> String {
+    let uri: Option<Uri> = url.parse().ok();
+    let host = |uri: &Uri| uri.authority().map(|it| it.as_str().rsplit('@').next().unwrap_or_default().to_owned());
+    uri.map(|uri| format!("{}{}", host(&uri).unwrap_or_default(), uri.path())).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn metadata_is_where_both_specifications_say() {
+        for (issuer, urls) in [
+            (
+                "https://a.example",
+                ["openid-configuration", "oauth-authorization-server"].map(|name| format!("/.well-known/{name}")),
+            ),
+            (
+                "https://a.example/t/1/",
+                [
+                    "/t/1/.well-known/openid-configuration".to_owned(),
+                    "/.well-known/oauth-authorization-server/t/1".to_owned(),
+                ],
+            ),
+        ] {
+            assert_eq!(super::metadata_uris(issuer), urls.map(|path| format!("https://a.example{path}")));
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Access tokens that the gateway sends to a server at a URL (`external.oauth`).
+
+mod access_token;
+mod token_endpoint;
+mod tokens;
+
+pub(super) use self::token_endpoint::TokenEndpoint;
+pub(super) use self::tokens::Tokens;
