@@ -13,7 +13,6 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::cache::{TokenDigest, digest};
-use super::rejected;
 use crate::domain::identity::{Identity, IdentityMethod};
 use crate::domain::plan::TokenReviewPlan;
 use crate::domain::ports::Unproved;
@@ -114,6 +113,10 @@ fn unreviewed(error: &Error) -> Unproved {
         Error::Api(status) => format!("it answers with the status {}", status.code),
         _ => "it cannot be reached".to_owned(),
     })
+}
+
+fn rejected(why: &str) -> Unproved {
+    Unproved::Rejected(why.to_owned())
 }
 
 fn unavailable(why: String) -> Unproved {
