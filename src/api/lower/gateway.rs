@@ -48,8 +48,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
     };
     let (spec, key) = (&object.spec, key(&object.metadata));
     let mut findings = Findings::at(ObjectId::new(Kind::MCPGateway, key.clone()), place);
-    let own = key.namespace.clone();
-    let telemetry = spec.telemetry.clone().unwrap_or_default();
+    let (own, telemetry) = (key.namespace.clone(), spec.telemetry.clone().unwrap_or_default());
     let required = spec.chains.iter().filter_map(|c| c.required.as_ref()).flatten();
     let plan = GatewayPlan {
         declared: true,
@@ -82,8 +81,8 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
     note_cluster(spec, &plan.listeners, place, &mut findings);
     note_later(spec, &mut findings);
     let ([upstreams, chains, pipelines, sections], pinned) = (selected(spec), spec.pinned_revision.clone());
-    let access_tests = access_tests(spec.authorization.as_ref(), &own);
-    (GatewayInput { plan, upstreams, chains, pipelines, sections, access_tests, pinned }, findings.finish())
+    let tests = access_tests(spec.authorization.as_ref(), &own);
+    (GatewayInput { plan, upstreams, chains, pipelines, sections, access_tests: tests, pinned }, findings.finish())
 }
 
 fn history_plan(written: &History, namespace: &str, findings: &mut Findings) -> HistoryPlan {
