@@ -209,20 +209,6 @@ fn values_keep_where_they_come_from() {
 }
 
 #[test]
-fn guards_of_an_upstream_that_are_not_built_refuse() {
-    let external = |more: Value| {
-        let mut server = json!({"url": "https://h"});
-        server.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        json!({"external": server})
-    };
-    let oauth =
-        json!({"oauth": {"issuer": "https://i", "clientID": "c", "clientSecretRef": {"name": "s", "key": "k"}}});
-    let (input, problems) = lower_upstream(external(oauth));
-    assert_eq!(problems, ["!NotImplemented spec.external.oauth"]);
-    assert!(input.plan.refusing.is_some());
-}
-
-#[test]
 fn certificates_of_a_connection_are_values() {
     let tls = json!({
         "caRef": {"name": "m", "key": "ca"}, "clientCertificateSecretRef": {"name": "s"}, "serverName": "n",
