@@ -42,10 +42,7 @@ const DEFAULT_SAMPLE_PERCENT: u32 = 10;
 const POD_PLUGINS: &str = "/plugins";
 
 pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput, Vec<Problem>) {
-    let (folder, plugin_dir) = match place {
-        ManifestSource::File { folder, plugin_dir } => (folder, plugin_dir),
-        ManifestSource::Cluster { .. } => (Path::new("/"), Path::new(POD_PLUGINS)),
-    };
+    let (folder, plugin_dir) = folders(place);
     let (spec, key) = (&object.spec, key(&object.metadata));
     let mut findings = Findings::at(ObjectId::new(Kind::MCPGateway, key.clone()), place);
     let (own, telemetry) = (key.namespace.clone(), spec.telemetry.clone().unwrap_or_default());
@@ -81,8 +78,16 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
     note_cluster(spec, &plan.listeners, place, &mut findings);
     note_later(spec, &mut findings);
     let ([upstreams, chains, pipelines, sections], pinned) = (selected(spec), spec.pinned_revision.clone());
-    let tests = access_tests(spec.authorization.as_ref(), &own);
-    (GatewayInput { plan, upstreams, chains, pipelines, sections, access_tests: tests, pinned }, findings.finish())
+    let access_tests = access_tests(spec.authorization.as_ref(), &own);
+    (GatewayInput { plan, upstreams, chains, pipelines, sections, access_tests, pinned }, findings.finish())
+}
+
+/// Returns the folder of the manifests and that of plugins.
+fn folders(place: ManifestSource<'_>) -> (&Path, &Path) {
+    match place {
+        ManifestSource::File { folder, plugin_dir } => (folder, plugin_dir),
+        ManifestSource::Cluster { .. } => (Path::new("/"), Path::new(POD_PLUGINS)),
+    }
 }
 
 fn history_plan(written: &History, namespace: &str, findings: &mut Findings) -> HistoryPlan {

@@ -31,7 +31,7 @@ async fn annotations_of_a_pipelines_tool_are_those_of_its_tools() {
     let overrides = "tools: {overrides: [
       {name: echo, annotations: {readOnlyHint: true, destructiveHint: false, openWorldHint: false}},
       {name: get-sum, annotations: {readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: false}},
-      {name: get-env, annotations: {readOnlyHint: false, destructiveHint: true, openWorldHint: true}}]}, ";
+      {name: get-env, annotations: {readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true}}]}, ";
     let math = everything("math").replace("spec: {", &format!("spec: {{{overrides}"));
     let written = "tool: {name: written, description: A test., annotations: {readOnlyHint: true}},
       tools: {include: [math__get-env]}, declared: {startAgent: main, agents: [

@@ -13,7 +13,7 @@ export function initialize({ config }) {
   if (config.broken) throw new Error('no such database');
   greeting = config.greeting;
 }
-export function shutdown() { process.stderr.write('the provider ends\n'); }
+export function shutdown() { process.stderr.write('the provider ends\\n'); }
 export const getTools = () => [
   { name: 'sum', description: 'Adds.', annotations: { readOnlyHint: true },
     parameters: { type: 'object', required: ['a', 'b'], properties: { a: { type: 'number' }, b: {} } } },
