@@ -104,8 +104,8 @@ impl Condition {
         Some(match self {
             Group(n) => client >> n & 1 == 1,
             Subject(n) => client == *n,
-            ReadOnly => tool % 2 == 0,
-            Destructive => tool % 3 == 0,
+            ReadOnly => tool.is_multiple_of(2),
+            Destructive => tool.is_multiple_of(3),
             Digit(n) => tool % 10 == *n,
             Open => open,
             Missing => return None,
