@@ -117,10 +117,23 @@ export interface Context<Config = JsonObject> {
   fetch: Fetch;
 }
 
-/**
- * What a plugin of type `phase` exports as `execute`: a step of a ToolPipeline. What a generator yields is reported to the
- * client as progress.
- */
+/** What every plugin of a type other than middleware may also export. */
+export interface TypedPlugin<Config = JsonObject> {
+  /** Runs once in each worker, before the first of the other functions. If it throws, so do they. */
+  initialize?(given: { config: Config | undefined; log: Log }): void | PromiseLike<void>;
+  /** Runs before a worker ends whose plugin was replaced, changed or idle. It has a second. */
+  shutdown?(): void | PromiseLike<void>;
+}
+
+/** What such a plugin may export as `createPlugin`, or as `default`, in the place of its functions. */
+export type CreatePlugin<Plugin extends TypedPlugin> = (given: { log: Log }) => Plugin | PromiseLike<Plugin>;
+
+/** The functions of a plugin of type `phase`: a step of a ToolPipeline. */
+export interface PhasePlugin<Config = JsonObject> extends TypedPlugin<Config> {
+  execute: Execute<Config>;
+}
+
+/** `execute` of a plugin of type `phase`. What a generator yields is reported to the client as progress. */
 export type Execute<Config = JsonObject> = (
   state: PhaseState,
   ctx: PhaseContext<Config>,
@@ -134,14 +147,16 @@ export interface PhaseState {
   arguments: JsonObject;
   /** How many agents have run, with this one. */
   iteration: number;
+  /** `{}` before a step sets it. */
   plan: Json;
+  /** `[]` before a step sets it. */
   observations: Json;
   pluginData: JsonObject;
-  decision?: Json;
+  decision: Json;
   /** The agents that have run. */
-  agents: { [name: string]: { status: 'success' | 'failed'; result?: Json } };
+  agents: { [name: string]: { status: 'success' | 'failed'; result: Json } };
   sources: Source[];
-  output?: JsonObject;
+  output: JsonObject | null;
 }
 
 /** What a step returns: any of these members. */
@@ -156,46 +171,123 @@ export interface PhaseResult {
   sources?: NewSource[];
 }
 
-/** What a step gets besides the state. It is frozen. */
-export interface PhaseContext<Config = JsonObject> extends Context<Config> {
+/** What a step gets besides the state. It is frozen. Requests that the gateway refuses reject with a `CallbackError`. */
+export interface PhaseContext<Config = JsonObject> extends Readonly<Context<Config>> {
+  readonly requestId: string;
+  readonly run: { readonly id: string; readonly pipeline: string; readonly step: string };
+  /** ResearchContext of document 002. */
+  readonly context: ResearchContext;
+  /** The limits of the run, as they are now. */
+  readonly budgets: Budgets;
+  /** The language model of a role in `spec.models`. A step can have 4 requests in flight. */
+  llm(role: string): Model;
+  /** Asks the user of the client (MCP: elicitation). Rejects with the reason `CannotAsk` if the client takes no questions. */
+  ask(question: Question): Promise<QuestionAnswer>;
+  /** The sources of the run. */
   readonly sources: {
     /** Adds a source, and returns its id. A URL that is there already keeps its id. */
     add(source: NewSource): Promise<{ id: string }>;
     list(): Promise<Source[]>;
     has(url: string): Promise<boolean>;
   };
-  readonly budgets: {
-    readonly toolCallsUsed: number;
-    readonly maxToolCalls: number;
-    readonly remainingToolCalls: number;
-    readonly remainingTimeMs: number;
+  /** Any JSON that the steps of a run share, at most 1000 pieces of 16 KiB. */
+  readonly evidence: {
+    add(evidence: Json): Promise<{ id: string }>;
+    list(): Promise<Json[]>;
   };
-  /** ResearchContext of document 002. */
-  readonly context: {
-    readonly userId: string;
-    readonly chatId: string | null;
-    readonly researchSessionId: string;
-    readonly researchType: 'light' | 'medium' | 'extended';
-  };
-  readonly run: { readonly id: string; readonly pipeline: string; readonly step: string };
+}
+
+/** Who calls, and in which run (document 002). */
+export interface ResearchContext {
+  /** The caller. */
+  readonly userId: string;
+  /** The caller's session; empty if it has none. */
+  readonly chatId: string;
+  /** The id of the run. */
+  readonly researchSessionId: string;
+  /** The argument `depth`, or else medium. */
+  readonly researchType: 'light' | 'medium' | 'extended';
+}
+
+/** What a run may still use. */
+export interface Budgets {
+  readonly toolCallsUsed: number;
+  readonly maxToolCalls: number;
+  readonly remainingToolCalls: number;
+  readonly llmCallsUsed: number;
+  readonly maxLLMCalls: number;
+  readonly remainingLLMCalls: number;
+  readonly remainingTimeMs: number;
+}
+
+/** A language model. */
+export interface Model {
+  complete(request: ModelRequest): Promise<ModelAnswer>;
+}
+
+/** A request to a model, in the words of chat completions. */
+export interface ModelRequest {
+  messages: ModelMessage[];
+  /** Tools that the model can ask for. The plugin calls them, if it wants to. */
+  tools?: { name: string; description?: string; parameters?: JsonObject }[];
+  toolChoice?: Json;
+  /** A JSON Schema of the answer. An answer that does not fit is asked for once more. */
+  schema?: JsonObject;
+  maxTokens?: number;
+  temperature?: number;
+  stop?: string | string[];
+}
+
+/** A message; other members go to the endpoint as they are. */
+export interface ModelMessage {
+  role: string;
+  content: Json;
+  [member: string]: Json;
+}
+
+/** What a model answered. */
+export interface ModelAnswer {
+  /** Empty if the model only asks for tools. */
+  text: string;
+  /** The text as JSON; null without a `schema`, or if the model asks for tools. */
+  json: any;
+  toolCalls: { id: string; name: string; arguments: JsonObject }[];
+  /** In the endpoint's words, such as stop, length or tool_calls. */
+  finishReason: string;
+  usage: { promptTokens: number; completionTokens: number };
+  /** The model, as its endpoint names it. */
+  model: string;
+}
+
+/** A question for the user. */
+export interface Question {
+  message: string;
+  /** A JSON Schema of an object with properties that are no objects, as MCP restricts it. */
+  schema: JsonObject;
+  /** After this time, the answer is `cancel`. Default: the time that is left for the run. */
+  timeoutMs?: number;
+}
+
+/** What the user answered. */
+export interface QuestionAnswer {
+  action: 'accept' | 'decline' | 'cancel';
+  /** The values; only with `accept`. */
+  content?: JsonObject;
 }
 
 /** The functions of a plugin of type `tool-provider`, which makes the tools of an MCPUpstream. */
-export interface ToolProvider<Config = JsonObject> {
+export interface ToolProvider<Config = JsonObject> extends TypedPlugin<Config> {
   getTools(ctx: ProviderContext<Config>): ProvidedTool[] | PromiseLike<ProvidedTool[]>;
   execute(name: string, args: JsonObject, ctx: ProviderContext<Config>): ProvidedResult | PromiseLike<ProvidedResult>;
   /** Returns what is wrong with the arguments. If anything is, `execute` is not called. */
   validateArguments?(name: string, args: JsonObject, ctx: ProviderContext<Config>): string[] | PromiseLike<string[]>;
-  /** Runs once in each worker, before the first of the others. */
-  initialize?(given: { config: Config | undefined; log: Log }): void | PromiseLike<void>;
-  /** Runs before a worker ends whose plugin was replaced, changed or idle. It has a second. */
-  shutdown?(): void | PromiseLike<void>;
 }
 
-/** What a tool provider gets besides its arguments. `context` is null during `getTools`. */
-export interface ProviderContext<Config = JsonObject> extends Context<Config> {
+/** What a tool provider gets besides its arguments. It is frozen. `context` is null during `getTools`. */
+export interface ProviderContext<Config = JsonObject> extends Readonly<Context<Config>> {
   readonly requestId: string;
-  readonly context: Pick<PhaseContext['context'], 'userId' | 'chatId' | 'researchSessionId'> | null;
+  readonly context: Omit<ResearchContext, 'researchType'> | null;
+  readonly budgets: Budgets;
 }
 
 /** A tool; `parameters` is the JSON Schema of its arguments. */
@@ -218,6 +310,91 @@ export interface ProvidedResult {
   sources?: NewSource[];
   /** The structured content. */
   data?: JsonObject;
+}
+
+/** The types of agents that need a language model and no plugin. */
+export type AgentType = 'coordinator' | 'background' | 'planner' | 'researcher' | 'reflector' | 'synthesizer';
+
+/** The functions of a plugin of type `prompt-provider`, which changes the system prompts of agents. */
+export interface PromptProvider<Config = JsonObject> extends TypedPlugin<Config> {
+  getPromptOverrides(ctx: PhaseContext<Config>): PromptOverrides | null | PromiseLike<PromptOverrides | null>;
+}
+
+/** By type of agent: a text to append to the system prompt, or one that takes its place. */
+export type PromptOverrides = { [Type in AgentType]?: string | { replace: string } };
+
+/** The functions of a plugin of type `pipeline-customizer`, of which it needs one. A result of null changes nothing. */
+export type PipelineCustomizer<Config = JsonObject> = TypedPlugin<Config> &
+  AtLeastOne<{
+    /** Returns the agents of the run, in the place of those of the pipeline. */
+    getPipelineConfig(ctx: PhaseContext<Config>): PipelineConfig | null | PromiseLike<PipelineConfig | null>;
+    /** Returns changes of the pipeline; called only if `getPipelineConfig` returned null. */
+    getPipelineCustomizations(
+      ctx: PhaseContext<Config>,
+    ): PipelineCustomizations | null | PromiseLike<PipelineCustomizations | null>;
+    /** Returns phases to insert. */
+    getPhases(ctx: PhaseContext<Config>): InsertedPhase[] | null | PromiseLike<InsertedPhase[] | null>;
+  }>;
+
+type AtLeastOne<Functions> = { [Name in keyof Functions]: Pick<Functions, Name> & Partial<Functions> }[keyof Functions];
+
+/** The agents of a run. The limits can only become lower than those of the pipeline. */
+export interface PipelineConfig {
+  startAgent: string;
+  maxIterations?: number;
+  timeoutSeconds?: number;
+  agents: AgentConfig[];
+}
+
+/** An agent, with the fields of `spec.declared.agents`. */
+export interface AgentConfig {
+  name: string;
+  type: AgentType | 'custom';
+  enabled?: boolean;
+  modelTier?: string;
+  nextOnSuccess?: string;
+  nextOnFailure?: string;
+  /** CEL; while it holds, the run goes back to `loopBackTo`. */
+  loopCondition?: string;
+  loopBackTo?: string;
+  config?: JsonObject;
+  /** The name of a Plugin of type phase; only for `custom`. */
+  plugin?: string;
+}
+
+/** Changes of a pipeline. */
+export interface PipelineCustomizations {
+  disabledAgents?: string[];
+  /** By the names of agents. Keys of `config` replace those of the agent. */
+  agentOverrides?: { [agent: string]: { modelTier?: string; enabled?: boolean; config?: JsonObject } };
+  insertPhases?: InsertedPhase[];
+}
+
+/** A phase before or after an agent. `plugin` is the name of a Plugin of type phase that the pipeline may use. */
+export type InsertedPhase = { name: string; plugin: string } & (
+  | { after: string; before?: never }
+  | { before: string; after?: never }
+);
+
+/** The functions of a plugin of type `output-type`, which defines the form of the output. */
+export interface OutputType<Config = JsonObject> extends TypedPlugin<Config> {
+  /** Returns the JSON Schema of the output: an object with a property `sources`. */
+  getOutputSchema(): JsonObject | PromiseLike<JsonObject>;
+  /** Settings of the synthesizer. Those in `spec.declared.synthesizer` take precedence. */
+  getSynthesizerConfig?(ctx: PhaseContext<Config>): SynthesizerConfig | null | PromiseLike<SynthesizerConfig | null>;
+  /** The prompt of the synthesizer, with `{query}`, `{findings}`, `{sources}` and `{schema}` as places. */
+  getSynthesizerPrompt?(ctx: PhaseContext<Config>): string | null | PromiseLike<string | null>;
+}
+
+/** How the output is written (document 002, SynthesizerConfig). */
+export interface SynthesizerConfig {
+  outputType?: string;
+  modelTier?: string;
+  maxTokens?: number;
+  temperature?: number;
+  systemPromptAddition?: string;
+  outputFormat?: 'json' | 'markdown';
+  validationStrict?: boolean;
 }
 
 /** Where a source was found. */
@@ -270,6 +447,15 @@ export interface CallToolError extends Error {
   name: 'CallToolError';
   code: number;
   data?: Json;
+}
+
+/** What other requests of a step reject with, such as those of `llm` and `ask`. */
+export interface CallbackError extends Error {
+  name: 'CallbackError';
+  code: number;
+  data?: Json;
+  /** The reason, such as ModelUnavailable or CannotAsk; undefined if the request itself is not valid. */
+  reason: string | undefined;
 }
 
 /** `AbortSignal`, where the program knows it. */

@@ -1,6 +1,7 @@
 //! Pipelines: tools that the gateway serves itself, by running plugins of type phase (document 002).
 
 mod agents;
+mod authors;
 mod models;
 mod offered;
 mod provided;
