@@ -117,19 +117,11 @@ export interface Context<Config = JsonObject> {
   fetch: Fetch;
 }
 
-/** What every plugin of a type other than middleware may also export. */
-export interface TypedPlugin<Config = JsonObject> {
-  /** Runs once in each worker, before the first of the other functions. If it throws, so do they. */
-  initialize?(given: { config: Config | undefined; log: Log }): void | PromiseLike<void>;
-  /** Runs before a worker ends whose plugin was replaced, changed or idle. It has a second. */
-  shutdown?(): void | PromiseLike<void>;
-}
-
-/** What such a plugin may export as `createPlugin`, or as `default`, in the place of its functions. */
-export type CreatePlugin<Plugin extends TypedPlugin> = (given: { log: Log }) => Plugin | PromiseLike<Plugin>;
+/** What a plugin of a type other than middleware may export as `createPlugin`, or as `default`, in the place of its functions. */
+export type CreatePlugin<Plugin extends Lifecycle> = (given: { log: Log }) => Plugin | PromiseLike<Plugin>;
 
 /** The functions of a plugin of type `phase`: a step of a ToolPipeline. */
-export interface PhasePlugin<Config = JsonObject> extends TypedPlugin<Config> {
+export interface PhasePlugin<Config = JsonObject> extends Lifecycle<Config> {
   execute: Execute<Config>;
 }
 
@@ -275,8 +267,16 @@ export interface QuestionAnswer {
   content?: JsonObject;
 }
 
+/** What a plugin of a type other than middleware can have besides. */
+export interface Lifecycle<Config = JsonObject> {
+  /** Runs in each worker before the plugin is loaded; if it throws, the plugin is not loaded. `config` is the Plugin's. */
+  initialize?(given: { name: string; version?: string; config?: Config; log: Log }): void | PromiseLike<void>;
+  /** Runs before a worker ends, also at the end of the gateway. It has a second. */
+  shutdown?(): void | PromiseLike<void>;
+}
+
 /** The functions of a plugin of type `tool-provider`, which makes the tools of an MCPUpstream. */
-export interface ToolProvider<Config = JsonObject> extends TypedPlugin<Config> {
+export interface ToolProvider<Config = JsonObject> extends Lifecycle<Config> {
   getTools(ctx: ProviderContext<Config>): ProvidedTool[] | PromiseLike<ProvidedTool[]>;
   execute(name: string, args: JsonObject, ctx: ProviderContext<Config>): ProvidedResult | PromiseLike<ProvidedResult>;
   /** Returns what is wrong with the arguments. If anything is, `execute` is not called. */
@@ -316,7 +316,7 @@ export interface ProvidedResult {
 export type AgentType = 'coordinator' | 'background' | 'planner' | 'researcher' | 'reflector' | 'synthesizer';
 
 /** The functions of a plugin of type `prompt-provider`, which changes the system prompts of agents. */
-export interface PromptProvider<Config = JsonObject> extends TypedPlugin<Config> {
+export interface PromptProvider<Config = JsonObject> extends Lifecycle<Config> {
   getPromptOverrides(ctx: PhaseContext<Config>): PromptOverrides | null | PromiseLike<PromptOverrides | null>;
 }
 
@@ -324,7 +324,7 @@ export interface PromptProvider<Config = JsonObject> extends TypedPlugin<Config>
 export type PromptOverrides = { [Type in AgentType]?: string | { replace: string } };
 
 /** The functions of a plugin of type `pipeline-customizer`, of which it needs one. A result of null changes nothing. */
-export type PipelineCustomizer<Config = JsonObject> = TypedPlugin<Config> &
+export type PipelineCustomizer<Config = JsonObject> = Lifecycle<Config> &
   AtLeastOne<{
     /** Returns the agents of the run, in the place of those of the pipeline. */
     getPipelineConfig(ctx: PhaseContext<Config>): PipelineConfig | null | PromiseLike<PipelineConfig | null>;
@@ -377,7 +377,7 @@ export type InsertedPhase = { name: string; plugin: string } & (
 );
 
 /** The functions of a plugin of type `output-type`, which defines the form of the output. */
-export interface OutputType<Config = JsonObject> extends TypedPlugin<Config> {
+export interface OutputType<Config = JsonObject> extends Lifecycle<Config> {
   /** Returns the JSON Schema of the output: an object with a property `sources`. */
   getOutputSchema(): JsonObject | PromiseLike<JsonObject>;
   /** Settings of the synthesizer. Those in `spec.declared.synthesizer` take precedence. */

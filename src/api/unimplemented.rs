@@ -27,7 +27,7 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::MCPGateway, "spec.plugins.selector"),
     whole(Kind::MCPUpstream, "spec.knowledgeAssistant"),
     whole(Kind::MCPUpstream, "spec.vectorSearch"),
-    whole(Kind::Plugin, "spec.descriptor"),
+    values(Kind::Plugin, "spec.descriptor", &["all but version"]),
     values(Kind::Plugin, "spec.type", &["all but middleware, phase, prompt-provider and tool-provider"]),
     whole(Kind::Plugin, "spec.wrapper"),
     whole(Kind::PluginChain, "spec.entries[].canary"),

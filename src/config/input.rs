@@ -212,6 +212,8 @@ pub struct PluginInput {
     pub key: ObjectKey,
     /// `spec.type`. Default: middleware.
     pub kind: PluginKind,
+    /// `spec.descriptor.version`; `None` for middleware too.
+    pub version: Option<String>,
     /// `spec.enabled`.
     pub enabled: bool,
     /// `spec.role`. Default: Transform.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::plugin::cut;
+use super::plugin::{Failure, cut};
 use super::reason::Reason;
 use super::rpc::METHOD_NOT_FOUND;
 use super::secret::Mask;
@@ -13,6 +13,9 @@ pub enum UpstreamError {
     /// The server could not be reached. Nothing was executed.
     #[error("cannot be reached: {0}")]
     Connect(String),
+    /// The plugin that makes its tools cannot run, or has failed.
+    #[error("its plugin {0}")]
+    Plugin(Failure),
     /// There was no connection in time. Nothing was executed.
     #[error("cannot be reached: {waited}{}", also(seen))]
     Late {
@@ -113,6 +116,7 @@ impl UpstreamError {
             | Self::Lost(_)
             | Self::Exited { .. }
             | Self::NoToken { is_refused: false, .. } => Reason::ConnectFailed,
+            Self::Plugin(failure) => failure.reason,
             Self::Timeout(_) => Reason::Timeout,
             Self::Unauthorized { .. } | Self::NoToken { is_refused: true, .. } => Reason::Unauthorized,
             Self::Protocol(_) | Self::Refused { .. } | Self::Encoded(_) => Reason::ProtocolError,
@@ -130,6 +134,9 @@ impl UpstreamError {
     pub fn to_client(&self) -> String {
         match self {
             Self::Connect(_) => "it cannot be reached; the gateway's log says why".to_owned(),
+            Self::Plugin(failure) => {
+                format!("its plugin cannot be used ({}); the gateway's log says why", failure.reason)
+            }
             Self::Late { waited, .. } => format!("it cannot be reached: {waited}; the gateway's log says more"),
             Self::Encoded(_) => {
                 "protocol error: its response is encoded, which it was not asked for; the gateway's log says how"

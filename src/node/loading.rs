@@ -124,7 +124,7 @@ impl Seat {
 
     async fn loaded(&mut self, proven: bool) -> Result<(), StartError> {
         let said = match &mut self.transport {
-            Transport::Module(channel) => match channel.ready().await {
+            Transport::Module(channel) => match channel.ready(&self.worker.stats.plugin.plan).await {
                 Ok(()) => return Ok(()),
                 Err(said) => said,
             },

@@ -22,7 +22,7 @@ use crate::domain::ports::WorkerState;
 use crate::domain::reason::Reason;
 
 /// How long a process may take to exit on its own once its worker is no longer needed.
-const GRACE: Duration = Duration::from_secs(1);
+pub(super) const GRACE: Duration = Duration::from_secs(1);
 /// How long to wait for the exit status of a process whose socket has closed, and for its last output.
 const STATUS_WAIT: Duration = Duration::from_millis(100);
 /// How long to wait for the output of a process that goes on after a call has failed.
@@ -247,18 +247,37 @@ impl Seat {
         self.worker.worn().or_else(stray)
     }
 
-    /// Ends the seat. The worker ends with its last seat. The worker's process then has a short time to exit. But if
-    /// `disposition` is `Kill`, the process is killed immediately, and the calls on the worker's other seats fail.
+    /// Ends the seat. The worker ends with its last seat. The worker's process then has a short time to exit, in which a
+    /// plugin that is not middleware shuts down. But if `disposition` is `Kill`, the process is killed immediately, and the calls on the worker's other seats fail.
     pub fn end(self, disposition: Disposition, tasks: &Tasks) {
         self.worker.stats.set_state(WorkerState::Unhealthy);
         drop(self.transport);
-        if matches!(disposition, Disposition::Kill(_)) {
+        let is_killed = matches!(disposition, Disposition::Kill(_));
+        if is_killed {
             self.worker.process.kill();
         }
-        if let Some(worker) = Arc::into_inner(self.worker) {
-            worker.process.end_within(GRACE, tasks);
+        match Arc::into_inner(self.worker) {
+            Some(worker) if !is_killed && worker.stats.is_typed() && worker.process.status().is_none() => {
+                tasks.spawn(shut_down(worker));
+            }
+            Some(worker) => worker.process.end_within(GRACE, tasks),
+            None => {}
         }
     }
+}
+
+/// Waits until a worker has run `shutdown` of its plugin and has exited, kills it after [`GRACE`], and logs a failure.
+async fn shut_down(worker: Worker) {
+    let why = match timeout(GRACE, worker.process.exited()).await {
+        Ok(Some(status)) if status.success() => return,
+        Ok(_) => {
+            let _ = timeout(STATUS_WAIT, worker.drained.ended()).await;
+            cause(&worker.drained.last_lines()).unwrap_or_else(|| "its process gave no reason".to_owned())
+        }
+        Err(_) => format!("it has not ended within {GRACE:?}"),
+    };
+    let (plugin, why) = (worker.log_mask.name(), worker.log_mask.masked(why));
+    tracing::warn!(plugin, "shutdown() of Plugin '{plugin}' failed: {why}");
 }
 
 /// Adds to the failure of a call why its process has ended or gave an exit code, as far as its last lines say so.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::net::unix::pipe;
 use tokio::sync::{OnceCell, Semaphore, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::discovery::{NodeError, NodeRuntime};
@@ -21,7 +21,7 @@ use super::log_mask::LogMask;
 use super::metrics::{KillCause, SpawnCause, WorkerMetrics};
 use super::output_drain::{OutputDrain, drain};
 use super::process::{ChildProcess, Group, OwnMemory, Tasks};
-use super::seat::Seat;
+use super::seat::{GRACE, Seat};
 use super::spawn::{SpawnSpec, Spawned, spawn};
 use super::stats::WorkerStats;
 use super::worker::{Worker, executions_of};
@@ -211,12 +211,17 @@ impl Starter {
             .collect()
     }
 
-    /// Kills all workers, and prevents others from being started.
-    pub fn close(&self) {
+    /// Prevents workers from being started, lets those of retired plugins that are not middleware shut down, and kills all
+    /// that are left.
+    pub async fn close(&self) {
         self.closed.cancel();
         self.slots.close();
         // This wakes every task that waits for a start to end, because no more workers are started.
         self.loads.send_modify(|ended| *ended += 1);
+        let is_awaited = lock(&self.living).values().any(|living| living.stats.is_typed());
+        if is_awaited {
+            let _ = timeout(GRACE, self.tasks.finish()).await;
+        }
         for living in lock(&self.living).values() {
             self.metrics.killed(&living.stats.info().plugin, KillCause::Shutdown);
             living.group.kill();

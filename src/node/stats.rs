@@ -48,6 +48,11 @@ impl WorkerStats {
         }
     }
 
+    /// Whether the worker's plugin is of a type other than middleware.
+    pub fn is_typed(&self) -> bool {
+        !self.plugin.plan.kind.is_middleware()
+    }
+
     /// Calls served, including running ones.
     pub fn executions(&self) -> u64 {
         self.executions.load(Ordering::Relaxed)

@@ -241,7 +241,7 @@ impl RunPlugin for Workers {
 
     async fn shutdown(&self) {
         self.retire(&[]);
-        self.starter.close();
+        self.starter.close().await;
         self.starter.tasks.finish().await;
         self.starter.remove_code();
     }

@@ -2,12 +2,12 @@
 import type {
   CallbackError,
   CreatePlugin,
+  Lifecycle,
   OutputType,
   PhasePlugin,
   PipelineCustomizer,
   PromptProvider,
   ToolProvider,
-  TypedPlugin,
 } from 'hawsepipe-plugin';
 
 export const phase: PhasePlugin<{ role: string }> = {
@@ -50,7 +50,7 @@ export const prompts: PromptProvider = {
 export const unknown: PromptProvider = { getPromptOverrides: () => ({ writer: 'Write.' }) };
 
 export const customizer: PipelineCustomizer = {
-  initialize: ({ log }) => log('ready'),
+  initialize: ({ name, version, log }) => log(`${name} ${version ?? ''}`),
   getPipelineConfig: async ({ context }) =>
     context.researchType === 'light' ? { startAgent: 'a', agents: [{ name: 'a', type: 'custom', plugin: 'fast' }] } : null,
   getPipelineCustomizations: () => ({ disabledAgents: ['background'], agentOverrides: { researcher: { config: { n: 1 } } } }),
@@ -70,4 +70,4 @@ export const memo: OutputType = {
 export const shapeless: OutputType = { getSynthesizerPrompt: () => null };
 
 export const createPlugin: CreatePlugin<PhasePlugin> = ({ log }) => ({ execute: () => log('ran'), shutdown() {} });
-export const all: TypedPlugin[] = [phase as TypedPlugin, provider, prompts, customizer, memo];
+export const all: Lifecycle[] = [phase as Lifecycle, provider, prompts, customizer, memo];

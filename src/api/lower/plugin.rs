@@ -9,6 +9,7 @@ use super::place::ManifestSource;
 use super::shared::{env, key, namespaces, size};
 use crate::api::canonical::canonical_text;
 use crate::api::plugin::code::{PluginImage, Source};
+use crate::api::plugin::descriptor::Descriptor;
 use crate::api::plugin::{self as api, ConfigOverrides, Plugin, PluginSpec, PluginType};
 use crate::api::values::Quantity;
 use crate::config::config_schema::ConfigSchema;
@@ -36,6 +37,7 @@ pub fn plugin(object: &Plugin, place: ManifestSource<'_>) -> (PluginInput, Vec<P
     let input = PluginInput {
         key,
         kind: kind(spec.r#type).unwrap_or_default(),
+        version: version(spec),
         enabled: spec.enabled.unwrap_or(true),
         role: spec.role.map(role).unwrap_or_default(),
         phases: spec.phases.as_ref().map(|phases| phases.iter().copied().map(phase).collect()),
@@ -113,8 +115,17 @@ fn is_own_machine(host: &str) -> bool {
     address.is_ok_and(|address| address.is_loopback() || address.is_unspecified())
 }
 
+/// Notes all of the descriptor but its version.
 fn note_later(spec: &PluginSpec, findings: &mut Findings) {
-    findings.later(spec.descriptor.is_some(), "spec.descriptor");
+    let mut rest = spec.descriptor.clone().unwrap_or_default();
+    rest.version = None;
+    findings.later(rest != Descriptor::default(), "spec.descriptor");
+}
+
+/// Returns the version of the plugin. Middleware gets none, so that a new version does not start its workers anew.
+fn version(spec: &PluginSpec) -> Option<String> {
+    let is_middleware = spec.r#type.is_none_or(|kind| kind == PluginType::Middleware);
+    spec.descriptor.as_ref().filter(|_| !is_middleware)?.version.clone()
 }
 
 /// Returns the type of the plugin; `None` if this version does not implement it.

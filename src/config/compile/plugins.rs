@@ -252,6 +252,7 @@ fn plan(
     Ok(PluginPlan {
         key: input.key.clone(),
         kind: input.kind,
+        version: input.version.clone(),
         id: sha256_hex(input.key.to_string().as_bytes())[..8].to_owned(),
         digest: judged.digest,
         path: None,

@@ -22,6 +22,9 @@ pub struct PluginPlan {
     /// The type of the plugin.
     #[serde(default, skip_serializing_if = "PluginKind::is_middleware")]
     pub kind: PluginKind,
+    /// The version that the plugin says of itself (`spec.descriptor.version`), unless it is middleware.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// SHA-256 of the plugin's code in hex, the key in [`Plan::code`]. Empty if the plan does not hold the code.
     pub digest: String,
     /// The file that contains the code, relative to the gateway's plugin folder, or absolute for a file of `image`. Set

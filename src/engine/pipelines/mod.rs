@@ -2,6 +2,7 @@
 //! an upstream without a server, so that chains, filters, limits and records cover it like any other.
 
 mod agents;
+mod arguments;
 mod completion;
 mod context;
 mod host;

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::arguments::read_arguments;
 use super::output::SOURCES;
 use super::plugin_call::PluginCall;
 use crate::domain::item::{Item, ItemKind, Listed};
@@ -81,8 +82,7 @@ impl Engine {
         provider: &PhasePluginPlan,
         timeout: Duration,
     ) -> Result<Listed, UpstreamError> {
-        let failed = |failure: Failure| UpstreamError::Connect(format!("Plugin {} {failure}", provider.key));
-        let plugin = self.snapshot().linked.plugin_of_step(provider).map_err(failed)?;
+        let plugin = self.snapshot().linked.plugin_of_step(provider).map_err(UpstreamError::Plugin)?;
         let (id, timestamp) = (uuid::Uuid::now_v7().to_string(), timestamp(self.clock.unix_millis()));
         let context = context(&id, &Value::Null, (0, timeout));
         let input = Input {
@@ -104,7 +104,7 @@ impl Engine {
             typed: Some(TypedCall { method: GET_TOOLS, context: &context }),
         };
         let ran = self.plugins.run(&plugin, &input, timeout, &NoCaller).await;
-        listed(&ran.output.map_err(failed)?.text).map_err(UpstreamError::Protocol)
+        listed(&ran.output.map_err(UpstreamError::Plugin)?.text).map_err(UpstreamError::Protocol)
     }
 
     /// Calls a tool of a provider. A failure is a result too, which says why.
@@ -145,8 +145,7 @@ impl Engine {
             timeout,
         };
         let host = CallHost::new(self, CallContext::of(facts, Method::CallTool, client), &plugin, Mode::Enforce);
-        let arguments = serde_json::from_str(arguments.map_or("{}", RawValue::get)).unwrap_or_else(|_| json!({}));
-        let given = vec![json!(facts.tool), arguments];
+        let given = vec![json!(facts.tool), read_arguments(arguments)?];
         let faults = called.run(VALIDATE, given.clone(), &host, faults).await?;
         if !faults.is_empty() {
             return Ok(failure(&faults.join("\n")));

@@ -1,17 +1,19 @@
 //! A run of a pipeline: what a call of its tool does in the place of sending it to a server.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::arguments::read_arguments;
 use super::context::{RunContext, SharedUse};
 use super::loops::{counts, customized, holds};
 use super::output::{RunFailure, answer, completed, failure};
 use super::runs::{Run, RunEntry, RunStatus, RunTable};
 use crate::domain::pipeline::{NewSource, PipelineMachine, RunState, Step, StepResult, StepRole};
 use crate::domain::plan::{AgentKind, AgentPlan};
+use crate::domain::plugin::Failure;
 use crate::domain::ports::ToClient;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
@@ -43,8 +45,8 @@ impl Engine {
         client: &dyn ToClient,
         arguments: Option<&RawValue>,
     ) -> Box<RawValue> {
-        let text = arguments.map_or("{}", RawValue::get);
-        let arguments = serde_json::from_str(text).unwrap_or_else(|_| json!({}));
+        let size = arguments.map_or(0, |text| text.get().len());
+        let (arguments, refusal) = read_arguments(arguments).map_or_else(|why| (json!({}), Some(why)), |it| (it, None));
         let plan = customized(pipeline, &arguments);
         let run = RunContext {
             engine: self,
@@ -60,13 +62,13 @@ impl Engine {
         };
         let mut steps = Vec::new();
         let ending = Ending { engine: self, entry: &run.entry };
-        let limit = run.limit();
-        let ended = match text.len() as u64 > pipeline.plan.budgets.max_input {
-            true => Err(run.too_large(text.len())),
-            false => match tokio::time::timeout(limit, run.run_steps(&mut steps)).await {
-                Ok(ended) => ended,
-                Err(_) => Err(run.timed_out(limit)),
-            },
+        let ended = match refusal {
+            Some(Failure { reason, message, .. }) => Err(RunFailure::new(reason, message)),
+            None if size as u64 > pipeline.plan.budgets.max_input => Err(run.too_large(size)),
+            None => {
+                let running = tokio::time::timeout(run.limit(), run.run_steps(&mut steps));
+                running.await.unwrap_or_else(|_| Err(run.timed_out()))
+            }
         };
         let mut facts = run.facts(ended.is_ok(), &steps);
         run.note_use();
@@ -253,10 +255,10 @@ impl RunContext<'_> {
         RunFailure::new(Reason::TooLarge, message)
     }
 
-    fn timed_out(&self, limit: Duration) -> RunFailure {
+    fn timed_out(&self) -> RunFailure {
         let message = format!(
             "the run took longer than {} s (spec.budgets.timeoutSeconds of ToolPipeline {})",
-            limit.as_secs(),
+            self.limit().as_secs(),
             self.name
         );
         RunFailure::new(Reason::Timeout, message)

@@ -261,9 +261,10 @@ impl Engine {
     ) -> PluginView {
         let named = snapshot.linked.chains.iter().filter(|c| c.entries.iter().any(|e| e.plan.plugin == plugin.key));
         let chains: Vec<_> = named.map(|chain| chain.name.clone()).collect();
-        let error = snapshot.linked.entry_of(&plugin.key).and_then(|entry| self.unable(entry));
+        let unable = snapshot.linked.entry_of(&plugin.key).and_then(|entry| self.unable(entry));
         let stand_in = snapshot.linked.stand_ins.get(&plugin.key).map(|form| &form.plugin.plan);
         let lost = snapshot.linked.not_loaded.iter().find(|lost| lost.plugin == plugin.key);
+        let error = unable.or_else(|| lost.filter(|lost| lost.runs.is_none()).map(|lost| lost.failure.clone()));
         let own = workers.iter().filter(|w| w.plugin_id == plugin.id);
         let executing = own.clone().any(|w| w.state == crate::domain::ports::WorkerState::Executing);
         let is_used = snapshot.plan().used_plugins().any(|used| *used == plugin.key);

@@ -13,7 +13,7 @@ import { format } from 'node:util';
 const VERSION = 1;
 const HEAD = 8;
 const HEADER_BITS = 0x00ffffff;
-const CALL = 1, RESULT = 2, LOG = 3, READY = 4, PING = 5, CANCEL = 6, FAILURE = 7, ASK = 8, REPLY = 9, PROGRESS = 10;
+const CALL = 1, RESULT = 2, LOG = 3, READY = 4, PING = 5, CANCEL = 6, FAILURE = 7, ASK = 8, REPLY = 9, PROGRESS = 10, INITIALIZE = 15;
 const CONTENT = 0x40, ASCII = 0x80;
 // The largest buffer that is kept for the next frame, in bytes.
 const KEPT = 512 * 1024;
@@ -40,10 +40,16 @@ const socket = new Socket({
   writable: true,
   onread: { buffer: Buffer.allocUnsafeSlow(256 * 1024), callback: (n, buffer) => (feed(buffer, n), true) },
 });
-// The gateway has ended, or no longer needs this worker.
-let beforeEnd = async () => {};
-socket.on('end', () => void beforeEnd().catch(() => {}).finally(() => process.exit(0)));
-socket.on('error', () => process.exit(0));
+// The gateway has ended, or no longer needs this worker. An error of `shutdown` ends the process with code 1.
+let shutDown, ended = false;
+async function end() {
+  if (ended) return;
+  ended = true;
+  await shutDown?.();
+  process.exit(0);
+}
+socket.on('end', end);
+socket.on('error', end);
 
 // A frame is written synchronously, from a buffer that is reused. A stream would allocate memory for each frame, and
 // take four times as long. Bytes for which the socket has no room go to the stream, and so do all later frames until
@@ -88,7 +94,9 @@ function log(call, level, args) {
   const line = format(...args).slice(0, LOG_LINE);
   call.logBytes += line.length + HEAD;
   const dropped = call.logBytes > LOG_BYTES_PER_CALL;
-  send(LOG, { id: call.id, level }, dropped ? 'further log lines of this call are dropped' : line);
+  const text = dropped ? 'further log lines of this call are dropped' : line;
+  if (ended) process.stderr.write(`${text}\n`);
+  else send(LOG, { id: call.id, level }, text);
 }
 
 // Returns a logger. Each line belongs to the call that `of` returns at that moment.
@@ -369,15 +377,16 @@ function receive(source, at) {
     calls.get(header.id)?.cancel(new DOMException('The call was cancelled', 'AbortError'));
   } else if (kind === PING) {
     send(PING, header);
+  } else if (kind === INITIALIZE) {
+    initialize(header);
   }
 }
 
 const frameLength = (source, at) => HEAD + (source.readUInt32LE(at) & HEADER_BITS) + source.readUInt32LE(at + 4);
 
-// Only for plugins that are not middleware: their part of this script, what their code made, and the class of `ctx`.
-const typed = options.includes('typed') ? await import('./typed.mjs') : undefined;
-const TypedContext = typed?.typedContext(Context, (call, op, args) => call.request({ op }, args));
-let plugin;
+// Only for plugins that are not middleware: what their code made, and what its `initialize` gets.
+let plugin, initialize;
+const initialized = new Promise((resolve) => { initialize = resolve; });
 
 // A frame that arrives in pieces: its first bytes, then the whole frame, in memory that is allocated once.
 const head = Buffer.alloc(HEAD);
@@ -414,11 +423,16 @@ function feed(chunk, end) {
   }
 }
 
+// Only for them too: their part of this script, and the class of `ctx`.
+const typed = options.includes('typed') ? await import('./typed.mjs') : undefined;
+const TypedContext = typed?.typedContext(Context, (call, op, args) => call.request({ op }, args));
+
 try {
   const exported = await import(pathToFileURL(entry).href);
   if (typed !== undefined) {
     plugin = await typed.loadTyped(exported, { log: logger });
-    beforeEnd = () => typed.shutDown(plugin);
+    await plugin.initialize?.({ ...(await initialized), log: logger });
+    shutDown = () => plugin.shutdown?.();
   }
   // What CommonJS code assigns to module.exports is the default export of the namespace.
   const pick = (name) => [exported[name], exported.default?.[name]].find((value) => typeof value === 'function');

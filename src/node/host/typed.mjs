@@ -11,27 +11,9 @@ export async function loadTyped(exported, given) {
 
 // What functions give that a plugin need not have.
 const ABSENT = { validateArguments: [] };
-let initialized;
-
-// Runs `initialize` of the plugin once, before its first function. After a failure, the next call tries again.
-async function initialize(plugin, { config, log }) {
-  initialized ??= (async () => plugin.initialize?.({ config, log }))();
-  try {
-    await initialized;
-  } catch (error) {
-    initialized = undefined;
-    throw error;
-  }
-}
-
-// Runs `shutdown` of a plugin that was initialized, before its process ends.
-export async function shutDown(plugin) {
-  if (initialized !== undefined) await plugin?.shutdown?.();
-}
 
 // Runs a function of the plugin. What a generator yields is reported as progress; what it returns is the result.
 export async function callTyped(plugin, method, args, ctx) {
-  await initialize(plugin, ctx);
   const run = plugin[method];
   if (run === undefined && method in ABSENT) return ABSENT[method];
   if (typeof run !== 'function') throw new TypeError(`exports no function ${method}`);

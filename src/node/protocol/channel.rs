@@ -8,13 +8,14 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::frame::{FrameKind, Head, VERSION};
-use super::headers::{AskHeader, CallHeader, FailureHeader, IdHeader, ProgressHeader, ReadyHeader};
+use super::headers::{AskHeader, CallHeader, FailureHeader, IdHeader, InitializeHeader, ProgressHeader, ReadyHeader};
 use super::plugin_log::log_line;
 use super::plugin_requests::{AskReply, PluginRequests};
 use super::shared::SharedWire;
 use super::socket::Socket;
 use super::wire::{ExclusiveWire, MAX_LOG, Wire, WireError};
 use super::{ExchangeOutcome, PluginCall, closed, too_large};
+use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::{Failure, Input, Metadata, Output};
 use crate::domain::ports::PluginProgress;
 use crate::domain::reason::Reason;
@@ -38,11 +39,17 @@ impl Channel<ExclusiveWire> {
         Self::over(ExclusiveWire::new(socket), log_mask)
     }
 
-    /// Waits until the worker reports that the plugin is loaded.
+    /// Sends what `initialize` of the plugin gets, unless it is middleware, and waits until the worker reports that the
+    /// plugin is loaded.
     ///
     /// # Errors
     /// The reason why the plugin is not loaded, as a message; `None` if the worker ended without giving one.
-    pub async fn ready(&mut self) -> Result<(), Option<String>> {
+    pub async fn ready(&mut self, plugin: &PluginPlan) -> Result<(), Option<String>> {
+        let PluginPlan { key, version, config, .. } = plugin;
+        let header = InitializeHeader { name: &key.name, version: version.as_deref(), config: config.as_deref() };
+        if !plugin.kind.is_middleware() && self.wire.send(FrameKind::Initialize, &header, None).await.is_err() {
+            return Err(None);
+        }
         loop {
             let head = match self.wire.receive(MAX_LOG).await {
                 Ok(head) => head,

@@ -69,6 +69,8 @@ kinds! {
     Credit = 13,
     /// In either direction on a connection: `{stream}` has ended, with `{code, message}` if it failed.
     Close = 14,
+    /// To the worker, first of all, if its plugin is not middleware: `{name, version, config}` for its `initialize`.
+    Initialize = 15,
 }
 
 /// The fixed part of a frame.

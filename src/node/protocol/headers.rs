@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
+use serde_json::value::RawValue;
 
 use crate::domain::plugin::Input;
 
@@ -12,6 +13,16 @@ pub(super) struct CallHeader<'a> {
     /// Milliseconds until the call's deadline.
     pub(super) timeout_ms: u64,
     pub(super) input: &'a Input<'a>,
+}
+
+/// The header of the frame with what `initialize` of a plugin gets.
+#[derive(Serialize)]
+pub(super) struct InitializeHeader<'a> {
+    pub(super) name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) config: Option<&'a RawValue>,
 }
 
 /// A header that names a call.

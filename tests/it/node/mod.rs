@@ -223,6 +223,7 @@ impl Code {
         let digest: String = Sha256::digest(self.text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
         let plan = PluginPlan {
             kind: PluginKind::Middleware,
+            version: None,
             path: None,
             image: None,
             sha256: None,

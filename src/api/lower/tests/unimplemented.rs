@@ -45,7 +45,7 @@ fn pipelines() -> [Value; 2] {
 
 fn plugins() -> Value {
     json!({"source": {"inline": "x"}, "type": "sd-plugin", "wrapper": {"command": "p"},
-        "descriptor": {"version": "1"}})
+        "descriptor": {"version": "1", "tags": []}})
 }
 
 #[test]

@@ -126,6 +126,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
 fn plugin(name: &str) -> PluginInput {
     PluginInput {
         kind: PluginKind::Middleware,
+        version: None,
         key: key(name),
         enabled: true,
         role: Role::Transform,

@@ -2,6 +2,7 @@
 
 mod agents;
 mod authors;
+mod life;
 mod models;
 mod offered;
 mod provided;

@@ -75,6 +75,12 @@ async fn a_tool_provider_makes_tools_that_are_validated_and_executed() {
         let shown = answer["content"][0]["text"].as_str().unwrap_or_default();
         assert!(answer["isError"] == true && shown.contains(text), "{a}: {answer}");
     }
+    for tool in ["kit__find", "uses"] {
+        let answer = call(&gateway, tool, &json!({"prompt": "x", "account": 9_007_199_254_740_993_u64})).await;
+        let text = "InvalidArguments: the number \"9007199254740993\" in the arguments has more digits than JavaScript \
+                    keeps: send it as a string";
+        assert_eq!((&answer["isError"], &answer["content"][0]["text"]), (&json!(true), &json!(text)), "{tool}");
+    }
     let answer = call(&gateway, "kit__find", &json!({})).await;
     assert_eq!(answer["content"][0]["text"], "hello anonymous", "{answer}");
     assert_eq!(answer["content"][1]["uri"], "https://example.com/1", "{answer}");
