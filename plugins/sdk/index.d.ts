@@ -317,73 +317,71 @@ export type AgentType = 'coordinator' | 'background' | 'planner' | 'researcher' 
 
 /** The functions of a plugin of type `prompt-provider`, which changes the system prompts of agents. */
 export interface PromptProvider<Config = JsonObject> extends Lifecycle<Config> {
-  getPromptOverrides(ctx: PhaseContext<Config>): PromptOverrides | null | PromiseLike<PromptOverrides | null>;
+  getPromptOverrides(ctx: PhaseContext<Config>): Given<PromptOverrides>;
 }
 
 /** By type of agent: a text to append to the system prompt, or one that takes its place. */
 export type PromptOverrides = { [Type in AgentType]?: string | { replace: string } };
 
-/** The functions of a plugin of type `pipeline-customizer`, of which it needs one. A result of null changes nothing. */
-export type PipelineCustomizer<Config = JsonObject> = Lifecycle<Config> &
-  AtLeastOne<{
-    /** Returns the agents of the run, in the place of those of the pipeline. */
-    getPipelineConfig(ctx: PhaseContext<Config>): PipelineConfig | null | PromiseLike<PipelineConfig | null>;
-    /** Returns changes of the pipeline; called only if `getPipelineConfig` returned null. */
-    getPipelineCustomizations(
-      ctx: PhaseContext<Config>,
-    ): PipelineCustomizations | null | PromiseLike<PipelineCustomizations | null>;
-    /** Returns phases to insert. */
-    getPhases(ctx: PhaseContext<Config>): InsertedPhase[] | null | PromiseLike<InsertedPhase[] | null>;
-  }>;
-
-type AtLeastOne<Functions> = { [Name in keyof Functions]: Pick<Functions, Name> & Partial<Functions> }[keyof Functions];
-
-/** The agents of a run. The limits can only become lower than those of the pipeline. */
-export interface PipelineConfig {
-  startAgent: string;
-  maxIterations?: number;
-  timeoutSeconds?: number;
-  agents: AgentConfig[];
+/** The functions of a plugin of type `pipeline-customizer`, which changes a ToolPipeline for one run. One of them is enough. */
+export interface PipelineCustomizer<Config = JsonObject> extends Lifecycle<Config> {
+  getPipelineConfig?(ctx: PhaseContext<Config>): Given<CustomConfig>;
+  /** Called only if there is no config. */
+  getPipelineCustomizations?(ctx: PhaseContext<Config>): Given<CustomChanges>;
+  getPhases?(ctx: PhaseContext<Config>): Given<CustomPhase[]>;
 }
 
-/** An agent, with the fields of `spec.declared.agents`. */
-export interface AgentConfig {
-  name: string;
+type Given<T> = T | null | PromiseLike<T | null>;
+
+/** A pipeline in the place of the declared one. The limits can only be lower. */
+export interface CustomConfig {
+  /** Default: coordinator. */
+  startAgent?: string;
+  maxIterations?: number;
+  timeoutSeconds?: number;
+  agents: CustomAgent[];
+}
+
+/** An agent, with the fields of a manifest. */
+export interface CustomAgent {
+  /** Default: the type. */
+  name?: string;
   type: AgentType | 'custom';
   enabled?: boolean;
   modelTier?: string;
+  /** A plugin of type `phase` that the manifest names; for type `custom`. */
+  plugin?: string;
+  config?: JsonObject;
   nextOnSuccess?: string;
   nextOnFailure?: string;
-  /** CEL; while it holds, the run goes back to `loopBackTo`. */
   loopCondition?: string;
   loopBackTo?: string;
-  config?: JsonObject;
-  /** The name of a Plugin of type phase; only for `custom`. */
-  plugin?: string;
 }
 
-/** Changes of a pipeline. */
-export interface PipelineCustomizations {
+/** Changes of agents, by name, and more phases. */
+export interface CustomChanges {
   disabledAgents?: string[];
-  /** By the names of agents. Keys of `config` replace those of the agent. */
-  agentOverrides?: { [agent: string]: { modelTier?: string; enabled?: boolean; config?: JsonObject } };
-  insertPhases?: InsertedPhase[];
+  agentOverrides?: Record<string, { modelTier?: string; enabled?: boolean; config?: JsonObject }>;
+  insertPhases?: CustomPhase[];
 }
 
-/** A phase before or after an agent. `plugin` is the name of a Plugin of type phase that the pipeline may use. */
-export type InsertedPhase = { name: string; plugin: string } & (
-  | { after: string; before?: never }
-  | { before: string; after?: never }
-);
+/** A plugin of type `phase` that the manifest names, before or after an agent. */
+export interface CustomPhase {
+  name: string;
+  plugin: string;
+  before?: string;
+  after?: string;
+  config?: JsonObject;
+}
 
 /** The functions of a plugin of type `output-type`, which defines the form of the output. */
 export interface OutputType<Config = JsonObject> extends Lifecycle<Config> {
   /** Returns the JSON Schema of the output: an object with a property `sources`. */
   getOutputSchema(): JsonObject | PromiseLike<JsonObject>;
   /** Settings of the synthesizer. Those in `spec.declared.synthesizer` take precedence. */
-  getSynthesizerConfig?(ctx: PhaseContext<Config>): SynthesizerConfig | null | PromiseLike<SynthesizerConfig | null>;
+  getSynthesizerConfig?(ctx: PhaseContext<Config>): Given<SynthesizerConfig>;
   /** The prompt of the synthesizer, with `{query}`, `{findings}`, `{sources}` and `{schema}` as places. */
-  getSynthesizerPrompt?(ctx: PhaseContext<Config>): string | null | PromiseLike<string | null>;
+  getSynthesizerPrompt?(ctx: PhaseContext<Config>): Given<string>;
 }
 
 /** How the output is written (document 002, SynthesizerConfig). */

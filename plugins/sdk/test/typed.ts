@@ -56,10 +56,8 @@ export const customizer: PipelineCustomizer = {
   getPipelineCustomizations: () => ({ disabledAgents: ['background'], agentOverrides: { researcher: { config: { n: 1 } } } }),
   getPhases: () => [{ name: 'facts', plugin: 'fact-check', after: 'researcher' }],
 };
-// @ts-expect-error: it needs one of its functions
-export const nothing: PipelineCustomizer = { shutdown() {} };
-// @ts-expect-error: after or before, not both
-export const both: PipelineCustomizer = { getPhases: () => [{ name: 'f', plugin: 'p', after: 'a', before: 'b' }] };
+// @ts-expect-error: phases have a plugin
+export const nothing: PipelineCustomizer = { getPhases: () => [{ name: 'f', after: 'a' }] };
 
 export const memo: OutputType = {
   getOutputSchema: () => ({ type: 'object', properties: { sources: { type: 'array' } } }),
