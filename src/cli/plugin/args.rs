@@ -34,12 +34,23 @@ Examples:
   hawsepipe plugin run redact/index.mjs --text - --config '{\"kinds\": [\"email\"]}' < page.txt
   hawsepipe plugin run guard.mjs --phase request --tool files/read_file --text '{\"path\": \"/etc/passwd\"}'
   hawsepipe plugin run curate.mjs --input input.json --env ANTHROPIC_API_KEY --egress api.anthropic.com:443
-  hawsepipe plugin run manifests/ --plugin redact --text hello --watch")]
+  hawsepipe plugin run manifests/ --plugin redact --text hello --watch
+  hawsepipe plugin run note-sum.mjs --method execute --input '{\"arguments\": {\"a\": 2}}' --mock tools.json
+  hawsepipe plugin run kit.mjs --method execute --input '[\"sum\", {\"a\": 1, \"b\": 2}]'")]
 pub struct PluginRunArgs {
     #[command(flatten)]
     pub subject: SubjectArgs,
     #[command(flatten)]
     pub case: CaseArgs,
+    /// Run this function of a plugin whose type is not middleware. --input is then the state of a step, of which
+    /// `arguments` is enough, or a JSON array of the function's arguments without ctx
+    #[arg(long, value_name = "FUNCTION", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(conflicts_with_all = ["text", "phase", "tool", "content_type", "max_tokens", "user_query", "protocol"])]
+    pub method: Option<String>,
+    /// With --method: the results of tools, a JSON object by their names, as a file, as JSON text or from `-`. Of a list,
+    /// each call gets the next one. `llm` and `ask` have the answers to ctx.llm and ctx.ask
+    #[arg(long, value_name = "FILE|JSON|-", requires = "method")]
+    pub mock: Option<String>,
     /// Run again whenever the plugin changes, until interrupted
     #[arg(long)]
     pub watch: bool,
@@ -74,6 +85,34 @@ pub struct BenchArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = ResultFormat::Text)]
     pub output: ResultFormat,
+}
+
+/// The types of plugins that pipelines use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TypedKind {
+    /// A step of a pipeline
+    Phase,
+    /// Makes the tools of an MCPUpstream
+    ToolProvider,
+    /// Changes the prompts of agents
+    PromptProvider,
+    /// Changes a pipeline for single runs
+    PipelineCustomizer,
+    /// Defines the form of the output of a pipeline
+    OutputType,
+}
+
+impl TypedKind {
+    /// Returns the name of the type, as manifests have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Phase => "phase",
+            Self::ToolProvider => "tool-provider",
+            Self::PromptProvider => "prompt-provider",
+            Self::PipelineCustomizer => "pipeline-customizer",
+            Self::OutputType => "output-type",
+        }
+    }
 }
 
 /// The plugin, and settings that the command line adds to it.

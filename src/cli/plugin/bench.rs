@@ -37,7 +37,7 @@ pub async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
         written.text = Some("{}".to_owned());
     }
     let (given, config) = TestInput::read(&written)?;
-    let mut subject = Subject::new(&args.subject, config)?;
+    let mut subject = Subject::new(&args.subject, config, None)?;
     // Captures the plugin's log lines, so that they are not printed.
     let _lines = PluginLog::start()?;
     let phase = phase(&mut subject, &given).await?;
@@ -64,8 +64,8 @@ pub async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
 
 /// Returns the phase that the plugin runs in. If the plugin is not accepted, the error lists the plugin's Problems.
 async fn phase(subject: &mut Subject, input: &TestInput) -> anyhow::Result<Phase> {
-    match subject.read(input).await?.read {
-        Ok(read) => Ok(read.phase),
+    match subject.read().await?.read {
+        Ok(read) => Ok(subject.in_chain(read.plan, &read.plugin, input)?.1),
         Err(problems) => bail!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
     }
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use super::args::{self, Protocol, Sandbox};
+use super::args::{self, Protocol, Sandbox, TypedKind};
 use crate::source::FileText;
 
-/// Returns a manifest file with an MCPGateway and a Plugin, both generated for a file of code.
-pub(super) fn manifest(args: &args::SubjectArgs) -> anyhow::Result<FileText> {
+/// Returns a manifest file with an MCPGateway and a Plugin, both generated for a file of code. `kind` is the type of a
+/// plugin that is not middleware.
+pub(super) fn manifest(args: &args::SubjectArgs, kind: Option<TypedKind>) -> anyhow::Result<FileText> {
     let file = std::path::absolute(&args.file)?;
     let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
         bail!("{} is not a file", args.file.display());
@@ -28,15 +29,18 @@ pub(super) fn manifest(args: &args::SubjectArgs) -> anyhow::Result<FileText> {
     };
     let items = [
         object("MCPGateway", NAME, json!({"authentication": {"anonymous": {}}, "plugins": plugins})),
-        object("Plugin", &name_of(&file), spec(args, name)?),
+        object("Plugin", &name_of(&file), spec(args, name, kind)?),
     ];
     let text = json!({"kind": "List", "items": items}).to_string();
     Ok(FileText { path: Arc::new(PathBuf::from("manifest.json")), folder: folder.to_owned(), text: Ok(text) })
 }
 
 /// Returns the `spec` of the Plugin whose code is the file `name`.
-fn spec(args: &args::SubjectArgs, name: &str) -> anyhow::Result<Value> {
+fn spec(args: &args::SubjectArgs, name: &str, kind: Option<TypedKind>) -> anyhow::Result<Value> {
     let mut spec = json!({"source": {"path": name}});
+    if let Some(kind) = kind {
+        spec["type"] = json!(kind.as_str());
+    }
     if let Some(protocol) = args.protocol {
         spec["protocol"] = json!(match protocol {
             Protocol::Once => "Once",

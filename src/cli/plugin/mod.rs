@@ -5,6 +5,8 @@ mod bench;
 mod code;
 mod diff;
 mod floor;
+mod function;
+mod mock;
 mod ports;
 mod run;
 mod subject;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::args::PluginRunArgs;
 use super::diff::diff;
+use super::function::FunctionCase;
 use super::subject::Subject;
 use super::test_gateway::{TestCase, TestGateway, TestOutcome};
 use super::test_input::TestInput;
@@ -17,22 +18,40 @@ use crate::domain::record::EntryOutcome;
 use crate::source::{FolderWatch, Folders, Located};
 use crate::telemetry::plugin_log::PluginLog;
 
+/// What a plugin is run on.
+enum Case {
+    /// The content of a call.
+    Content(TestInput),
+    /// The arguments of one of its functions.
+    Function(FunctionCase),
+}
+
 /// Runs a plugin and prints what it did. With `--watch`, repeats this after each change.
 pub async fn run(args: PluginRunArgs) -> anyhow::Result<ExitCode> {
-    let (input, config) = TestInput::read(&args.case)?;
-    let mut subject = Subject::new(&args.subject, config)?;
+    let (case, config, kind) = match &args.method {
+        Some(method) => {
+            let function = FunctionCase::read(method, args.case.input.as_deref(), args.mock.as_deref())?;
+            let kind = function.kind();
+            (Case::Function(function), None, Some(kind))
+        }
+        None => {
+            let (input, config) = TestInput::read(&args.case)?;
+            (Case::Content(input), config, None)
+        }
+    };
+    let mut subject = Subject::new(&args.subject, config, kind)?;
     let lines = PluginLog::start()?;
     if !args.watch {
-        let (report, _) = once(&mut subject, &input, &lines).await?;
+        let (report, _) = once(&mut subject, &case, &lines).await?;
         return print(&report, args.output);
     }
     let mut signals = EndSignals::listen()?;
     let mut watch = FolderWatch::new().context("cannot watch the plugin for changes")?;
     let mut last = None;
     loop {
-        let now = subject.read(&input).await?.stamp();
+        let now = subject.read().await?.stamp();
         if last.as_ref() != Some(&now) {
-            let (report, folders) = once(&mut subject, &input, &lines).await?;
+            let (report, folders) = once(&mut subject, &case, &lines).await?;
             print(&report, args.output)?;
             watch.set(folders);
             last = Some(now);
@@ -47,23 +66,31 @@ pub async fn run(args: PluginRunArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs the plugin once, in new workers. Returns the report, and the folders in which changes can affect the plugin.
-async fn once(subject: &mut Subject, input: &TestInput, lines: &PluginLog) -> anyhow::Result<(Value, Folders)> {
+async fn once(subject: &mut Subject, case: &Case, lines: &PluginLog) -> anyhow::Result<(Value, Folders)> {
+    let (report, folders) = match case {
+        Case::Content(input) => on_content(subject, input).await?,
+        Case::Function(function) => function.run(subject).await?,
+    };
+    let mut report = report.unwrap_or_else(|problems| refused(&problems));
+    report["log"] = json!(lines.take());
+    Ok((report, folders))
+}
+
+/// Runs the plugin on the content of a call. Returns Problems if the plugin is not accepted.
+async fn on_content(
+    subject: &mut Subject,
+    input: &TestInput,
+) -> anyhow::Result<(Result<Value, Vec<Located>>, Folders)> {
     let gateway = TestGateway::new()?;
     let loaded = gateway.load(subject, input).await;
     let report = match &loaded {
-        Ok((Ok(case), _)) => Some(run_case(&gateway, case, input).await),
-        _ => None,
+        Ok((Ok(case), _)) => run_case(&gateway, case, input).await,
+        _ => Value::Null,
     };
     // The workers end first, so that the log includes their last output.
     gateway.end().await;
     let (case, folders) = loaded?;
-    let mut report = match (report, case) {
-        (Some(report), _) => report,
-        (None, Ok(_)) => Value::Null,
-        (None, Err(problems)) => refused(&problems),
-    };
-    report["log"] = json!(lines.take());
-    Ok((report, folders))
+    Ok((case.map(|_| report), folders))
 }
 
 /// Makes the report about a plugin that did not run because it was not accepted.
@@ -149,6 +176,12 @@ fn print_text(report: &Value) -> anyhow::Result<()> {
     {
         print_line(&format!("\nwhat changed:\n{}", diff(before, after, true).trim_end()))?;
     }
+    if !report["result"].is_null() {
+        print_line(&format!("\nresult:\n{}", serde_json::to_string_pretty(&report["result"])?))?;
+    }
+    for request in report["requests"].as_array().into_iter().flatten() {
+        print_line(&format!("request: {} {}", text(&request["name"]), request["arguments"]))?;
+    }
     if !report["metadata"].is_null() {
         print_line(&format!("\nmetadata: {}", report["metadata"]))?;
     }
@@ -171,6 +204,9 @@ fn headline(report: &Value) -> String {
     let outcome = text(&report["outcome"]);
     let message = text(&report["message"]);
     let message = message.strip_prefix("denied the call: ").unwrap_or(&message);
+    if let ("ran", Value::String(method)) = (&*outcome, &report["method"]) {
+        return paint(Colour::Green, &format!("ran: {method}"));
+    }
     if outcome == "ran" {
         let content = if report["changed"] == true { "changed the content" } else { "left the content as it was" };
         let stops =

@@ -1,15 +1,17 @@
 //! Reads the plugin to run, as a gateway would, and makes a plan with only this plugin and one tool.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::args;
+use super::args::{self, TypedKind};
 use super::code::{NAME, manifest};
 use super::test_input::TestInput;
 use crate::cli::known::hint;
+use crate::config::compile::merge_config;
 use crate::domain::code_file::is_code;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::json::{Pointer, doubled_key};
@@ -39,12 +41,11 @@ pub struct Subject {
 
 /// A plugin that was read and accepted.
 pub struct ReadSubject {
-    /// A plan that runs only this plugin.
+    /// The plan of all manifests.
     pub plan: Plan,
     /// The values of the secrets that the plan names.
     pub secrets: FileSecrets,
     pub plugin: PluginPlan,
-    pub phase: Phase,
     /// Problems that do not prevent the plugin from running.
     pub warnings: Vec<Located>,
 }
@@ -77,8 +78,8 @@ fn config_of(text: &str) -> anyhow::Result<Value> {
 
 impl Subject {
     /// Prepares to read the plugin. `config` is the configuration in `--input`; the flag `--config` takes precedence
-    /// over it.
-    pub fn new(args: &args::SubjectArgs, config: Option<Value>) -> anyhow::Result<Self> {
+    /// over it. `kind` is the type of a file of code.
+    pub fn new(args: &args::SubjectArgs, config: Option<Value>, kind: Option<TypedKind>) -> anyhow::Result<Self> {
         let config = match &args.config {
             Some(text) => Some(config_of(text)?),
             None => config,
@@ -98,7 +99,7 @@ impl Subject {
         let paths = if is_code { Vec::new() } else { vec![args.file.clone()] };
         let settings =
             DirectorySettings { paths, gateway: None, secrets_dir: args.secrets_dir.clone(), node: args.node.clone() };
-        let more = if is_code { vec![manifest(args)?] } else { Vec::new() };
+        let more = if is_code { vec![manifest(args, kind)?] } else { Vec::new() };
         Ok(Self {
             directory: Directory::new(settings, Inspector::new(Launcher::current()?)).with(more),
             wanted: args.plugin.clone(),
@@ -115,8 +116,8 @@ impl Subject {
         self.measured = Some(pool_size);
     }
 
-    /// Reads the current version of the plugin, and makes a plan that runs it on `input`.
-    pub async fn read(&mut self, input: &TestInput) -> anyhow::Result<SubjectReading> {
+    /// Reads the current version of the plugin.
+    pub async fn read(&mut self) -> anyhow::Result<SubjectReading> {
         let compiled = self.directory.read(None).await?;
         let folders = compiled.folders;
         if !compiled.unreadable.is_empty() {
@@ -132,15 +133,36 @@ impl Subject {
             let problem = Problem::error(Reason::InvalidConfig, object, "--config", message);
             return Ok(SubjectReading { read: Err(vec![Located { problem, file: None, place: None }]), folders });
         }
+        let read = ReadSubject { plan: compiled.plan, secrets: compiled.secrets, plugin, warnings: problems };
+        Ok(SubjectReading { read: Ok(Box::new(read)), folders })
+    }
+
+    /// Makes a plan that runs only this plugin, on `input`. Returns it with the phase.
+    ///
+    /// # Errors
+    /// If the plugin does not serve the phase, or any.
+    pub fn in_chain(&self, plan: Plan, plugin: &PluginPlan, input: &TestInput) -> anyhow::Result<(Plan, Phase)> {
+        let key = &plugin.key;
+        if !plugin.kind.is_middleware() {
+            bail!("{key} is of type {}: name the function to run, such as --method execute", plugin.kind.as_str());
+        }
         let serves = |phase: &Phase| plugin.phases.contains(phase);
         let phase = input.phase.or_else(|| [Phase::Response, Phase::Request].into_iter().find(serves));
         let phase = phase.unwrap_or(Phase::Response);
         if !serves(&phase) {
-            bail!("{} does not serve the {} phase", object.key, phase.wire());
+            bail!("{key} does not serve the {} phase", phase.wire());
         }
-        let plan = self.alone(compiled.plan, &plugin, input, phase);
-        let read = ReadSubject { plan, secrets: compiled.secrets, plugin, phase, warnings: problems };
-        Ok(SubjectReading { read: Ok(Box::new(read)), folders })
+        Ok((self.alone(plan, plugin, input, phase), phase))
+    }
+
+    /// Returns the plugin's configuration, with the keys of the command line.
+    pub fn config(&self, plugin: &PluginPlan) -> Option<Box<RawValue>> {
+        merge_config(plugin.config.as_deref(), self.config.as_deref())
+    }
+
+    /// Returns the timeout on the command line, or else that of the plugin.
+    pub fn timeout(&self, plugin: &PluginPlan) -> Option<Duration> {
+        self.timeout_ms.or(plugin.timeout_ms).map(|timeout| Duration::from_millis(timeout.into()))
     }
 
     /// Removes file and position from a Problem if the plugin is a file of code, because its manifest is generated.

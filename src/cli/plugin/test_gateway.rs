@@ -91,11 +91,12 @@ impl TestGateway {
         subject: &mut Subject,
         input: &TestInput,
     ) -> anyhow::Result<(Result<TestCase, Vec<Located>>, Folders)> {
-        let reading = subject.read(input).await?;
-        let ReadSubject { plan, secrets, plugin, phase, warnings } = match reading.read {
+        let reading = subject.read().await?;
+        let ReadSubject { plan, secrets, plugin, warnings } = match reading.read {
             Ok(read) => *read,
             Err(problems) => return Ok((Err(problems), reading.folders)),
         };
+        let (plan, phase) = subject.in_chain(plan, &plugin, input)?;
         self.upstream.set(&input.tool, input.answer(phase)?);
         let (arguments, meta) = (input.arguments(phase)?, input.meta());
         self.engine.apply(plan, Vec::new(), &secrets).await;

@@ -164,15 +164,19 @@ fn content(text: &str) -> anyhow::Result<String> {
 }
 
 fn input_of(written: &str) -> anyhow::Result<ContractInput> {
-    let text = if written == "-" {
-        standard_input()?
-    } else if written.trim_start().starts_with('{') {
-        written.to_owned()
-    } else {
-        file(Path::new(written))?
-    };
-    serde_json::from_str(&text)
+    serde_json::from_str(&json_text(written)?)
         .context("--input: it is not an input of contract 1.0, such as '{\"rawContent\": \"hello\"}'")
+}
+
+/// Returns the JSON text that a flag gives: itself, in a file, or on standard input (`-`).
+pub fn json_text(written: &str) -> anyhow::Result<String> {
+    if written == "-" {
+        standard_input()
+    } else if written.trim_start().starts_with(['{', '[']) {
+        Ok(written.to_owned())
+    } else {
+        file(Path::new(written))
+    }
 }
 
 fn file(path: &Path) -> anyhow::Result<String> {

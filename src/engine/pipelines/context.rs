@@ -4,18 +4,24 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 use super::runs::RunEntry;
 use crate::domain::method::Method;
 use crate::domain::model::TokenUse;
-use crate::domain::pipeline::Sources;
+use crate::domain::pipeline::{NewSource, Sources};
 use crate::domain::plan::PipelinePlan;
 use crate::domain::ports::ToClient;
 use crate::engine::Engine;
 use crate::engine::calls::chain::CallContext;
 use crate::engine::calls::routed_call::Routed;
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
+
+/// The maximum number of pieces of evidence of a run, and the maximum size of one, in bytes.
+const MAX_EVIDENCE: usize = 1000;
+const MAX_EVIDENCE_SIZE: usize = 16 << 10;
 
 /// What all steps of a run use.
 pub(super) struct RunContext<'a> {
@@ -36,7 +42,7 @@ pub(super) struct RunContext<'a> {
 
 /// What the steps of a run have used and found.
 #[derive(Default)]
-pub(super) struct RunUse {
+pub(crate) struct RunUse {
     pub(super) tool_calls: u32,
     pub(super) llm_calls: u32,
     pub(super) tokens: TokenUse,
@@ -49,6 +55,47 @@ pub(super) struct RunUse {
     pub(super) prompts: Map<String, Value>,
     /// The number of the last progress notification.
     pub(super) progress: u64,
+}
+
+/// The arguments of the request `sources`: a source to add, or nothing, to list all.
+#[derive(Deserialize)]
+struct SourcesRequest {
+    add: Option<NewSource>,
+}
+
+impl RunUse {
+    /// Answers a request of a step about what steps have found.
+    ///
+    /// # Errors
+    /// If it is another request, or what the step adds is not taken.
+    pub(crate) fn answer(&mut self, op: &str, arguments: Option<&RawValue>) -> Result<Value, String> {
+        let arguments = arguments.map_or("{}", RawValue::get);
+        match op {
+            "evidence" => self.answer_evidence(arguments),
+            "sources" => self.answer_sources(arguments),
+            _ => Err(format!("{op:.64} is no request that a step can make")),
+        }
+    }
+
+    /// Takes a piece of evidence, or returns all of them.
+    fn answer_evidence(&mut self, arguments: &str) -> Result<Value, String> {
+        let request: Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
+        let Some(evidence) = request.get("add") else { return Ok(json!({"evidence": self.evidence})) };
+        if self.evidence.len() >= MAX_EVIDENCE || evidence.to_string().len() > MAX_EVIDENCE_SIZE {
+            return Err(format!("the run has {MAX_EVIDENCE} pieces of evidence, or this one more than 16 KiB"));
+        }
+        self.evidence.push(evidence.clone());
+        Ok(json!({"id": self.evidence.len().to_string()}))
+    }
+
+    fn answer_sources(&mut self, arguments: &str) -> Result<Value, String> {
+        let request: SourcesRequest =
+            serde_json::from_str(arguments).map_err(|_| "the source is not valid: give {url, title}".to_owned())?;
+        match request.add {
+            Some(source) => Ok(json!({"id": self.sources.add(source).map_err(|error| error.to_string())?})),
+            None => Ok(json!({"sources": self.sources.all()})),
+        }
+    }
 }
 
 /// What the steps of a run have used and found, for all requests of a step at the same time.
@@ -94,7 +141,12 @@ impl RunContext<'_> {
 
     /// Returns how deep the research is to be: the argument `depth` (document 002, `research_type`).
     pub(super) fn research_type(&self) -> &str {
-        let depth = self.arguments.get("depth").and_then(Value::as_str);
-        depth.filter(|depth| ["light", "medium", "extended"].contains(depth)).unwrap_or("medium")
+        research_type(&self.arguments)
     }
+}
+
+/// Returns how deep the research of a call with these arguments is to be.
+pub(crate) fn research_type(arguments: &Value) -> &str {
+    let depth = arguments.get("depth").and_then(Value::as_str);
+    depth.filter(|depth| ["light", "medium", "extended"].contains(depth)).unwrap_or("medium")
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::context::RunContext;
 use crate::domain::budget::Account;
@@ -25,10 +25,6 @@ use crate::engine::calls::host::CallHost;
 /// The maximum number of calls of models that one step can have in flight.
 const MAX_MODEL_CALLS: u32 = 4;
 
-/// The maximum number of pieces of evidence of a run, and the maximum size of one, in bytes.
-const MAX_EVIDENCE: usize = 1000;
-const MAX_EVIDENCE_SIZE: usize = 16 << 10;
-
 /// Answers the requests of one step.
 pub(super) struct StepHost<'a> {
     pub(super) run: &'a RunContext<'a>,
@@ -39,12 +35,6 @@ pub(super) struct StepHost<'a> {
     pub(super) calls: CallHost<'a>,
     /// The calls of models that are in flight.
     pub(super) models: Arc<Tracker>,
-}
-
-/// The arguments of the request `sources`: a source to add, or nothing, to list all.
-#[derive(Deserialize)]
-struct SourcesRequest {
-    add: Option<NewSource>,
 }
 
 /// The arguments of the request `ask`.
@@ -155,30 +145,6 @@ impl StepHost<'_> {
         let why = error["message"].as_str().unwrap_or("the client gave no answer");
         Err(RpcError::refused(Reason::CannotAsk, format!("the user was not asked: {why:.512}")))
     }
-
-    /// Takes a piece of evidence, or returns all of them.
-    fn answer_evidence(&self, arguments: Option<&RawValue>) -> Result<Value, String> {
-        let request: Map<String, Value> =
-            serde_json::from_str(arguments.map_or("{}", RawValue::get)).unwrap_or_default();
-        let mut used = self.run.used.lock();
-        let Some(evidence) = request.get("add") else { return Ok(json!({"evidence": used.evidence})) };
-        if used.evidence.len() >= MAX_EVIDENCE || evidence.to_string().len() > MAX_EVIDENCE_SIZE {
-            return Err(format!("the run has {MAX_EVIDENCE} pieces of evidence, or this one more than 16 KiB"));
-        }
-        used.evidence.push(evidence.clone());
-        Ok(json!({"id": used.evidence.len().to_string()}))
-    }
-
-    fn answer_sources(&self, arguments: Option<&RawValue>) -> Result<Value, String> {
-        let arguments = arguments.map_or("{}", RawValue::get);
-        let request: SourcesRequest =
-            serde_json::from_str(arguments).map_err(|_| "the source is not valid: give {url, title}".to_owned())?;
-        let mut used = self.run.used.lock();
-        match request.add {
-            Some(source) => Ok(json!({"id": used.sources.add(source).map_err(|error| error.to_string())?})),
-            None => Ok(json!({"sources": used.sources.all()})),
-        }
-    }
 }
 
 impl Host for StepHost<'_> {
@@ -195,9 +161,7 @@ impl Host for StepHost<'_> {
         let answered = match op {
             "llm" => return Box::pin(async move { self.complete(arguments).await.unwrap_or_else(refused) }),
             "ask" => return Box::pin(async move { self.ask(arguments).await.unwrap_or_else(refused) }),
-            "evidence" => self.answer_evidence(arguments),
-            "sources" => self.answer_sources(arguments),
-            _ => Err(format!("{op:.64} is no request that a step can make")),
+            _ => self.run.used.lock().answer(op, arguments),
         };
         let answer = answered.map_or_else(
             |why| Answer::Error(to_raw(&RpcError::new(INVALID_PARAMS, why))),

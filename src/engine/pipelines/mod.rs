@@ -14,7 +14,10 @@ mod provider;
 mod run;
 pub(crate) mod runs;
 mod server;
+mod shape;
 mod step;
 
+pub(crate) use context::{RunUse, research_type};
 pub use runs::{MAX_KEPT, Run, RunStatus, RunTable};
 pub(in crate::engine) use server::{listed, probed};
+pub(crate) use shape::check_result;

@@ -6,7 +6,7 @@ use super::context::RunContext;
 use crate::domain::pipeline::{Step, StepRole};
 
 /// The function of such a plugin.
-const GET_PROMPT_OVERRIDES: &str = "getPromptOverrides";
+pub(super) const GET_PROMPT_OVERRIDES: &str = "getPromptOverrides";
 
 impl RunContext<'_> {
     /// Calls the prompt providers. Later ones take precedence. One that fails changes nothing.
@@ -30,7 +30,7 @@ impl RunContext<'_> {
     }
 }
 
-fn parse(json: &str) -> Result<Map<String, Value>, String> {
+pub(super) fn parse(json: &str) -> Result<Map<String, Value>, String> {
     let prompts: Option<Map<String, Value>> =
         serde_json::from_str(json).map_err(|_| "its result is not an object of prompts by agent".to_owned())?;
     Ok(prompts.unwrap_or_default())

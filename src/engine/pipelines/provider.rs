@@ -26,9 +26,9 @@ use crate::engine::calls::host::CallHost;
 use crate::engine::calls::routed_call::{Routed, timestamp};
 
 /// The functions of such a plugin.
-const GET_TOOLS: &str = "getTools";
-const VALIDATE: &str = "validateArguments";
-const EXECUTE: &str = "execute";
+pub(super) const GET_TOOLS: &str = "getTools";
+pub(super) const VALIDATE: &str = "validateArguments";
+pub(super) const EXECUTE: &str = "execute";
 /// The maximum number of tools of a provider.
 const MAX_TOOLS: usize = 1000;
 
@@ -173,7 +173,7 @@ fn context(id: &str, caller: &Value, (tool_calls, timeout): (u32, Duration)) -> 
 }
 
 /// Reads the result of `getTools`.
-fn listed(json: &str) -> Result<Listed, String> {
+pub(super) fn listed(json: &str) -> Result<Listed, String> {
     let shape = "getTools returns no array of {name, description, parameters}";
     let tools: Vec<ProvidedTool> = serde_json::from_str(json).map_err(|_| shape.to_owned())?;
     if tools.len() > MAX_TOOLS {
@@ -207,14 +207,14 @@ fn listed(json: &str) -> Result<Listed, String> {
 }
 
 /// Reads the result of `validateArguments`.
-fn faults(json: &str) -> Result<Vec<String>, String> {
+pub(super) fn faults(json: &str) -> Result<Vec<String>, String> {
     let faults: Option<Vec<String>> =
         serde_json::from_str(json).map_err(|_| "its result is no array of texts".to_owned())?;
     Ok(faults.unwrap_or_default())
 }
 
 /// Reads the result of `execute`, and returns that of the tool.
-fn result(json: &str) -> Result<Box<RawValue>, String> {
+pub(super) fn result(json: &str) -> Result<Box<RawValue>, String> {
     let shape = "its result is no object {content, success, error, sources, data}";
     let ToolResult { content, success, error, sources: found, data } =
         serde_json::from_str(json).map_err(|_| shape.to_owned())?;

@@ -16,7 +16,7 @@ use crate::domain::raw::to_raw;
 use crate::engine::calls::host::CallHost;
 
 /// The function of a plugin of type phase (document 002, `CustomPhase`).
-const EXECUTE: &str = "execute";
+pub(super) const EXECUTE: &str = "execute";
 
 impl RunContext<'_> {
     /// Runs a step with this state, and returns its result.

@@ -1,0 +1,132 @@
+//! The gateway's part of one execution of a plugin's function, with the answers that the command line gives.
+
+use std::future::ready;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, bail};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::test_input::json_text;
+use crate::domain::model::ModelAnswer;
+use crate::domain::ports::{Answering, Host, PluginProgress};
+use crate::domain::raw::to_raw;
+use crate::domain::reason::Reason;
+use crate::domain::rpc::{INVALID_PARAMS, RpcError};
+use crate::domain::upstream::Answer;
+use crate::engine::pipelines::RunUse;
+
+/// Answers the requests of a function.
+#[derive(Default)]
+pub struct MockHost(Mutex<MockState>);
+
+/// What the function has asked for and found, and the answers that are left.
+#[derive(Default)]
+pub struct MockState {
+    answers: Map<String, Value>,
+    found: RunUse,
+    llm_calls: u32,
+    /// Tools that were called, and other requests with an answer, each with its arguments.
+    pub requests: Vec<Value>,
+    /// Reports of progress.
+    pub progress: Vec<Value>,
+}
+
+/// Reads `--mock`: objects, or lists of objects, by the names of tools and requests.
+pub fn read_answers(written: &str) -> anyhow::Result<Map<String, Value>> {
+    let shape =
+        "--mock: it is not an object of results by the names of tools, such as '{\"math__sum\": {\"content\": []}}'";
+    let answers: Map<String, Value> = serde_json::from_str(&json_text(written)?).context(shape)?;
+    for (name, answer) in &answers {
+        let list = answer.as_array().map_or_else(|| std::slice::from_ref(answer), Vec::as_slice);
+        if !list.iter().all(Value::is_object) {
+            bail!("--mock: {name}: a result is an object such as {{\"content\": []}}, or a list of such objects");
+        }
+    }
+    Ok(answers)
+}
+
+impl MockState {
+    /// Returns the next answer of this name.
+    fn take(&mut self, name: &str, arguments: Option<&RawValue>) -> Option<Value> {
+        let arguments = arguments.and_then(|arguments| serde_json::from_str::<Value>(arguments.get()).ok());
+        self.requests.push(json!({"name": name, "arguments": arguments}));
+        match self.answers.get_mut(name)? {
+            Value::Array(list) => (!list.is_empty()).then(|| list.remove(0)),
+            answer => Some(answer.clone()),
+        }
+    }
+
+    /// Returns the answer of a model, with the members that `--mock` leaves out.
+    fn completed(&mut self, arguments: Option<&RawValue>) -> Option<Value> {
+        let mut answer = json!(ModelAnswer::default());
+        answer["json"] = Value::Null;
+        for (member, value) in self.take("llm", arguments)?.as_object()? {
+            answer[member] = value.clone();
+        }
+        self.llm_calls += 1;
+        answer["llmCallsUsed"] = json!(self.llm_calls);
+        Some(answer)
+    }
+}
+
+impl MockHost {
+    pub fn new(answers: Map<String, Value>) -> Self {
+        Self(Mutex::new(MockState { answers, ..MockState::default() }))
+    }
+
+    /// Returns what the function has asked for.
+    pub fn into_state(self) -> MockState {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, MockState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the answer to a request, or the error of one that `--mock` does not have, with the reason of a gateway.
+fn answering<'a>(name: &str, answer: Option<Value>, reason: Reason) -> Answering<'a> {
+    let missing = || RpcError::refused(reason, format!("--mock has no answer of {name:.128}, or no further one"));
+    Box::pin(ready(answer.map_or_else(|| Answer::Error(to_raw(&missing())), |answer| Answer::Result(to_raw(&answer)))))
+}
+
+impl Host for MockHost {
+    fn progress(&self, progress: PluginProgress) {
+        self.state().progress.push(json!(progress));
+    }
+
+    fn call_tool<'a>(&'a self, tool: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a> {
+        answering(tool, self.state().take(tool, arguments), Reason::ToolNotAllowed)
+    }
+
+    fn callback<'a>(&'a self, op: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a> {
+        let mut state = self.state();
+        match op {
+            "llm" => answering(op, state.completed(arguments), Reason::ModelUnavailable),
+            "ask" => answering(op, state.take(op, arguments), Reason::CannotAsk),
+            _ => Box::pin(ready(match state.found.answer(op, arguments) {
+                Ok(answer) => Answer::Result(to_raw(&answer)),
+                Err(why) => Answer::Error(to_raw(&RpcError::new(INVALID_PARAMS, why))),
+            })),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_a_list_are_given_one_after_the_other() {
+        let answers = read_answers(r#"{"a": {"n": 1}, "b": [{"n": 1}, {"n": 2}]}"#).unwrap();
+        let mut state = MockState { answers, ..MockState::default() };
+        let mut numbers = |name: &str| [0; 3].map(|_| state.take(name, None).map(|answer| answer["n"].clone()));
+        assert_eq!(numbers("a"), [Some(json!(1)), Some(json!(1)), Some(json!(1))]);
+        assert_eq!(numbers("b"), [Some(json!(1)), Some(json!(2)), None]);
+        assert_eq!(numbers("c"), [None, None, None]);
+        for wrong in ["[]", r#"{"a": "text"}"#, r#"{"a": [1]}"#] {
+            assert!(read_answers(wrong).unwrap_err().to_string().starts_with("--mock: "), "{wrong}");
+        }
+    }
+}
