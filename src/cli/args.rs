@@ -113,7 +113,7 @@ pub enum Command {
     Registry(RegistryArgs),
     /// Show which chains and entries would run on a tool, and why the others would not
     Explain(ExplainArgs),
-    /// Try a plugin out: run it once, measure it, or print the TypeScript types for plugin authors
+    /// Write a plugin and try it out: run it once, measure it, or print the TypeScript types for plugin authors
     Plugin(super::plugin::PluginArgs),
     /// Print a completion script for a shell
     Completion(CompletionArgs),

@@ -6,6 +6,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::formats::ResultFormat;
+use crate::cli::names::label;
 
 #[derive(Debug, Args)]
 pub struct PluginArgs {
@@ -19,6 +20,8 @@ pub enum PluginCommand {
     Run(PluginRunArgs),
     /// Measure a plugin in warm workers, and compare it with a cold start and with a plain echo (the floor)
     Bench(BenchArgs),
+    /// Write a small plugin that works, with its manifest
+    New(NewArgs),
     /// Print the TypeScript types of a plugin's input and output
     Types,
 }
@@ -85,6 +88,25 @@ pub struct BenchArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = ResultFormat::Text)]
     pub output: ResultFormat,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Writes DIR/NAME.yaml, DIR/plugins/NAME.mjs and, for editors, DIR/plugins/hawsepipe-plugin.d.ts. No file is overwritten.
+
+Examples:
+  hawsepipe plugin new --type phase
+  hawsepipe plugin new word-count --type tool-provider --dir gateway/")]
+pub struct NewArgs {
+    /// Name of the Plugin. Default: its type
+    #[arg(value_parser = label)]
+    pub name: Option<String>,
+    /// Type of the plugin
+    #[arg(long = "type", value_enum, value_name = "TYPE")]
+    pub kind: TypedKind,
+    /// The folder of manifests to write into
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
 }
 
 /// The types of plugins that pipelines use.

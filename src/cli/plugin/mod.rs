@@ -7,6 +7,7 @@ mod diff;
 mod floor;
 mod function;
 mod mock;
+mod new;
 mod ports;
 mod run;
 mod subject;
@@ -19,13 +20,11 @@ pub use self::args::PluginArgs;
 use self::args::PluginCommand;
 use super::output::print_line;
 
-/// The TypeScript types for plugin authors, from `plugins/sdk`.
-const TYPES: &str = include_str!("../../../plugins/sdk/index.d.ts");
-
 pub async fn plugin(args: PluginArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         PluginCommand::Run(args) => run::run(args).await,
         PluginCommand::Bench(args) => bench::bench(args).await,
-        PluginCommand::Types => print_line(TYPES.trim_end()).map(|()| ExitCode::SUCCESS),
+        PluginCommand::New(args) => new::new(&args),
+        PluginCommand::Types => print_line(new::TYPES.trim_end()).map(|()| ExitCode::SUCCESS),
     }
 }

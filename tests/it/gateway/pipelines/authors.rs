@@ -1,13 +1,13 @@
-//! What authors of plugins for pipelines use: the types, and runs of one function.
+//! What authors of plugins for pipelines use: the types, templates, and runs of one function.
 
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use super::super::harness::{Folder, run};
-use super::super::parts::{object, plugin};
-use super::{alone, call};
-use crate::fixtures::checkout;
+use super::super::harness::{Folder, Gateway, run};
+use super::super::parts::{object, plugin, until};
+use super::{alone, call, tools};
+use crate::fixtures::{checkout, node_module, program};
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
@@ -31,6 +31,49 @@ async fn a_step_gets_the_members_that_its_types_have() {
     assert_eq!(answer["structuredContent"], json!({"differ": []}), "{answer}");
     let (exit, report) = ran(&code, "execute", &[]);
     assert_eq!((exit, &report["result"]["output"]), (0, &json!({"differ": []})), "{report}");
+}
+
+/// Writes the template of a type into a folder, and runs it as the command says.
+fn first_run(folder: &Folder, kind: &str) -> (i32, String) {
+    let path = folder.path().to_str().unwrap();
+    let made = run(&["plugin", "new", "--type", kind, "--dir", path]);
+    let text = said(&made);
+    assert!(made.status.success(), "{text}");
+    let line = text.split_once("Run it once:\n").unwrap().1.split_once("\nStart a gateway").unwrap().0;
+    let line = line.trim().replacen("hawsepipe", program().to_str().unwrap(), 1);
+    let ran = Command::new("sh").arg("-c").arg(line).output().unwrap();
+    let again = run(&["plugin", "new", "--type", kind, "--dir", path]);
+    assert!(!again.status.success() && said(&again).contains("is there already"), "{}", said(&again));
+    (ran.status.code().unwrap(), said(&ran))
+}
+
+#[tokio::test]
+async fn plugin_new_writes_plugins_whose_first_run_works() {
+    let folder = Folder::new();
+    // `npx` takes packages from here, and fetches none.
+    std::os::unix::fs::symlink(node_module(""), folder.path().join("node_modules")).unwrap();
+    for (kind, words) in
+        [("phase", "\"text\": \"hi\""), ("tool-provider", "\"words\": 2"), ("prompt-provider", "primary sources")]
+    {
+        let (exit, text) = first_run(&folder, kind);
+        assert!(exit == 0 && text.contains(words), "{kind}: {text}");
+    }
+    let valid = run(&["validate", folder.path().to_str().unwrap()]);
+    assert!(valid.status.success() && said(&valid).contains("0 errors, 0 warnings"), "{}", said(&valid));
+    let gateway = Gateway::start(&folder);
+    until("the tools are listed", async || {
+        let listed = tools(&gateway).await;
+        ["phase", "tool-provider__count_words", "everything__echo"]
+            .iter()
+            .all(|name| listed.iter().any(|it| it == name))
+    })
+    .await;
+    let answer = call(&gateway, "phase", &json!({"prompt": "hello"})).await;
+    assert_eq!(answer["structuredContent"]["text"], "Echo: hello", "{answer}");
+    let answer = call(&gateway, "tool-provider__count_words", &json!({"text": "one two three"})).await;
+    assert_eq!(answer["structuredContent"]["words"], 3, "{answer}");
+    let named = run(&["plugin", "new", "Not a name", "--type", "phase", "--dir", folder.path().to_str().unwrap()]);
+    assert!(!named.status.success() && said(&named).contains("is not such a name"), "{}", said(&named));
 }
 
 #[test]
