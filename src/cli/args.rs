@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub use self::asks::{
-    AdminArgs, CallArgs, ExplainArgs, PinArgs, StatusArgs, ToolsArgs, ToolsCommand, WaitArgs, WorkersArgs,
+    AdminArgs, CallArgs, ExplainArgs, PinArgs, ShowArgs, ToolsArgs, ToolsCommand, WaitArgs, WorkersArgs,
 };
 pub use self::invocations::{CancelArgs, InvocationsArgs, InvocationsCommand, ResumeArgs, RunDocArgs, StopArgs};
 pub use self::pipelines::{
-    PipelineArgs, PipelinesArgs, PipelinesCommand, PipelinesListArgs, RunAnswerArgs, RunArgs as OneRunArgs,
-    RunShowArgs, RunsArgs, RunsCommand, RunsListArgs,
+    PipelineArgs, PipelinesArgs, PipelinesCommand, RunAnswerArgs, RunArgs as OneRunArgs, RunShowArgs, RunsArgs,
+    RunsCommand, RunsListArgs,
 };
 pub use self::records::{CallsArgs, ExecutionsArgs, RecordArgs};
 pub use self::source::{OptionArgs, SourceArgs};
@@ -78,7 +78,14 @@ pub enum Command {
     #[command(hide = true)]
     Docs(DocsArgs),
     /// Show what a running gateway runs: upstreams, plugins, chains, and what is wrong with them
-    Status(StatusArgs),
+    #[command(after_help = "\
+The revision is the digest of all that the gateway runs by: it changes with each edit that is in force.
+
+Examples:
+  hawsepipe status
+  hawsepipe status -o wide
+  hawsepipe status -o json | jq -r '.upstreams[] | select(.error) | .name'")]
+    Status(ShowArgs),
     /// Wait until all earlier edits have taken effect in a running gateway
     Wait(WaitArgs),
     /// List the tools of a running gateway

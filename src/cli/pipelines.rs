@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::admin::{ApiError, encode, get, list};
-use super::args::{PipelineArgs, PipelinesArgs, PipelinesCommand, PipelinesListArgs};
+use super::args::{PipelineArgs, PipelinesArgs, PipelinesCommand, ShowArgs};
 use super::formats::ListFormat;
 use super::known::check_pipeline;
 use super::output::{column, harmless, print_line, print_list, text, wide};
@@ -18,7 +18,7 @@ pub async fn pipelines(args: PipelinesArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn all(args: &PipelinesListArgs) -> anyhow::Result<()> {
+async fn all(args: &ShowArgs) -> anyhow::Result<()> {
     let items = list(&args.admin, "/api/v1/pipelines", &[], usize::MAX).await?;
     let columns = [
         column("PIPELINE", |p| text(&p["pipeline"])),
@@ -40,14 +40,15 @@ async fn all(args: &PipelinesListArgs) -> anyhow::Result<()> {
 
 async fn explain(args: &PipelineArgs) -> anyhow::Result<()> {
     let path = format!("/api/v1/pipelines/{}", encode(&args.name));
-    let pipeline = match get(&args.admin, &path).await {
+    let ShowArgs { admin, output } = &args.show;
+    let pipeline = match get(admin, &path).await {
         Err(error) if error.downcast_ref::<ApiError>().is_some_and(|error| error.reason == "PipelineNotFound") => {
-            check_pipeline(&args.admin, Some(&args.name), &[]).await?;
+            check_pipeline(admin, Some(&args.name), &[]).await?;
             return Err(error);
         }
         answered => answered?,
     };
-    if matches!(args.output, ListFormat::Table | ListFormat::Wide) {
+    if matches!(output, ListFormat::Table | ListFormat::Wide) {
         head(&pipeline).iter().try_for_each(|line| print_line(&harmless(line)))?;
     }
     let steps = pipeline["steps"].as_array().cloned().unwrap_or_default();
@@ -68,7 +69,7 @@ async fn explain(args: &PipelineArgs) -> anyhow::Result<()> {
             condition => format!("to {} while {}", text(&s["loopBackTo"]), text(condition)),
         }),
     ];
-    print_list(args.output, &pipeline, &steps, &columns)
+    print_list(*output, &pipeline, &steps, &columns)
 }
 
 /// What follows a step that has succeeded.

@@ -21,7 +21,7 @@ pub async fn runs(args: RunsArgs) -> anyhow::Result<ExitCode> {
         RunsCommand::List(args) => recent(&args).await,
         RunsCommand::Show(args) => show(&args).await,
         RunsCommand::Cancel(args) => {
-            let cancelled = post(&args.admin, &format!("{}/cancel", path(&args)), String::new()).await?;
+            let cancelled = post(&args.show.admin, &format!("{}/cancel", path(&args)), String::new()).await?;
             print_run(&args, &parsed(&cancelled)?)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -41,8 +41,8 @@ async fn recent(args: &RunsListArgs) -> anyhow::Result<ExitCode> {
     let pipeline = args.pipeline.as_deref();
     let filters =
         [("pipeline", pipeline), ("status", args.status.as_deref()), ("principal", args.principal.as_deref())];
-    let items = list(&args.admin, "/api/v1/runs", &filters, args.limit as usize).await?;
-    check_pipeline(&args.admin, pipeline, &items).await?;
+    let items = list(&args.show.admin, "/api/v1/runs", &filters, args.limit as usize).await?;
+    check_pipeline(&args.show.admin, pipeline, &items).await?;
     let columns = [
         column("STARTED", |r| time(&r["startedAt"])),
         column("PIPELINE", |r| text(&r["pipeline"])),
@@ -58,7 +58,7 @@ async fn recent(args: &RunsListArgs) -> anyhow::Result<ExitCode> {
         wide("PRINCIPAL", |r| text(&r["principal"])),
         wide("SESSION", |r| text(&r["session"])),
     ];
-    print_list(args.output, &json!({"items": items}), &items, &columns)?;
+    print_list(args.show.output, &json!({"items": items}), &items, &columns)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -70,28 +70,28 @@ fn duration(item: &Value) -> String {
 
 async fn show(args: &RunShowArgs) -> anyhow::Result<ExitCode> {
     let run_args = &args.run;
-    let mut run = get(&run_args.admin, &path(run_args)).await?;
-    let is_table = matches!(run_args.output, ListFormat::Table | ListFormat::Wide);
+    let mut run = get(&run_args.show.admin, &path(run_args)).await?;
+    let is_table = matches!(run_args.show.output, ListFormat::Table | ListFormat::Wide);
     if args.follow && is_table {
         let mut shown = 0;
         loop {
             let ended: Vec<_> = steps(&run).into_iter().filter(|step| step["endedAt"].is_u64()).collect();
             // A run keeps its newest steps only, so that the number of those that have ended can stay the same.
             let new = &ended[shown.min(ended.len())..];
-            let open = is_read(&rows(run_args.output, new, &step_columns(), shown == 0 && !new.is_empty()))?;
+            let open = is_read(&rows(run_args.show.output, new, &step_columns(), shown == 0 && !new.is_empty()))?;
             shown += new.len();
             if !open || run["endedAt"].is_u64() {
                 break;
             }
             tokio::time::sleep(TICK).await;
-            run = get(&run_args.admin, &path(run_args)).await?;
+            run = get(&run_args.show.admin, &path(run_args)).await?;
         }
         head(&run).iter().try_for_each(|line| print_line(&harmless(line)))?;
         return Ok(outcome(&run));
     }
     while args.follow && !run["endedAt"].is_u64() {
         tokio::time::sleep(TICK).await;
-        run = get(&run_args.admin, &path(run_args)).await?;
+        run = get(&run_args.show.admin, &path(run_args)).await?;
     }
     print_run(run_args, &run)?;
     Ok(outcome(&run))
@@ -104,7 +104,7 @@ async fn answer(args: &RunAnswerArgs) -> anyhow::Result<ExitCode> {
         Some(content) => json!({"action": "accept", "content": content}),
         None => json!({"action": if args.decline { "decline" } else { "cancel" }}),
     };
-    let answered = post(&args.run.admin, &format!("{}/answer", path(&args.run)), body.to_string()).await?;
+    let answered = post(&args.run.show.admin, &format!("{}/answer", path(&args.run)), body.to_string()).await?;
     print_run(&args.run, &parsed(&answered)?)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -116,13 +116,13 @@ fn outcome(run: &Value) -> ExitCode {
 
 fn print_run(args: &RunArgs, run: &Value) -> anyhow::Result<()> {
     let steps = steps(run);
-    if matches!(args.output, ListFormat::Table | ListFormat::Wide) {
+    if matches!(args.show.output, ListFormat::Table | ListFormat::Wide) {
         head(run).iter().try_for_each(|line| print_line(&harmless(line)))?;
         if steps.is_empty() {
             return Ok(());
         }
     }
-    print_list(args.output, run, &steps, &step_columns())
+    print_list(args.show.output, run, &steps, &step_columns())
 }
 
 fn steps(run: &Value) -> Vec<Value> {

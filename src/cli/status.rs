@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::admin::get;
-use super::args::StatusArgs;
+use super::args::ShowArgs;
 use super::formats::ListFormat;
 use super::output::{Colour, Column, column, harmless, paint, print_line, print_list, text, time, wide};
 
-pub async fn status(args: StatusArgs) -> anyhow::Result<ExitCode> {
+pub async fn status(args: ShowArgs) -> anyhow::Result<ExitCode> {
     let status = get(&args.admin, "/api/v1/status").await?;
     if matches!(args.output, ListFormat::Json | ListFormat::Yaml) {
         print_list(args.output, &status, &[], &[])?;

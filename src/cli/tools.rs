@@ -21,7 +21,7 @@ pub async fn tools(args: ToolsArgs) -> anyhow::Result<ExitCode> {
     if let Some(section) = &args.section {
         return context(&args, section).await;
     }
-    let items = list(&args.admin, "/api/v1/tools", &[], usize::MAX).await?;
+    let items = list(&args.show.admin, "/api/v1/tools", &[], usize::MAX).await?;
     let columns = [
         column("NAME", |t| match &t["name"] {
             Value::Null => format!("({}/{})", text(&t["upstream"]), text(&t["upstreamName"])),
@@ -34,13 +34,13 @@ pub async fn tools(args: ToolsArgs) -> anyhow::Result<ExitCode> {
         wide("SERVER'S NAME", |t| text(&t["upstreamName"])),
         wide("SCHEMA", |t| text(&t["schemaProblem"])),
     ];
-    print_list(args.output, &json!({"items": items}), &items, &columns)?;
+    print_list(args.show.output, &json!({"items": items}), &items, &columns)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the tools that a model can use at a place in a document.
 async fn context(args: &ToolsArgs, section: &str) -> anyhow::Result<ExitCode> {
-    let context = get(&args.admin, &format!("/api/v1/tools?section={}", encode(section))).await?;
+    let context = get(&args.show.admin, &format!("/api/v1/tools?section={}", encode(section))).await?;
     let tools = context["tools"].as_array().cloned().unwrap_or_default();
     if let Some(ModelFormat::Openai) = args.format {
         let named = tools.iter().filter(|tool| tool["name"].is_string());
@@ -54,7 +54,7 @@ async fn context(args: &ToolsArgs, section: &str) -> anyhow::Result<ExitCode> {
         column("TOOL", |t| text(&t["toolName"])),
         column("DESCRIPTION", |t| first_line(&text(&t["description"]), 60)),
     ];
-    print_list(args.output, &context, &tools, &columns)?;
+    print_list(args.show.output, &context, &tools, &columns)?;
     Ok(ExitCode::SUCCESS)
 }
 

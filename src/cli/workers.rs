@@ -10,8 +10,8 @@ use super::known::check_plugin;
 use super::output::{column, print_list, text, time, wide};
 
 pub async fn workers(args: WorkersArgs) -> anyhow::Result<ExitCode> {
-    let items = list(&args.admin, "/api/v1/workers", &[("plugin", args.plugin.as_deref())], usize::MAX).await?;
-    check_plugin(&args.admin, args.plugin.as_deref(), &items).await?;
+    let items = list(&args.show.admin, "/api/v1/workers", &[("plugin", args.plugin.as_deref())], usize::MAX).await?;
+    check_plugin(&args.show.admin, args.plugin.as_deref(), &items).await?;
     let columns = [
         column("PID", |w| text(&w["pid"])),
         column("PLUGIN", |w| text(&w["plugin"])),
@@ -24,7 +24,7 @@ pub async fn workers(args: WorkersArgs) -> anyhow::Result<ExitCode> {
         wide("PLUGIN ID", |w| text(&w["pluginId"])),
         wide("REVISION", |w| text(&w["revision"]).chars().take(12).collect()),
     ];
-    print_list(args.output, &json!({"items": items}), &items, &columns)?;
+    print_list(args.show.output, &json!({"items": items}), &items, &columns)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -54,6 +54,16 @@ impl AdminArgs {
     }
 }
 
+// How to reach the admin API, and how to print what it shows. A doc comment would be the description of commands.
+#[derive(Debug, clap::Args)]
+pub struct ShowArgs {
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
+    pub output: ListFormat,
+}
+
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "\
@@ -76,10 +86,7 @@ pub struct ToolsArgs {
     #[arg(long, value_enum, requires = "section", conflicts_with = "output")]
     pub format: Option<ModelFormat>,
     #[command(flatten)]
-    pub admin: AdminArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
-    pub output: ListFormat,
+    pub show: ShowArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -184,13 +191,10 @@ Examples:
   hawsepipe workers -o json | jq '[.items[].memoryBytes] | add'")]
 pub struct WorkersArgs {
     #[command(flatten)]
-    pub admin: AdminArgs,
+    pub show: ShowArgs,
     /// Only workers of this plugin: NAME or NAMESPACE/NAME
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::plugins))]
     pub plugin: Option<String>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
-    pub output: ListFormat,
 }
 
 #[derive(Debug, clap::Args)]
@@ -229,22 +233,6 @@ pub struct ExplainArgs {
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub options: OptionArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
-    pub output: ListFormat,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-The revision is the digest of all that the gateway runs by: it changes with each edit that is in force.
-
-Examples:
-  hawsepipe status
-  hawsepipe status -o wide
-  hawsepipe status -o json | jq -r '.upstreams[] | select(.error) | .name'")]
-pub struct StatusArgs {
-    #[command(flatten)]
-    pub admin: AdminArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,

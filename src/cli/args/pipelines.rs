@@ -3,9 +3,8 @@
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 
-use super::asks::AdminArgs;
+use super::asks::ShowArgs;
 use crate::cli::complete;
-use crate::cli::formats::ListFormat;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -24,7 +23,7 @@ pub enum PipelinesCommand {
 Examples:
   hawsepipe pipelines list
   hawsepipe pipelines list -o wide")]
-    List(PipelinesListArgs),
+    List(ShowArgs),
     /// Show the steps of a pipeline, its tools, its models and its limits
     #[command(after_help = "\
 Examples:
@@ -34,24 +33,12 @@ Examples:
 }
 
 #[derive(Debug, clap::Args)]
-pub struct PipelinesListArgs {
-    #[command(flatten)]
-    pub admin: AdminArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
-    pub output: ListFormat,
-}
-
-#[derive(Debug, clap::Args)]
 pub struct PipelineArgs {
     /// The pipeline: NAME or NAMESPACE/NAME
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::pipelines))]
     pub name: String,
     #[command(flatten)]
-    pub admin: AdminArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
-    pub output: ListFormat,
+    pub show: ShowArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -113,10 +100,7 @@ pub struct RunsListArgs {
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     #[command(flatten)]
-    pub admin: AdminArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
-    pub output: ListFormat,
+    pub show: ShowArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -125,10 +109,7 @@ pub struct RunArgs {
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::runs))]
     pub id: String,
     #[command(flatten)]
-    pub admin: AdminArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
-    pub output: ListFormat,
+    pub show: ShowArgs,
 }
 
 #[derive(Debug, clap::Args)]
