@@ -110,6 +110,13 @@ Examples:
     Cancel(CancelArgs),
     /// Show recent plugin executions of a running gateway, or follow executions as they end
     Executions(ExecutionsArgs),
+    /// List the plugins of a running gateway
+    #[command(after_help = "\
+Examples:
+  hawsepipe plugins
+  hawsepipe plugins -o wide
+  hawsepipe plugins -o json | jq -r '.items[] | select(.type == \"phase\") | .plugin'")]
+    Plugins(ShowArgs),
     /// Show the worker processes of a running gateway
     Workers(WorkersArgs),
     /// Migrate the tables of a history store

@@ -33,6 +33,7 @@ mod ordered_json;
 mod output;
 mod pipelines;
 mod plugin;
+mod plugins;
 mod programs;
 mod ran;
 mod records;
@@ -129,6 +130,7 @@ fn dispatch(args: Args) -> LocalBoxFuture<'static, anyhow::Result<ExitCode>> {
         Command::Runs(args) => runs::runs(args).boxed_local(),
         Command::Calls(args) => calls::calls(args).boxed_local(),
         Command::Executions(args) => executions::executions(args).boxed_local(),
+        Command::Plugins(args) => plugins::plugins(args).boxed_local(),
         Command::Workers(args) => workers::workers(args).boxed_local(),
         Command::Store(args) => store::store(args).boxed_local(),
         Command::Audit(args) => audit::audit(args).boxed_local(),

@@ -103,9 +103,11 @@ fn upstream_state(upstream: &Value) -> String {
     }
 }
 
-fn plugin_columns() -> Vec<Column> {
+pub fn plugin_columns() -> Vec<Column> {
     vec![
         column("PLUGIN", |p| text(&p["plugin"])),
+        wide("TYPE", |p| text(&p["type"])),
+        wide("VERSION", |p| text(&p["version"])),
         column("STATE", |p| text(&p["state"])),
         column("ROLE", |p| text(&p["role"])),
         column("WORKERS", |p| text(&p["workers"])),

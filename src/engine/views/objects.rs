@@ -103,6 +103,11 @@ pub struct PluginView {
     pub id: String,
     /// The plugin, as `namespace/name`.
     pub plugin: String,
+    /// The type of the plugin.
+    pub r#type: &'static str,
+    /// The version that its descriptor gives; absent if it gives none, and for middleware.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// SHA-256 of the code that runs, in hex.
     pub revision: String,
     /// SHA-256 of the plan's code for the plugin, if that code could not be loaded. `error` contains the reason.
@@ -278,6 +283,8 @@ impl Engine {
         PluginView {
             id: plugin.id.clone(),
             plugin: plugin.key.to_string(),
+            r#type: plugin.kind.as_str(),
+            version: plugin.version.clone(),
             revision: stand_in.unwrap_or(plugin).digest.clone(),
             not_loaded: lost.map(|lost| lost.digest.clone()),
             role: plugin.role,

@@ -158,3 +158,24 @@ fn a_function_is_of_a_plugin_that_has_one() {
         assert!(output.status.success() == is_run && said(&output).contains(words), "{more:?}: {}", said(&output));
     }
 }
+
+#[tokio::test]
+async fn plugins_shows_the_type_and_the_version_of_a_descriptor() {
+    let step = plugin("step", "export const execute = () => {};", "type: phase, descriptor: {version: 1.2.0-rc.1}");
+    let guard = plugin("guard", "export default ({ rawContent }) => ({ text: rawContent, continue: true });", "");
+    let folder = Folder::with(&(step + &guard));
+    let gateway = Gateway::start(&folder);
+    let shown = |format: &str| said(&run(&["plugins", "-o", format, "--admin", &gateway.admin()]));
+    let wide = shown("wide");
+    let row =
+        |name: &str| wide.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{wide}")).to_owned();
+    assert!(row("default/step").contains(" phase ") && row("default/step").contains(" 1.2.0-rc.1 "), "{wide}");
+    assert!(row("default/guard").contains(" middleware "), "{wide}");
+    let json: Value = serde_json::from_str(&shown("json")).unwrap();
+    assert_eq!(
+        (&json["items"][1]["type"], &json["items"][1]["version"]),
+        (&json!("phase"), &json!("1.2.0-rc.1")),
+        "{json}"
+    );
+    assert!(!shown("table").contains("1.2.0-rc.1"), "{}", shown("table"));
+}
