@@ -39,7 +39,10 @@ async fn all(args: &ShowArgs) -> anyhow::Result<()> {
 }
 
 async fn explain(args: &PipelineArgs) -> anyhow::Result<()> {
-    let path = format!("/api/v1/pipelines/{}", encode(&args.name));
+    let mut path = format!("/api/v1/pipelines/{}", encode(&args.name));
+    if let Some(arguments) = &args.arguments {
+        path.push_str(&format!("?arguments={}", encode(arguments)));
+    }
     let ShowArgs { admin, output } = &args.show;
     let pipeline = match get(admin, &path).await {
         Err(error) if error.downcast_ref::<ApiError>().is_some_and(|error| error.reason == "PipelineNotFound") => {
@@ -102,9 +105,16 @@ fn head(pipeline: &Value) -> Vec<String> {
     ];
     lines.extend(lists.into_iter().filter(|(_, list)| !list.is_empty()).map(|(name, list)| format!("{name}: {list}")));
     let changes = pipeline["customizations"].as_array().into_iter().flatten();
-    lines.extend(changes.map(|change| match &change["when"] {
-        Value::Null => format!("customization {}", text(&change["name"])),
-        when => format!("customization {}: when {}", text(&change["name"]), text(when)),
+    lines.extend(changes.map(|change| {
+        let applies = match change["applies"] {
+            Value::Bool(true) => " (applies)",
+            Value::Bool(false) => " (does not apply)",
+            _ => "",
+        };
+        match &change["when"] {
+            Value::Null => format!("customization {}{applies}", text(&change["name"])),
+            when => format!("customization {}{applies}: when {}", text(&change["name"]), text(when)),
+        }
     }));
     lines
 }

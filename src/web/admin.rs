@@ -266,7 +266,7 @@ async fn pipelines(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.pipelines().await, &wanted, |pipeline| &pipeline.pipeline)
+    page(engine.pipelines(None).await, &wanted, |pipeline| &pipeline.pipeline)
 }
 
 async fn recent_runs(

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::admin_query::{AdminError, AdminJson, AdminState, NoFields};
+use super::admin_query::{AdminError, AdminJson, AdminQuery, AdminState, NoFields};
 use crate::domain::history::is_named;
 use crate::domain::raw::to_raw;
 use crate::engine::Engine;
@@ -42,11 +42,24 @@ enum Action {
     Cancel,
 }
 
+/// For which run a pipeline is shown.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct PipelineQuery {
+    /// The arguments of a call, a JSON object: the steps and customizations are then those of this call.
+    arguments: Option<String>,
+}
+
 pub(super) async fn pipeline(
     State(engine): AdminState,
     Path(id): Path<String>,
+    AdminQuery(PipelineQuery { arguments }): AdminQuery<PipelineQuery>,
 ) -> Result<Json<PipelineView>, AdminError> {
-    let mut pipelines = engine.pipelines().await.into_iter();
+    let arguments = arguments.map(|text| serde_json::from_str::<Map<String, Value>>(&text)).transpose();
+    let arguments = arguments.map_err(|_| {
+        let message = "arguments must be a JSON object, such as {\"depth\": \"light\"}";
+        AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", message.to_owned())
+    })?;
+    let mut pipelines = engine.pipelines(arguments.map(Value::Object).as_ref()).await.into_iter();
     pipelines.find(|pipeline| is_named(&pipeline.pipeline, &id)).map(Json).ok_or_else(|| {
         let message = format!("the gateway has no pipeline {id:.128}: /api/v1/pipelines lists them");
         AdminError(StatusCode::NOT_FOUND, "PipelineNotFound", message)

@@ -10,7 +10,8 @@ use crate::cli::complete;
 #[command(after_help = "\
 Examples:
   hawsepipe pipelines list
-  hawsepipe pipelines explain note-sum")]
+  hawsepipe pipelines explain note-sum
+  hawsepipe pipelines explain research '{\"depth\": \"light\"}'")]
 pub struct PipelinesArgs {
     #[command(subcommand)]
     pub command: PipelinesCommand,
@@ -28,6 +29,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   hawsepipe pipelines explain note-sum
+  hawsepipe pipelines explain research '{\"prompt\": \"why\", \"depth\": \"light\"}'
   hawsepipe pipelines explain team/note-sum -o json | jq '.tools'")]
     Explain(PipelineArgs),
 }
@@ -37,6 +39,9 @@ pub struct PipelineArgs {
     /// The pipeline: NAME or NAMESPACE/NAME
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::pipelines))]
     pub name: String,
+    /// Arguments of a call, a JSON object. The steps are then those of this call if each agent succeeds and no loop goes back
+    #[arg(value_name = "JSON")]
+    pub arguments: Option<String>,
     #[command(flatten)]
     pub show: ShowArgs,
 }

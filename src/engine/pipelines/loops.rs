@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::config::expr::{Expression, Values};
 use crate::domain::pipeline::{PipelineMachine, RunState, Sources, customized as changed};
-use crate::domain::plan::PipelinePlan;
+use crate::domain::plan::{CustomizationPlan, PipelinePlan};
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
 /// The members of the state that conditions read under their own names.
@@ -38,17 +38,25 @@ pub(super) fn holds(
     condition.evaluate(size, || Ok(values))
 }
 
-/// Returns the pipeline as a run with these arguments has it. A condition that cannot be evaluated does not hold.
-pub(super) fn customized<'a>(pipeline: &'a LinkedPipeline, arguments: &Value) -> Cow<'a, PipelinePlan> {
+/// Returns for each customization of a pipeline whether it applies to a run with these arguments. A condition that cannot be
+/// evaluated does not hold.
+pub(in crate::engine) fn applying(pipeline: &LinkedPipeline, arguments: &Value) -> Vec<bool> {
     let holds = |condition: &Expression| {
         let values = || Ok(vec![("call", json!({"arguments": arguments}))]);
         condition.evaluate(arguments.to_string().len(), values).unwrap_or(false)
     };
     let changes = pipeline.plan.customizations.iter().zip(&pipeline.customizations);
-    let changes = changes.filter(|(change, condition)| match condition {
+    let applies = |(change, condition): (&CustomizationPlan, &Option<Expression>)| match condition {
         Some(condition) => holds(condition),
         None => change.when.is_none(),
-    });
+    };
+    changes.map(applies).collect()
+}
+
+/// Returns the pipeline as a run with these arguments has it.
+pub(in crate::engine) fn customized<'a>(pipeline: &'a LinkedPipeline, arguments: &Value) -> Cow<'a, PipelinePlan> {
+    let changes = pipeline.plan.customizations.iter().zip(applying(pipeline, arguments));
+    let changes = changes.filter(|(_, applies)| *applies);
     changes.fold(Cow::Borrowed(&pipeline.plan), |plan, (change, _)| Cow::Owned(changed(plan.into_owned(), change)))
 }
 

@@ -18,6 +18,7 @@ mod shape;
 mod step;
 
 pub(crate) use context::{RunUse, research_type};
+pub(in crate::engine) use loops::{applying, customized};
 pub use runs::{MAX_KEPT, Run, RunStatus, RunTable};
 pub(in crate::engine) use server::{listed, probed};
 pub(crate) use shape::check_result;

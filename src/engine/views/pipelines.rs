@@ -2,9 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::domain::item::ItemKind;
+use crate::domain::pipeline::{PipelineMachine, StepRole};
 use crate::domain::plan::{AgentKind, AgentPlan, InsertedPhasePlan, PipelinePlan};
+use crate::engine::pipelines::{applying, customized};
 use crate::engine::plan::link::{Globs, LinkedUpstream};
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 use crate::engine::plan::snapshot::Snapshot;
@@ -31,7 +34,8 @@ pub struct PipelineView {
     pub running: usize,
     /// The agent that a run begins with.
     pub start_agent: String,
-    /// The agents and phases, in the order of the manifest; a phase is beside its agent.
+    /// The agents and phases, in the order of the manifest; a phase is beside its agent. For given arguments, those that run
+    /// if each agent succeeds and no loop goes back, in their order.
     pub steps: Vec<StepView>,
     /// The changes for some of its runs.
     pub customizations: Vec<ChangeView>,
@@ -91,6 +95,9 @@ pub struct ChangeView {
     /// The condition of the change; absent if it always applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
+    /// Whether it applies to a run with the given arguments; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub applies: Option<bool>,
 }
 
 /// A language model of a pipeline.
@@ -121,11 +128,19 @@ pub struct BudgetsView {
 }
 
 impl Engine {
-    /// Returns every pipeline of the plan. First waits, for at most the list timeout, until each upstream has been tried once.
-    pub async fn pipelines(&self) -> Vec<PipelineView> {
+    /// Returns every pipeline of the plan, as a run with these arguments has it. First waits, for at most the list timeout,
+    /// until each upstream has been tried once.
+    pub async fn pipelines(&self, arguments: Option<&Value>) -> Vec<PipelineView> {
         self.wait_for_lists(&self.snapshot(), &Endpoint::All, ItemKind::Tool).await;
         let snapshot = self.snapshot();
-        let of = |upstream: &LinkedUpstream| Some(self.pipeline_view(&snapshot, upstream, upstream.pipeline.as_ref()?));
+        let of = |upstream: &LinkedUpstream| {
+            let linked = upstream.pipeline.as_ref()?;
+            let view = self.pipeline_view(&snapshot, upstream, linked);
+            Some(match arguments {
+                Some(arguments) => view.of_run(linked, arguments),
+                None => view,
+            })
+        };
         snapshot.linked.upstreams.iter().filter_map(of).collect()
     }
 
@@ -145,7 +160,7 @@ impl Engine {
             customizations: plan
                 .customizations
                 .iter()
-                .map(|it| ChangeView { name: it.name.clone(), when: it.when.clone() })
+                .map(|it| ChangeView { name: it.name.clone(), when: it.when.clone(), applies: None })
                 .collect(),
             prompt_providers: plan.prompt_providers.iter().map(|it| it.key.to_string()).collect(),
             models: plan
@@ -165,6 +180,31 @@ impl Engine {
             pipeline: name,
         }
     }
+}
+
+impl PipelineView {
+    /// Returns the pipeline as a run with these arguments has it.
+    fn of_run(mut self, linked: &LinkedPipeline, arguments: &Value) -> Self {
+        for (change, applies) in self.customizations.iter_mut().zip(applying(linked, arguments)) {
+            change.applies = Some(applies);
+        }
+        self.steps = run_steps(&customized(linked, arguments));
+        self
+    }
+}
+
+/// Returns the steps of a run in which each agent succeeds and no loop goes back.
+fn run_steps(plan: &PipelinePlan) -> Vec<StepView> {
+    let mut machine = PipelineMachine::new(plan);
+    let mut steps = Vec::new();
+    while let Some(step) = machine.next(|_| false) {
+        steps.extend(match step.role {
+            StepRole::Agent(index) => Some(of_agent(&plan.agents[index])),
+            StepRole::Phase => plan.phases.iter().find(|phase| std::ptr::eq(&phase.plugin, step.plugin)).map(of_phase),
+        });
+        machine.ended(step, true);
+    }
+    steps
 }
 
 /// Returns the patterns that match none of these tools.

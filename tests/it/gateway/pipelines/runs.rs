@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::harness::{Folder, Gateway, run};
 use super::super::http::Http;
 use super::super::invocations::Admin;
-use super::super::parts::{everything, until};
+use super::super::parts::{everything, object, plugin, until};
 use super::{alone, call, pipeline, tools};
 
 /// Runs a command about a gateway, and returns its exit code and what it prints.
@@ -85,6 +85,35 @@ async fn runs_show_steps_and_counts_and_no_text() {
     assert!(code == 0 && shown.contains("startAgent: main"), "{shown}");
     let (code, shown) = said(&gateway, &["pipelines", "explain", "wrok"]);
     assert!(code == 1 && shown.contains("did you mean work?"), "{shown}");
+}
+
+#[tokio::test]
+async fn pipelines_explain_shows_the_steps_of_a_call_and_runs_nothing() {
+    let spec = "tool: {name: work, description: A test.}, declared: {startAgent: first, agents: [
+      {name: first, type: custom, plugin: {name: p}, nextOnSuccess: check},
+      {name: check, type: custom, plugin: {name: p}, nextOnSuccess: last, loopCondition: 'true', loopBackTo: first},
+      {name: last, type: custom, plugin: {name: p}}],
+      insertPhases: [{name: facts, plugin: {name: p}, after: last}],
+      customizations: [{name: light, when: 'call.arguments.depth == \"light\"', disabledAgents: [check],
+        insertPhases: [{name: notes, plugin: {name: p}, before: last}]}]}";
+    let folder = Folder::with(
+        &(plugin("p", "export const execute = () => {};", "type: phase") + &object("ToolPipeline", "work", spec)),
+    );
+    let gateway = Gateway::start(&folder);
+    let explained = |arguments: &[&str]| {
+        let (code, text) = said(&gateway, &[&["pipelines", "explain", "work", "-o", "json"], arguments].concat());
+        let view: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{code} {text}"));
+        let steps = view["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap().to_owned());
+        (steps.collect::<Vec<_>>().join(" "), view["customizations"][0]["applies"].clone())
+    };
+    assert_eq!(explained(&[]), ("first check last facts".to_owned(), Value::Null));
+    assert_eq!(explained(&["{}"]), ("first check last facts".to_owned(), json!(false)));
+    assert_eq!(explained(&[r#"{"depth": "light"}"#]), ("first notes last facts".to_owned(), json!(true)));
+    let (code, shown) = said(&gateway, &["pipelines", "explain", "work", r#"{"depth": "light"}"#]);
+    assert!(code == 0 && shown.contains("customization light (applies): when call.arguments.depth"), "{shown}");
+    let (code, shown) = said(&gateway, &["pipelines", "explain", "work", "[1]"]);
+    assert!(code == 1 && shown.contains("arguments must be a JSON object"), "{shown}");
+    assert_eq!(Admin::of(&gateway).get("runs").await["items"], json!([]));
 }
 
 #[tokio::test]
