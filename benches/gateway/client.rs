@@ -61,6 +61,11 @@ pub struct Listening {
 impl Client {
     /// Connects, and opens a session in the legacy era.
     pub async fn open(endpoint: &Uri, era: Era) -> Result<Self> {
+        Self::open_as(endpoint, era, None).await
+    }
+
+    /// Does the same with a value of `Authorization` on every request.
+    pub async fn open_as(endpoint: &Uri, era: Era, authorization: Option<&HeaderValue>) -> Result<Self> {
         let address = endpoint.authority().context("an endpoint without a host")?.as_str();
         let stream = tokio::net::TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -71,6 +76,7 @@ impl Client {
         headers.insert(header::HOST, HeaderValue::from_str(address)?);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        headers.extend(authorization.map(|value| (header::AUTHORIZATION, value.clone())));
         let mut client = Self { endpoint: endpoint.clone(), era, connection, headers, answer: Vec::new() };
         match era {
             Era::Legacy => client.initialize().await?,
@@ -208,13 +214,24 @@ impl Client {
 
 /// Waits until a system lists the tool, and returns the name that it has there.
 pub async fn wait_for_tool(endpoint: &Uri, era: Era, tool: &str, process: Option<&Child>) -> Result<String> {
+    wait_for_tool_as(endpoint, era, tool, process, None).await
+}
+
+/// Does the same with a value of `Authorization`.
+pub async fn wait_for_tool_as(
+    endpoint: &Uri,
+    era: Era,
+    tool: &str,
+    process: Option<&Child>,
+    authorization: Option<&HeaderValue>,
+) -> Result<String> {
     let until = Instant::now() + START;
     loop {
         if let Some(process) = process {
             process.check()?;
         }
         let attempt = async {
-            let mut client = Client::open(endpoint, era).await?;
+            let mut client = Client::open_as(endpoint, era, authorization).await?;
             let found = client.find_tool(tool).await;
             client.close().await;
             found

@@ -8,6 +8,7 @@ use http::Uri;
 
 use crate::child::{self, Child, Scratch};
 use crate::client::Era;
+use crate::issuer;
 use crate::system::System;
 
 /// The path of the gateway binary that was built with this benchmark.
@@ -27,6 +28,10 @@ spec:
     queueTimeoutMs: 30000
 ---
 ";
+
+/// Parts of the manifest that systems replace.
+const ANONYMOUS: &str = "  authentication: {anonymous: {}}\n";
+const PLUGINS: &str = "  plugins:\n";
 
 const UPSTREAM: &str = r#"
 apiVersion: hawsepipe.dev/v1alpha1
@@ -79,15 +84,21 @@ const DRAIN_SECONDS: &str = "1";
 
 /// Starts `binary` with the manifests in a file or folder.
 pub fn start(binary: &Path, manifests: &Path) -> Result<(Child, Uri)> {
+    start_with_admin(binary, manifests).map(|(child, endpoint, _)| (child, endpoint))
+}
+
+/// Starts `binary`, and returns the port of its admin API too.
+pub fn start_with_admin(binary: &Path, manifests: &Path) -> Result<(Child, Uri, u16)> {
     start_as(binary, manifests, false)
 }
 
 /// Starts `binary` as `system`: with a store beside its manifests, if it has one.
 pub fn start_system(binary: &Path, manifests: &Path, system: System) -> Result<(Child, Uri)> {
-    start_as(binary, manifests, matches!(system, System::Stored | System::Audited))
+    let has_store = matches!(system, System::Stored | System::Audited | System::Redacted);
+    start_as(binary, manifests, has_store).map(|(child, endpoint, _)| (child, endpoint))
 }
 
-fn start_as(binary: &Path, manifests: &Path, has_store: bool) -> Result<(Child, Uri)> {
+fn start_as(binary: &Path, manifests: &Path, has_store: bool) -> Result<(Child, Uri, u16)> {
     let (port, admin) = (child::free_port()?, child::free_port()?);
     let mut command = Command::new(binary);
     command.arg("run").arg("-f").arg(manifests).arg("--state-dir").arg(manifests.with_extension("state"));
@@ -97,13 +108,13 @@ fn start_as(binary: &Path, manifests: &Path, has_store: bool) -> Result<(Child, 
     command.args(["--listen", &format!("127.0.0.1:{port}"), "--admin", &format!("127.0.0.1:{admin}")]);
     command.args(["--drain-seconds", DRAIN_SECONDS]);
     command.env("HAWSEPIPE_LOG", "error").stdin(Stdio::null()).stdout(Stdio::null());
-    Ok((Child::start("the gateway", &mut command)?, child::endpoint(port)?))
+    Ok((Child::start("the gateway", &mut command)?, child::endpoint(port)?, admin))
 }
 
 /// Writes the manifests of a gateway in front of `upstream`, with the plugins of `system`.
 pub fn write_manifests(system: System, era: Era, upstream: &Uri, scratch: &Scratch) -> Result<PathBuf> {
     let file = format!("{}-{}.yaml", system.label().replace([' ', ','], ""), era.word());
-    scratch.write(&file, &manifests(system, era, upstream))
+    scratch.write(&file, &manifests(system, era, upstream)?)
 }
 
 /// Returns the manifest of the upstream `bench` with this era.
@@ -120,16 +131,20 @@ pub fn named_upstream_manifest(name: &str, at: &Uri, era: Era) -> String {
     UPSTREAM.replace("{{name}}", name).replace("{{url}}", &at.to_string()).replace("{{era}}", era)
 }
 
-fn manifests(system: System, era: Era, upstream: &Uri) -> String {
+fn manifests(system: System, era: Era, upstream: &Uri) -> Result<String> {
     let base = format!("{GATEWAY}{}", upstream_manifest(upstream, era));
     let (plugin, names): (_, &[&str]) = match system {
         System::OneModule | System::BaselineModule => (MODULE, &["first"]),
         System::ThreeModules => (MODULE, &["first", "second", "third"]),
         System::OneOnce => (ONCE, &["once"]),
-        System::Audited => return base.replacen("  plugins:", "  audit: {mode: Required}\n  plugins:", 1),
-        _ => return base,
+        System::Audited => return Ok(base.replacen(PLUGINS, &format!("  audit: {{mode: Required}}\n{PLUGINS}"), 1)),
+        System::Redacted => {
+            return Ok(base.replacen(PLUGINS, &format!("  history: {{payloads: Redacted}}\n{PLUGINS}"), 1));
+        }
+        System::Authorized => return Ok(base.replacen(ANONYMOUS, &issuer::spec(), 1) + &issuer::keys_manifest()?),
+        _ => return Ok(base),
     };
     let plugins: String = names.iter().map(|name| plugin.replace("{{name}}", name)).collect();
     let entries: String = names.iter().map(|name| format!("  - {{name: {name}, failurePolicy: Fail}}\n")).collect();
-    format!("{base}{plugins}{CHAIN}{entries}")
+    Ok(format!("{base}{plugins}{CHAIN}{entries}"))
 }

@@ -192,7 +192,7 @@ struct Caller {
 
 impl Caller {
     async fn open(system: &Running, load: Load, number: u16) -> Result<Self> {
-        let client = Client::open(&system.endpoint, system.era).await?;
+        let client = Client::open_as(&system.endpoint, system.era, system.authorization.as_ref()).await?;
         let (tool, text) = (system.tool.clone(), load.payload.text(load.size as usize));
         Ok(Self { client, tool, text, name: format!("caller{number}"), calls: 0 })
     }

@@ -9,10 +9,12 @@ mod client;
 mod edits;
 mod floor;
 mod gateway;
+mod history;
 mod hop;
 mod hostile;
 mod hostile_upstream;
 mod idle;
+mod issuer;
 mod lists;
 mod load;
 mod matrix;
@@ -99,6 +101,7 @@ async fn measure(options: &Options) -> Result<Measurements> {
         lists: if options.wants(Part::Lists) { Some(lists::run(options).await?) } else { None },
         hostile: if options.wants(Part::Hostile) { Some(hostile::run(options).await?) } else { None },
         idle: if options.wants(Part::Idle) { Some(idle::run().await?) } else { None },
+        history: if options.wants(Part::History) { Some(history::run().await?) } else { None },
         results: if options.wants_matrix() { matrix::run(options).await? } else { Results::default() },
     })
 }

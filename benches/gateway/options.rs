@@ -68,11 +68,13 @@ pub enum Part {
     Hostile,
     /// Streams on which nothing happens.
     Idle,
+    /// Pages of a long history.
+    History,
 }
 
 static PARTS: LazyLock<Vec<Part>> = LazyLock::new(|| {
     let systems = System::value_variants().iter().map(|system| Part::System(*system));
-    systems.chain([Part::Edits, Part::Plugins, Part::Lists, Part::Hostile, Part::Idle]).collect()
+    systems.chain([Part::Edits, Part::Plugins, Part::Lists, Part::Hostile, Part::Idle, Part::History]).collect()
 });
 
 impl ValueEnum for Part {

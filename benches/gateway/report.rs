@@ -12,7 +12,7 @@ use crate::edits::Outcome;
 use crate::load::Load;
 use crate::matrix::{Cell, Results};
 use crate::system::System;
-use crate::{hostile, idle, lists, runtime};
+use crate::{history, hostile, idle, lists, runtime};
 
 /// The results of the parts that need a gateway.
 pub struct Measurements {
@@ -21,6 +21,7 @@ pub struct Measurements {
     pub lists: Option<lists::Outcome>,
     pub hostile: Option<hostile::Outcome>,
     pub idle: Option<idle::Outcome>,
+    pub history: Option<history::Outcome>,
 }
 
 /// All results of a run.
@@ -41,6 +42,8 @@ pub struct Report {
     pub lists: Option<lists::Outcome>,
     pub hostile: Option<hostile::Outcome>,
     pub idle: Option<idle::Outcome>,
+    /// The results of pages of a long history, if they were requested.
+    pub history: Option<history::Outcome>,
     /// The results of the plugin runtime, if they were requested.
     pub plugins: Option<runtime::Outcome>,
     /// The number of failed calls. Includes, if edits were measured, stale calls and edits that no call showed.
@@ -76,7 +79,7 @@ pub struct Row {
 impl Report {
     /// Computes the report from the measurements.
     pub fn new(measured: Measurements, plugins: Option<runtime::Outcome>) -> Self {
-        let Measurements { results, edits, lists, hostile, idle } = measured;
+        let Measurements { results, edits, lists, hostile, idle, history } = measured;
         let cells = Cells(&results.cells);
         let rows: Vec<Row> = results.cells.keys().map(|cell| Row::of(&cells, *cell)).collect();
         let floor_us: BTreeMap<u32, f64> =
@@ -99,6 +102,7 @@ impl Report {
             lists,
             hostile,
             idle,
+            history,
             plugins,
             rows,
             floor_us,

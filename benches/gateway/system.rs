@@ -1,7 +1,7 @@
 //! What is measured: a system, and one that runs.
 
 use clap::ValueEnum;
-use http::Uri;
+use http::{HeaderValue, Uri};
 use serde::Serialize;
 
 use crate::child::Child;
@@ -27,6 +27,10 @@ pub enum System {
     Stored,
     /// The same with an audit trail that each call waits for
     Audited,
+    /// The gateway with arguments and answers, redacted, in its history
+    Redacted,
+    /// The gateway with JSON Web Tokens and ten rules, without a plugin
+    Authorized,
     /// fastmcp's proxy
     Fastmcp,
     /// Another gateway binary, without a plugin
@@ -47,6 +51,8 @@ impl System {
             Self::OneOnce => "gateway, 1 Once",
             Self::Stored => "gateway, SQLite store",
             Self::Audited => "gateway, audit Required",
+            Self::Redacted => "gateway, redacted payloads",
+            Self::Authorized => "gateway, token and 10 rules",
             Self::Fastmcp => "fastmcp proxy",
             Self::Baseline => "baseline, no plugin",
             Self::BaselineModule => "baseline, 1 Module",
@@ -64,6 +70,8 @@ pub struct Running {
     pub system: System,
     pub era: Era,
     pub endpoint: Uri,
+    /// The value of `Authorization` that its clients send.
+    pub authorization: Option<HeaderValue>,
     /// The name of the tool `echo` at this endpoint.
     pub tool: String,
     /// The process between client and upstream, if there is one.

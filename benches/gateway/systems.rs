@@ -10,7 +10,7 @@ use crate::child::{Child, Scratch};
 use crate::client::{self, Era};
 use crate::options::{Options, Part};
 use crate::system::{Running, System};
-use crate::{gateway, hop, peer, upstream};
+use crate::{gateway, hop, issuer, peer, upstream};
 
 /// All processes that were started. Dropping it ends them.
 pub struct Systems {
@@ -62,9 +62,10 @@ impl Systems {
                 (Some(child), endpoint)
             }
         };
-        let tool = client::wait_for_tool(&endpoint, era, "echo", process.as_ref()).await?;
+        let authorization = matches!(system, System::Authorized).then(issuer::authorization).transpose()?;
+        let tool = client::wait_for_tool_as(&endpoint, era, "echo", process.as_ref(), authorization.as_ref()).await?;
         eprintln!("{} ({}) serves {tool} at {endpoint}", system.label(), era.word());
-        self.running.push(Running { system, era, endpoint, tool, process });
+        self.running.push(Running { system, era, endpoint, authorization, tool, process });
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::aims::{Aim, Ratio};
 use crate::cells::median;
 use crate::edits::{AIM_MS, Edited, Outcome};
 use crate::report::{Report, Row};
-use crate::{hostile, idle, lists, runtime};
+use crate::{history, hostile, idle, lists, runtime};
 
 /// Returns the whole report as text.
 pub fn render(report: &Report) -> String {
@@ -26,6 +26,7 @@ pub fn render(report: &Report) -> String {
     text += &report.lists.as_ref().map(lists_text).unwrap_or_default();
     text += &report.hostile.as_ref().map(hostile_text).unwrap_or_default();
     text += &report.idle.as_ref().map(idle_text).unwrap_or_default();
+    text += &report.history.as_ref().map(history_text).unwrap_or_default();
     if !report.rows.is_empty() {
         text += &matrix_text(report);
     }
@@ -77,6 +78,15 @@ fn hostile_text(hostile: &hostile::Outcome) -> String {
     }
     let aims = aims_table(&hostile.aims);
     format!("\n16 connections, 1 KB, alone and beside a hostile upstream; times in microseconds\n{rows}\n{aims}\n")
+}
+
+fn history_text(history: &history::Outcome) -> String {
+    let mut rows = table(["pages", "p50, in ms", "longest, in ms"]);
+    for row in &history.rows {
+        rows.add_row([row.pages.to_owned(), format!("{:.1}", row.p50_ms), format!("{:.1}", row.longest_ms)]);
+    }
+    let aims = aims_table(&history.aims);
+    format!("\nPages of a history of {} calls in SQLite\n{rows}\n{aims}\n", history::ROWS)
 }
 
 fn idle_text(idle: &idle::Outcome) -> String {

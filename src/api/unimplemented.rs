@@ -23,8 +23,6 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::MCPGateway, "spec.listeners[].tls"),
     whole(Kind::MCPGateway, "spec.plugins.allowedWrappers"),
     values(Kind::MCPGateway, "spec.plugins.discovery", &["Directory"]),
-    whole(Kind::MCPGateway, "spec.plugins.namespaces"),
-    whole(Kind::MCPGateway, "spec.plugins.selector"),
     whole(Kind::MCPUpstream, "spec.knowledgeAssistant"),
     whole(Kind::MCPUpstream, "spec.vectorSearch"),
     values(Kind::Plugin, "spec.descriptor", &["all but version"]),

@@ -117,6 +117,8 @@ pub struct GatewayInput {
     pub pipelines: Takes,
     /// Bindings of sections that the gateway takes.
     pub sections: Takes,
+    /// Plugins of types other than middleware that the gateway takes.
+    pub plugins: Takes,
     /// Tests of the gateway's rules, or why one of them cannot be run.
     pub access_tests: Vec<Result<AccessTest, String>>,
     /// In a cluster, the revision that the gateway's pods must keep running; `None` if the gateway is not pinned.
@@ -210,6 +212,8 @@ pub enum InputValue {
 pub struct PluginInput {
     /// Namespace and name of the Plugin.
     pub key: ObjectKey,
+    /// Labels of the Plugin.
+    pub labels: Labels,
     /// `spec.type`. Default: middleware.
     pub kind: PluginKind,
     /// `spec.descriptor.version`; `None` for middleware too.

@@ -1,7 +1,7 @@
 //! Compiles every gateway's plan, and collects what is wrong with the objects.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::mem::take;
+use std::mem::{replace, take};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -120,12 +120,18 @@ pub(super) fn inputs(objects: &[LoweredObject], found: &Dereferenced) -> Inputs 
 /// and the protocols of the accepted plugins. `inputs` has no gateway, and is unchanged afterwards.
 pub(super) fn check_standalone(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Problem>>, HashMap<ObjectKey, Protocol>) {
     // Upstreams and chains are compiled separately: which upstreams a chain covers depends on the gateway, and is slow
-    // to find out.
+    // to find out. Upstreams with tools of a plugin need the plugins.
+    let of_plugins: Vec<_> = inputs.upstreams.iter().filter(|it| it.plan.provider().is_some()).cloned().collect();
+    let has_plugin = |problem: &Problem| {
+        let key = problem.object.as_ref().filter(|object| object.kind == Kind::MCPUpstream).map(|object| &object.key);
+        key.is_some_and(|key| of_plugins.iter().any(|upstream| upstream.plan.key == *key))
+    };
     let (chains, plugins) = (take(&mut inputs.chains), take(&mut inputs.plugins));
     let pipelines = take(&mut inputs.pipelines);
     let (_, of_upstreams) = compile_unnamed(inputs, None);
     (inputs.chains, inputs.plugins, inputs.pipelines) = (chains, plugins, pipelines);
-    let (upstreams, sections) = (take(&mut inputs.upstreams), take(&mut inputs.sections));
+    let of_upstreams: Vec<_> = of_upstreams.into_iter().filter(|problem| !has_plugin(problem)).collect();
+    let (upstreams, sections) = (replace(&mut inputs.upstreams, of_plugins), take(&mut inputs.sections));
     let (plan, of_others) = compile_unnamed(inputs, None);
     (inputs.upstreams, inputs.sections) = (upstreams, sections);
     let problems = of_upstreams.into_iter().chain(of_others);
@@ -251,7 +257,8 @@ fn by_object(problems: impl IntoIterator<Item = Problem>) -> HashMap<ObjectId, V
 mod tests {
     use super::*;
     use crate::config::compile::tests::{folder, upstream};
-    use crate::domain::plan::UpstreamPlan;
+    use crate::domain::plan::{PhasePluginPlan, TransportPlan, UpstreamPlan};
+    use crate::domain::plugin::PluginKind;
 
     const KIB: usize = 1 << 10;
 
@@ -270,6 +277,25 @@ mod tests {
     fn large(plan: &Plan, size: usize) -> Vec<&str> {
         let has = |upstream: &&UpstreamPlan| upstream.labels.get("size").is_some_and(|label| label.len() == size);
         plan.upstreams.iter().filter(has).map(|upstream| upstream.key.name.as_str()).collect()
+    }
+
+    #[test]
+    fn the_plugin_of_an_upstream_is_looked_for_among_all() {
+        let mut inputs = Inputs { gateway: None, ..folder() };
+        for (name, plugin) in [("kit", "guard"), ("none", "none")] {
+            let mut upstream = upstream(name);
+            let (key, kind) = (ObjectKey::new("default", plugin), PluginKind::ToolProvider);
+            upstream.plan.transport =
+                TransportPlan::Plugin(PhasePluginPlan { key, config: None, kind, unavailable: None }.into());
+            inputs.upstreams.push(upstream);
+        }
+        let (own, _) = check_standalone(&mut inputs);
+        for (name, reason) in [("kit", Reason::WrongType), ("none", Reason::PluginNotFound)] {
+            let object = ObjectId::new(Kind::MCPUpstream, ObjectKey::new("default", name));
+            let reasons: Vec<_> = own[&object].iter().map(|problem| problem.reason).collect();
+            assert_eq!(reasons, [reason], "{name}");
+        }
+        assert_eq!(inputs.upstreams.len(), 3);
     }
 
     #[test]

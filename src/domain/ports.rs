@@ -42,9 +42,8 @@ pub struct LinkedPlugin {
     /// All environment variables of the plugin's workers.
     pub env: Vec<(String, SecretText)>,
     /// Digest of everything that determines a worker: key, code, file name, folder, the files beside the code, protocol
-    /// and its settings, limits, lifetime, egress, environment, pool size, Node.js and the sandbox mode; unless it is
-    /// middleware, also version and configuration. Workers with the same identity are interchangeable; another identity
-    /// needs new workers.
+    /// and its settings, limits, lifetime, egress, environment, pool size, Node.js and the sandbox mode; also, unless it
+    /// is middleware, version and configuration. Workers with the same identity are interchangeable, others are not.
     pub identity: String,
     /// Number of warm workers to keep for the plugin.
     pub pool_size: u32,

@@ -21,6 +21,7 @@ const IMPORTED: [&str; 6] = ["js", "mjs", "cjs", "ts", "mts", "json"];
 const MAX_COPIED: u64 = 16 << 20;
 
 const HOST: &str = include_str!("host/host.mjs");
+const HOST_ERRORS: &str = include_str!("host/errors.mjs");
 const TYPED_HOST: &str = include_str!("host/typed.mjs");
 const ONCE_PRELOAD: &str = include_str!("host/once.cjs");
 const EXIT_PRELOAD: &str = include_str!("host/exit.cjs");
@@ -73,6 +74,7 @@ impl CodeFolder {
     pub fn create() -> io::Result<Self> {
         let folder = Self { private: PrivateFolder::create()?, next: AtomicU64::new(0) };
         fs::write(folder.host(), HOST)?;
+        fs::write(folder.host_errors(), HOST_ERRORS)?;
         fs::write(folder.typed_host(), TYPED_HOST)?;
         fs::write(folder.once_preload(), ONCE_PRELOAD)?;
         fs::write(folder.exit_preload(), EXIT_PRELOAD)?;
@@ -91,6 +93,11 @@ impl CodeFolder {
     /// The script that implements the worker's side of the Module protocol.
     pub fn host(&self) -> PathBuf {
         self.private.path().join("host.mjs")
+    }
+
+    /// The part of [`Self::host`] about errors.
+    pub fn host_errors(&self) -> PathBuf {
+        self.private.path().join("errors.mjs")
     }
 
     /// The part of [`Self::host`] that serves plugins which are not middleware.
@@ -165,8 +172,8 @@ impl InstalledCode {
         let parent = &self.parent;
         let preloads =
             [parent.once_preload(), parent.exit_preload(), parent.egress_preload(), parent.offline_preload()];
-        let scripts = [parent.host(), parent.typed_host(), parent.reuse_host()].into_iter().chain(preloads);
-        let own = [self.folder.clone()].into_iter().chain(scripts);
+        let hosts = [parent.host(), parent.host_errors(), parent.typed_host(), parent.reuse_host()];
+        let own = [self.folder.clone()].into_iter().chain(hosts).chain(preloads);
         own.chain(self.origins.iter().cloned()).collect()
     }
 

@@ -248,7 +248,8 @@ impl Seat {
     }
 
     /// Ends the seat. The worker ends with its last seat. The worker's process then has a short time to exit, in which a
-    /// plugin that is not middleware shuts down. But if `disposition` is `Kill`, the process is killed immediately, and the calls on the worker's other seats fail.
+    /// plugin that is not middleware shuts down. But if `disposition` is `Kill`, the process is killed immediately, and
+    /// the calls on the worker's other seats fail.
     pub fn end(self, disposition: Disposition, tasks: &Tasks) {
         self.worker.stats.set_state(WorkerState::Unhealthy);
         drop(self.transport);

@@ -77,9 +77,10 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
     };
     note_cluster(spec, &plan.listeners, place, &mut findings);
     note_later(spec, &mut findings);
-    let ([upstreams, chains, pipelines, sections], pinned) = (selected(spec), spec.pinned_revision.clone());
+    let ([upstreams, chains, pipelines, sections, plugins], pinned) = (selected(spec), spec.pinned_revision.clone());
     let access_tests = access_tests(spec.authorization.as_ref(), &own);
-    (GatewayInput { plan, upstreams, chains, pipelines, sections, access_tests, pinned }, findings.finish())
+    let input = GatewayInput { plan, upstreams, chains, pipelines, sections, plugins, access_tests, pinned };
+    (input, findings.finish())
 }
 
 /// Returns the folder of the manifests and that of plugins.
@@ -232,8 +233,6 @@ fn limits(written: &GatewayLimits) -> Limits {
 fn runtime(written: Option<&GatewayPlugins>, folder: &Path, plugin_dir: &Path, findings: &mut Findings) -> Runtime {
     let defaults = Runtime { plugin_dir: plugin_dir.to_owned(), ..Runtime::default() };
     let Some(written) = written else { return defaults };
-    findings.later(written.namespaces.is_some(), "spec.plugins.namespaces");
-    findings.later(written.selector.is_some(), "spec.plugins.selector");
     findings.later(written.discovery == Some(Discovery::Directory), "spec.plugins.discovery");
     findings.later(written.allowed_wrappers.is_some(), "spec.plugins.allowedWrappers");
     Runtime {
@@ -283,13 +282,14 @@ fn tracing(written: &Tracing) -> TracingPlan {
     TracingPlan { endpoint: written.endpoint.clone(), protocol, sample_percent }
 }
 
-/// Returns which upstreams, chains, pipelines and bindings of sections the gateway takes.
-fn selected(spec: &MCPGatewaySpec) -> [Takes; 4] {
+/// Returns which upstreams, chains, pipelines, bindings of sections and plugins the gateway takes.
+fn selected(spec: &MCPGatewaySpec) -> [Takes; 5] {
     let upstreams = spec.upstreams.as_ref().map(|u| takes(u.namespaces.as_ref(), u.selector.as_ref()));
     let chains = spec.chains.as_ref().map(|c| takes(c.namespaces.as_ref(), c.selector.as_ref()));
     let pipelines = spec.pipelines.as_ref().map(|p| takes(p.namespaces.as_ref(), p.selector.as_ref()));
     let sections = spec.sections.as_ref().map(|s| takes(s.namespaces.as_ref(), s.selector.as_ref()));
-    [upstreams, chains, pipelines, sections].map(Option::unwrap_or_default)
+    let plugins = spec.plugins.as_ref().map(|p| takes(p.namespaces.as_ref(), p.selector.as_ref()));
+    [upstreams, chains, pipelines, sections, plugins].map(Option::unwrap_or_default)
 }
 
 fn takes(from: Option<&FromNamespaces>, labels: Option<&Selector>) -> Takes {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::findings::Findings;
 use super::place::ManifestSource;
-use super::shared::{env, key, namespaces, size};
+use super::shared::{env, key, labels, namespaces, size};
 use crate::api::canonical::canonical_text;
 use crate::api::plugin::code::{PluginImage, Source};
 use crate::api::plugin::descriptor::Descriptor;
@@ -36,6 +36,7 @@ pub fn plugin(object: &Plugin, place: ManifestSource<'_>) -> (PluginInput, Vec<P
     let pool = spec.pool.clone().unwrap_or_default();
     let input = PluginInput {
         key,
+        labels: labels(&object.metadata),
         kind: kind(spec.r#type).unwrap_or_default(),
         version: version(spec),
         enabled: spec.enabled.unwrap_or(true),

@@ -17,7 +17,6 @@ use crate::domain::upstream::Answer;
 use crate::engine::pipelines::RunUse;
 
 /// Answers the requests of a function.
-#[derive(Default)]
 pub struct MockHost(Mutex<MockState>);
 
 /// What the function has asked for and found, and the answers that are left.

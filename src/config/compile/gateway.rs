@@ -41,13 +41,14 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
 /// `None`, which means that it takes all objects.
 pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayTakes> {
     if let Some(gateway) = &inputs.gateway {
-        let GatewayInput { upstreams, chains, pipelines, sections, .. } = gateway.clone();
-        return Some(GatewayTakes { upstreams, chains, pipelines, sections });
+        let GatewayInput { upstreams, chains, pipelines, sections, plugins, .. } = gateway.clone();
+        return Some(GatewayTakes { upstreams, chains, pipelines, sections, plugins });
     }
     let invalid = inputs.invalid.iter().find(|o| o.id.kind == Kind::MCPGateway)?;
     let nothing = || {
         let nobody = Takes { namespaces: Namespaces::Names(Vec::new()), ..Takes::default() };
-        GatewayTakes { upstreams: nobody.clone(), chains: nobody.clone(), pipelines: nobody.clone(), sections: nobody }
+        let [upstreams, chains, pipelines, sections, plugins] = std::array::from_fn(|_| nobody.clone());
+        GatewayTakes { upstreams, chains, pipelines, sections, plugins }
     };
     Some(accepted(previous, &invalid.id.key).and_then(|plan| plan.takes.clone()).unwrap_or_else(nothing))
 }

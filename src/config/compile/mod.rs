@@ -87,7 +87,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
         previous,
         gateway: &gateway.key,
         models: &gateway.models,
-        takes: takes.as_ref().map(|takes| &takes.pipelines),
+        takes: takes.as_ref(),
         plugins: &plugins,
     };
     of_pipelines.resolve_providers(&mut upstreams, &mut problems);

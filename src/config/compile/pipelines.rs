@@ -1,15 +1,15 @@
 //! Compiles pipelines: which ones the gateway takes, and whether their steps can run.
 
 use super::plugins::{Plugins, permitted};
-use super::takes::{by_both, takes};
+use super::takes::{by_both, includes, takes};
 use super::{FieldFault, bounds, id, is_invalid, switched_off, values};
 use crate::config::expr::Expression;
-use crate::config::input::{Inputs, PipelineInput};
+use crate::config::input::{Inputs, PipelineInput, PluginInput};
 use crate::config::nearest::nearest;
 use crate::config::variables::{OF_CUSTOMIZATIONS, OF_LOOPS};
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{
-    AgentKind, ModelPlan, PhasePluginPlan, PipelinePlan, Plan, Refusal, Takes, TransportPlan, UpstreamPlan,
+    AgentKind, GatewayTakes, ModelPlan, PhasePluginPlan, PipelinePlan, Plan, Refusal, TransportPlan, UpstreamPlan,
 };
 use crate::domain::plugin::PluginKind;
 use crate::domain::problem::Problem;
@@ -23,8 +23,8 @@ pub(super) struct PipelineContext<'a> {
     pub(super) gateway: &'a ObjectKey,
     /// The models of the gateway, for roles of which a pipeline has none.
     pub(super) models: &'a [ModelPlan],
-    /// Pipelines that the gateway takes; `None` means all.
-    pub(super) takes: Option<&'a Takes>,
+    /// What the gateway takes; `None` means everything.
+    pub(super) takes: Option<&'a GatewayTakes>,
     pub(super) plugins: &'a Plugins<'a>,
 }
 
@@ -74,7 +74,7 @@ impl PipelineContext<'_> {
     fn takes_pipeline(&self, pipeline: &PipelineInput, problems: &mut Vec<Problem>) -> bool {
         let (Some(wanted), plan) = (self.takes, &pipeline.plan) else { return true };
         let gateway = self.gateway;
-        let taken = takes(wanted, &gateway.namespace, &plan.key.namespace, &plan.labels, self.inputs);
+        let taken = takes(&wanted.pipelines, &gateway.namespace, &plan.key.namespace, &plan.labels, self.inputs);
         let object = id(Kind::ToolPipeline, &plan.key);
         by_both((gateway, taken, "spec.pipelines"), object, &pipeline.gateways, problems)
     }
@@ -203,7 +203,7 @@ impl PipelineContext<'_> {
             return refusal(Reason::RefNotPermitted, why);
         }
         match self.plugins.accepted.get(plugin) {
-            Some(accepted) if accepted.kind == step.kind && accepted.enabled => None,
+            Some(accepted) if accepted.kind == step.kind && accepted.enabled => self.untaken(plugin, input.copied()),
             Some(accepted) if accepted.kind == step.kind => {
                 refusal(Reason::EntryUnavailable, format!("Plugin {plugin} is switched off (its spec.enabled)"))
             }
@@ -229,6 +229,21 @@ impl PipelineContext<'_> {
                 refusal(Reason::PluginNotFound, format!("there is no Plugin {plugin}{meant}"))
             }
         }
+    }
+
+    /// Returns why the gateway does not take a plugin; `None` if it does. Labels of a plugin that is not valid are not
+    /// known, and count as those that the gateway wants.
+    fn untaken(&self, plugin: &ObjectKey, input: Option<&PluginInput>) -> Option<Refusal> {
+        let (wanted, gateway) = (&self.takes?.plugins, self.gateway);
+        let why = if !includes(&wanted.namespaces, &gateway.namespace, &plugin.namespace, self.inputs) {
+            format!("namespace {}: add it to spec.plugins.namespaces of the gateway", plugin.namespace)
+        } else if input.is_some_and(|input| !wanted.selector.matches(&input.labels)) {
+            "its labels: give it those of spec.plugins.selector of the gateway".to_owned()
+        } else {
+            return None;
+        };
+        let message = format!("gateway {gateway} does not take Plugin {plugin}, because of {why}");
+        Some(Refusal { reason: Reason::RefNotPermitted, message })
     }
 }
 

@@ -228,6 +228,9 @@ pub struct GatewayTakes {
     /// The SectionBindings that the gateway selects.
     #[serde(default, skip_serializing_if = "Takes::is_default")]
     pub sections: Takes,
+    /// The Plugins of types other than middleware that the gateway selects.
+    #[serde(default, skip_serializing_if = "Takes::is_default")]
+    pub plugins: Takes,
 }
 
 /// Which objects a gateway selects, by namespace and labels.

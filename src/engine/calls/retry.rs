@@ -95,6 +95,7 @@ fn may_be_sent_again(failure: &UpstreamError, when: RetryWhen, hints: Hints) -> 
         | UpstreamError::NeverAsked
         | UpstreamError::TooLarge(_)
         | UpstreamError::NoRoom
+        | UpstreamError::Plugin(_)
         | UpstreamError::Cancelled => false,
     }
 }

@@ -9,6 +9,7 @@ import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { pathToFileURL } from 'node:url';
 import { format } from 'node:util';
+import { CallToolError, describe } from './errors.mjs';
 
 const VERSION = 1;
 const HEAD = 8;
@@ -109,46 +110,6 @@ function loggerOf(of) {
 const logger = loggerOf(writing);
 Object.assign(console, { log: logger, info: logger, debug: logger.debug, trace: logger.debug, warn: logger.warn, error: logger.error });
 
-// Describes an error for the gateway.
-function describe(error) {
-  if (typeof error === 'string') return { message: `threw ${error}`.slice(0, 500) };
-  if (!(error instanceof Error)) return { message: 'threw a value that is not an Error' };
-  const frames = String(error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line)).slice(0, 8);
-  let message = error instanceof SyntaxError ? describeSyntaxError(error, frames) : `${error.name}: ${error.message}`;
-  // The error of `fetch` only says that it failed; the cause says why.
-  if (error.message === 'fetch failed' && error.cause instanceof Error) message += `: ${error.cause.message}`;
-  return { message: message.slice(0, 500), stack: frames.join('\n').slice(0, 2000) };
-}
-
-// The message of a SyntaxError is left out, because V8 quotes the text that it could not parse, and content must not
-// reach logs. `last_words.rs` describes those that end a process.
-function describeSyntaxError(error, frames) {
-  // While it loads, there is no content yet. These messages quote no text: a name, or syntax that is more than types.
-  const isOfLoader = error.code === 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX' || / does not provide an export named '\w+'$/.test(error.message);
-  if (handlers === undefined) return isOfLoader ? `${error.name}: ${error.message}` : error.name;
-  const byParse = /^\s+at JSON\.parse /.test(frames[0] ?? '');
-  const what = byParse ? 'JSON.parse was given text that is not JSON' : 'it threw a SyntaxError while it ran';
-  const places = frames.map((frame) => /(?:^\s+at |\()([^()]+:\d+:\d+)\)?$/.exec(frame)?.[1]);
-  const place = places.find((place) => place !== undefined && !place.startsWith('node:'));
-  return place === undefined ? what : `${what}, at ${place}`;
-}
-
-// The error that callTool rejects with. It holds the JSON-RPC error.
-class CallToolError extends Error {
-  constructor({ message, code, data }) {
-    super(message);
-    Object.assign(this, { name: 'CallToolError', code, data });
-  }
-}
-
-// The same for other requests of `ctx`.
-class CallbackError extends Error {
-  constructor({ message, code, data }) {
-    super(message);
-    Object.assign(this, { name: 'CallbackError', code, data, reason: data?.reason });
-  }
-}
-
 // Requests to the gateway that are not answered yet, by number.
 const asked = new Map();
 let lastAsk = 0;
@@ -217,13 +178,13 @@ class Call {
     return this.request({ tool: String(tool) }, args);
   }
 
-  // Sends a request to the gateway, and returns a promise of its answer.
-  request(what, args) {
+  // Sends a request to the gateway, and returns a promise of its answer. A refusal is an error of the class `Refusal`.
+  request(what, args, Refusal = CallToolError) {
     const answered = new Promise((resolve, reject) => {
       if (this.ended !== undefined) throw this.ended;
       const text = JSON.stringify(args ?? {});
       const ask = ++lastAsk;
-      asked.set(ask, { of: this, resolve, reject, Refusal: what.op === undefined ? CallToolError : CallbackError });
+      asked.set(ask, { of: this, resolve, reject, Refusal });
       send(ASK, { id: this.id, ask, ...what }, text);
     });
     // Without this, a rejection that nobody handles would end the worker.
@@ -425,15 +386,11 @@ function feed(chunk, end) {
 
 // Only for them too: their part of this script, and the class of `ctx`.
 const typed = options.includes('typed') ? await import('./typed.mjs') : undefined;
-const TypedContext = typed?.typedContext(Context, (call, op, args) => call.request({ op }, args));
+const TypedContext = typed?.typedContext(Context);
 
 try {
   const exported = await import(pathToFileURL(entry).href);
-  if (typed !== undefined) {
-    plugin = await typed.loadTyped(exported, { log: logger });
-    await plugin.initialize?.({ ...(await initialized), log: logger });
-    shutDown = () => plugin.shutdown?.();
-  }
+  if (typed !== undefined) plugin = await typed.loadTyped(exported, { log: logger });
   // What CommonJS code assigns to module.exports is the default export of the namespace.
   const pick = (name) => [exported[name], exported.default?.[name]].find((value) => typeof value === 'function');
   const fallback = typeof exported.default === 'function' ? exported.default : pick('default');
@@ -446,8 +403,12 @@ try {
   if (typed === undefined && !handlers.onRequest && !handlers.onResponse) {
     throw new TypeError('exports no function: export default, onRequest or onResponse');
   }
+  if (typed !== undefined) {
+    await plugin.initialize?.({ ...(await initialized), log: logger });
+    shutDown = () => plugin.shutdown?.();
+  }
   await pick('warmup')?.({ log: logger });
   send(READY, { version: VERSION, node: process.version });
 } catch (error) {
-  send(FAILURE, { id: 0, reason: 'NotLoaded', ...describe(error) });
+  send(FAILURE, { id: 0, reason: 'NotLoaded', ...describe(error, handlers === undefined) });
 }

@@ -26,8 +26,18 @@ export async function callTyped(plugin, method, args, ctx) {
   }
 }
 
-// Makes the class of `ctx` from that of middleware. `ask` sends a request to the gateway.
-export function typedContext(Context, ask) {
+// The error that requests of `ctx` other than `callTool` reject with. It holds the JSON-RPC error.
+class CallbackError extends Error {
+  constructor({ message, code, data }) {
+    super(message);
+    Object.assign(this, { name: 'CallbackError', code, data, reason: data?.reason });
+  }
+}
+
+const ask = (call, op, args) => call.request({ op }, args, CallbackError);
+
+// Makes the class of `ctx` from that of middleware.
+export function typedContext(Context) {
   return class TypedContext extends Context {
     constructor(call, config, { budgets, ...given }) {
       super(call, config);

@@ -17,7 +17,7 @@ fn gateways() -> [Value; 1] {
         "models": [],
         "listeners": [{"name": "a", "port": 1,
             "tls": {"certificateSecretRef": {"name": "s"}}}],
-        "plugins": {"namespaces": {"from": "All"}, "selector": {}, "discovery": "Directory", "allowedWrappers": []},
+        "plugins": {"discovery": "Directory", "allowedWrappers": []},
     })]
 }
 

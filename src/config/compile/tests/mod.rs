@@ -77,13 +77,14 @@ pub(crate) fn empty() -> Inputs {
 fn declare(inputs: &mut Inputs) -> &mut GatewayInput {
     let mut plan = super::implicit(inputs);
     (plan.key, plan.declared) = (key("gw"), true);
-    let (upstreams, chains, pipelines, sections) = Default::default();
+    let (upstreams, chains, pipelines, sections, plugins) = Default::default();
     inputs.gateway.insert(GatewayInput {
         plan,
         upstreams,
         chains,
         pipelines,
         sections,
+        plugins,
         access_tests: Vec::new(),
         pinned: None,
     })
@@ -125,6 +126,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
 /// Returns a plugin whose inline code is its own name. The facts about this code must be added with `know`.
 fn plugin(name: &str) -> PluginInput {
     PluginInput {
+        labels: Default::default(),
         kind: PluginKind::Middleware,
         version: None,
         key: key(name),

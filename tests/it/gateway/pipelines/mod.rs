@@ -8,6 +8,7 @@ mod offered;
 mod provided;
 mod runs;
 mod steps;
+mod taken;
 
 use serde_json::{Value, json};
 
