@@ -26,12 +26,14 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::MCPUpstream, "spec.knowledgeAssistant"),
     whole(Kind::MCPUpstream, "spec.vectorSearch"),
     values(Kind::Plugin, "spec.descriptor", &["all but version"]),
-    values(Kind::Plugin, "spec.type", &["all but middleware, phase, prompt-provider and tool-provider"]),
+    values(
+        Kind::Plugin,
+        "spec.type",
+        &["all but middleware, output-type, phase, pipeline-customizer, prompt-provider and tool-provider"],
+    ),
     whole(Kind::Plugin, "spec.wrapper"),
     whole(Kind::PluginChain, "spec.entries[].canary"),
     whole(Kind::ToolPipeline, "spec.conversation"),
-    whole(Kind::ToolPipeline, "spec.declared.customizers"),
-    whole(Kind::ToolPipeline, "spec.output.plugin"),
     whole(Kind::ToolPipeline, "spec.planned"),
 ];
 

@@ -101,7 +101,9 @@ fn head(pipeline: &Value) -> Vec<String> {
         ("tools", text(&pipeline["tools"])),
         ("matches no tool now", text(&pipeline["unmatched"])),
         ("models", models(pipeline)),
+        ("customizers", text(&pipeline["customizers"])),
         ("prompt providers", text(&pipeline["promptProviders"])),
+        ("output type", text(&pipeline["outputType"])),
     ];
     lines.extend(lists.into_iter().filter(|(_, list)| !list.is_empty()).map(|(name, list)| format!("{name}: {list}")));
     let changes = pipeline["customizations"].as_array().into_iter().flatten();

@@ -16,6 +16,10 @@ pub enum PluginKind {
     PromptProvider,
     /// Makes the tools of an upstream.
     ToolProvider,
+    /// Changes a pipeline for one run.
+    PipelineCustomizer,
+    /// Defines the form of the output of a pipeline.
+    OutputType,
 }
 
 impl PluginKind {
@@ -26,16 +30,21 @@ impl PluginKind {
             Self::Phase => "phase",
             Self::PromptProvider => "prompt-provider",
             Self::ToolProvider => "tool-provider",
+            Self::PipelineCustomizer => "pipeline-customizer",
+            Self::OutputType => "output-type",
         }
     }
 
-    /// Returns the functions that the code of a plugin of this type must export. Middleware exports one of several.
-    pub fn required_exports(self) -> &'static [&'static str] {
+    /// Returns the functions that the code of a plugin of this type must export: one of each list. Middleware has rules of
+    /// its own.
+    pub fn required_exports(self) -> &'static [&'static [&'static str]] {
         match self {
             Self::Middleware => &[],
-            Self::Phase => &["execute"],
-            Self::PromptProvider => &["getPromptOverrides"],
-            Self::ToolProvider => &["getTools", "execute"],
+            Self::Phase => &[&["execute"]],
+            Self::PromptProvider => &[&["getPromptOverrides"]],
+            Self::ToolProvider => &[&["getTools"], &["execute"]],
+            Self::PipelineCustomizer => &[&["getPipelineConfig", "getPipelineCustomizations", "getPhases"]],
+            Self::OutputType => &[&["getOutputSchema"]],
         }
     }
 

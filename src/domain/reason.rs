@@ -303,6 +303,8 @@ reasons! {
     ToolNotAllowed,
     /// A run of a pipeline has used up one of its budgets.
     BudgetExhausted,
+    /// What a plugin returned would break a rule of pipelines.
+    InvalidCustomization,
     /// The endpoint of a language model cannot be reached, refuses the key, or does not answer in time.
     ModelUnavailable,
     /// Nobody can answer a question of a step of a pipeline: the client does not take it, or a Guard does not see it.

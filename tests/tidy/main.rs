@@ -7,6 +7,7 @@ mod conditions;
 mod links;
 mod monitoring;
 mod rights;
+mod rows;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

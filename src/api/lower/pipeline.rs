@@ -16,8 +16,8 @@ use crate::config::input::PipelineInput;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{
     AgentKind, AgentOverridePlan, AgentPlan, ArgumentValidation, CustomizationPlan, EraSetting, HealthPlan,
-    HttpTransport, InsertedPhasePlan, PhasePluginPlan, PipelineBudgets, PipelinePlan, Refusal, RetryPlan, RetryWhen,
-    SynthesizerPlan, TransportPlan, UpstreamPlan,
+    HttpTransport, InsertedPhasePlan, OutputFormat, OutputTypePlan, PhasePluginPlan, PipelineBudgets, PipelinePlan,
+    Refusal, RetryPlan, RetryWhen, SynthesizerConfig, SynthesizerPlan, TransportPlan, UpstreamPlan,
 };
 use crate::domain::plugin::PluginKind;
 use crate::domain::problem::Problem;
@@ -29,8 +29,6 @@ const ITS_CALLS: &str = "calls of the pipeline are refused";
 const START_AGENT: &str = "coordinator";
 /// The default of `declared.maxIterations`.
 const MAX_ITERATIONS: u32 = 15;
-/// The default of `modelTier` of agents.
-const ROLE: &str = "analytical";
 /// The name of the argument that is the query.
 const QUERY: &str = "prompt";
 
@@ -42,6 +40,8 @@ pub fn pipeline(object: &ToolPipeline) -> (PipelineInput, Vec<Problem>) {
     let gateways = spec.gateways.iter().flatten().map(|gateway| object_ref(gateway, &key.namespace)).collect();
     let pipeline = plan(spec, &key.namespace, &key.name);
     let timeout_ms = pipeline.budgets.timeout_seconds.saturating_mul(1000);
+    // A plugin can give another schema of the output when its code changes.
+    let period_seconds = if pipeline.output_type.is_some() { 30 } else { 3600 };
     let plan = UpstreamPlan {
         key,
         labels: labels(&object.metadata),
@@ -55,7 +55,7 @@ pub fn pipeline(object: &ToolPipeline) -> (PipelineInput, Vec<Problem>) {
         // A run is not repeated: it may have called tools.
         retry: RetryPlan { when: RetryWhen::Never, ..RetryPlan::default() },
         idle_timeout_ms: 0,
-        health: HealthPlan { period_seconds: 3600, timeout_ms: 1000, retry_backoff_ms: Vec::new(), auto_recover: true },
+        health: HealthPlan { period_seconds, timeout_ms: 1000, retry_backoff_ms: Vec::new(), auto_recover: true },
         enable: None,
         argument_validation: ArgumentValidation::Coerce,
         concurrent_calls: None,
@@ -70,19 +70,11 @@ pub fn pipeline(object: &ToolPipeline) -> (PipelineInput, Vec<Problem>) {
     (PipelineInput { gateways, plan }, findings.finish())
 }
 
-/// Reports the parts that are not implemented. Returns the first one that the pipeline cannot run without.
+/// Reports the parts that are not implemented. Returns the one that the pipeline cannot run without.
 fn refusing(spec: &ToolPipelineSpec, findings: &mut Findings) -> Option<Refusal> {
     findings.later(spec.conversation.is_some(), "spec.conversation");
-    let mut refusals = vec![
-        findings.refuse(spec.planned.is_some(), "spec.planned", ITS_CALLS),
-        findings.refuse(spec.output.as_ref().is_some_and(|it| it.plugin.is_some()), "spec.output.plugin", ITS_CALLS),
-    ];
     check_synthesizer(spec, findings);
-    if let Some(declared) = &spec.declared {
-        let parts = [(declared.customizers.is_some(), "spec.declared.customizers")];
-        refusals.extend(parts.map(|(set, field)| findings.refuse(set, field, ITS_CALLS)));
-    }
-    refusals.into_iter().flatten().next()
+    findings.refuse(spec.planned.is_some(), "spec.planned", ITS_CALLS)
 }
 
 /// Reports words of `synthesizer` that are of nothing else.
@@ -100,24 +92,16 @@ fn check_synthesizer(spec: &ToolPipelineSpec, findings: &mut Findings) {
 }
 
 fn plan(spec: &ToolPipelineSpec, namespace: &str, name: &str) -> PipelinePlan {
-    let none = Declared {
-        start_agent: None,
-        max_iterations: None,
-        agents: Vec::new(),
-        insert_phases: None,
-        customizations: None,
-        customizers: None,
-        prompt_providers: None,
-        synthesizer: None,
-    };
+    let none = Declared::default();
     let declared = spec.declared.as_ref().unwrap_or(&none);
     let tools = spec.tools.as_ref();
-    let synthesizer = synthesizer(declared.synthesizer.as_ref());
-    let output = output_schema(spec, declared, &synthesizer);
-    let provider = |written: &ObjectRef| PhasePluginPlan {
-        kind: PluginKind::PromptProvider,
-        ..plugin(Some(written), None, namespace)
-    };
+    let written = synthesizer(declared.synthesizer.as_ref());
+    let synthesizer = written.clone().plan();
+    let output_plugin = spec.output.as_ref().and_then(|output| output.plugin.as_ref());
+    let output = output_schema(spec, declared, &synthesizer).filter(|_| output_plugin.is_none());
+    let of_type = |kind| move |written: &ObjectRef| PhasePluginPlan { kind, ..plugin(Some(written), None, namespace) };
+    let (customizer, provider) = (of_type(PluginKind::PipelineCustomizer), of_type(PluginKind::PromptProvider));
+    let output_type = output_plugin.map(of_type(PluginKind::OutputType));
     PipelinePlan {
         definition: definition(spec, name, output.as_ref()).to_string(),
         query_argument: QUERY.to_owned(),
@@ -127,12 +111,14 @@ fn plan(spec: &ToolPipelineSpec, namespace: &str, name: &str) -> PipelinePlan {
         budgets: budgets(spec.budgets.as_ref()),
         start_agent: declared.start_agent.clone().unwrap_or_else(|| START_AGENT.to_owned()),
         max_iterations: declared.max_iterations.unwrap_or(MAX_ITERATIONS),
-        agents: declared.agents.iter().map(|written| agent(written, declared, namespace)).collect(),
+        agents: declared.agents.iter().map(|it| agent(it, &written, output_plugin, namespace)).collect(),
         phases: declared.insert_phases.iter().flatten().map(|written| phase(written, namespace)).collect(),
         customizations: declared.customizations.iter().flatten().map(|it| customization(it, namespace)).collect(),
+        customizers: declared.customizers.iter().flatten().map(customizer).collect(),
         prompt_providers: declared.prompt_providers.iter().flatten().map(provider).collect(),
         output_schema: output.map(|schema| canonical(&schema).to_string()),
-        is_report: spec.output.as_ref().is_none_or(|output| output.schema.is_none())
+        output_type: output_type.map(|plugin| OutputTypePlan { plugin, written: written.clone() }),
+        is_report: spec.output.as_ref().is_none_or(|output| output.schema.is_none() && output.plugin.is_none())
             && writes(declared)
             && !synthesizer.is_markdown,
         synthesizer,
@@ -177,14 +163,24 @@ fn report_schema() -> Value {
     })
 }
 
-fn synthesizer(written: Option<&Synthesizer>) -> SynthesizerPlan {
-    let (default, written) = (SynthesizerPlan::default(), written.cloned().unwrap_or_default());
-    SynthesizerPlan {
-        max_tokens: written.max_tokens.unwrap_or(default.max_tokens),
-        temperature: written.temperature.and_then(Number::from_f64).unwrap_or(default.temperature),
-        prompt_addition: written.system_prompt_addition,
-        is_markdown: written.output_format.as_deref() == Some("markdown"),
-        is_strict: written.validation_strict.unwrap_or(default.is_strict),
+fn synthesizer(written: Option<&Synthesizer>) -> SynthesizerConfig {
+    let Synthesizer {
+        model_tier,
+        max_tokens,
+        temperature,
+        system_prompt_addition,
+        output_format,
+        validation_strict,
+        ..
+    } = written.cloned().unwrap_or_default();
+    let is_markdown = output_format.as_deref() == Some("markdown");
+    SynthesizerConfig {
+        model_tier,
+        max_tokens,
+        temperature: temperature.and_then(Number::from_f64),
+        system_prompt_addition,
+        output_format: output_format.map(|_| if is_markdown { OutputFormat::Markdown } else { OutputFormat::Json }),
+        validation_strict,
     }
 }
 
@@ -225,28 +221,31 @@ fn budgets(written: Option<&Budgets>) -> PipelineBudgets {
     }
 }
 
-/// Returns what an agent does, and the role of its model: the written one, or the default of its type.
-fn kind(agent: &Agent, declared: &Declared) -> (AgentKind, Option<String>) {
-    let of_synthesizer = declared.synthesizer.as_ref().and_then(|synthesizer| synthesizer.model_tier.as_deref());
-    let (kind, role) = match agent.r#type {
-        AgentType::Coordinator => (AgentKind::Coordinator, Some(ROLE)),
-        AgentType::Background => (AgentKind::Background, Some(ROLE)),
-        AgentType::Planner => (AgentKind::Planner, Some(ROLE)),
-        AgentType::Researcher => (AgentKind::Researcher, Some(ROLE)),
-        AgentType::Reflector => (AgentKind::Reflector, Some(ROLE)),
-        AgentType::Synthesizer => (AgentKind::Synthesizer, of_synthesizer.or(Some("complex"))),
-        AgentType::Custom => (AgentKind::Custom, None),
-    };
-    (kind, agent.model_tier.as_deref().or(role).map(str::to_owned))
+fn kind(agent: &Agent) -> AgentKind {
+    match agent.r#type {
+        AgentType::Coordinator => AgentKind::Coordinator,
+        AgentType::Background => AgentKind::Background,
+        AgentType::Planner => AgentKind::Planner,
+        AgentType::Researcher => AgentKind::Researcher,
+        AgentType::Reflector => AgentKind::Reflector,
+        AgentType::Synthesizer => AgentKind::Synthesizer,
+        AgentType::Custom => AgentKind::Custom,
+    }
 }
 
-fn agent(agent: &Agent, declared: &Declared, namespace: &str) -> AgentPlan {
-    let (kind, model_role) = kind(agent, declared);
+/// Returns an agent. The default role of the model of a synthesizer is left to the plugin of the output, if there is one.
+fn agent(agent: &Agent, written: &SynthesizerConfig, output: Option<&ObjectRef>, namespace: &str) -> AgentPlan {
+    let kind = kind(agent);
+    let default = kind.default_role().map(str::to_owned);
+    let role = match kind {
+        AgentKind::Synthesizer => written.model_tier.clone().or(default.filter(|_| output.is_none())),
+        _ => default,
+    };
     AgentPlan {
         name: agent.name.clone(),
         enabled: agent.enabled.unwrap_or(true),
         kind,
-        model_role,
+        model_role: agent.model_tier.clone().or(role),
         plugin: plugin(agent.plugin.as_ref(), agent.config.as_ref(), namespace),
         next_on_success: agent.next_on_success.clone(),
         next_on_failure: agent.next_on_failure.clone(),

@@ -136,6 +136,8 @@ fn kind(written: Option<PluginType>) -> Option<PluginKind> {
         PluginType::Phase => Some(PluginKind::Phase),
         PluginType::PromptProvider => Some(PluginKind::PromptProvider),
         PluginType::ToolProvider => Some(PluginKind::ToolProvider),
+        PluginType::PipelineCustomizer => Some(PluginKind::PipelineCustomizer),
+        PluginType::OutputType => Some(PluginKind::OutputType),
         _ => None,
     }
 }

@@ -6,35 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::shared::ObjectRef;
 use crate::api::values::{DNS_LABEL, FreeObject};
+use crate::domain::pipeline::rules;
 
 /// A pipeline whose agents run in a declared order: its agents, and changes to them (document 002, PipelineConfig).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
     "self.agents.exists(a, a.name == (has(self.startAgent) ? self.startAgent : 'coordinator'))"
-).message(
-    "startAgent (default coordinator) must be one of agents"
-))]
+).message(rules::START_AGENT))]
 #[x_kube(validation = Rule::new(
     "self.agents.all(a, (!has(a.nextOnSuccess) || self.agents.exists(b, b.name == a.nextOnSuccess)) && (!has(a.nextOnFailure) || self.agents.exists(b, b.name == a.nextOnFailure)) && (!has(a.loopBackTo) || self.agents.exists(b, b.name == a.loopBackTo)))"
-).message(
-    "agents: nextOnSuccess, nextOnFailure and loopBackTo must name one of agents"
-))]
+).message(rules::TRANSITIONS))]
 #[x_kube(validation = Rule::new(
     "!has(self.insertPhases) || self.insertPhases.all(p, self.agents.exists(a, a.name == (has(p.before) ? p.before : p.after)))"
-).message(
-    "insertPhases: before and after must name one of agents"
-))]
+).message(rules::PHASES))]
 #[x_kube(validation = Rule::new(
     "!has(self.customizations) || self.customizations.all(c, (!has(c.disabledAgents) || c.disabledAgents.all(d, self.agents.exists(a, a.name == d))) && (!has(c.agentOverrides) || c.agentOverrides.all(o, self.agents.exists(a, a.name == o.agent))))"
-).message(
-    "customizations: disabledAgents and agentOverrides must name one of agents"
-))]
+).message(rules::CHANGED_AGENTS))]
 #[x_kube(validation = Rule::new(
     "!has(self.customizations) || self.customizations.all(c, !has(c.disabledAgents) || !((has(self.startAgent) ? self.startAgent : 'coordinator') in c.disabledAgents))"
-).message(
-    "customizations: startAgent cannot be disabled"
-))]
+).message(rules::START_DISABLED))]
 pub struct Declared {
     /// Name of the agent that a run begins with. Default: coordinator.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
@@ -68,14 +59,10 @@ pub struct Declared {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
     "has(self.plugin) == (self.type == 'custom')"
-).message(
-    "an agent of type custom needs `plugin` (a Plugin of type phase); the others have none"
-))]
+).message(rules::AGENT_PLUGIN))]
 #[x_kube(validation = Rule::new(
     "has(self.loopCondition) == has(self.loopBackTo)"
-).message(
-    "loopCondition and loopBackTo go together"
-))]
+).message(rules::LOOP))]
 pub struct Agent {
     /// Name by which other fields refer to the agent.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
@@ -130,9 +117,7 @@ pub enum AgentType {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
     "has(self.before) != has(self.after)"
-).message(
-    "insertPhases: give exactly one of before, after"
-))]
+).message(rules::BEFORE_OR_AFTER))]
 pub struct InsertedPhase {
     /// Name of the step.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]

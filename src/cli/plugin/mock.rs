@@ -8,8 +8,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::test_input::json_text;
+use crate::cli::clock::SystemClock;
 use crate::domain::model::ModelAnswer;
-use crate::domain::ports::{Answering, Host, PluginProgress};
+use crate::domain::ports::{Answering, Clock, Host, PluginProgress};
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
@@ -104,7 +105,7 @@ impl Host for MockHost {
         match op {
             "llm" => answering(op, state.completed(arguments), Reason::ModelUnavailable),
             "ask" => answering(op, state.take(op, arguments), Reason::CannotAsk),
-            _ => Box::pin(ready(match state.found.answer(op, arguments) {
+            _ => Box::pin(ready(match state.found.answer(op, arguments, SystemClock::new().unix_millis()) {
                 Ok(answer) => Answer::Result(to_raw(&answer)),
                 Err(why) => Answer::Error(to_raw(&RpcError::new(INVALID_PARAMS, why))),
             })),

@@ -8,13 +8,13 @@ use crate::config::input::{Inputs, PipelineInput, PluginInput};
 use crate::config::nearest::nearest;
 use crate::config::variables::{OF_CUSTOMIZATIONS, OF_LOOPS};
 use crate::domain::ids::{Kind, ObjectKey};
+use crate::domain::pipeline::{check_output_schema, rules};
 use crate::domain::plan::{
-    AgentKind, GatewayTakes, ModelPlan, PhasePluginPlan, PipelinePlan, Plan, Refusal, TransportPlan, UpstreamPlan,
+    AgentKind, GatewayTakes, ModelPlan, PhasePluginPlan, Plan, Refusal, TransportPlan, UpstreamPlan,
 };
 use crate::domain::plugin::PluginKind;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::domain::schema::PreparedSchema;
 
 /// What pipelines are compiled for.
 pub(super) struct PipelineContext<'a> {
@@ -110,9 +110,12 @@ impl PipelineContext<'_> {
         if let Some((field, message)) = lists.into_iter().find_map(|(field, globs)| values::bad_glob(field, globs)) {
             return Err((Reason::InvalidPattern, field, message));
         }
-        if pipeline.agents.iter().all(|agent| !agent.enabled) && plan.refusing.is_none() {
-            let message = "none of its agents is enabled".to_owned();
-            return Err((Reason::NothingEnabled, "spec.declared.agents".into(), message));
+        if plan.refusing.is_none() {
+            if pipeline.agents.iter().all(|agent| !agent.enabled) {
+                let message = "none of its agents is enabled".to_owned();
+                return Err((Reason::NothingEnabled, "spec.declared.agents".into(), message));
+            }
+            rules::check(pipeline).map_err(|rule| (Reason::InvalidObject, "spec.declared".into(), rule.to_owned()))?;
         }
         for (index, agent) in pipeline.agents.iter().enumerate() {
             let Some((condition, _)) = &agent.repeat else { continue };
@@ -126,7 +129,9 @@ impl PipelineContext<'_> {
                 (Reason::InvalidExpression, format!("spec.declared.customizations[{index}].when"), why)
             })?;
         }
-        check_output(pipeline)?;
+        if let Some(schema) = &pipeline.output_schema {
+            check_output_schema(schema).map_err(|(reason, why)| (reason, "spec.output.schema".to_owned(), why))?;
+        }
         bounds::check(self.inputs, &id(Kind::ToolPipeline, &plan.key), plan)
     }
 
@@ -163,9 +168,11 @@ impl PipelineContext<'_> {
         if plan.refusing.as_ref().is_some_and(|refusal| refusal.reason == Reason::NotImplemented) {
             return;
         }
+        let overridden: Vec<_> = pipeline.configured_by_customizations().cloned().collect();
         let mut first = None;
         for (field, plugin) in pipeline.plugins_mut() {
-            plugin.unavailable = self.unavailable(&key, plugin);
+            let is_configured = plugin.config.is_some() || overridden.contains(&plugin.key);
+            plugin.unavailable = self.unavailable(&key, plugin, is_configured);
             if let Some(Refusal { reason, message }) = &plugin.unavailable {
                 first.get_or_insert_with(|| Refusal { reason: *reason, message: format!("{field}: {message}") });
                 problems.push(Problem::error(*reason, id(Kind::ToolPipeline, &key), field, message.clone()));
@@ -178,7 +185,7 @@ impl PipelineContext<'_> {
     pub(super) fn resolve_providers(&self, upstreams: &mut [UpstreamPlan], problems: &mut Vec<Problem>) {
         for plan in upstreams {
             let TransportPlan::Plugin(provider) = &mut plan.transport else { continue };
-            provider.unavailable = self.unavailable(&plan.key, provider);
+            provider.unavailable = self.unavailable(&plan.key, provider, false);
             if let Some(refusal) = &provider.unavailable {
                 let object = id(Kind::MCPUpstream, &plan.key);
                 problems.push(Problem::error(refusal.reason, object, "spec.plugin", refusal.message.clone()));
@@ -187,8 +194,9 @@ impl PipelineContext<'_> {
         }
     }
 
-    /// Returns why a step cannot run its plugin; `None` if it can.
-    fn unavailable(&self, pipeline: &ObjectKey, step: &PhasePluginPlan) -> Option<Refusal> {
+    /// Returns why a step cannot run its plugin; `None` if it can. `is_configured` tells whether the pipeline changes the
+    /// configuration of the plugin.
+    fn unavailable(&self, pipeline: &ObjectKey, step: &PhasePluginPlan, is_configured: bool) -> Option<Refusal> {
         let (plugin, input) = (&step.key, self.plugins.inputs.get(&step.key));
         let refusal = |reason, message| Some(Refusal { reason, message });
         let is_foreign = plugin.namespace != pipeline.namespace;
@@ -196,7 +204,7 @@ impl PipelineContext<'_> {
             let why = format!("{plugin} is not shared with {} (its spec.shareWith)", pipeline.namespace);
             return refusal(Reason::RefNotPermitted, why);
         }
-        if is_foreign && step.config.is_some() && input.is_some_and(|input| !input.config_overrides) {
+        if is_foreign && is_configured && input.is_some_and(|input| !input.config_overrides) {
             let why = format!(
                 "{plugin} does not let other namespaces change its config (its spec.shareWith.configOverrides)"
             );
@@ -244,21 +252,5 @@ impl PipelineContext<'_> {
         };
         let message = format!("gateway {gateway} does not take Plugin {plugin}, because of {why}");
         Some(Refusal { reason: Reason::RefNotPermitted, message })
-    }
-}
-
-/// Checks the schema of the output (document 002, rules 10 and 11).
-fn check_output(pipeline: &PipelinePlan) -> Result<(), FieldFault> {
-    let Some(schema) = &pipeline.output_schema else { return Ok(()) };
-    let field = || "spec.output.schema".to_owned();
-    let invalid = |why: String| (Reason::InvalidSchema, field(), format!("not a JSON Schema of an object: {why}"));
-    PreparedSchema::parse(schema).and_then(|schema| schema.compile()).map_err(|why| invalid(why.to_string()))?;
-    let parsed: serde_json::Value = serde_json::from_str(schema).map_err(|why| invalid(why.to_string()))?;
-    if parsed["type"] != "object" {
-        return Err(invalid("its type is not object".to_owned()));
-    }
-    match parsed.pointer("/properties/sources") {
-        Some(_) => Ok(()),
-        None => Err((Reason::MissingSources, field(), "no property sources: citations could not be followed".into())),
     }
 }

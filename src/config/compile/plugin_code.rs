@@ -213,7 +213,7 @@ impl WantedCode<'_> {
         if ["default", "createPlugin", "*"].into_iter().any(exports) {
             return Ok(());
         }
-        match kind.required_exports().iter().find(|name| !exports(name)) {
+        match kind.required_exports().iter().find(|names| !names.iter().any(|name| exports(name))) {
             Some(missing) => Err((Reason::UnsupportedExports, self.field.into(), not_typed(facts, missing, kind))),
             None => Ok(()),
         }

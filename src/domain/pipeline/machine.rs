@@ -149,7 +149,7 @@ impl<'a> PipelineMachine<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::ids::ObjectKey;
     use crate::domain::plan::{AgentKind, PipelineBudgets, SynthesizerPlan};
@@ -169,7 +169,7 @@ mod tests {
     }
 
     /// Agents as `name>next`, `name!on_failure` and `name<back_to`; disabled ones begin with `-`.
-    fn plan(agents: &[&str], phases: &[&str]) -> PipelinePlan {
+    pub(in super::super) fn plan(agents: &[&str], phases: &[&str]) -> PipelinePlan {
         let agent = |text: &&str| {
             let (text, enabled) = text.strip_prefix('-').map_or((*text, true), |rest| (rest, false));
             let after = |mark: char| {
@@ -199,7 +199,9 @@ mod tests {
             agents,
             phases: phases.iter().map(phase).collect(),
             output_schema: None,
+            output_type: None,
             customizations: Vec::new(),
+            customizers: Vec::new(),
             prompt_providers: Vec::new(),
             is_report: false,
             models: Vec::new(),

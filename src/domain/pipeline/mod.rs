@@ -3,12 +3,17 @@
 
 mod citation;
 mod customized;
+mod customizer;
 mod machine;
+mod output_schema;
+pub mod rules;
 mod source;
 mod state;
 
 pub use citation::cite;
 pub use customized::customized;
+pub use customizer::{Changes, Customizable, CustomizerResult, PhaseOfPlugin, PipelineConfig};
 pub use machine::{PipelineMachine, Step, StepRole};
+pub use output_schema::check_output_schema;
 pub use source::{InvalidSource, NewSource, Source, Sources};
 pub use state::{RunState, StepResult};

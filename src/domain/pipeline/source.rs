@@ -23,6 +23,9 @@ pub struct Source {
     /// The host of its URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
+    /// When the run found it, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetched_at: Option<String>,
     /// Where it was found.
     pub source_type: SourceType,
     /// Further data.
@@ -58,6 +61,9 @@ pub struct NewSource {
     /// Further data.
     #[serde(default)]
     pub source_metadata: Map<String, Value>,
+    /// When it was found. Only the gateway says so.
+    #[serde(skip)]
+    pub fetched_at: Option<String>,
 }
 
 /// The sources of a run, in the order in which they were found.
@@ -76,7 +82,7 @@ impl Sources {
     /// # Errors
     /// If it has neither a URL nor a title, is too large, is of an unknown type, or if there are too many.
     pub fn add(&mut self, new: NewSource) -> Result<String, InvalidSource> {
-        let NewSource { url, title, source_type, source_metadata } = new;
+        let NewSource { url, title, source_type, source_metadata, fetched_at } = new;
         let invalid = |why: &str| Err(InvalidSource(why.to_owned()));
         let source_type = match source_type.map(|word| serde_json::from_value(Value::String(word))) {
             None => SourceType::default(),
@@ -106,7 +112,7 @@ impl Sources {
         }
         let id = (self.0.len() + 1).to_string();
         let domain = url.as_deref().and_then(domain);
-        self.0.push(Source { id: id.clone(), url, title, domain, source_type, source_metadata });
+        self.0.push(Source { id: id.clone(), url, title, domain, fetched_at, source_type, source_metadata });
         Ok(id)
     }
 

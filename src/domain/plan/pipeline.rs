@@ -1,9 +1,9 @@
 //! A pipeline: its tool, its agents and its limits (document 002, `PipelineConfig`).
 
 use serde::{Deserialize, Serialize};
-use serde_json::Number;
 
-use super::{CustomizationPlan, InsertedPhasePlan, ModelPlan, PhasePluginPlan};
+use super::{CustomizationPlan, InsertedPhasePlan, ModelPlan, OutputTypePlan, PhasePluginPlan, SynthesizerPlan};
+use crate::domain::ids::ObjectKey;
 
 /// A pipeline with all defaults filled in. In a plan it is the transport of an upstream of its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,39 +32,23 @@ pub struct PipelinePlan {
     /// Changes for runs whose call fits them, in their order.
     #[serde(default)]
     pub customizations: Vec<CustomizationPlan>,
+    /// Plugins that change the pipeline for one run, after `customizations`.
+    #[serde(default)]
+    pub customizers: Vec<PhasePluginPlan>,
     /// Plugins that change the prompts of agents. Later ones take precedence.
     #[serde(default)]
     pub prompt_providers: Vec<PhasePluginPlan>,
     /// JSON Schema of the output; `None` admits any JSON object.
     pub output_schema: Option<String>,
+    /// The plugin that defines the form of the output, in the place of `output_schema`.
+    #[serde(default)]
+    pub output_type: Option<OutputTypePlan>,
     /// Whether the output is a report of the default form.
     #[serde(default)]
     pub is_report: bool,
     /// How the output is written by an agent that is a synthesizer.
     #[serde(default)]
     pub synthesizer: SynthesizerPlan,
-}
-
-/// How a synthesizer writes the output (document 002, `SynthesizerConfig`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SynthesizerPlan {
-    /// Maximum number of tokens of the answer.
-    pub max_tokens: u32,
-    /// The sampling temperature.
-    pub temperature: Number,
-    /// What is appended to the system prompt.
-    pub prompt_addition: Option<String>,
-    /// Whether the model writes Markdown and no JSON.
-    pub is_markdown: bool,
-    /// Whether the run fails if the output does not fit its schema.
-    pub is_strict: bool,
-}
-
-impl Default for SynthesizerPlan {
-    fn default() -> Self {
-        let temperature = Number::from_f64(0.7).unwrap_or_else(|| Number::from(1));
-        Self { max_tokens: 8000, temperature, prompt_addition: None, is_markdown: false, is_strict: true }
-    }
 }
 
 /// The limits of one run of a pipeline.
@@ -89,7 +73,7 @@ pub struct AgentPlan {
     pub enabled: bool,
     /// What the agent does.
     pub kind: AgentKind,
-    /// The role of the model that the agent uses; `None` if it may use none.
+    /// The role of the model that the agent uses; `None` if it may use none, or if the plugin of the output decides.
     pub model_role: Option<String>,
     /// The plugin that a custom agent runs. Others have its configuration alone.
     pub plugin: PhasePluginPlan,
@@ -121,6 +105,30 @@ pub enum AgentKind {
 }
 
 impl AgentKind {
+    const ALL: [Self; 7] = [
+        Self::Coordinator,
+        Self::Background,
+        Self::Planner,
+        Self::Researcher,
+        Self::Reflector,
+        Self::Synthesizer,
+        Self::Custom,
+    ];
+
+    /// Returns the type with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// Returns the default role of the model of such agents; `None` if they need no model.
+    pub fn default_role(self) -> Option<&'static str> {
+        match self {
+            Self::Custom => None,
+            Self::Synthesizer => Some("complex"),
+            _ => Some("analytical"),
+        }
+    }
+
     /// Returns the name of the type, as manifests have it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -156,15 +164,24 @@ impl PipelinePlan {
         definition["name"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Returns the plugins of all steps.
+    /// Returns the plugins of all steps, and those that change the pipeline, its prompts or its output.
     pub fn plugins(&self) -> impl Iterator<Item = &PhasePluginPlan> {
         let inserted = self.customizations.iter().flat_map(|change| &change.phases);
         let phases = self.phases.iter().chain(inserted).map(|phase| &phase.plugin);
         let custom = self.agents.iter().filter(|agent| agent.kind == AgentKind::Custom);
-        custom.map(|agent| &agent.plugin).chain(phases).chain(&self.prompt_providers)
+        let output = self.output_type.iter().map(|output| &output.plugin);
+        let given = self.customizers.iter().chain(&self.prompt_providers).chain(output);
+        custom.map(|agent| &agent.plugin).chain(phases).chain(given)
     }
 
-    /// Returns the plugins of all steps, to be changed, with the field of each in the manifest.
+    /// Returns the plugins of agents whose configuration a customization changes.
+    pub fn configured_by_customizations(&self) -> impl Iterator<Item = &ObjectKey> {
+        let changes = self.customizations.iter().flat_map(|change| &change.overrides);
+        let changed = changes.filter(|change| change.config.is_some());
+        changed.filter_map(|change| Some(&self.agents[self.agent(&change.agent)?].plugin.key))
+    }
+
+    /// Returns the same plugins, to be changed, with the field of each in the manifest.
     pub fn plugins_mut(&mut self) -> impl Iterator<Item = (String, &mut PhasePluginPlan)> {
         let field = |list: &str, index: usize| format!("spec.declared.{list}[{index}].plugin");
         let agents = self.agents.iter_mut().enumerate().filter(|(_, agent)| agent.kind == AgentKind::Custom);
@@ -179,6 +196,9 @@ impl PipelinePlan {
         let phases = phases.map(move |(index, phase)| (field("insertPhases", index), &mut phase.plugin));
         let providers = self.prompt_providers.iter_mut().enumerate();
         let providers = providers.map(|(index, plugin)| (format!("spec.declared.promptProviders[{index}]"), plugin));
-        agents.chain(phases).chain(inserted).chain(providers)
+        let customizers = self.customizers.iter_mut().enumerate();
+        let customizers = customizers.map(|(index, plugin)| (format!("spec.declared.customizers[{index}]"), plugin));
+        let output = self.output_type.iter_mut().map(|output| ("spec.output.plugin".to_owned(), &mut output.plugin));
+        agents.chain(phases).chain(inserted).chain(customizers).chain(providers).chain(output)
     }
 }

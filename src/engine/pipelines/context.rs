@@ -11,12 +11,12 @@ use serde_json::{Map, Value, json};
 use super::runs::RunEntry;
 use crate::domain::method::Method;
 use crate::domain::model::TokenUse;
-use crate::domain::pipeline::{NewSource, Sources};
+use crate::domain::pipeline::{InvalidSource, NewSource, Sources};
 use crate::domain::plan::PipelinePlan;
 use crate::domain::ports::ToClient;
 use crate::engine::Engine;
 use crate::engine::calls::chain::CallContext;
-use crate::engine::calls::routed_call::Routed;
+use crate::engine::calls::routed_call::{Routed, timestamp};
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
 /// The maximum number of pieces of evidence of a run, and the maximum size of one, in bytes.
@@ -28,7 +28,7 @@ pub(super) struct RunContext<'a> {
     pub(super) engine: &'a Arc<Engine>,
     pub(super) call: &'a Routed<'a>,
     pub(super) pipeline: &'a LinkedPipeline,
-    /// The pipeline with its customizations for this run.
+    /// The pipeline with its customizations for this run. Plugins that change it change `pipeline` too.
     pub(super) plan: &'a PipelinePlan,
     pub(super) client: &'a dyn ToClient,
     /// The pipeline, as `namespace/name`.
@@ -64,15 +64,15 @@ struct SourcesRequest {
 }
 
 impl RunUse {
-    /// Answers a request of a step about what steps have found.
+    /// Answers a request of a step about what steps have found, made at this time in Unix milliseconds.
     ///
     /// # Errors
     /// If it is another request, or what the step adds is not taken.
-    pub(crate) fn answer(&mut self, op: &str, arguments: Option<&RawValue>) -> Result<Value, String> {
+    pub(crate) fn answer(&mut self, op: &str, arguments: Option<&RawValue>, now: u64) -> Result<Value, String> {
         let arguments = arguments.map_or("{}", RawValue::get);
         match op {
             "evidence" => self.answer_evidence(arguments),
-            "sources" => self.answer_sources(arguments),
+            "sources" => self.answer_sources(arguments, now),
             _ => Err(format!("{op:.64} is no request that a step can make")),
         }
     }
@@ -88,13 +88,17 @@ impl RunUse {
         Ok(json!({"id": self.evidence.len().to_string()}))
     }
 
-    fn answer_sources(&mut self, arguments: &str) -> Result<Value, String> {
+    fn answer_sources(&mut self, arguments: &str, now: u64) -> Result<Value, String> {
         let request: SourcesRequest =
             serde_json::from_str(arguments).map_err(|_| "the source is not valid: give {url, title}".to_owned())?;
         match request.add {
-            Some(source) => Ok(json!({"id": self.sources.add(source).map_err(|error| error.to_string())?})),
+            Some(source) => Ok(json!({"id": self.add_source(source, now).map_err(|error| error.to_string())?})),
             None => Ok(json!({"sources": self.sources.all()})),
         }
+    }
+
+    fn add_source(&mut self, source: NewSource, now: u64) -> Result<String, InvalidSource> {
+        self.sources.add(NewSource { fetched_at: Some(timestamp(now)), ..source })
     }
 }
 
@@ -123,6 +127,14 @@ impl RunContext<'_> {
     pub(super) fn note_use(&self) {
         let used = self.used.lock();
         self.entry.note_use((used.tool_calls, used.llm_calls), used.tokens, used.sources.all().len());
+    }
+
+    /// Takes a source, found now, and returns its number.
+    ///
+    /// # Errors
+    /// If it is not valid.
+    pub(super) fn add_source(&self, source: NewSource) -> Result<String, InvalidSource> {
+        self.used.lock().add_source(source, self.engine.clock.unix_millis())
     }
 
     /// The context of calls that steps make.

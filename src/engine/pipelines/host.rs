@@ -103,10 +103,9 @@ impl StepHost<'_> {
         let blocks = result["content"].as_array().into_iter().flatten();
         let links = blocks.filter(|block| block["type"] == "resource_link");
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let mut used = self.run.used.lock();
         for link in links {
             let title = text(&link["title"]).or_else(|| text(&link["name"]));
-            let _ = used.sources.add(NewSource { url: text(&link["uri"]), title, ..NewSource::default() });
+            let _ = self.run.add_source(NewSource { url: text(&link["uri"]), title, ..NewSource::default() });
         }
     }
 
@@ -161,7 +160,7 @@ impl Host for StepHost<'_> {
         let answered = match op {
             "llm" => return Box::pin(async move { self.complete(arguments).await.unwrap_or_else(refused) }),
             "ask" => return Box::pin(async move { self.ask(arguments).await.unwrap_or_else(refused) }),
-            _ => self.run.used.lock().answer(op, arguments),
+            _ => self.run.used.lock().answer(op, arguments, self.run.engine.clock.unix_millis()),
         };
         let answer = answered.map_or_else(
             |why| Answer::Error(to_raw(&RpcError::new(INVALID_PARAMS, why))),

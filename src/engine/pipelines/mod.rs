@@ -3,11 +3,13 @@
 
 mod agents;
 mod arguments;
+mod changed;
 mod completion;
 mod context;
 mod host;
 mod loops;
 mod output;
+mod output_type;
 mod overrides;
 mod plugin_call;
 mod provider;
@@ -20,5 +22,5 @@ mod step;
 pub(crate) use context::{RunUse, research_type};
 pub(in crate::engine) use loops::{applying, customized};
 pub use runs::{MAX_KEPT, Run, RunStatus, RunTable};
-pub(in crate::engine) use server::{listed, probed};
+pub(in crate::engine) use server::probed;
 pub(crate) use shape::check_result;

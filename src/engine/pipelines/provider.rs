@@ -59,14 +59,14 @@ struct ProvidedTool {
     output_schema: Option<Map<String, Value>>,
 }
 
-/// The gateway during `getTools`: there is no client.
+/// The gateway during `getTools` and `getOutputSchema`: there is no client.
 struct NoCaller;
 
 impl Host for NoCaller {
     fn progress(&self, _: PluginProgress) {}
 
     fn call_tool<'a>(&'a self, _: &'a str, _: Option<&'a RawValue>) -> Answering<'a> {
-        let error = RpcError::refused(Reason::NoCaller, "getTools calls no tool, since no client has called one");
+        let error = RpcError::refused(Reason::NoCaller, "the function calls no tool, since no client has called one");
         Box::pin(std::future::ready(Answer::Error(to_raw(&error))))
     }
 }
@@ -82,7 +82,22 @@ impl Engine {
         provider: &PhasePluginPlan,
         timeout: Duration,
     ) -> Result<Listed, UpstreamError> {
-        let plugin = self.snapshot().linked.plugin_of_step(provider).map_err(UpstreamError::Plugin)?;
+        let returned = self.ask_plugin(target, provider, GET_TOOLS, timeout).await.map_err(UpstreamError::Plugin)?;
+        listed(&returned).map_err(UpstreamError::Protocol)
+    }
+
+    /// Calls a function of a plugin for a list of tools, which no client has asked for, and returns its result.
+    ///
+    /// # Errors
+    /// If the plugin cannot run, or fails.
+    pub(super) async fn ask_plugin(
+        &self,
+        target: &Target,
+        plugin: &PhasePluginPlan,
+        function: &'static str,
+        timeout: Duration,
+    ) -> Result<String, Failure> {
+        let plugin = self.snapshot().linked.plugin_of_step(plugin)?;
         let (id, timestamp) = (uuid::Uuid::now_v7().to_string(), timestamp(self.clock.unix_millis()));
         let context = context(&id, &Value::Null, (0, timeout));
         let input = Input {
@@ -93,7 +108,7 @@ impl Engine {
                 request_id: &id,
                 timestamp: &timestamp,
                 server_name: &target.plan.key.name,
-                phase: GET_TOOLS,
+                phase: function,
                 method: Method::ListTools.as_str(),
                 user_query: None,
                 content_type: ContentType::Json,
@@ -101,10 +116,10 @@ impl Engine {
                 chain: "",
                 attempt: 1,
             },
-            typed: Some(TypedCall { method: GET_TOOLS, context: &context }),
+            typed: Some(TypedCall { method: function, context: &context }),
         };
         let ran = self.plugins.run(&plugin, &input, timeout, &NoCaller).await;
-        listed(&ran.output.map_err(UpstreamError::Plugin)?.text).map_err(UpstreamError::Protocol)
+        Ok(ran.output?.text)
     }
 
     /// Calls a tool of a provider. A failure is a result too, which says why.

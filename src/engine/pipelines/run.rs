@@ -61,22 +61,27 @@ impl Engine {
             arguments,
         };
         let mut steps = Vec::new();
-        let ending = Ending { engine: self, entry: &run.entry };
-        let ended = match refusal {
+        let ending = Ending { engine: self, entry: Arc::clone(&run.entry) };
+        let changed = match refusal {
             Some(Failure { reason, message, .. }) => Err(RunFailure::new(reason, message)),
             None if size as u64 > pipeline.plan.budgets.max_input => Err(run.too_large(size)),
-            None => {
-                let running = tokio::time::timeout(run.limit(), run.run_steps(&mut steps));
-                running.await.unwrap_or_else(|_| Err(run.timed_out()))
-            }
+            None => run.within_limit(run.changed()).await,
+        };
+        let run = match &changed {
+            Ok(Some(changed)) => RunContext { pipeline: changed, plan: &changed.plan, ..run },
+            _ => run,
+        };
+        let ended = match &changed {
+            Ok(_) => run.within_limit(run.run_steps(&mut steps)).await,
+            Err(why) => Err(why.clone()),
         };
         let mut facts = run.facts(ended.is_ok(), &steps);
         run.note_use();
         let used = run.used.lock();
-        let ended = ended.and_then(|output| completed(pipeline, output, &used, &mut facts));
+        let ended = ended.and_then(|output| completed(run.pipeline, output, &used, &mut facts));
         ending.end(ended.as_ref().err().map(|why| why.reason));
         match ended {
-            Ok(output) => answer(&pipeline.plan, &output, &used.sources, facts),
+            Ok(output) => answer(run.plan, &output, &used.sources, facts),
             Err(why) => failure(&why, facts),
         }
     }
@@ -114,7 +119,7 @@ impl Engine {
 /// Ends the entry of a run. A run whose future is dropped before is cancelled.
 struct Ending<'a> {
     engine: &'a Engine,
-    entry: &'a RunEntry,
+    entry: Arc<RunEntry>,
 }
 
 impl Ending<'_> {
@@ -238,9 +243,8 @@ impl RunContext<'_> {
 
     /// Takes the sources in the result of a step. Those that are not valid are left out.
     fn take_sources(&self, sources: Vec<NewSource>) {
-        let mut used = self.used.lock();
         for source in sources {
-            if let Err(why) = used.sources.add(source) {
+            if let Err(why) = self.add_source(source) {
                 tracing::warn!(request_id = self.call.facts.request_id, "a source of {} is left out: {why}", self.name);
             }
         }
@@ -255,12 +259,13 @@ impl RunContext<'_> {
         RunFailure::new(Reason::TooLarge, message)
     }
 
-    fn timed_out(&self) -> RunFailure {
-        let message = format!(
-            "the run took longer than {} s (spec.budgets.timeoutSeconds of ToolPipeline {})",
-            self.limit().as_secs(),
-            self.name
-        );
-        RunFailure::new(Reason::Timeout, message)
+    /// Awaits a part of the run for the time that is left.
+    async fn within_limit<T>(&self, part: impl Future<Output = Result<T, RunFailure>>) -> Result<T, RunFailure> {
+        tokio::time::timeout(self.remaining(), part).await.unwrap_or_else(|_| {
+            let (limit, name) = (self.limit().as_secs(), &self.name);
+            let message =
+                format!("the run took longer than {limit} s (spec.budgets.timeoutSeconds of ToolPipeline {name})");
+            Err(RunFailure::new(Reason::Timeout, message))
+        })
     }
 }

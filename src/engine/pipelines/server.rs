@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::plan::PipelinePlan;
+use crate::domain::raw::RawObject;
 use crate::domain::upstream::{Probed, ServerFacts, UpstreamError};
 use crate::domain::version::{Era, MODERN_VERSION};
 
@@ -12,13 +13,14 @@ pub(in crate::engine) fn probed() -> Probed {
     Probed::Up(ServerFacts { has_tools: true, ..ServerFacts::new(Era::Modern, MODERN_VERSION) })
 }
 
-/// Returns the list of tools: that of the pipeline.
+/// Returns the list of tools: that of the pipeline, with one more member of its definition.
 ///
 /// # Errors
 /// If the definition of the tool is not valid.
-pub(in crate::engine) fn listed(plan: &PipelinePlan) -> Result<Listed, UpstreamError> {
+pub(super) fn listed(plan: &PipelinePlan, more: Option<(&str, Box<RawValue>)>) -> Result<Listed, UpstreamError> {
     let invalid = |why: String| UpstreamError::Protocol(format!("the definition of its tool is not valid: {why}"));
-    let definition = RawValue::from_string(plan.definition.clone()).map_err(|error| invalid(error.to_string()))?;
-    let item = Item::parse(ItemKind::Tool, &definition).map_err(|fault| invalid(fault.to_string()))?;
+    let mut definition = RawObject::parse(&plan.definition).map_err(|error| invalid(error.to_string()))?;
+    more.into_iter().for_each(|(name, value)| definition.set(name, value));
+    let item = Item::parse(ItemKind::Tool, &definition.to_raw()).map_err(|fault| invalid(fault.to_string()))?;
     Ok(Listed { items: vec![item], ..Listed::default() })
 }

@@ -118,9 +118,8 @@ fn left_out(
     state: &EngineState,
 ) -> Vec<Problem> {
     let of_one = |(index, (upstream, list)): (usize, (&LinkedUpstream, &Option<Arc<Catalogue>>))| {
-        let key = &upstream.target.plan.key;
-        let warning =
-            |reason, said: &str| Problem::warning(reason, ObjectId::new(Kind::MCPUpstream, key.clone()), "", said);
+        let (key, kind) = (&upstream.target.plan.key, upstream.target.plan.kind());
+        let warning = |reason, said: &str| Problem::warning(reason, ObjectId::new(kind, key.clone()), "", said);
         let left_out = list.iter().flat_map(|list| list.left_out()).map(|(kind, said)| match kind {
             ItemKind::Tool => warning(Reason::InvalidTool, said),
             _ => warning(Reason::InvalidItem, said),

@@ -7,7 +7,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::item::{ItemKind, Listed};
 use crate::domain::reason::Reason;
 use crate::domain::upstream::{Target, UpstreamError};
-use crate::engine::{Engine, pipelines};
+use crate::engine::Engine;
 
 /// Which lists a probe makes due.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,7 +87,7 @@ impl Engine {
         // request.
         self.state.update(key, |state| state.stale = false);
         let listed = match (target.plan.pipeline(), target.plan.provider()) {
-            (Some(plan), _) => pipelines::listed(plan),
+            (Some(plan), _) => self.tool_of_pipeline(target, plan, timeout).await,
             (_, Some(provider)) => self.provided_tools(target, provider, timeout).await,
             (None, None) => self.upstreams.list(target, ItemKind::Tool, timeout).await,
         };

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::domain::item::ItemKind;
 use crate::domain::pipeline::{PipelineMachine, StepRole};
-use crate::domain::plan::{AgentKind, AgentPlan, InsertedPhasePlan, PipelinePlan};
+use crate::domain::plan::{AgentKind, AgentPlan, InsertedPhasePlan, PhasePluginPlan, PipelinePlan};
 use crate::engine::pipelines::{applying, customized};
 use crate::engine::plan::link::{Globs, LinkedUpstream};
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
@@ -39,8 +39,13 @@ pub struct PipelineView {
     pub steps: Vec<StepView>,
     /// The changes for some of its runs.
     pub customizations: Vec<ChangeView>,
+    /// The plugins that change the pipeline for single runs.
+    pub customizers: Vec<String>,
     /// The plugins that change prompts of agents.
     pub prompt_providers: Vec<String>,
+    /// The plugin that defines the form of the output; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_type: Option<String>,
     /// The language models, by role.
     pub models: Vec<ModelView>,
     /// The tools that steps can call now.
@@ -162,7 +167,9 @@ impl Engine {
                 .iter()
                 .map(|it| ChangeView { name: it.name.clone(), when: it.when.clone(), applies: None })
                 .collect(),
-            prompt_providers: plan.prompt_providers.iter().map(|it| it.key.to_string()).collect(),
+            customizers: names(&plan.customizers),
+            prompt_providers: names(&plan.prompt_providers),
+            output_type: plan.output_type.as_ref().map(|output| output.plugin.key.to_string()),
             models: plan
                 .models
                 .iter()
@@ -205,6 +212,10 @@ fn run_steps(plan: &PipelinePlan) -> Vec<StepView> {
         machine.ended(step, true);
     }
     steps
+}
+
+fn names(plugins: &[PhasePluginPlan]) -> Vec<String> {
+    plugins.iter().map(|plugin| plugin.key.to_string()).collect()
 }
 
 /// Returns the patterns that match none of these tools.

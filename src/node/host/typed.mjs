@@ -10,7 +10,10 @@ export async function loadTyped(exported, given) {
 }
 
 // What functions give that a plugin need not have.
-const ABSENT = { validateArguments: [] };
+const ABSENT = {
+  validateArguments: [], getPipelineConfig: null, getPipelineCustomizations: null, getPhases: null,
+  getSynthesizerConfig: null, getSynthesizerPrompt: null,
+};
 
 // Runs a function of the plugin. What a generator yields is reported as progress; what it returns is the result.
 export async function callTyped(plugin, method, args, ctx) {

@@ -33,12 +33,11 @@ fn upstreams() -> Vec<Value> {
 fn pipelines() -> [Value; 2] {
     let tool = json!({"description": "d"});
     let declared = json!({
-        "agents": [{"name": "a", "type": "planner"}], "customizations": [], "customizers": [], "promptProviders": [],
+        "agents": [{"name": "a", "type": "planner"}], "customizations": [], "promptProviders": [],
         "synthesizer": {},
     });
     [
-        json!({"tool": tool, "declared": declared, "budgets": {"maxLLMCalls": 1}, "models": [], "conversation": {},
-            "output": {"plugin": {"name": "p"}}}),
+        json!({"tool": tool, "declared": declared, "budgets": {"maxLLMCalls": 1}, "models": [], "conversation": {}}),
         json!({"tool": tool, "planned": {}}),
     ]
 }

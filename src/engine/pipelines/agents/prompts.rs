@@ -100,6 +100,13 @@ pub(super) fn sections(state: &Value) -> String {
     };
     let plan = &state["plan"];
     add("Plan", plan["steps"].as_array().map(|_| plan.to_string()).unwrap_or_default());
+    add("Observations", observations(state));
+    add("Sources", sources(state));
+    text
+}
+
+/// Returns the observations, one a line. The oldest are cut.
+pub(super) fn observations(state: &Value) -> String {
     let observations = state["observations"].as_array().map(Vec::as_slice).unwrap_or_default();
     let texts: Vec<_> = observations.iter().map(Value::to_string).collect();
     let mut size = 0;
@@ -110,12 +117,15 @@ pub(super) fn sections(state: &Value) -> String {
     let kept = texts.iter().rev().take_while(fits).count();
     let cut = texts.len() - kept;
     let note = if cut > 0 { format!("(The {cut} oldest are left out.)\n") } else { String::new() };
-    add("Observations", note + &texts[cut..].join("\n"));
+    note + &texts[cut..].join("\n")
+}
+
+/// Returns the sources with their numbers, one a line.
+pub(super) fn sources(state: &Value) -> String {
     let source = |source: &Value| {
         let text = |name: &str| source[name].as_str().unwrap_or_default().to_owned();
         format!("[{}] {} {}", text("id"), text("title"), text("url"))
     };
     let sources = state["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
-    add("Sources", sources.iter().map(source).collect::<Vec<_>>().join("\n"));
-    text
+    sources.iter().map(source).collect::<Vec<_>>().join("\n")
 }

@@ -6,6 +6,7 @@ use super::{Agent, prompts};
 use crate::domain::model::ModelFailure;
 use crate::domain::pipeline::{StepResult, cite};
 use crate::engine::pipelines::completion::Wanted;
+use crate::engine::pipelines::output_type::filled;
 
 /// The member of an output that the gateway fills.
 const SOURCES: &str = "sources";
@@ -17,12 +18,14 @@ impl Agent<'_> {
         let written = &plan.synthesizer;
         let addition = written.prompt_addition.as_ref().map(|addition| format!("\n\n{addition}"));
         let format = if written.is_markdown { "\n\nWrite Markdown." } else { "" };
-        let system = format!("{}{format}{}", prompts::SYNTHESIZER, addition.unwrap_or_default());
         let schema = plan.output_schema.as_ref().and_then(|schema| serde_json::from_str(schema).ok());
-        let schema = schema.unwrap_or_else(|| json!({"type": "object"}));
+        let schema = without_sources(schema.unwrap_or_else(|| json!({"type": "object"})));
+        let own = written.prompt.as_ref().map(|template| filled(template, &self.placeholders(&schema)));
+        let own = own.as_deref().unwrap_or(prompts::SYNTHESIZER);
+        let system = format!("{own}{format}{}", addition.unwrap_or_default());
         let wanted = Wanted {
             messages: self.messages(&system, &[]),
-            schema: (!written.is_markdown).then(|| without_sources(schema)),
+            schema: (!written.is_markdown).then_some(schema),
             is_lenient: !written.is_strict,
             max_tokens: Some(written.max_tokens),
             temperature: Some(written.temperature.clone()),
@@ -39,6 +42,16 @@ impl Agent<'_> {
         used.cited = cite(&mut output, known);
         drop(used);
         Ok(StepResult { output: Some(output), ..StepResult::default() })
+    }
+
+    /// Returns what a prompt of a plugin can refer to.
+    fn placeholders(&self, schema: &Value) -> [(&'static str, String); 4] {
+        [
+            ("query", self.state["query"].as_str().unwrap_or_default().to_owned()),
+            ("findings", prompts::observations(self.state)),
+            ("sources", prompts::sources(self.state)),
+            ("schema", schema.to_string()),
+        ]
     }
 }
 

@@ -1,5 +1,6 @@
 //! The agents that need no plugin, over a stand-in for a model and a server of npm.
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::super::harness::{Folder, Gateway, run};
@@ -18,7 +19,7 @@ const RESEARCH: &str =
   {name: reflector, type: reflector, nextOnSuccess: synthesizer, config: {adjustGoesTo: planner}},
   {name: synthesizer, type: synthesizer}]}";
 /// Finds two sources, and nothing else.
-const FIND: &str = "export const execute = async (state, { sources }) => {
+pub(super) const FIND: &str = "export const execute = async (state, { sources }) => {
   await sources.add({ url: 'https://example.com/a', title: 'A' });
   await sources.add({ url: 'https://example.com/b', title: 'B' });
 };";
@@ -103,11 +104,15 @@ async fn the_six_agents_research_a_question_with_tools_and_write_a_report() {
     assert_eq!(written["response_format"]["json_schema"]["schema"]["properties"]["sources"], Value::Null);
 }
 
+/// How many outputs invent sources, and how many runs are in progress at a time.
+const INVENTED: usize = 1000;
+const AT_A_TIME: usize = 8;
+
 #[tokio::test]
 async fn sources_of_an_output_are_those_that_the_run_fetched() {
     let folder = Folder::new();
     let invented = json!([{"id": "1", "url": "https://invented.example/1", "title": "invented"}, {"id": "9"}]);
-    let outputs: Vec<_> = (0..60)
+    let outputs: Vec<_> = (0..INVENTED)
         .map(|n| {
             let cites = ["[1] and [9]", "[2][77]", "nothing [123456789012345678901234567890]"][n % 3];
             json!({"match": format!("number {n}\\b"), "json": report(cites, &invented)})
@@ -116,7 +121,7 @@ async fn sources_of_an_output_are_those_that_the_run_fetched() {
     let (_model, url) = stand_in(&folder, &json!(outputs));
     let manifests = [secret(), writing("").replace("declared:", &format!("{}, declared:", models(&url, &["complex"])))];
     let gateway = started(&folder, &manifests, "write").await;
-    for n in 0..60 {
+    let check = async |n: usize| {
         let answer = call(&gateway, "write", &json!({"prompt": format!("number {n}")})).await;
         let output = &answer["structuredContent"];
         let ids = output["sources"].as_array().map(|all| all.iter().map(|it| it["id"].clone()).collect::<Vec<_>>());
@@ -124,6 +129,9 @@ async fn sources_of_an_output_are_those_that_the_run_fetched() {
         let expected = [(json!(["1"]), "[1] and "), (json!(["2"]), "[2]"), (json!(["1", "2"]), "nothing ")];
         assert_eq!((json!(ids), text), expected[n % 3], "{answer}");
         assert!(!answer.to_string().contains("invented"), "{answer}");
+    };
+    for first in (0..INVENTED).step_by(AT_A_TIME) {
+        join_all((first..INVENTED.min(first + AT_A_TIME)).map(&check)).await;
     }
 }
 

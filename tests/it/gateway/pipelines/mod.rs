@@ -2,10 +2,13 @@
 
 mod agents;
 mod authors;
+mod customized;
 mod life;
 mod models;
 mod offered;
+mod output_types;
 mod provided;
+mod rows;
 mod runs;
 mod steps;
 mod taken;

@@ -1,0 +1,63 @@
+//! The rules about names in a pipeline (document 002, rules 7 to 9), with the words of the definition of ToolPipeline. They hold
+//! for what a manifest declares and for what a plugin returns.
+
+use crate::domain::plan::{CustomizationPlan, InsertedPhasePlan, PipelinePlan};
+
+/// Rule 7.
+pub const START_AGENT: &str = "startAgent (default coordinator) must be one of agents";
+/// Rule 8.
+pub const TRANSITIONS: &str = "agents: nextOnSuccess, nextOnFailure and loopBackTo must name one of agents";
+/// Rule 9.
+pub const BEFORE_OR_AFTER: &str = "insertPhases: give exactly one of before, after";
+/// Rule 8, for phases.
+pub const PHASES: &str = "insertPhases: before and after must name one of agents";
+/// Rule 8, for changes.
+pub const CHANGED_AGENTS: &str = "customizations: disabledAgents and agentOverrides must name one of agents";
+/// Rule 7, for changes.
+pub const START_DISABLED: &str = "customizations: startAgent cannot be disabled";
+/// The plugin of an agent.
+pub const AGENT_PLUGIN: &str = "an agent of type custom needs `plugin` (a Plugin of type phase); the others have none";
+/// The loop of an agent.
+pub const LOOP: &str = "loopCondition and loopBackTo go together";
+
+/// Checks the names in a pipeline and in its customizations.
+///
+/// # Errors
+/// The rule that is broken.
+pub fn check(plan: &PipelinePlan) -> Result<(), &'static str> {
+    let is_agent = |name: &String| plan.agent(name).is_some();
+    if !is_agent(&plan.start_agent) {
+        return Err(START_AGENT);
+    }
+    let named = plan.agents.iter().flat_map(|agent| {
+        let back = agent.repeat.iter().map(|(_, back)| back);
+        agent.next_on_success.iter().chain(&agent.next_on_failure).chain(back)
+    });
+    if !named.into_iter().all(is_agent) {
+        return Err(TRANSITIONS);
+    }
+    check_phases(plan, &plan.phases)?;
+    plan.customizations.iter().try_for_each(|change| check_change(plan, change))
+}
+
+/// Checks the names in a change of a pipeline.
+///
+/// # Errors
+/// The rule that is broken.
+pub fn check_change(plan: &PipelinePlan, change: &CustomizationPlan) -> Result<(), &'static str> {
+    let overridden = change.overrides.iter().map(|change| &change.agent);
+    if !change.disabled_agents.iter().chain(overridden).all(|agent| plan.agent(agent).is_some()) {
+        return Err(CHANGED_AGENTS);
+    }
+    if change.disabled_agents.contains(&plan.start_agent) {
+        return Err(START_DISABLED);
+    }
+    check_phases(plan, &change.phases)
+}
+
+fn check_phases(plan: &PipelinePlan, phases: &[InsertedPhasePlan]) -> Result<(), &'static str> {
+    match phases.iter().all(|phase| plan.agent(&phase.agent).is_some()) {
+        true => Ok(()),
+        false => Err(PHASES),
+    }
+}
