@@ -47,6 +47,12 @@ run: cargo-there ## Build, start the quickstart's gateway in the foreground, sho
 	@cargo build --locked
 	@manifests/quickstart/run.sh $(BINARY)
 
+.PHONY: run-research
+run-research: cargo-there ## Build, start the research example in the foreground, ask it a question; MODEL_URL, MODEL_NAME, MODEL_KEY
+	@.ci/setup.sh node
+	@cargo build --locked
+	@manifests/examples/research/run.sh $(BINARY)
+
 .PHONY: test
 test: setup ## Set up and run every test but the long ones
 	@echo "==> tests of the plugins, of the guards in examples, and of the bill of materials"

@@ -43,7 +43,7 @@ spec:
 "#;
 
 /// A plugin that returns its input unchanged and stays warm.
-const MODULE: &str = r#"---
+pub const MODULE: &str = r#"---
 apiVersion: hawsepipe.dev/v1alpha1
 kind: Plugin
 metadata: {name: {{name}}}

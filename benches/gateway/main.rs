@@ -20,6 +20,7 @@ mod load;
 mod matrix;
 mod options;
 mod peer;
+mod pipelines;
 mod procfs;
 mod report;
 mod runtime;
@@ -102,6 +103,7 @@ async fn measure(options: &Options) -> Result<Measurements> {
         hostile: if options.wants(Part::Hostile) { Some(hostile::run(options).await?) } else { None },
         idle: if options.wants(Part::Idle) { Some(idle::run().await?) } else { None },
         history: if options.wants(Part::History) { Some(history::run().await?) } else { None },
+        pipelines: if options.wants(Part::Pipelines) { Some(pipelines::run(options).await?) } else { None },
         results: if options.wants_matrix() { matrix::run(options).await? } else { Results::default() },
     })
 }

@@ -70,11 +70,15 @@ pub enum Part {
     Idle,
     /// Pages of a long history.
     History,
+    /// Runs of pipelines, and the calls in them.
+    Pipelines,
 }
 
 static PARTS: LazyLock<Vec<Part>> = LazyLock::new(|| {
     let systems = System::value_variants().iter().map(|system| Part::System(*system));
-    systems.chain([Part::Edits, Part::Plugins, Part::Lists, Part::Hostile, Part::Idle, Part::History]).collect()
+    systems
+        .chain([Part::Edits, Part::Plugins, Part::Lists, Part::Hostile, Part::Idle, Part::History, Part::Pipelines])
+        .collect()
 });
 
 impl ValueEnum for Part {
@@ -91,6 +95,7 @@ impl ValueEnum for Part {
             Self::Lists => Some(PossibleValue::new("lists").help("A list of 1,000 tools of 20 upstreams")),
             Self::Hostile => Some(PossibleValue::new("hostile").help("A hostile upstream beside a good one")),
             Self::Idle => Some(PossibleValue::new("idle").help("The memory that 10,000 idle streams take")),
+            Self::Pipelines => Some(PossibleValue::new("pipelines").help("Runs of pipelines, and the calls in them")),
             Self::Edits => Some(PossibleValue::new("edits").help("A plugin and its chain that are edited under load")),
         }
     }

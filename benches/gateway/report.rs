@@ -12,7 +12,7 @@ use crate::edits::Outcome;
 use crate::load::Load;
 use crate::matrix::{Cell, Results};
 use crate::system::System;
-use crate::{history, hostile, idle, lists, runtime};
+use crate::{history, hostile, idle, lists, pipelines, runtime};
 
 /// The results of the parts that need a gateway.
 pub struct Measurements {
@@ -22,6 +22,7 @@ pub struct Measurements {
     pub hostile: Option<hostile::Outcome>,
     pub idle: Option<idle::Outcome>,
     pub history: Option<history::Outcome>,
+    pub pipelines: Option<pipelines::Outcome>,
 }
 
 /// All results of a run.
@@ -44,6 +45,8 @@ pub struct Report {
     pub idle: Option<idle::Outcome>,
     /// The results of pages of a long history, if they were requested.
     pub history: Option<history::Outcome>,
+    /// The results of pipelines, if they were requested.
+    pub pipelines: Option<pipelines::Outcome>,
     /// The results of the plugin runtime, if they were requested.
     pub plugins: Option<runtime::Outcome>,
     /// The number of failed calls. Includes, if edits were measured, stale calls and edits that no call showed.
@@ -79,7 +82,7 @@ pub struct Row {
 impl Report {
     /// Computes the report from the measurements.
     pub fn new(measured: Measurements, plugins: Option<runtime::Outcome>) -> Self {
-        let Measurements { results, edits, lists, hostile, idle, history } = measured;
+        let Measurements { results, edits, lists, hostile, idle, history, pipelines } = measured;
         let cells = Cells(&results.cells);
         let rows: Vec<Row> = results.cells.keys().map(|cell| Row::of(&cells, *cell)).collect();
         let floor_us: BTreeMap<u32, f64> =
@@ -97,12 +100,14 @@ impl Report {
                 + edits.as_ref().map_or(0, Outcome::errors)
                 + lists.as_ref().map_or(0, lists::Outcome::errors)
                 + hostile.as_ref().map_or(0, hostile::Outcome::errors)
-                + idle.as_ref().map_or(0, idle::Outcome::errors),
+                + idle.as_ref().map_or(0, idle::Outcome::errors)
+                + pipelines.as_ref().map_or(0, pipelines::Outcome::errors),
             edits,
             lists,
             hostile,
             idle,
             history,
+            pipelines,
             plugins,
             rows,
             floor_us,

@@ -8,7 +8,7 @@ use crate::aims::{Aim, Ratio};
 use crate::cells::median;
 use crate::edits::{AIM_MS, Edited, Outcome};
 use crate::report::{Report, Row};
-use crate::{history, hostile, idle, lists, runtime};
+use crate::{history, hostile, idle, lists, pipelines, runtime};
 
 /// Returns the whole report as text.
 pub fn render(report: &Report) -> String {
@@ -27,6 +27,7 @@ pub fn render(report: &Report) -> String {
     text += &report.hostile.as_ref().map(hostile_text).unwrap_or_default();
     text += &report.idle.as_ref().map(idle_text).unwrap_or_default();
     text += &report.history.as_ref().map(history_text).unwrap_or_default();
+    text += &report.pipelines.as_ref().map(pipelines_text).unwrap_or_default();
     if !report.rows.is_empty() {
         text += &matrix_text(report);
     }
@@ -95,6 +96,16 @@ fn idle_text(idle: &idle::Outcome) -> String {
     rows.add_row([String::new()].into_iter().chain(memory));
     let aims = aims_table(&idle.aims);
     format!("\n{} streams on which nothing happens\n{rows}\n{aims}\n", idle::STREAMS)
+}
+
+fn pipelines_text(pipelines: &pipelines::Outcome) -> String {
+    let mut rows = table(["", "p50", "p99", "calls/s"]);
+    for row in &pipelines.rows {
+        let times = [row.p50_us, row.p99_us, row.calls_per_second].map(whole);
+        rows.add_row([row.what.to_owned()].into_iter().chain(times));
+    }
+    let aims = aims_table(&pipelines.aims);
+    format!("\nPipelines, 1 connection, 1 KB; times in microseconds\n{rows}\n{aims}\n")
 }
 
 fn edits_text(edits: &Outcome) -> String {

@@ -1,9 +1,10 @@
-//! The upstream of all measurements: a fast MCP server over Streamable HTTP with two tools.
+//! The upstream of all measurements: a fast MCP server over Streamable HTTP with three tools.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
@@ -19,7 +20,10 @@ use serde_json::value::RawValue;
 use crate::child::{self, Child};
 use crate::client::{Era, LEGACY_VERSION, MODERN_VERSION};
 
-const TOOLS: &str = r#"[{"name":"echo","description":"Echo the text, then the nonce.","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"nonce":{"type":"string"}},"required":["text","nonce"]}},{"name":"blob","description":"Text of so many bytes, then the nonce.","inputSchema":{"type":"object","properties":{"size":{"type":"integer"},"nonce":{"type":"string"}},"required":["size","nonce"]}}]"#;
+const TOOLS: &str = r#"[{"name":"echo","description":"Echo the text, then the nonce.","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"nonce":{"type":"string"}},"required":["text","nonce"]}},{"name":"blob","description":"Text of so many bytes, then the nonce.","inputSchema":{"type":"object","properties":{"size":{"type":"integer"},"nonce":{"type":"string"}},"required":["size","nonce"]}},{"name":"wait","description":"Waits 50 ms, then the nonce.","inputSchema":{"type":"object","properties":{"nonce":{"type":"string"}},"required":["nonce"]}}]"#;
+
+/// How long a call of `wait` takes.
+const WAIT: Duration = Duration::from_millis(50);
 
 /// The number of tools on a page, as many as on a page of the gateway's list.
 const PAGE: usize = 200;
@@ -104,7 +108,7 @@ async fn answer(State(server): State<Arc<Server>>, body: Bytes) -> Response {
     let Some(id) = message.id.map(RawValue::get) else {
         return StatusCode::ACCEPTED.into_response();
     };
-    let result = server.result(&message.method, message.params.map_or("{}", RawValue::get));
+    let result = server.result(&message.method, message.params.map_or("{}", RawValue::get)).await;
     let body = match result {
         Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
         Err((code, text)) => {
@@ -123,9 +127,9 @@ async fn answer(State(server): State<Arc<Server>>, body: Bytes) -> Response {
 type RpcError = (i64, &'static str);
 
 impl Server {
-    fn result(&self, method: &str, params: &str) -> Result<String, RpcError> {
+    async fn result(&self, method: &str, params: &str) -> Result<String, RpcError> {
         match method {
-            "tools/call" => self.call(params),
+            "tools/call" => self.call(params).await,
             "tools/list" => self.list(params),
             "initialize" => Ok(format!(
                 r#"{{"protocolVersion":"{LEGACY_VERSION}","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"bench","version":"1"}}}}"#
@@ -149,11 +153,15 @@ impl Server {
         Ok(format!(r#"{{"resultType":"complete","ttlMs":3600000,"cacheScope":"public","tools":{page}{next}}}"#))
     }
 
-    fn call(&self, params: &str) -> Result<String, RpcError> {
+    async fn call(&self, params: &str) -> Result<String, RpcError> {
         let call: Call = serde_json::from_str(params).map_err(|_| (-32602, "Invalid params"))?;
         let nonce = unquoted(call.arguments.nonce);
         match (&*call.name, call.arguments.text, call.arguments.size) {
             ("echo", Some(text), _) => Ok(text_result(unquoted(text), nonce)),
+            ("wait", ..) => {
+                tokio::time::sleep(WAIT).await;
+                Ok(text_result("waited", nonce))
+            }
             ("blob", _, Some(size)) if size <= MAX_BLOB => Ok(text_result(&self.blob(size), nonce)),
             _ => Err((-32602, "Invalid params")),
         }

@@ -9,9 +9,11 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::{Map, Value};
+use tracing::Span;
 
 use crate::domain::causes::causes;
 use crate::domain::model::ModelRequest;
+use crate::telemetry::trace_context::members_of;
 use crate::transport::outbound::{Connector, OutboundSettings, TlsSettings, authorization, connector};
 
 /// How long an endpoint has to take a connection.
@@ -62,6 +64,10 @@ impl Clients {
         headers.extend(authorization(&uri).map(|value| (header::PROXY_AUTHORIZATION, value)));
         for (name, value) in ["x-hawsepipe-run", "x-hawsepipe-step"].into_iter().zip(request.step) {
             headers.extend(HeaderValue::from_str(value).map(|value| (header::HeaderName::from_static(name), value)));
+        }
+        // Gateways of models read the context of a trace here. While traces are off there is none.
+        for (name, value) in members_of(&Span::current()) {
+            headers.extend(HeaderValue::from_str(&value).map(|value| (header::HeaderName::from_static(name), value)));
         }
         if let Some(key) = request.key {
             let value = HeaderValue::from_str(&format!("Bearer {}", key.expose().trim()));

@@ -9,6 +9,7 @@ mod access;
 mod entry_labels;
 mod history;
 mod models;
+mod pipelines;
 mod tool_labels;
 mod workers;
 
@@ -22,6 +23,7 @@ use self::entry_labels::EntryCounters;
 pub use self::entry_labels::EntryLabels;
 use self::history::HistoryMetrics;
 pub use self::models::ModelMetrics;
+pub use self::pipelines::PipelineMetrics;
 pub use self::tool_labels::MAX_TOOLS;
 use self::tool_labels::ToolLabels;
 use self::workers::WorkerMetrics;
@@ -76,6 +78,8 @@ pub struct Metrics {
     history: HistoryMetrics,
     /// Calls of language models.
     pub models: ModelMetrics,
+    /// Runs of pipelines.
+    pub pipelines: PipelineMetrics,
     held: IntGaugeVec,
     held_refused: IntCounterVec,
 }
@@ -199,6 +203,7 @@ impl Metrics {
             )?,
             history: HistoryMetrics::new(&m)?,
             models: ModelMetrics::new(&m)?,
+            pipelines: PipelineMetrics::new(&m)?,
             held: m.gauge(
                 "hawsepipe_held_bytes",
                 "Bytes that the gateway holds for clients and upstreams, of those that are counted",
@@ -355,6 +360,7 @@ impl Metrics {
     fn prune(&self, names: &PlannedNames<'_>) {
         self.catalog.prune(&|label, value| names.is_gone(label, value));
         self.tools.retain(|upstream| names.upstreams.contains(upstream));
+        self.pipelines.retain(|pipeline| names.upstreams.contains(pipeline));
     }
 
     fn bytes_and_rows(&self, now: &ScrapeInput<'_>) {

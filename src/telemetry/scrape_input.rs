@@ -41,7 +41,7 @@ pub struct PlannedNames<'a> {
     pub plugins: HashSet<Cow<'a, str>>,
     /// Chains, as `namespace/name`.
     pub chains: HashSet<&'a str>,
-    /// Upstreams, by name.
+    /// Upstreams, by name. Pipelines are upstreams too.
     pub upstreams: HashSet<&'a str>,
 }
 
@@ -53,6 +53,7 @@ impl PlannedNames<'_> {
             "chain" => !self.chains.contains(value),
             // The label is empty for calls that found no upstream.
             "upstream" => !value.is_empty() && !self.upstreams.contains(value),
+            "pipeline" => !self.upstreams.contains(value),
             _ => false,
         }
     }

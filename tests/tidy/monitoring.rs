@@ -34,6 +34,7 @@ fn series() -> BTreeMap<String, BTreeSet<String>> {
         let mut labels: BTreeSet<String> = cells[3].split(", ").map(str::to_owned).collect();
         labels.extend(OF_SCRAPE.map(str::to_owned));
         if cells[2] == "histogram" {
+            series.extend(["count", "sum"].map(|end| (format!("{name}_{end}"), labels.clone())));
             labels.insert("le".to_owned());
             series.insert(format!("{name}_bucket"), labels);
         } else {
@@ -47,7 +48,7 @@ fn series() -> BTreeMap<String, BTreeSet<String>> {
 fn selectors(expression: &str) -> Vec<(String, String)> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut found = Vec::new();
-    for start in ["hawsepipe_", "process_"] {
+    for start in ["hawsepipe_", "process_", "gen_ai_client_"] {
         for (at, _) in expression.match_indices(start) {
             if expression[..at].ends_with(is_name) {
                 continue;

@@ -124,6 +124,9 @@ const dashboard = (name, title, description, variables, panels) => ({
   panels: placed(panels),
 });
 
+const RUN = 'hawsepipe_pipeline_run_duration_seconds';
+const STEP = 'hawsepipe_pipeline_step_duration_seconds';
+const MODEL = 'gen_ai_client_operation_duration_seconds';
 const BAD = 'outcome=~"failed|refused|rpc_error|timeout"';
 
 const DASHBOARDS = {
@@ -252,6 +255,32 @@ const DASHBOARDS = {
       q(`sum by (upstream, kind) (${rate('hawsepipe_upstream_lines_dropped_total')})`, '{{upstream}}: {{kind}}'),
       q(`sum by (upstream) (${rate('hawsepipe_upstream_messages_unsent_total')})`, '{{upstream}}: unsent'),
     ], { unit: 'ops' }),
+  ]),
+  pipelines: dashboard('pipelines', 'Pipelines', 'Runs of pipelines, their steps, and the models that they call.', [NAMESPACE, GATEWAY], [
+    stat('Runs', 'Runs that ended, each second.', q(`sum(${rate(`${RUN}_count`)})`), { unit: 'ops' }),
+    stat('Failed', 'Share of runs that failed.',
+      q(`sum(${rate(`${RUN}_count`, ', outcome="failed"')}) / sum(${rate(`${RUN}_count`)})`), { unit: 'percentunit' }),
+    stat('Run p95', 'From the arrival of a call to the output.', q(quantile(0.95, RUN)), { unit: 's' }),
+    stat('Tool calls', 'Calls of tools by steps, each second.', q(`sum(${rate('hawsepipe_pipeline_tool_calls_total')})`), { unit: 'ops' }),
+    stat('Calls of models', 'With their repetitions, each second.', q(`sum(${rate(`${MODEL}_count`)})`), { unit: 'ops' }),
+    stat('Model p95', 'From the first request to the answer.', q(quantile(0.95, MODEL)), { unit: 's' }),
+    lines('Runs by outcome', 'How runs ended.',
+      [q(`sum by (outcome) (${rate(`${RUN}_count`)})`, '{{outcome}}')], { unit: 'ops', stacked: true }),
+    lines('Run duration', 'From the arrival of a call to the output.', quantiles(RUN), { unit: 's' }),
+    lines('Failed runs', 'By pipeline and reason.',
+      [q(`sum by (pipeline, reason) (${rate(`${RUN}_count`, ', outcome="failed"')})`, '{{pipeline}} {{reason}}')], { unit: 'ops' }),
+    lines('Step p95', 'With the calls that the step waited for.',
+      [q(quantile(0.95, STEP, 'pipeline, step'), '{{pipeline}}/{{step}}')], { unit: 's' }),
+    lines('Failed steps', 'By pipeline and step.',
+      [q(`sum by (pipeline, step) (${rate(`${STEP}_count`, ', status="failed"')})`, '{{pipeline}}/{{step}}')], { unit: 'ops' }),
+    lines('Tool calls of steps', 'By pipeline; each is a call of the upstream of the tool too.',
+      [q(`sum by (pipeline) (${rate('hawsepipe_pipeline_tool_calls_total')})`, '{{pipeline}}')], { unit: 'ops' }),
+    lines('Calls of models', 'By model, and by the reason if they failed.',
+      [q(`sum by (gen_ai_request_model, error_type) (${rate(`${MODEL}_count`)})`, '{{gen_ai_request_model}} {{error_type}}')], { unit: 'ops' }),
+    lines('Model duration p95', 'From the first request to the answer, by model.',
+      [q(quantile(0.95, MODEL, 'gen_ai_request_model'), '{{gen_ai_request_model}}')], { unit: 's' }),
+    lines('Tokens', 'By model, each second.',
+      [q(`sum by (gen_ai_request_model, gen_ai_token_type) (${rate('gen_ai_client_token_usage_sum')})`, '{{gen_ai_request_model}} {{gen_ai_token_type}}')]),
   ]),
   'control-plane': dashboard('control-plane', 'Control plane', 'The operator, and what pods run of what it planned.', [OPERATORS], [
     stat('Leaders', 'Operators that lead; there should be one.', q('sum(hawsepipe_leader{OPERATOR})'), { thresholds: RED_BELOW_1, width: 6 }),

@@ -1,4 +1,4 @@
-//! Tracing spans of calls, following OpenTelemetry's conventions for MCP. They are created only while traces are
+//! Tracing spans of calls, following OpenTelemetry's conventions for MCP and for generative AI. They are created only while traces are
 //! exported.
 
 use tracing::field::Empty;
@@ -9,6 +9,7 @@ use super::routed_call::Routed;
 use super::tool_result::ResultFacts;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
+use crate::domain::model::{ModelAnswer, ModelFailure};
 use crate::domain::plan::TransportPlan;
 use crate::domain::record::CallOutcome;
 use crate::domain::rpc::code_of;
@@ -139,4 +140,32 @@ pub(crate) fn plugin(chain: &LinkedChain, entry: &LinkedEntry) -> Span {
         hawsepipe.phase = chain.plan.phase.wire(),
         hawsepipe.outcome = Empty,
     )
+}
+
+/// The span of a request to a language model with its repetitions. It holds nothing of what is said.
+pub(crate) fn chat(model: &str) -> Span {
+    debug_span!(
+        target: TARGET, "chat",
+        otel.name = %format_args!("chat {model:.MAX_NAME$}"),
+        otel.kind = "client",
+        otel.status_code = Empty,
+        gen_ai.operation.name = "chat",
+        // The conventions name the API here, not who runs the endpoint.
+        gen_ai.provider.name = "openai",
+        gen_ai.request.model = cut(model),
+        gen_ai.usage.input_tokens = Empty,
+        gen_ai.usage.output_tokens = Empty,
+        error.type = Empty,
+    )
+}
+
+/// Records what came of a request to a language model in the span that [`chat`] made.
+pub(crate) fn completed(span: &Span, answer: &Result<ModelAnswer, ModelFailure>) {
+    match answer {
+        Ok(answer) => {
+            span.record("gen_ai.usage.input_tokens", answer.usage.prompt_tokens);
+            span.record("gen_ai.usage.output_tokens", answer.usage.completion_tokens);
+        }
+        Err(failure) => failed(span, failure.reason.as_str()),
+    }
 }

@@ -4,12 +4,14 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tracing::Instrument;
 
 use super::context::RunContext;
 use crate::domain::model::{ModelAnswer, ModelFailure, ModelRequest};
 use crate::domain::plan::ModelPlan;
 use crate::domain::reason::Reason;
 use crate::domain::schema::{BoundedSchema, PreparedSchema, without_value};
+use crate::engine::calls::spans;
 
 /// The longest name of a tool that models take.
 const MAX_NAME: usize = 64;
@@ -123,7 +125,9 @@ impl RunContext<'_> {
             timeout: Duration::from_millis(model.timeout_ms.into()).min(self.remaining()),
         };
         let started = Instant::now();
-        let answered = self.engine.models.complete(&request).await;
+        let span = spans::chat(&model.model);
+        let answered = self.engine.models.complete(&request).instrument(span.clone()).await;
+        spans::completed(&span, &answered);
         let outcome = answered.as_ref().map(|answer| answer.usage).map_err(|failure| failure.reason);
         self.engine.metrics.models.called(&model.model, started.elapsed(), outcome);
         let mut answer = answered.map_err(|failure| {

@@ -76,6 +76,7 @@ impl RunContext<'_> {
             return Err(RpcError::refused(Reason::BudgetExhausted, message));
         }
         used.tool_calls += 1;
+        self.engine.metrics.pipelines.tool_called(&self.call.facts.upstream);
         Ok(())
     }
 }

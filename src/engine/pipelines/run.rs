@@ -61,7 +61,13 @@ impl Engine {
             arguments,
         };
         let mut steps = Vec::new();
-        let ending = Ending { engine: self, entry: Arc::clone(&run.entry) };
+        let mut ending = Ending {
+            engine: self,
+            entry: Arc::clone(&run.entry),
+            upstream: &call.facts.upstream,
+            started: run.started,
+            outcome: (RunStatus::Cancelled, None),
+        };
         let changed = match refusal {
             Some(Failure { reason, message, .. }) => Err(RunFailure::new(reason, message)),
             None if size as u64 > pipeline.plan.budgets.max_input => Err(run.too_large(size)),
@@ -79,7 +85,10 @@ impl Engine {
         run.note_use();
         let used = run.used.lock();
         let ended = ended.and_then(|output| completed(run.pipeline, output, &used, &mut facts));
-        ending.end(ended.as_ref().err().map(|why| why.reason));
+        ending.outcome = match &ended {
+            Ok(_) => (RunStatus::Completed, None),
+            Err(why) => (RunStatus::Failed, Some(why.reason)),
+        };
         match ended {
             Ok(output) => answer(run.plan, &output, &used.sources, facts),
             Err(why) => failure(&why, facts),
@@ -116,22 +125,20 @@ impl Engine {
     }
 }
 
-/// Ends the entry of a run. A run whose future is dropped before is cancelled.
+/// Ends the entry of a run, and measures the run. One whose future is dropped before it has another outcome is cancelled.
 struct Ending<'a> {
     engine: &'a Engine,
     entry: Arc<RunEntry>,
-}
-
-impl Ending<'_> {
-    fn end(&self, reason: Option<Reason>) {
-        let status = if reason.is_none() { RunStatus::Completed } else { RunStatus::Failed };
-        self.entry.end(status, reason, self.engine.clock.unix_millis());
-    }
+    upstream: &'a str,
+    started: Instant,
+    outcome: (RunStatus, Option<Reason>),
 }
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        self.entry.end(RunStatus::Cancelled, None, self.engine.clock.unix_millis());
+        let (status, reason) = self.outcome;
+        self.entry.end(status, reason, self.engine.clock.unix_millis());
+        self.engine.metrics.pipelines.run_ended(self.upstream, status.as_str(), reason, self.started.elapsed());
     }
 }
 
@@ -196,7 +203,10 @@ impl RunContext<'_> {
 
     async fn run_any(&self, step: Step<'_>, state: &Value) -> Result<StepResult, RunFailure> {
         self.entry.begin_step(step.name, self.engine.clock.unix_millis());
+        let started = Instant::now();
         let result = self.run_one(step, state).await;
+        let (pipeline, took) = (&self.call.facts.upstream, started.elapsed());
+        self.engine.metrics.pipelines.step_ended(pipeline, step.name, result.is_ok(), took);
         self.note_use();
         self.entry.end_step(result.as_ref().err().map(|why| why.reason), self.engine.clock.unix_millis());
         result

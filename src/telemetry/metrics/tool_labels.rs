@@ -1,4 +1,4 @@
-//! The values of the label `tool`, whose number is limited.
+//! The values of the labels `tool` and `step`, whose number is limited.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -47,6 +47,7 @@ pub mod manifests;
 mod matrix;
 mod modern_log;
 mod monitored;
+mod monitored_pipelines;
 mod multiplied;
 mod names;
 mod old_sse;

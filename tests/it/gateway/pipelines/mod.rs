@@ -3,6 +3,7 @@
 mod agents;
 mod authors;
 mod customized;
+mod examples;
 mod life;
 mod models;
 mod offered;
@@ -12,8 +13,11 @@ mod rows;
 mod runs;
 mod steps;
 mod taken;
+mod traced;
 
 use serde_json::{Value, json};
+
+pub(super) use self::models::{models, secret, stand_in};
 
 use super::harness::{Folder, Gateway, run};
 use super::http::Http;

@@ -8,9 +8,11 @@ use super::super::harness::{Folder, Gateway, run};
 use super::super::http::Http;
 use super::super::parts::{announced, object, plugin, until};
 use super::{call, pipeline, tools};
-use crate::fixtures::fixture;
+use crate::fixtures::checkout;
 use crate::upstream::Running;
 
+/// The stand-in, which is a part of an example.
+const STAND_IN: &str = "manifests/examples/research/model-stand-in.mjs";
 /// The key of the endpoint.
 pub(super) const KEY: &str = "canary-key-of-a-model";
 /// Asks the model, and gives what came of it.
@@ -26,11 +28,11 @@ const ASK: &str = "export async function execute({ query }, ctx) {
 }";
 
 /// A stand-in for a model that answers by a script, and its URL.
-pub(super) fn stand_in(folder: &Folder, script: &Value) -> (Running, String) {
+pub(in crate::gateway) fn stand_in(folder: &Folder, script: &Value) -> (Running, String) {
     let file = folder.path().join("stand-in.txt");
     std::fs::write(&file, script.to_string()).unwrap();
     let mut command = Command::new("node");
-    command.arg(fixture("servers/model-stand-in.mjs")).arg("--script").arg(file);
+    command.arg(checkout().join(STAND_IN)).arg("--script").arg(file);
     announced(command)
 }
 
@@ -41,7 +43,7 @@ pub(super) async fn requests(url: &str) -> Vec<Value> {
 }
 
 /// `models` with this URL for these roles.
-pub(super) fn models(url: &str, roles: &[&str]) -> String {
+pub(in crate::gateway) fn models(url: &str, roles: &[&str]) -> String {
     let model = |role: &&str| {
         format!(
             "{{role: {role}, baseURL: {url:?}, model: large, apiKeySecretRef: {{name: llm, key: key}}, timeoutMs: 3000}}"
@@ -51,7 +53,7 @@ pub(super) fn models(url: &str, roles: &[&str]) -> String {
 }
 
 /// The Secret with the key.
-pub(super) fn secret() -> String {
+pub(in crate::gateway) fn secret() -> String {
     let secret = object("Secret", "llm", "").replace("hawsepipe.dev/v1alpha1", "v1");
     secret.replace("spec: {}", &format!("stringData: {{key: {KEY}}}"))
 }
