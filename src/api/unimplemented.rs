@@ -20,7 +20,7 @@ pub struct Unimplemented {
 /// All of them. The list can only shrink.
 pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::MCPGateway, "spec.admin.console"),
-    whole(Kind::MCPGateway, "spec.listeners[].tls"),
+    whole(Kind::MCPGateway, "spec.listeners[].tls.clientCASecretRef"),
     whole(Kind::MCPGateway, "spec.plugins.allowedWrappers"),
     values(Kind::MCPGateway, "spec.plugins.discovery", &["Directory"]),
     whole(Kind::MCPUpstream, "spec.knowledgeAssistant"),

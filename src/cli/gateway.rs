@@ -130,7 +130,8 @@ impl Following<'_> {
             Some(address) => Some(address.listen(EVERYWHERE, MCP_PORT).await.context("--listen")?),
             None => None,
         };
-        servers.open(Bind { listen, ip: EVERYWHERE, advertise: args.advertise }, &received.plan.gateway).await?;
+        let bind = Bind { listen, ip: EVERYWHERE, advertise: args.advertise };
+        servers.open(bind, &received.plan.gateway, &self.secrets).await?;
         loop {
             self.woken(&mut received).await;
             self.put_in_force(&mut received).await;

@@ -1,23 +1,27 @@
 //! The MCP endpoints of a process, which are opened and closed as the plan requires.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::bail;
 use arc_swap::ArcSwapOption;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::address::MCP_PORT;
+use super::certificates::Certificates;
 use super::wiring::instance;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::engine::Engine;
-use crate::transport::{ConnectionBounds, bind};
+use crate::engine::plan::listener_certificates::ListenerCertificates;
+use crate::transport::{ConnectionBounds, ListenerTls, Plain, bind, serve_over};
 use crate::web;
 
 /// The pause before another attempt to bind an address.
@@ -64,6 +68,7 @@ impl Bind {
             hosts: Vec::new(),
             default_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            tls: None,
             refusing: None,
         };
         let port = self.listen.is_none().then(|| bound.port());
@@ -86,6 +91,10 @@ impl ConnectionBounds for McpBounds {
 
 /// An endpoint that is open.
 struct Open {
+    /// Its socket, which stays if the endpoint begins or ends to serve HTTPS.
+    socket: Arc<TcpListener>,
+    /// Its certificate; `None` means plain HTTP.
+    tls: Option<ListenerTls>,
     /// The name that its listener has in the plan, or had before the listener moved; `None` if it is no listener of a plan.
     name: Arc<ArcSwapOption<String>>,
     /// Cancelled to close the endpoint.
@@ -94,7 +103,6 @@ struct Open {
 
 /// An address of a listener that cannot be bound.
 struct Unbound {
-    address: SocketAddr,
     /// The name of the listener; `None` if it is no listener of the plan.
     name: Option<String>,
     /// Where the listener stays until then.
@@ -126,8 +134,11 @@ pub struct Listeners {
     /// Cancelled to close all endpoints.
     stop: CancellationToken,
     open: BTreeMap<SocketAddr, Open>,
-    /// Addresses that could not be bound.
-    failed: BTreeSet<SocketAddr>,
+    certificates: Certificates,
+    /// Whether an address could not be bound.
+    has_failed: bool,
+    /// What was wrong with the listeners of the last plan.
+    problems: Vec<Problem>,
     connections: JoinSet<()>,
     /// The URL of the endpoint that was opened first.
     url: Option<String>,
@@ -136,8 +147,17 @@ pub struct Listeners {
 impl Listeners {
     /// Makes an instance without open endpoints. Cancelling `stop` closes all endpoints that are opened later.
     pub fn new(engine: &Arc<Engine>, bind: Bind, stop: CancellationToken) -> Self {
-        let (open, failed, connections) = (BTreeMap::new(), BTreeSet::new(), JoinSet::new());
-        Self { engine: Arc::clone(engine), bind, stop, open, failed, connections, url: None }
+        Self {
+            engine: Arc::clone(engine),
+            bind,
+            stop,
+            open: BTreeMap::new(),
+            certificates: Certificates::default(),
+            has_failed: false,
+            problems: Vec::new(),
+            connections: JoinSet::new(),
+            url: None,
+        }
     }
 
     /// Returns the URL of the endpoint that was opened first.
@@ -148,9 +168,15 @@ impl Listeners {
     /// Opens the first endpoints of a process.
     ///
     /// # Errors
-    /// Returns the error for the first address that cannot be bound. The other addresses are opened nevertheless.
-    pub async fn begin(&mut self, gateway: &GatewayPlan) -> anyhow::Result<()> {
-        self.follow(gateway).await.into_iter().next().map_or(Ok(()), |unbound| Err(unbound.error))
+    /// Returns the error for the first certificate that cannot be used, or the first address that cannot be bound. The
+    /// other addresses are opened nevertheless.
+    pub async fn begin(&mut self, gateway: &GatewayPlan, certificates: &ListenerCertificates) -> anyhow::Result<()> {
+        let unusable = self.certificates.follow(gateway, certificates);
+        let unbound = self.follow(gateway).await;
+        if let Some(problem) = unusable.first() {
+            bail!("{problem}");
+        }
+        unbound.into_iter().next().map_or(Ok(()), |unbound| Err(unbound.error))
     }
 
     /// Opens the endpoints that `gateway` needs, and then closes those that it no longer needs. One stays open whose
@@ -160,10 +186,15 @@ impl Listeners {
         let wanted = self.bind.addresses(gateway);
         let mut unbound = Vec::new();
         for (&address, name) in &wanted {
-            if let Some(open) = self.open.get(&address) {
+            let Some(tls) = self.tls(gateway, name.as_ref()) else {
+                // Nothing is served without the certificate.
+                self.open.remove(&address).iter().for_each(|open| open.stop.cancel());
+                continue;
+            };
+            if let Some(open) = self.open.get(&address).filter(|open| open.tls == tls) {
                 open.name.store(name.clone().map(Arc::new));
-            } else if let Err(error) = self.open(address, name.clone(), gateway).await {
-                unbound.push(Unbound { address, name: name.clone(), kept: None, error });
+            } else if let Err(error) = self.open(address, name.clone(), tls, gateway).await {
+                unbound.push(Unbound { name: name.clone(), kept: None, error });
             }
         }
         self.open.retain(|address, open| {
@@ -182,20 +213,48 @@ impl Listeners {
         unbound
     }
 
-    async fn open(&mut self, address: SocketAddr, name: Option<String>, gateway: &GatewayPlan) -> anyhow::Result<()> {
+    /// Returns the certificate of the listener with this name, or of the first one: `Some(None)` if the listener serves plain
+    /// HTTP, `None` if it has no certificate that can be used.
+    fn tls(&self, gateway: &GatewayPlan, name: Option<&String>) -> Option<Option<ListenerTls>> {
+        let mut listeners = gateway.listeners.iter();
+        match listeners.find(|listener| name.is_none_or(|name| listener.name == *name)) {
+            Some(listener) if listener.tls.is_some() => Some(Some(self.certificates.of(listener)?.clone())),
+            _ => Some(None),
+        }
+    }
+
+    /// Opens an endpoint, in the place of one that is open at this address.
+    async fn open(
+        &mut self,
+        address: SocketAddr,
+        name: Option<String>,
+        tls: Option<ListenerTls>,
+        gateway: &GatewayPlan,
+    ) -> anyhow::Result<()> {
         let is_of_plan = self.bind.listen.is_none() && !gateway.listeners.is_empty();
         let setting = if is_of_plan { "`port` of the listener" } else { "--listen ADDR" };
-        let socket = bind(address, setting).await?;
+        let socket = match self.open.remove(&address) {
+            Some(open) => {
+                open.stop.cancel();
+                open.socket
+            }
+            None => Arc::new(bind(address, setting).await?),
+        };
         let (bound, stop, name) =
             (socket.local_addr()?, self.stop.child_token(), Arc::new(ArcSwapOption::from_pointee(name)));
         let listener = self.bind.listener(bound, Arc::clone(&name));
         let path = listener.current(gateway).map(|plan| plan.path.clone());
-        tracing::info!(address = %bound, path, "MCP endpoint");
-        self.url.get_or_insert_with(|| format!("http://{bound}{}", path.unwrap_or_default()));
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        tracing::info!(address = %bound, path, scheme, "MCP endpoint");
+        self.url.get_or_insert_with(|| format!("{scheme}://{bound}{}", path.unwrap_or_default()));
         let service = web::McpService::new(Arc::clone(&self.engine), listener, stop.clone());
         let bounds = McpBounds(Arc::clone(&self.engine));
-        self.connections.spawn(crate::transport::serve(socket, service, bounds, stop.clone()));
-        self.open.insert(address, Open { name, stop });
+        let (listener, stopped) = (Arc::clone(&socket), stop.clone());
+        match tls.clone() {
+            Some(tls) => self.connections.spawn(serve_over(tls, listener, service, bounds, stopped)),
+            None => self.connections.spawn(serve_over(Plain, listener, service, bounds, stopped)),
+        };
+        self.open.insert(address, Open { socket, tls, name, stop });
         Ok(())
     }
 
@@ -203,15 +262,14 @@ impl Listeners {
     async fn follow_current(&mut self) {
         let snapshot = self.engine.snapshot();
         let plan = snapshot.plan();
+        let mut problems = self.certificates.follow(&plan.gateway, snapshot.certificates());
         let unbound = self.follow(&plan.gateway).await;
-        let problems: Vec<_> = unbound.iter().map(|unbound| unbound.problem(&plan.gateway)).collect();
-        let failed_before = std::mem::take(&mut self.failed);
-        for (unbound, problem) in unbound.iter().zip(&problems) {
-            if !failed_before.contains(&unbound.address) {
-                tracing::error!("{problem}");
-            }
+        self.has_failed = !unbound.is_empty();
+        problems.extend(unbound.iter().map(|unbound| unbound.problem(&plan.gateway)));
+        for problem in problems.iter().filter(|problem| !self.problems.contains(problem)) {
+            tracing::error!("{problem}");
         }
-        self.failed = unbound.into_iter().map(|unbound| unbound.address).collect();
+        self.problems.clone_from(&problems);
         self.engine.endpoints().followed(&plan.revision, problems);
     }
 
@@ -222,7 +280,7 @@ impl Listeners {
             tokio::select! {
                 () = self.stop.cancelled() => break,
                 changed = plans.changed() => if changed.is_err() { break },
-                () = tokio::time::sleep(TRY_AGAIN), if !self.failed.is_empty() => {}
+                () = tokio::time::sleep(TRY_AGAIN), if self.has_failed => {}
                 Some(_) = self.connections.join_next() => continue,
             }
             self.follow_current().await;

@@ -7,6 +7,7 @@ mod args;
 mod audit;
 mod call;
 mod calls;
+mod certificates;
 mod clock;
 mod codeblock;
 mod codeblocks;

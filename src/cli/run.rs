@@ -171,7 +171,7 @@ async fn start(
     Addresses { admin, metrics, .. }: Addresses,
 ) -> anyhow::Result<JoinHandle<()>> {
     gateway.engine.readings().follow();
-    servers.open(bind, &first.plan.gateway).await?;
+    servers.open(bind, &first.plan.gateway, &first.secrets).await?;
     servers.open_admin(admin, None).await?;
     if let Some(metrics) = metrics {
         servers.open_metrics(metrics).await?;

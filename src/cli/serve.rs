@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 use super::listeners::{Bind, Listeners};
 use super::signals::{EndSignal, EndSignals};
 use crate::domain::plan::GatewayPlan;
+use crate::domain::ports::Secrets;
 use crate::engine::Engine;
+use crate::engine::plan::listener_certificates::listener_certificates;
 use crate::transport::{MAX_CONNECTIONS, bind};
 use crate::web::{self, CheckToken};
 
@@ -59,14 +61,15 @@ impl HttpServers {
         self.url.as_deref()
     }
 
-    /// Opens the MCP endpoints of `gateway`, and then follows the plans that come into force.
+    /// Opens the MCP endpoints of `gateway`, and then follows the plans that come into force. `secrets` has the certificates
+    /// of listeners.
     ///
     /// # Errors
-    /// If a port is in use.
-    pub async fn open(&mut self, bind: Bind, gateway: &GatewayPlan) -> anyhow::Result<()> {
+    /// If a port is in use, or a certificate cannot be used.
+    pub async fn open(&mut self, bind: Bind, gateway: &GatewayPlan, secrets: &impl Secrets) -> anyhow::Result<()> {
         let plans = self.engine.plans();
         let mut listeners = Listeners::new(&self.engine, bind, self.stop.clone());
-        listeners.begin(gateway).await?;
+        listeners.begin(gateway, &listener_certificates(gateway, secrets)).await?;
         self.url = listeners.first_url().map(str::to_owned);
         self.mcp.spawn(listeners.keep(plans));
         Ok(())

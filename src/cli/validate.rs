@@ -7,6 +7,7 @@ use anyhow::Context;
 use serde_json::json;
 
 use super::args::{OptionArgs, ValidateArgs};
+use super::certificates::Certificates;
 use super::formats::ListFormat;
 use super::output::{Colour, column, harmless, paint, print_line, print_list, say, text, wide};
 use super::programs::missing;
@@ -17,6 +18,7 @@ use crate::domain::plugin::{Mode, Role};
 use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
+use crate::engine::plan::listener_certificates::listener_certificates;
 use crate::engine::views::explain::link_plugins;
 use crate::node::{Inspector, Launcher, find_node, hide_memory};
 use crate::source::{CompiledManifests, Directory, DirectorySettings, Located, unread_folders};
@@ -67,6 +69,9 @@ async fn all_problems(
     }
     let warnings = missing(&plan).into_iter().chain(unnamed_methods(&plan));
     located.extend(warnings.map(|problem| directory.locate(problem)));
+    let certificates = listener_certificates(&plan.gateway, &secrets);
+    let unusable = Certificates::default().follow(&plan.gateway, &certificates);
+    located.extend(unusable.into_iter().map(|problem| directory.locate(problem)));
     let runtime = plan.gateway.runtime.clone();
     let (plugins, mut problems) = link_plugins(plan, &secrets);
     if loads && !plugins.is_empty() {

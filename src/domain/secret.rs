@@ -8,7 +8,7 @@ use memchr::memmem;
 
 use super::ids::ObjectKey;
 use super::json_spellings::spellings;
-use super::plan::{Plan, StorePlan, ValueSource};
+use super::plan::{Plan, StorePlan, TlsPlan, ValueSource};
 use super::reason::Reason;
 use super::report::SecretState;
 
@@ -199,7 +199,9 @@ pub fn secret_uses(plan: &Plan) -> BTreeSet<(&ObjectKey, &str)> {
         StorePlan::Embedded { .. } => None,
     });
     let admin = plan.gateway.admin_methods.secret.as_ref().map(|(secret, key)| (secret, key.as_str()));
-    named.chain(store).chain(admin).collect()
+    let certificates = plan.gateway.listeners.iter().filter_map(|listener| listener.tls.as_ref());
+    let certificates = certificates.flat_map(|secret| TlsPlan::PAIR.map(|key| (secret, key)));
+    named.chain(store).chain(admin).chain(certificates).collect()
 }
 
 /// Why a secret value is not available.

@@ -1,5 +1,6 @@
 //! Accepts, limits and closes connections. A service answers the requests that arrive on them.
 
+use std::borrow::Borrow;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,7 +9,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody};
-use axum::http::Extensions;
 use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::open_connections::{LOOK_AGAIN, OpenConnection, OpenConnections, StreamBody};
+use super::peer::{Handshake, Peer, Plain};
 
 /// The maximum number of connections of a listener that has no setting for it.
 pub const MAX_CONNECTIONS: usize = 8192;
@@ -58,28 +59,6 @@ impl<S> HttpService for S where
         + Sync
         + 'static
 {
-}
-
-/// The two ends of a request's connection, stored in the request's extensions.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer {
-    /// The address that the connection came from.
-    pub remote: SocketAddr,
-    /// The local address at which the connection arrived.
-    pub local: SocketAddr,
-}
-
-impl Peer {
-    /// Whether the connection came from this machine, and arrived at a loopback address. A connection that came from
-    /// loopback but arrived at another address comes from a local proxy, which may act for any client.
-    pub fn is_here(&self) -> bool {
-        [self.remote, self.local].iter().all(|address| address.ip().to_canonical().is_loopback())
-    }
-}
-
-/// Returns the address that a request came from, by its extensions.
-pub fn peer_address(extensions: &Extensions) -> IpAddr {
-    extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip())
 }
 
 /// The bounds of the connections of a listener.
@@ -134,13 +113,26 @@ pub async fn serve(
     bounds: impl ConnectionBounds,
     shutdown: CancellationToken,
 ) {
-    serve_within(FIRST_HEADERS, listener, service, bounds, shutdown).await;
+    serve_over(Plain, listener, service, bounds, shutdown).await;
 }
 
-/// Like [`serve`]. The headers of the first request of a connection must arrive within `first_headers`.
+/// Like [`serve`], over connections that begin with a handshake. `listener` can be shared: it accepts no connection after
+/// `shutdown`.
+pub async fn serve_over(
+    handshake: impl Handshake,
+    listener: impl Borrow<TcpListener> + Send,
+    service: impl HttpService,
+    bounds: impl ConnectionBounds,
+    shutdown: CancellationToken,
+) {
+    serve_within(FIRST_HEADERS, handshake, listener, service, bounds, shutdown).await;
+}
+
+/// Like [`serve_over`]. The headers of the first request of a connection must arrive within `first_headers`.
 async fn serve_within(
     first_headers: Duration,
-    listener: TcpListener,
+    handshake: impl Handshake,
+    listener: impl Borrow<TcpListener> + Send,
     service: impl HttpService,
     bounds: impl ConnectionBounds,
     shutdown: CancellationToken,
@@ -150,7 +142,7 @@ async fn serve_within(
         let most = bounds.most();
         let is_full = open.len() >= most;
         if is_full {
-            told.tell(&bounds, &listener, open.len());
+            told.tell(&bounds, listener.borrow(), open.len());
         }
         let look_again = if is_full { open.make_room(most, Instant::now()) } else { LOOK_AGAIN };
         tokio::select! {
@@ -160,14 +152,17 @@ async fn serve_within(
                 open.remove(ended.map_or_else(|panicked| panicked.id(), |(task, ())| task));
             }
             () = tokio::time::sleep(look_again), if is_full => {}
-            accepted = listener.accept(), if !is_full => match accepted {
+            accepted = listener.borrow().accept(), if !is_full => match accepted {
                 Ok((stream, remote)) => {
                     // If the system does not report the local address, the connection counts as not on loopback.
                     let local = stream.local_addr().unwrap_or(NOWHERE);
                     let peer = Peer { remote, local };
                     let (service, shutdown) = (service.clone(), shutdown.clone());
                     let connection = OpenConnection::new(remote.ip());
-                    let served = serve_connection(stream, peer, service, first_headers, shutdown, Arc::clone(&connection));
+                    let (handshake, opened) = (handshake.clone(), Arc::clone(&connection));
+                    let served = async move {
+                        serve_connection(&handshake, stream, peer, service, first_headers, shutdown, opened).await;
+                    };
                     open.add(connections.spawn(served).id(), connection);
                 }
                 Err(error) => {
@@ -213,6 +208,7 @@ async fn answered_on(
 }
 
 async fn serve_connection(
+    handshake: &impl Handshake,
     stream: TcpStream,
     peer: Peer,
     service: impl HttpService,
@@ -225,24 +221,35 @@ async fn serve_connection(
     if let Err(error) = end_where_dead(&stream, STALLED) {
         tracing::debug!(%error, "a connection has no deadline for its client to read");
     }
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(READ_BUFFER);
     let activity = &open.activity;
-    let of_peer = service_fn(|mut request: Request<_>| {
-        request.extensions_mut().insert(peer);
-        open.activity.begin();
-        answered_on(service.call(request), Arc::clone(&open))
-    });
-    let must_end = async {
+    let mut must_end = pin!(async {
         tokio::select! {
             () = open.gives_way.cancelled() => {}
             () = shutdown.cancelled() => activity.next_request().await,
         }
+    });
+    let mut silence = pin!(activity.silence(first_headers));
+    let shaken = tokio::select! {
+        shaken = handshake.shake(stream) => shaken,
+        () = silence.as_mut() => Err(io::ErrorKind::TimedOut.into()),
+        () = must_end.as_mut() => return,
     };
+    let (stream, channel) = match shaken {
+        Ok(shaken) => shaken,
+        Err(error) => return tracing::debug!(%error, "a connection was closed before its first request"),
+    };
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(READ_BUFFER);
+    let of_peer = service_fn(|mut request: Request<_>| {
+        request.extensions_mut().insert(peer);
+        channel.map(|channel| request.extensions_mut().insert(channel));
+        open.activity.begin();
+        answered_on(service.call(request), Arc::clone(&open))
+    });
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), of_peer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = activity.silence(first_headers) => {
+        () = silence => {
             tracing::debug!("a connection was closed on which no request came");
             return;
         }
@@ -351,7 +358,8 @@ mod tests {
         let full = std::sync::Arc::clone(&bounds.0);
         let router = says_ok();
         let first_headers = Duration::from_millis(100);
-        let served = tokio::spawn(serve_within(first_headers, listener, router, bounds, CancellationToken::new()));
+        let served =
+            tokio::spawn(serve_within(first_headers, Plain, listener, router, bounds, CancellationToken::new()));
         let mut silent = TcpStream::connect(address).await.unwrap();
         assert!(ends(&mut silent).await);
         assert!(full.load(Ordering::Relaxed) > 0);
@@ -367,7 +375,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let router = says_ok();
         let first_headers = Duration::from_millis(200);
-        let served = tokio::spawn(serve_within(first_headers, listener, router, || 9, CancellationToken::new()));
+        let served = tokio::spawn(serve_within(first_headers, Plain, listener, router, || 9, CancellationToken::new()));
         let mut used = TcpStream::connect(address).await.unwrap();
         for _ in 0..2 {
             used.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();

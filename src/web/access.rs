@@ -180,6 +180,7 @@ mod tests {
             hosts: owned(&["mcp.example", "*.wild.example"]),
             default_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            tls: None,
             refusing: None,
         };
         for (host, origin, is_own) in [

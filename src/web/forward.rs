@@ -120,7 +120,7 @@ impl ListenerContext {
         let ToSend { request, token } = self.to_send(to, request).ok_or(NotForwarded::Unable)?;
         let response = send(&self.replicas.client, to, request, limit).await?;
         let (snapshot, status) = (self.engine.snapshot(), response.status());
-        let scope = AnswerScope { gateway: &snapshot.plan().gateway.key, token: &token, status };
+        let scope = AnswerScope { gateway: &snapshot.plan().gateway.key, token: &token, status, channel: None };
         if !scope.is_sealed(self.engine.sessions().seals(), response.headers()) {
             tracing::warn!(replica = %to, "an answer that no replica sealed was dropped");
             return Err(NotForwarded::Broken);
@@ -136,7 +136,8 @@ impl ListenerContext {
     fn to_send(&self, to: SocketAddr, forwarding: Forwarding<'_>) -> Option<ToSend> {
         let Forwarding { method, endpoint, mut headers, body, client, .. } = forwarding;
         let snapshot = self.engine.snapshot();
-        let path = endpoint.path(&self.listener.current(&snapshot.plan().gateway)?.path);
+        let listener = self.listener.current(&snapshot.plan().gateway)?;
+        let (path, scheme) = (endpoint.path(&listener.path), if listener.tls.is_some() { "https" } else { "http" });
         let scope = TokenScope { gateway: &snapshot.plan().gateway.key, to, headers: &headers };
         let sent = SentRequest::new(&method, path, &client, &body);
         let token = Token::new(Some(sent), self.engine.now()).seal(self.engine.sessions().seals(), scope)?;
@@ -144,7 +145,7 @@ impl ListenerContext {
         let mut request = hyper::Request::new(body);
         *request.method_mut() = Method::POST;
         *request.uri_mut() =
-            Uri::builder().scheme("http").authority(to.to_string()).path_and_query(FORWARD_PATH).build().ok()?;
+            Uri::builder().scheme(scheme).authority(to.to_string()).path_and_query(FORWARD_PATH).build().ok()?;
         *request.headers_mut() = headers;
         Some(ToSend { request, token })
     }

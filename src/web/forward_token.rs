@@ -12,6 +12,7 @@ use crate::domain::digest::sha256_hex;
 use crate::domain::identity::{ANONYMOUS, Identity};
 use crate::domain::ids::ObjectKey;
 use crate::engine::access::seal::Seals;
+use crate::transport::Channel;
 use crate::transport::mcp_headers::{LAST_EVENT_ID, SESSION_HEADER};
 
 /// The path at which replicas take forwarded requests, whatever the path of their endpoints. Nothing else is served there:
@@ -137,6 +138,8 @@ pub(super) struct AnswerScope<'a> {
     /// The token of the request, as it was sent.
     pub(super) token: &'a str,
     pub(super) status: StatusCode,
+    /// The TLS connection of the answer to a challenge: whoever relays it to another connection is no replica.
+    pub(super) channel: Option<Channel>,
 }
 
 impl AnswerScope<'_> {
@@ -152,8 +155,12 @@ impl AnswerScope<'_> {
     }
 
     fn to_context(self) -> String {
-        let Self { gateway, token, status } = self;
-        json!([ANSWER, gateway.namespace, gateway.name, token, status.as_u16()]).to_string()
+        let Self { gateway, token, status, channel } = self;
+        let answer = json!([ANSWER, gateway.namespace, gateway.name, token, status.as_u16()]).to_string();
+        match channel {
+            None => answer,
+            Some(Channel(channel)) => json!([answer, channel]).to_string(),
+        }
     }
 }
 
@@ -215,13 +222,14 @@ mod tests {
     #[test]
     fn an_answer_is_sealed_for_one_token_and_status() {
         let [gateway, other] = ["main", "other"].map(|name| ObjectKey::new("mcp", name));
-        let scope = AnswerScope { gateway: &gateway, token: "token", status: StatusCode::OK };
+        let scope = AnswerScope { gateway: &gateway, token: "token", status: StatusCode::OK, channel: None };
         let headers = HeaderMap::from_iter([(ANSWERED, scope.seal(&seals()).unwrap())]);
         assert!(scope.is_sealed(&seals(), &headers));
         for foreign in [
             AnswerScope { gateway: &other, ..scope },
             AnswerScope { token: "other", ..scope },
             AnswerScope { status: StatusCode::ACCEPTED, ..scope },
+            AnswerScope { channel: Some(Channel([1; 32])), ..scope },
         ] {
             assert!(!foreign.is_sealed(&seals(), &headers), "{}", foreign.to_context());
         }

@@ -5,7 +5,7 @@ use axum::response::Response;
 
 use super::forward_token::{ANSWERED, AnswerScope, FORWARDED, SentRequest, Token, TokenScope};
 use super::listener_context::ListenerContext;
-use crate::transport::Peer;
+use crate::transport::{Channel, Peer};
 
 /// The message to a server that sends a request of no replica of this gateway.
 pub(super) const NOT_FORWARDED: &str = "this request was not forwarded by a replica of this gateway";
@@ -16,17 +16,20 @@ pub(super) struct Forwarded {
     token: String,
     /// `None` if the sender only wants to know whether a replica answers.
     request: Option<SentRequest>,
+    /// The TLS connection on which it came.
+    channel: Option<Channel>,
 }
 
 impl Forwarded {
     /// Reads the token of a request. `None` unless a replica of this gateway has sent this very request to this replica in
     /// the last minute.
     pub(super) fn read(gate: &ListenerContext, request: &Request) -> Option<Self> {
-        let (headers, snapshot) = (request.headers(), gate.engine.snapshot());
+        let (headers, extensions, snapshot) = (request.headers(), request.extensions(), gate.engine.snapshot());
         let token = headers.get(FORWARDED)?.to_str().ok()?;
         let scope = TokenScope { gateway: &snapshot.plan().gateway.key, to: gate.listener.advertised?, headers };
         let Token { request, .. } = Token::open(gate.engine.sessions().seals(), scope, token, gate.engine.now())?;
-        Some(Self { token: token.to_owned(), request })
+        let channel = extensions.get().copied();
+        Some(Self { token: token.to_owned(), request, channel })
     }
 
     /// Whether the sender only wants to know whether a replica answers.
@@ -50,7 +53,8 @@ impl Forwarded {
     /// Returns the answer with the seal that proves to the sender that this replica got its request.
     pub(super) fn sealed(self, gate: &ListenerContext, mut answer: Response) -> Response {
         let (snapshot, status) = (gate.engine.snapshot(), answer.status());
-        let scope = AnswerScope { gateway: &snapshot.plan().gateway.key, token: &self.token, status };
+        let channel = self.channel.filter(|_| self.is_challenge());
+        let scope = AnswerScope { gateway: &snapshot.plan().gateway.key, token: &self.token, status, channel };
         if let Some(seal) = scope.seal(gate.engine.sessions().seals()) {
             answer.headers_mut().insert(ANSWERED, seal);
         }

@@ -14,17 +14,19 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http_body_util::Empty;
 use hyper::client::conn::http1;
+use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower::Service;
 
 use super::forward_token::{AnswerScope, FORWARD_PATH, FORWARDED, Token, TokenScope};
 use crate::engine::Engine;
+use crate::transport::{Channel, ReplicaTls};
 
 /// How long a replica may take until the connection is made and it has proved itself.
 const CONNECT: Duration = Duration::from_secs(2);
 
-type Socket = TokioIo<TcpStream>;
+type Socket = MaybeHttpsStream<TokioIo<TcpStream>>;
 
 /// Why there is no connection to a replica.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +49,8 @@ pub(super) enum NotConnected {
 #[derive(Clone)]
 pub(super) struct ReplicaConnector {
     pub(super) engine: Arc<Engine>,
+    /// `None` if TLS cannot be set up.
+    pub(super) tls: Option<ReplicaTls>,
 }
 
 impl Service<Uri> for ReplicaConnector {
@@ -59,24 +63,35 @@ impl Service<Uri> for ReplicaConnector {
     }
 
     fn call(&mut self, replica: Uri) -> Self::Future {
-        let engine = Arc::clone(&self.engine);
+        let Self { engine, tls } = self.clone();
         Box::pin(async move {
-            let connected = tokio::time::timeout(CONNECT, connect(&engine, &replica)).await;
+            let connected = tokio::time::timeout(CONNECT, connect(&engine, tls.as_ref(), &replica)).await;
             connected.unwrap_or(Err(NotConnected::Late))
         })
     }
 }
 
-async fn connect(engine: &Engine, replica: &Uri) -> Result<Socket, NotConnected> {
+async fn connect(engine: &Engine, tls: Option<&ReplicaTls>, replica: &Uri) -> Result<Socket, NotConnected> {
     let address = replica.authority().and_then(|authority| authority.as_str().parse().ok());
-    let address = address.ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))?;
+    let address: SocketAddr = address.ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))?;
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    proved(engine, address, TokioIo::new(stream)).await
+    if replica.scheme_str() != Some("https") {
+        return proved(engine, address, TokioIo::new(stream).into(), None).await;
+    }
+    let tls = tls.ok_or_else(|| io::Error::other("TLS cannot be set up"))?;
+    let (stream, channel) = tls.begin(address.ip(), stream).await?;
+    proved(engine, address, stream, Some(channel)).await
 }
 
-/// Asks the server at the other end to answer a token, and returns the connection if it is a replica.
-async fn proved(engine: &Engine, to: SocketAddr, socket: Socket) -> Result<Socket, NotConnected> {
+/// Asks the server at the other end to answer a token, and returns the connection if it is a replica. `channel` is that of a
+/// TLS connection.
+async fn proved(
+    engine: &Engine,
+    to: SocketAddr,
+    socket: Socket,
+    channel: Option<Channel>,
+) -> Result<Socket, NotConnected> {
     let (snapshot, seals, headers) = (engine.snapshot(), engine.sessions().seals(), HeaderMap::new());
     let gateway = &snapshot.plan().gateway.key;
     let token = Token::new(None, engine.now()).seal(seals, TokenScope { gateway, to, headers: &headers });
@@ -98,8 +113,8 @@ async fn proved(engine: &Engine, to: SocketAddr, socket: Socket) -> Result<Socke
         }
     };
     let status = StatusCode::NO_CONTENT;
-    let is_replica =
-        answer.status() == status && AnswerScope { gateway, token: &token, status }.is_sealed(seals, answer.headers());
+    let is_replica = answer.status() == status
+        && AnswerScope { gateway, token: &token, status, channel }.is_sealed(seals, answer.headers());
     if !is_replica {
         return Err(NotConnected::Unproved);
     }

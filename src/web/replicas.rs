@@ -13,6 +13,7 @@ use super::silent_replicas::SilentReplicas;
 use crate::domain::limits::Tracker;
 use crate::engine::Engine;
 use crate::engine::access::addresses::Addresses;
+use crate::transport::ReplicaTls;
 
 /// How long an idle connection to a replica is kept.
 const IDLE: Duration = Duration::from_secs(30);
@@ -66,7 +67,7 @@ pub(super) struct Replicas {
 
 impl Replicas {
     pub(super) fn new(engine: &Arc<Engine>) -> Self {
-        let connector = ReplicaConnector { engine: Arc::clone(engine) };
+        let connector = ReplicaConnector { engine: Arc::clone(engine), tls: ReplicaTls::new().ok() };
         let mut client = Client::builder(TokioExecutor::new());
         let client = client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(connector);
         Self { client, shares: Shares::default(), silent: SilentReplicas::default() }

@@ -137,7 +137,10 @@ fn listeners(
     let mut plans = Vec::with_capacity(listeners.len());
     for (i, listener) in listeners.iter().enumerate() {
         let field = format!("spec.listeners[{i}]");
-        let tls = findings.refuse(listener.tls.is_some(), format!("{field}.tls"), "the listener stays closed");
+        let tls = listener.tls.as_ref();
+        let asks_clients = tls.is_some_and(|tls| tls.client_ca_secret_ref.is_some());
+        let refusing =
+            findings.refuse(asks_clients, format!("{field}.tls.clientCASecretRef"), "the listener stays closed");
         let path = listener.path.clone().unwrap_or_else(|| "/mcp".to_owned());
         if listener.legacy_sse == Some(true) {
             findings.ineffective(&format!("{field}.legacySSE"), format!("{NO_LEGACY_SSE} {path}"));
@@ -150,7 +153,8 @@ fn listeners(
             default_hosts: if hosts.is_empty() { default_hosts.clone() } else { Vec::new() },
             hosts,
             allowed_origins: listener.allowed_origins.clone().unwrap_or_default(),
-            refusing: tls,
+            tls: tls.map(|tls| ObjectKey::new(&key.namespace, &tls.certificate_secret_ref.name)),
+            refusing,
         });
     }
     plans

@@ -129,9 +129,15 @@ fn a_gateway_has_what_is_written() {
 
 #[test]
 fn guards_of_a_gateway_that_are_not_built_refuse() {
-    let tls = json!({"listeners": [{"name": "a", "port": 1, "tls": {"certificateSecretRef": {"name": "s"}}}]});
-    let (input, problems) = lower_gateway(tls);
-    assert_eq!(problems, ["!NotImplemented spec.listeners[0].tls"]);
+    let mut tls = json!({"certificateSecretRef": {"name": "s"}});
+    let lowered = |tls: &Value| lower_gateway(json!({"listeners": [{"name": "a", "port": 1, "tls": tls}]}));
+    let (input, problems) = lowered(&tls);
+    let listener = &input.plan.listeners[0];
+    assert!(problems.is_empty() && listener.refusing.is_none(), "{problems:?}");
+    assert_eq!(listener.tls, Some(ObjectKey::new("default", "s")));
+    tls["clientCASecretRef"] = json!({"name": "ca", "key": "ca.crt"});
+    let (input, problems) = lowered(&tls);
+    assert_eq!(problems, ["!NotImplemented spec.listeners[0].tls.clientCASecretRef"]);
     assert!(input.plan.refusing.is_none() && input.plan.listeners[0].refusing.is_some());
 }
 

@@ -49,9 +49,9 @@ use super::nearest::BoundedNearest;
 use crate::domain::digest::revision;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{
-    ACCESS, CHAINED_CONTENT, FORMAT_VERSION, PIPELINES, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS, TOOL_PINNING,
-    TOOL_PROVIDERS, TOOLS_OF_PIPELINES, TlsPlan, ToolOverride, TransportPlan, UPSTREAM_OAUTH, UPSTREAM_TLS,
-    UpstreamPlan,
+    ACCESS, CHAINED_CONTENT, FORMAT_VERSION, LISTENER_TLS, PIPELINES, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS,
+    TOOL_PINNING, TOOL_PROVIDERS, TOOLS_OF_PIPELINES, TlsPlan, ToolOverride, TransportPlan, UPSTREAM_OAUTH,
+    UPSTREAM_TLS, UpstreamPlan,
 };
 use crate::domain::problem::Problem;
 
@@ -153,6 +153,7 @@ fn required(plan: &Plan) -> Vec<String> {
         (pinning, TOOL_PINNING),
         (content, CHAINED_CONTENT),
         (tls, UPSTREAM_TLS),
+        (gateway.listeners.iter().any(|listener| listener.tls.is_some()), LISTENER_TLS),
         (upstreams.iter().any(has_oauth), UPSTREAM_OAUTH),
         (!sections.is_empty(), SECTION_BINDINGS),
         (upstreams.iter().any(|upstream| upstream.pipeline().is_some()), PIPELINES),

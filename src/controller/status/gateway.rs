@@ -26,6 +26,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let pods = input.pods.get(key).cloned().unwrap_or_default();
     let mut found = state.and_then(|state| state.planned.problems.get(&object.id)).cloned().unwrap_or_default();
     found.extend(state.and_then(|state| no_route_kind(state, object)));
+    found.extend(secrets(object, &pods));
     let mut set = Conditions::new(object, now).warned(warnings(input, object));
     let accepted = set.accepted(&found);
     set.resolved(&found);
@@ -68,6 +69,19 @@ fn no_route_kind(state: &GatewayState, object: &LoweredObject) -> Option<Problem
                    Gateway API, or take the field out";
     let problem = || Problem::error(Reason::GatewayAPINotInstalled, object.id.clone(), "spec.route", message);
     state.lacks_route_kind.then(problem)
+}
+
+/// Returns the errors that pods found in the Secrets which the gateway names. The operator reads none.
+fn secrets(object: &LoweredObject, pods: &Pods) -> Vec<Problem> {
+    use Reason::{InvalidSecret, SecretNotFound, SecretNotGranted};
+    let mut found: Vec<Problem> = Vec::new();
+    for problem in pods.reported().flat_map(|reported| reported.problems(&object.id)) {
+        let is_of_secret = matches!(problem.reason, InvalidSecret | SecretNotFound | SecretNotGranted);
+        if problem.is_error() && is_of_secret && !found.contains(problem) {
+            found.push(problem.clone());
+        }
+    }
+    found
 }
 
 /// Pods that do not start beside others that serve.

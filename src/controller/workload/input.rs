@@ -103,5 +103,5 @@ pub(in crate::controller) fn listeners(plan: &Plan) -> Vec<ListenerPlan> {
     }
     let (name, path) = ("http".to_owned(), "/mcp".to_owned());
     let (hosts, default_hosts, allowed_origins) = (Vec::new(), Vec::new(), Vec::new());
-    vec![ListenerPlan { name, port: MCP_PORT, path, hosts, default_hosts, allowed_origins, refusing: None }]
+    vec![ListenerPlan { name, port: MCP_PORT, path, hosts, default_hosts, allowed_origins, tls: None, refusing: None }]
 }

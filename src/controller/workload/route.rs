@@ -54,10 +54,11 @@ fn rule(service: &str, (prefix, port): (&str, u16)) -> Value {
 }
 
 /// Returns the path below which all endpoints of a listener are, with its port, for each open listener. If two
-/// listeners have the same path, the first counts.
+/// listeners have the same path, the first of plain HTTP counts, which a route speaks without a BackendTLSPolicy.
 fn prefixes(listeners: &[ListenerPlan]) -> Vec<(&str, u16)> {
     let mut prefixes: Vec<(&str, u16)> = Vec::new();
-    for listener in listeners.iter().filter(|listener| listener.refusing.is_none()) {
+    let (plain, tls): (Vec<_>, Vec<_>) = listeners.iter().partition(|listener| listener.tls.is_none());
+    for listener in plain.into_iter().chain(tls).filter(|listener| listener.refusing.is_none()) {
         let path = listener.path.as_str();
         let base = path.strip_suffix("/mcp").unwrap_or(path.trim_end_matches('/'));
         let prefix = if base.is_empty() { "/" } else { base };

@@ -47,5 +47,6 @@ pub(in crate::controller) fn addresses(owner: &Owner, listeners: &[ListenerPlan]
     let host = format!("{}.{}.svc", workload(&owner.key.name), owner.key.namespace);
     // A listener with a refusal is not opened.
     let open = listeners.iter().filter(|listener| listener.refusing.is_none());
-    open.map(|listener| format!("http://{host}:{}{}", listener.port, listener.path)).collect()
+    let scheme = |listener: &ListenerPlan| if listener.tls.is_some() { "https" } else { "http" };
+    open.map(|listener| format!("{}://{host}:{}{}", scheme(listener), listener.port, listener.path)).collect()
 }

@@ -113,6 +113,9 @@ pub struct ListenerPlan {
     pub default_hosts: Vec<String>,
     /// Accepted Origin headers. If empty, requests from browsers are refused.
     pub allowed_origins: Vec<String>,
+    /// The Secret with the certificate of the listener, which serves HTTPS then; `None` means plain HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ObjectKey>,
     /// If set, the listener does not open, because one of its protective settings cannot be enforced.
     pub refusing: Option<Refusal>,
 }

@@ -70,6 +70,7 @@ pub const FEATURES: &[&str] = &[
     TOOL_PINNING,
     CHAINED_CONTENT,
     UPSTREAM_TLS,
+    LISTENER_TLS,
     UPSTREAM_OAUTH,
     SECTION_BINDINGS,
     ACCESS,
@@ -89,6 +90,9 @@ pub const CHAINED_CONTENT: &str = "chained-content";
 
 /// The feature of plans with an upstream that has certificates of its own.
 pub const UPSTREAM_TLS: &str = "upstream-tls";
+
+/// The feature of plans with a listener that serves HTTPS.
+pub const LISTENER_TLS: &str = "listener-tls";
 
 /// The feature of plans with an upstream that gets access tokens.
 pub const UPSTREAM_OAUTH: &str = "upstream-oauth";

@@ -186,6 +186,8 @@ impl TlsPlan {
     pub const CLIENT_CERTIFICATE: &str = "tls.crt";
     /// The same for the private key.
     pub const CLIENT_KEY: &str = "tls.key";
+    /// The keys of a Secret of type kubernetes.io/tls.
+    pub const PAIR: [&str; 2] = [Self::CLIENT_CERTIFICATE, Self::CLIENT_KEY];
 
     /// Whether nothing is set.
     fn is_default(&self) -> bool {

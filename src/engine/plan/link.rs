@@ -11,6 +11,7 @@ use super::check_places::{CheckPlaces, CheckRoom};
 pub(crate) use super::entries::{Globs, LinkedChain, LinkedEntry};
 use super::form::{FailedForm, StandIns};
 use super::linked_pipeline::LinkedPipeline;
+use super::listener_certificates::{ListenerCertificates, listener_certificates};
 use super::secret_values::{Fit, empty_values, put_in, secret_states, secret_values};
 use crate::config::access::authorize::Rules;
 use crate::config::compile::merge_config;
@@ -44,6 +45,8 @@ pub(crate) struct Linked {
     pub(crate) methods: Arc<Methods>,
     /// Those of the admin API.
     pub(crate) admin_methods: Arc<Methods>,
+    /// The certificates of listeners.
+    pub(crate) certificates: Arc<ListenerCertificates>,
     /// The bindings of sections.
     pub(crate) sections: Arc<Sections>,
     /// The upstreams in the plan's order, including those that cannot be reached and therefore refuse calls.
@@ -110,9 +113,11 @@ pub(crate) fn link(
     let (methods, unusable) = methods(&plan, secrets);
     let (admin_methods, unusable_token) = admin_methods(&plan, secrets);
     problems.extend(unusable.into_iter().chain(unusable_token));
+    let certificates = Arc::new(listener_certificates(&plan.gateway, secrets));
     let secrets = secret_states(&plan, secrets);
     let (methods, admin_methods) = (Arc::new(methods), Arc::new(admin_methods));
-    let mut linked = Linked { upstreams, secrets, plugins, redaction, methods, admin_methods, ..Linked::empty(plan) };
+    let mut linked =
+        Linked { upstreams, secrets, plugins, redaction, methods, admin_methods, certificates, ..Linked::empty(plan) };
     linked.chains = linked.link_chains();
     (linked, problems)
 }
@@ -237,6 +242,7 @@ impl Linked {
             rules: self.rules.clone(),
             methods: Arc::clone(&self.methods),
             admin_methods: Arc::clone(&self.admin_methods),
+            certificates: Arc::clone(&self.certificates),
             sections: Arc::clone(&self.sections),
             upstreams: Arc::clone(&self.upstreams),
             plugins: self.plugins.clone(),
@@ -339,6 +345,7 @@ impl Linked {
             rules: plan.gateway.authorization.as_ref().map(|rules| Arc::new(Rules::new(rules))),
             methods: Arc::default(),
             admin_methods: Arc::default(),
+            certificates: Arc::default(),
             sections: Arc::new(Sections::new(&plan.sections)),
             plan: Arc::new(plan),
             chains: Vec::new(),

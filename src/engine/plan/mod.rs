@@ -14,6 +14,7 @@ pub(crate) mod linked_item;
 pub(crate) mod linked_pipeline;
 pub(crate) mod list_filters;
 mod list_problems;
+pub mod listener_certificates;
 pub(crate) mod own_tools;
 pub(crate) mod pages;
 pub(crate) mod plugin_revisions;

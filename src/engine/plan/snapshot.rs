@@ -9,6 +9,7 @@ use super::link::{Linked, LinkedUpstream};
 use super::linked_item::{LinkedItem, Selected, select};
 use super::list_filters::{ListFiltering, ListFilters};
 use super::list_problems::list_problems;
+use super::listener_certificates::ListenerCertificates;
 use super::pages::SerializedLists;
 use super::schema::Room;
 use super::templates::{Fit, Templates};
@@ -170,6 +171,11 @@ impl Snapshot {
     /// Rebuilds the snapshot with the current tool lists.
     pub(crate) fn relist(&self, state: &EngineState) -> Self {
         Self::build(Arc::clone(&self.linked), self.plan_problems.clone(), state, self)
+    }
+
+    /// The certificates of the listeners.
+    pub fn certificates(&self) -> &ListenerCertificates {
+        &self.linked.certificates
     }
 
     /// The plan that this snapshot was built from.

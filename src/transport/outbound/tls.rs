@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use hyper_rustls::ConfigBuilderExt;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
+
+use crate::transport::pem::{certificates, pair};
 
 /// The certificates of a connection, as PEM.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +23,9 @@ pub struct TlsSettings<'a> {
 /// # Errors
 /// If the certificates cannot be used. The message has no key.
 pub(super) fn client_config(settings: Option<TlsSettings<'_>>) -> Result<ClientConfig, String> {
-    let client = settings.and_then(|settings| settings.client).map(client_certificate).transpose()?;
+    let of_client = |why: String| format!("clientCertificateSecretRef: {why}");
+    let client = settings.and_then(|settings| settings.client).map(|(chain, key)| pair(chain, key).map_err(of_client));
+    let client = client.transpose()?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -40,16 +42,6 @@ pub(super) fn client_config(settings: Option<TlsSettings<'_>>) -> Result<ClientC
     certified.map_err(|error| format!("clientCertificateSecretRef: tls.crt and tls.key cannot be used: {error}"))
 }
 
-type ClientCertificate = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
-
-fn client_certificate((chain, key): (&str, &str)) -> Result<ClientCertificate, String> {
-    let chain = certificates(chain).map_err(|why| format!("clientCertificateSecretRef: tls.crt {why}"))?;
-    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| {
-        "clientCertificateSecretRef: tls.key has no private key in PEM form that can be read".to_owned()
-    })?;
-    Ok((chain, key))
-}
-
 /// Returns the authorities of a bundle. Bundles of machines have some that cannot be used; one must be left.
 fn authorities(pem: &str) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
@@ -57,14 +49,6 @@ fn authorities(pem: &str) -> Result<RootCertStore, String> {
     match roots.add_parsable_certificates(certificates) {
         (0, _) => Err("caRef: no certificate of the value can be read as X.509".to_owned()),
         _ => Ok(roots),
-    }
-}
-
-fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-    match found {
-        Ok(found) if found.is_empty() => Err("has no certificate in PEM form (-----BEGIN CERTIFICATE-----)".to_owned()),
-        found => found.map_err(|_| "has a certificate whose PEM form is broken".to_owned()),
     }
 }
 

@@ -186,6 +186,7 @@ pub(super) fn listener() -> ListenerPlan {
         hosts: vec!["mcp.example".into()],
         default_hosts: Vec::new(),
         allowed_origins: vec!["https://page.example".into()],
+        tls: None,
         refusing: None,
     }
 }

@@ -39,12 +39,12 @@ async fn connected(gateway: &Gateway, header: Option<&'static str>) -> Result<()
     let answer = move |request: String| {
         let token = request.lines().find_map(|line| line.strip_prefix("hawsepipe-forwarded: ")).unwrap();
         let (snapshot, status) = (engine.snapshot(), StatusCode::NO_CONTENT);
-        let scope = AnswerScope { gateway: &snapshot.plan().gateway.key, token, status };
+        let scope = AnswerScope { gateway: &snapshot.plan().gateway.key, token, status, channel: None };
         let seal = scope.seal(engine.sessions().seals()).unwrap();
         header.map(|more| format!("HTTP/1.1 204 No Content\r\n{ANSWERED}: {}\r\n{more}\r\n", seal.to_str().unwrap()))
     };
     let (address, _server) = server(answer).await;
-    let mut connector = ReplicaConnector { engine: Arc::clone(&gateway.engine) };
+    let mut connector = ReplicaConnector { engine: Arc::clone(&gateway.engine), tls: None };
     connector.call(format!("http://{address}/").parse::<Uri>().unwrap()).await.map(drop)
 }
 

@@ -43,6 +43,7 @@ mod soak;
 mod steady;
 mod storm;
 mod tenancy;
+mod tls;
 mod token;
 mod told;
 mod traces;

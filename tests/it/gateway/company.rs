@@ -17,21 +17,21 @@ use crate::upstream::Running;
 const PASSWORD: [&str; 2] = ["pass@word", "pass%40word"];
 
 /// A folder of certificates (`fixtures/certificates.py`).
-struct Certificates(Folder);
+pub(super) struct Certificates(Folder);
 
 impl Certificates {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = Folder::new();
         let made = Command::new(python()).arg(fixture("certificates.py")).arg(folder.path()).status();
         assert!(made.unwrap().success());
         Self(folder)
     }
 
-    fn path(&self, file: &str) -> PathBuf {
+    pub(super) fn path(&self, file: &str) -> PathBuf {
         self.0.path().join(file)
     }
 
-    fn text(&self, file: &str) -> String {
+    pub(super) fn text(&self, file: &str) -> String {
         std::fs::read_to_string(self.path(file)).unwrap()
     }
 

@@ -3,9 +3,14 @@
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::{HeaderMap, Method, Request, Response};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 
 /// An answer as it came.
@@ -92,18 +97,34 @@ impl Session {
 
 /// A client that keeps its connections.
 #[derive(Clone)]
-pub struct Http(Client<HttpConnector, Full<Bytes>>);
+pub struct Http(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
 
 impl Http {
     pub fn new() -> Self {
-        Self(Client::builder(TokioExecutor::new()).build_http())
+        Self::connecting(HttpConnector::new(), RootCertStore::empty())
+    }
+
+    /// A client that trusts the authorities of this PEM file.
+    pub fn trusting(authorities: &std::path::Path) -> Self {
+        let mut roots = RootCertStore::empty();
+        let found = CertificateDer::pem_file_iter(authorities).unwrap();
+        found.for_each(|authority| roots.add(authority.unwrap()).unwrap());
+        Self::connecting(HttpConnector::new(), roots)
+    }
+
+    fn connecting(mut connector: HttpConnector, roots: RootCertStore) -> Self {
+        connector.enforce_http(false);
+        let config = ClientConfig::builder_with_provider(default_provider().into());
+        let config = config.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+        let https = HttpsConnectorBuilder::new().with_tls_config(config.with_no_client_auth()).https_or_http();
+        Self(Client::builder(TokioExecutor::new()).build(https.enable_http1().wrap_connector(connector)))
     }
 
     /// A client at this address of this machine.
     pub fn at(address: std::net::IpAddr) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_local_address(Some(address));
-        Self(Client::builder(TokioExecutor::new()).build(connector))
+        Self::connecting(connector, RootCertStore::empty())
     }
 
     /// Sends a request.

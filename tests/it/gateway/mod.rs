@@ -78,6 +78,7 @@ mod starts;
 mod streamed;
 mod subscribed;
 mod tasks;
+mod tls;
 mod traced;
 mod tracked;
 mod undelivered;

@@ -169,6 +169,11 @@ pub const SDKS: [Sdk; 4] = [
 impl Sdk {
     /// Runs the client to its end and gives the lines that it prints after the first, which tells the connection.
     pub fn run(&self, url: &str, command: &[&str], input: &str) -> Vec<Value> {
+        self.run_in(url, command, input, &[])
+    }
+
+    /// The same with more environment.
+    pub fn run_in(&self, url: &str, command: &[&str], input: &str, environment: &[(&str, &str)]) -> Vec<Value> {
         let (program, script) = if self.python {
             (python(), fixture("clients/py_client.py"))
         } else {
@@ -176,6 +181,7 @@ impl Sdk {
         };
         let mut client = Command::new(program);
         client.arg(script).args(["--url", url, "--mode", self.mode]).args(command);
+        client.envs(environment.iter().copied());
         let mut child = client.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();

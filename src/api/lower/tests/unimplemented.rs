@@ -16,7 +16,7 @@ fn gateways() -> [Value; 1] {
         "admin": {"console": true},
         "models": [],
         "listeners": [{"name": "a", "port": 1,
-            "tls": {"certificateSecretRef": {"name": "s"}}}],
+            "tls": {"certificateSecretRef": {"name": "s"}, "clientCASecretRef": {"name": "s", "key": "k"}}}],
         "plugins": {"discovery": "Directory", "allowedWrappers": []},
     })]
 }

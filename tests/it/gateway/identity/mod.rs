@@ -1,8 +1,10 @@
 //! Who calls, and what they may do.
 
 mod admin;
+mod canaries;
 mod issuer;
 mod keys;
+mod logins;
 mod page;
 mod random;
 mod rules;
