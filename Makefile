@@ -137,11 +137,12 @@ mutants: mutants-there ## Change the code in about 60 places, and see whether th
 			$(foreach folder,domain config engine node controller,-f 'src/$(folder)/**') -- --locked --lib
 
 .PHONY: setup
-setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Kubernetes, Helm, Prometheus, Node where it lacks
+setup: cargo-there ## Install what the tests need: npm packages, a Python environment, an authorization server, Kubernetes, Helm, Prometheus, Node where it lacks
 	@.ci/setup.sh node
 	@.ci/setup.sh node-suite
 	@.ci/setup.sh npm manifests/quickstart/servers tests/fixtures tests/conformance plugins/sdk plugins/curate
 	@.ci/setup.sh venv tests/fixtures/requirements.txt
+	@.ci/setup.sh exchange
 	@.ci/setup.sh k8s
 	@.ci/setup.sh helm
 	@.ci/setup.sh prometheus

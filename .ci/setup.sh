@@ -7,6 +7,7 @@
 #   setup.sh npm FOLDER...   the packages of the folders' lock files
 #   setup.sh venv FILE...    .cache/venv with the packages of the requirements files
 #   setup.sh k8s             .cache/k8s/bin with a Kubernetes control plane, where no other is named
+#   setup.sh exchange        .cache/exchange, the authorization server of tests/fixtures/exchange
 #   setup.sh e2e             .cache/e2e/bin with all programs of a Kubernetes node, and CoreDNS
 #   setup.sh helm            .cache/helm/v3 and .cache/helm/v4, each with a Helm of that version
 #   setup.sh kwok            .cache/kwok with kwok, which simulates nodes, and what it does to them
@@ -146,6 +147,17 @@ these programs in KUBEBUILDER_ASSETS)" "the archive from https://go.dev/dl"
     build_k8s tests/cluster/control-plane "$folder" "${missing[@]}"
 }
 
+setup_exchange() {
+    local module=tests/fixtures/exchange program=.cache/exchange
+    if [[ -x $program && ! $module/main.go -nt $program && ! $module/go.sum -nt $program ]]; then
+        return
+    fi
+    go_is_there || lacks "Go 1.21 or newer, to build $module" "the archive from https://go.dev/dl"
+    say "go build $module"
+    mkdir -p .cache
+    CGO_ENABLED=0 nice -n 10 go build -C "$module" -mod=readonly -trimpath -ldflags "-s -w" -o "$PWD/$program" .
+}
+
 setup_e2e() {
     local folder name coredns
     local -a missing=()
@@ -242,7 +254,7 @@ setup_kwok() {
     rmdir "$folder/$$"
 }
 
-what=${1:?node, node-suite, npm, venv, k8s, e2e, helm, actionlint, kwok or prometheus}
+what=${1:?node, node-suite, npm, venv, k8s, exchange, e2e, helm, actionlint, kwok or prometheus}
 shift
 case $what in
     node) setup_node .cache/node "$node_least" ;;
@@ -250,6 +262,7 @@ case $what in
     npm) setup_npm "$@" ;;
     venv) setup_venv "$@" ;;
     k8s) setup_k8s ;;
+    exchange) setup_exchange ;;
     e2e) setup_e2e ;;
     helm) setup_helm ;;
     actionlint) setup_actionlint ;;

@@ -142,6 +142,11 @@ impl Identity {
         self.method == IdentityMethod::Anonymous
     }
 
+    /// Returns what distinguishes the tokens of this client from those of others, and from those with other scopes.
+    pub fn token_key(&self) -> String {
+        format!("{} {}", self.key, self.scopes.join(" "))
+    }
+
     /// Returns what distinguishes this client from all others.
     pub fn key(&self) -> &str {
         &self.key

@@ -220,7 +220,7 @@ reasons! {
     SessionTotalCalls,
     /// The execution of a plugin has reached its limit of tool calls in flight.
     PluginCalls,
-    /// As many sessions, of all clients or of one address, have a process of the server as may.
+    /// As many sessions have a process of the server as may, or users connections to it: all together, or one address or user.
     OwnProcesses,
     /// The gateway holds as many bytes of its clients and upstreams as it may.
     NoRoom,

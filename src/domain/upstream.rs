@@ -163,6 +163,8 @@ pub struct OutCall {
     /// The account of the client's address, which has a share of the connections of clients of their own; `None` if no
     /// client made the call.
     pub account: Option<Arc<Account>>,
+    /// The client's own token, if it is exchanged for one for the server. It is never sent to the server.
+    pub token: Option<Arc<SecretText>>,
     /// What the client answers to an earlier result that asked for input.
     pub round: InputRound,
     /// The task that the request is about; `None` for requests that use the item themselves.
@@ -237,13 +239,16 @@ pub enum QuestionWatch {
     Checked,
 }
 
-/// What tells the connections to a server with sessions apart: what its client can do, and who that is.
+/// What tells the connections to a server apart that are not for all: what the client can do, and who that is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClientKey {
     /// The questions that the client answers, and its extensions.
     pub capabilities: ClientCapabilities,
     /// The id of the client's session; empty if it has none.
     pub session: String,
+    /// The user whose token is exchanged for one for the server, by [`token_key`](super::identity::Identity::token_key); empty
+    /// if the server gets none.
+    pub user: String,
 }
 
 impl OutCall {

@@ -76,6 +76,12 @@ pub enum UpstreamError {
         /// Why there is none, without secrets.
         why: String,
     },
+    /// The server gets tokens of users, and the client has sent no token that can be exchanged for one. Nothing was sent.
+    #[error(
+        "its calls need a token of a user (external.oauth.tokenExchange), and the gateway has checked none with this one: send \
+         `Authorization: Bearer TOKEN` with a token of an issuer; an API key cannot be exchanged"
+    )]
+    NoUserToken,
     /// The server sent something that the protocol does not allow.
     #[error("protocol error: {0}")]
     Protocol(String),
@@ -107,6 +113,11 @@ impl UpstreamError {
         matches!(self, Self::Refused { code: Some(METHOD_NOT_FOUND), .. })
     }
 
+    /// Whether the gateway has refused the call, and the server has no part in it.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::OwnProcesses(_) | Self::NoUserToken)
+    }
+
     /// Returns the reason in the `Connected` condition, in metric labels and in `data.reason`.
     pub fn reason(&self) -> Reason {
         match self {
@@ -118,7 +129,9 @@ impl UpstreamError {
             | Self::NoToken { is_refused: false, .. } => Reason::ConnectFailed,
             Self::Plugin(failure) => failure.reason,
             Self::Timeout(_) => Reason::Timeout,
-            Self::Unauthorized { .. } | Self::NoToken { is_refused: true, .. } => Reason::Unauthorized,
+            Self::Unauthorized { .. } | Self::NoToken { is_refused: true, .. } | Self::NoUserToken => {
+                Reason::Unauthorized
+            }
             Self::Protocol(_) | Self::Refused { .. } | Self::Encoded(_) => Reason::ProtocolError,
             Self::NeitherTransport { post, .. } => post.reason(),
             Self::OwnProcesses(_) => Reason::OwnProcesses,

@@ -18,6 +18,7 @@ use crate::domain::mirror::Mirrored;
 use crate::domain::ports::ToClient;
 use crate::domain::route::Route;
 use crate::domain::rpc::RpcError;
+use crate::domain::secret::SecretText;
 use crate::domain::task::OpenTask;
 use crate::domain::upstream::InputRound;
 use crate::domain::version::Era;
@@ -33,6 +34,8 @@ pub struct Caller {
     pub version: &'static str,
     /// The identity that the credentials prove.
     pub identity: Arc<Identity>,
+    /// The token that proves it; `None` if the client has proved it in another way, or to another replica.
+    pub token: Option<Arc<SecretText>>,
     /// The id of the session; empty in the modern era, because it has no sessions.
     pub session: String,
     /// The questions of servers that the client answers, and its extensions.

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::context::UpstreamContext;
+use super::oauth::{PresentedToken, Tokens, UserTokens};
 use super::server_connection::ServerConnection;
 use super::slot::ConnectionSlot;
 use super::stdio::ServerProcess;
@@ -17,7 +18,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{EraSetting, HttpTransport, TransportPlan};
 use crate::domain::secret::{Mask, SecretText};
-use crate::domain::upstream::{ClientKey, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{ClientKey, OutCall, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
 
 /// The time for connecting where none is set.
@@ -32,6 +33,8 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(50);
 pub(super) struct Connector {
     pub(super) target: Target,
     method: ConnectMethod,
+    /// The tokens of users; `None` if all requests carry that of the gateway, or none.
+    users: Option<UserTokens>,
     pub(super) shared: Arc<UpstreamContext>,
     /// The era of the last handshake; `None` before the first one and after one that failed.
     era: Mutex<Option<Era>>,
@@ -64,10 +67,13 @@ impl Connector {
                 ConnectMethod::None(UpstreamError::Connect("it has no transport that is spoken here".into()))
             }
         };
+        let gateway = if let ConnectMethod::Http(endpoint) = &method { endpoint.tokens() } else { None };
+        let users =
+            gateway.filter(|_| target.plan.exchanges_tokens()).map(|tokens| UserTokens::new(Arc::clone(tokens)));
         let (target, shared) = (Arc::clone(target), Arc::clone(shared));
         let (era, connected, is_sse) = (Mutex::default(), Mutex::default(), AtomicBool::default());
         let watched = shared.watched(&target.plan.key);
-        Self { target, method, shared, era, connected, is_sse, watched }
+        Self { target, method, users, shared, era, connected, is_sse, watched }
     }
 
     /// The era of the last handshake; `None` before the first one and after one that failed.
@@ -75,14 +81,37 @@ impl Connector {
         *lock(&self.era)
     }
 
-    /// Returns a mask of the values and the access token that the server gets.
-    pub(super) fn mask(&self) -> Mask {
-        Mask::of(self.target.values.iter().map(|(_, value)| value).chain(&self.access_token()))
+    /// Returns a mask of the values and the access token that the server gets with requests of this client, or with the
+    /// gateway's own.
+    pub(super) fn mask(&self, of: Option<&ClientKey>) -> Mask {
+        Mask::of(self.target.values.iter().map(|(_, value)| value).chain(&self.access_token(of)))
     }
 
-    /// Returns the access token that the server gets.
-    pub(super) fn access_token(&self) -> Option<SecretText> {
-        if let ConnectMethod::Http(endpoint) = &self.method { endpoint.secret() } else { None }
+    /// Returns the access token that the server gets with requests of this client, or with the gateway's own.
+    pub(super) fn access_token(&self, of: Option<&ClientKey>) -> Option<SecretText> {
+        let ConnectMethod::Http(endpoint) = &self.method else { return None };
+        let of_user = self.tokens_of(of);
+        of_user.as_ref().or(endpoint.tokens()).and_then(|tokens| tokens.secret())
+    }
+
+    /// Returns the tokens of the user that this client acts for; `None` if the gateway's own are sent.
+    pub(super) fn tokens_of(&self, of: Option<&ClientKey>) -> Option<Arc<Tokens>> {
+        self.users.as_ref().zip(of).map(|(users, client)| users.of(&client.user))
+    }
+
+    /// Keeps the user's own token of a call, by which a token for the server can be got, until the returned value is dropped.
+    ///
+    /// # Errors
+    /// If the server gets tokens of users, and the call has none.
+    pub(super) fn present(&self, call: &OutCall) -> Result<Option<PresentedToken>, UpstreamError> {
+        let Some(users) = &self.users else { return Ok(None) };
+        let token = call.token.as_ref().filter(|_| !call.client.user.is_empty()).ok_or(UpstreamError::NoUserToken)?;
+        Ok(Some(users.present(&call.client.user, token)))
+    }
+
+    /// Whether calls go over connections of their users, and over no other.
+    pub(super) fn has_users(&self) -> bool {
+        self.users.is_some()
     }
 
     /// Makes the next handshake determine the era again.
@@ -115,10 +144,10 @@ impl Connector {
         let before = *lock(&self.era);
         let made = self.open(before, &slot, of.as_ref()).await;
         if of.is_some() {
-            return made.map_err(|error| error.masked(&self.mask()));
+            return made.map_err(|error| error.masked(&self.mask(of.as_ref())));
         }
         *lock(&self.era) = made.as_ref().ok().map(|link| link.facts().era);
-        let link = made.map_err(|error| error.masked(&self.mask()))?;
+        let link = made.map_err(|error| error.masked(&self.mask(None)))?;
         let facts = link.facts();
         let key = &self.target.plan.key;
         tracing::info!(upstream = %key, era = facts.era.as_str(), version = facts.version, "connected");
@@ -144,13 +173,17 @@ impl Connector {
                 let limit = if limit.is_zero() { UNLIMITED } else { limit };
                 ServerConnection::Process(ServerProcess::connect(&self.target, &self.shared, before, limit, of).await?)
             }
-            ConnectMethod::Http(endpoint) => self.open_http(endpoint, before, limit, of).await?,
+            ConnectMethod::Http(endpoint) => match self.tokens_of(of) {
+                Some(tokens) => self.open_http(&Arc::new(endpoint.for_user(tokens)), before, limit, of).await?,
+                None => self.open_http(endpoint, before, limit, of).await?,
+            },
         };
         let idle = Duration::from_millis(u64::from(self.target.plan.idle_timeout_ms));
         let idle = if of.is_some() && (idle.is_zero() || idle > OWN_IDLE) { OWN_IDLE } else { idle };
         // Changes are reported over the connection that clients share.
         let watched = of.is_none().then(|| Arc::clone(&self.watched));
-        let holds_something = link.is_duplex() || link.facts().era == Era::Legacy;
+        let is_of_user = of.is_some() && self.has_users();
+        let holds_something = link.is_duplex() || link.facts().era == Era::Legacy || is_of_user;
         if holds_something && !idle.is_zero() {
             let process = matches!(link, ServerConnection::Process(_)).then(|| self.target.plan.key.clone());
             self.shared.tasks.spawn(end_when_idle(slot.clone(), link.ended(), idle, watched, process));

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use super::slot::ConnectionSlot;
 use crate::domain::budget::Account;
-use crate::domain::upstream::ClientKey;
+use crate::domain::upstream::{ClientKey, UpstreamError};
 
 /// The maximum number of clients that have a connection of their own to one upstream. If there are more, the connection
 /// that was idle longest is closed, if that was for at least [`IDLE`]. While there is none, further clients get none.
 pub(super) const MAX_CLIENTS: usize = 64;
-/// The maximum number of such connections for the clients of one address while at least half of [`MAX_CLIENTS`] are there.
-/// An address that has as many gives up an idle one of its own for a new one.
-pub(super) const FAIR_SHARE: usize = MAX_CLIENTS / 8;
+/// The maximum number of connections to an upstream that gets tokens of users, each of which has connections of their own.
+pub(super) const MAX_OF_USERS: usize = 1024;
+/// The part of all such connections that the clients of one address, or one user, can have while at least half of them are
+/// there. An address that has as many gives up an idle one of its own for a new one.
+pub(super) const FAIR_PART: usize = 8;
 /// How long a connection must be idle before it gives way to another: clients that are active do not end each other's.
 pub(super) const IDLE: Duration = Duration::from_secs(60);
 
@@ -21,7 +23,7 @@ pub(super) const IDLE: Duration = Duration::from_secs(60);
 const MAX_FORGOTTEN: usize = 1024;
 
 /// The connections by client.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct OwnConnections {
     by_client: Mutex<State>,
 }
@@ -29,16 +31,43 @@ pub(super) struct OwnConnections {
 /// Why a client gets no connection of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoSlot {
-    /// There are [`MAX_CLIENTS`], none of which is idle for long.
+    /// There are as many as may be, none of which is idle for long.
     Full,
-    /// The clients of the address have their [`FAIR_SHARE`], of which none is idle for long.
+    /// The clients of the address, or the user, have their [`FAIR_PART`], of which none is idle for long.
     OfAddress,
     /// The session has ended, or the upstream was closed.
     Ended,
 }
 
+impl NoSlot {
+    /// Returns the error for a call whose client gets no process of its own.
+    pub(super) fn of_process(self) -> UpstreamError {
+        self.error(MAX_CLIENTS, "sessions have a process of it", "from your address", "process.session: PerSession")
+    }
+
+    /// The same for a call whose user gets no connection.
+    pub(super) fn of_user(self) -> UpstreamError {
+        self.error(MAX_OF_USERS, "connections to it are open", "yours", "external.oauth.tokenExchange")
+    }
+
+    fn error(self, max: usize, taken: &str, own: &str, field: &str) -> UpstreamError {
+        let taken = match self {
+            Self::Full => format!("{max} {taken}"),
+            Self::OfAddress => {
+                format!("at least {} {taken}, among them {} or more {own}", max / 2, max / FAIR_PART)
+            }
+            Self::Ended => return UpstreamError::Connect("the client has ended its session".into()),
+        };
+        UpstreamError::OwnProcesses(format!(
+            "{taken}, as many as may be ({field}). End sessions that are not used any more, or try again: what no call has used \
+             for {IDLE:?} gives way"
+        ))
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
+    max: usize,
     slots: HashMap<ClientKey, OwnSlot<Arc<ConnectionSlot>>>,
     /// The slots of clients whose session has ended, while calls use them.
     ending: Vec<OwnSlot<Weak<ConnectionSlot>>>,
@@ -47,8 +76,8 @@ struct State {
     closed: bool,
 }
 
-/// A slot, and the account of the address of the client that it was made for. The account counts no bytes here: it tells
-/// addresses apart. Clients without one count as one address.
+/// A slot, and the account of the address, or of the user, of the client that it was made for. The account counts no bytes here:
+/// it tells them apart. Clients without one count as one address.
 #[derive(Debug)]
 struct OwnSlot<S> {
     slot: S,
@@ -83,15 +112,20 @@ impl State {
                 + self.ending.iter().filter(|own| own.is_of(account)).count()
         };
         match taken {
-            _ if taken >= MAX_CLIENTS / 2 && own() >= FAIR_SHARE => Err(NoSlot::OfAddress),
-            _ if taken >= MAX_CLIENTS => Err(NoSlot::Full),
+            _ if taken >= self.max / 2 && own() >= self.max / FAIR_PART => Err(NoSlot::OfAddress),
+            _ if taken >= self.max => Err(NoSlot::Full),
             _ => Ok(()),
         }
     }
 }
 
 impl OwnConnections {
-    /// Returns the slot for the connection of a client. `account` is that of its address.
+    /// Creates them without a connection; there are never more than `max`.
+    pub(super) fn new(max: usize) -> Self {
+        Self { by_client: Mutex::new(State { max, ..State::default() }) }
+    }
+
+    /// Returns the slot for the connection of a client. `account` is that of its address, or of its user.
     ///
     /// # Errors
     /// If there are as many as may be, of all clients or of those at its address, if its session has ended, or if the
@@ -150,7 +184,7 @@ mod tests {
 
     #[test]
     fn each_client_has_its_own_slot() {
-        let own = OwnConnections::default();
+        let own = OwnConnections::new(MAX_CLIENTS);
         let slot = |session: &str| own.slot(&client(session), None);
         let first = slot("a").unwrap();
         assert!(Arc::ptr_eq(&first, &slot("a").unwrap()));
@@ -166,7 +200,7 @@ mod tests {
 
     #[test]
     fn slots_that_hold_nothing_make_room() {
-        let own = OwnConnections::default();
+        let own = OwnConnections::new(MAX_CLIENTS);
         let slot = |session: &str| own.slot(&client(session), Some(&Arc::default()));
         let held: Vec<_> = (0..MAX_CLIENTS).map(|n| slot(&n.to_string()).unwrap()).collect();
         assert_eq!(slot("more").unwrap_err(), NoSlot::Full);
@@ -179,7 +213,7 @@ mod tests {
 
     #[test]
     fn one_address_does_not_take_all_slots() {
-        let own = OwnConnections::default();
+        let own = OwnConnections::new(MAX_CLIENTS);
         let (greedy, modest) = (Arc::default(), Arc::default());
         let taken = |account: &Arc<Account>, name: &str| {
             let sessions = (0..MAX_CLIENTS).map(|n| client(&format!("{name}{n}")));
@@ -190,7 +224,7 @@ mod tests {
         // Sessions that end while calls use their connections still count.
         (0..MAX_CLIENTS).for_each(|n| own.forget(&format!("g{n}"), true));
         assert_eq!(own.slot(&client("again"), Some(&greedy)).unwrap_err(), NoSlot::OfAddress);
-        assert_eq!(taken(&modest, "m").len(), FAIR_SHARE);
+        assert_eq!(taken(&modest, "m").len(), MAX_CLIENTS / FAIR_PART);
         drop(of_greedy);
         assert!(own.slot(&client("again"), Some(&greedy)).is_ok());
     }

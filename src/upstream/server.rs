@@ -20,7 +20,7 @@ use super::connector::Connector;
 use super::context::UpstreamContext;
 use super::handshake::speaks_still;
 use super::late::unready;
-use super::own_connections::{FAIR_SHARE, IDLE, MAX_CLIENTS, NoSlot, OwnConnections};
+use super::own_connections::{MAX_CLIENTS, MAX_OF_USERS, NoSlot, OwnConnections};
 use super::request_failure::RequestFailure;
 use super::server_message::readable;
 use super::slot::{ConnectionSlot, ConnectionUse, Purpose};
@@ -41,7 +41,8 @@ impl Server {
     /// Creates a server that is not connected yet.
     pub(super) fn new(target: &Target, shared: &Arc<UpstreamContext>) -> Self {
         let connector = Connector::new(target, shared);
-        Self { connector: Arc::new(connector), slot: Arc::default(), own: OwnConnections::default() }
+        let own = OwnConnections::new(if connector.has_users() { MAX_OF_USERS } else { MAX_CLIENTS });
+        Self { connector: Arc::new(connector), slot: Arc::default(), own }
     }
 
     /// Whether this server's connection fits the target. Only the parts of the plan that concern the connection are
@@ -78,7 +79,7 @@ impl Server {
             Ok(answer) if speaks_still(lease.facts().era, lease.is_duplex(), &answer) => {
                 // What comes from now on counts for the next probe.
                 lease.was_heard();
-                return Ok(Probed::Up(lease.facts().clone().masked(&self.connector.mask())));
+                return Ok(Probed::Up(lease.facts().clone().masked(&self.connector.mask(None))));
             }
             Ok(_)
             | Err(
@@ -101,7 +102,7 @@ impl Server {
 
     async fn connected(&self) -> Result<Probed, UpstreamError> {
         let lease = self.lease(&self.slot, None, Purpose::Maintenance, true).await?;
-        Ok(Probed::Up(lease.facts().clone().masked(&self.connector.mask())))
+        Ok(Probed::Up(lease.facts().clone().masked(&self.connector.mask(None))))
     }
 
     /// Stops new requests from using the connection, and makes the next handshake determine the era again.
@@ -111,28 +112,31 @@ impl Server {
     }
 
     pub(super) async fn call(&self, call: &OutCall, client: &dyn ToClient) -> Result<ServerAnswer, UpstreamError> {
+        let _presented = self.connector.present(call)?;
         let may_be_asked = !call.client.capabilities.answers_nothing();
         let to = (call.wants_progress || call.log_level.is_some() || may_be_asked).then_some(client);
         let asked = self.ask(McpRequest::Use(call), Purpose::Call, to, call.timeout).await;
-        let (answer, lease) = asked.map_err(|error| self.masked(error))?;
-        let answer = self.with_masked_error(readable(answer)?);
+        let (answer, lease) = asked.map_err(|error| self.masked(error, Some(&call.client)))?;
+        let answer = self.with_masked_error(readable(answer)?, Some(&call.client));
         Ok(ServerAnswer { era: lease.facts().era, answer })
     }
 
-    /// Asks for completions; `None` if the server has none.
+    /// Asks for completions; `None` if the server has none, or gets tokens of users: those of the gateway could be others'.
     pub(super) async fn complete(&self, completion: &OutCompletion) -> Result<Option<Answer>, UpstreamError> {
-        if !self.lease(&self.slot, None, Purpose::Call, false).await?.facts().has_completions {
+        if self.connector.has_users()
+            || !self.lease(&self.slot, None, Purpose::Call, false).await?.facts().has_completions
+        {
             return Ok(None);
         }
         let request = McpRequest::Complete(completion);
         let asked = self.ask(request, Purpose::Call, None, completion.timeout).await;
-        let (answer, _lease) = asked.map_err(|error| self.masked(error))?;
-        readable(answer).map(|answer| Some(self.with_masked_error(answer)))
+        let (answer, _lease) = asked.map_err(|error| self.masked(error, None))?;
+        readable(answer).map(|answer| Some(self.with_masked_error(answer, None)))
     }
 
     /// Hides values that the server got in what it says of a failure.
-    fn masked(&self, error: UpstreamError) -> UpstreamError {
-        error.masked(&self.connector.mask())
+    fn masked(&self, error: UpstreamError, of: Option<&ClientKey>) -> UpstreamError {
+        error.masked(&self.connector.mask(of))
     }
 
     /// Refuses new calls, waits up to `patience` for those in flight, and ends the connection.
@@ -157,7 +161,7 @@ impl Server {
     /// `initialize` says for the whole connection what the client can do. Clients without a session that can do the same share
     /// such a connection, where questions come in the response to the call that they belong to. Over one stream nobody could
     /// tell whom the server asks, so that such clients use the shared one there. Each client session has a process of its own
-    /// if the plan says so.
+    /// if the plan says so. Of a server that gets tokens of users, each user has connections of their own.
     async fn owner<'r>(&self, request: &McpRequest<'r>) -> Result<Option<&'r OutCall>, UpstreamError> {
         if let Some(owner) = self.owner_in(request, self.connector.era()) {
             return Ok(owner);
@@ -169,6 +173,9 @@ impl Server {
     /// Like [`Self::owner`], for a server of this era; `None` if that is not known and decides.
     fn owner_in<'r>(&self, request: &McpRequest<'r>, era: Option<Era>) -> Option<Option<&'r OutCall>> {
         let McpRequest::Use(call) = request else { return Some(None) };
+        if self.connector.has_users() {
+            return Some(Some(*call));
+        }
         let client = &call.client;
         let is_own = if self.connector.is_http() {
             let is_legacy = !client.capabilities.is_empty() && era? == Era::Legacy;
@@ -256,7 +263,7 @@ impl Server {
 
     /// Returns a use of the connection to send a request over, and its slot. Where a client gets no connection of its own
     /// in half of the time until `deadline`, such as from a server that takes one session only, the shared one is used,
-    /// but not in the place of a process of its own.
+    /// but not in the place of a process of its own, or of a connection of a user.
     async fn connection_for(
         &self,
         request: &McpRequest<'_>,
@@ -267,7 +274,7 @@ impl Server {
             let limit = (deadline - Instant::now()) / 2;
             match self.own_connection(call, purpose, limit).await {
                 Ok(own) => return Ok(own),
-                Err(error) if self.connector.has_own_processes() => return Err(error),
+                Err(error) if self.is_own_needed() => return Err(error),
                 Err(error) => {
                     tracing::debug!(upstream = %self.connector.target.plan.key, "a client gets no connection of its own: {error}");
                 }
@@ -277,7 +284,7 @@ impl Server {
     }
 
     /// Returns a use of the connection that is for the client of this call alone, and its slot. For one that must be made
-    /// first, waits at most `limit`, unless it is a process: a process is the only place for the requests of its client.
+    /// first, waits at most `limit`, unless it is the only place for the requests of its client.
     async fn own_connection(
         &self,
         call: &OutCall,
@@ -285,16 +292,23 @@ impl Server {
         limit: Duration,
     ) -> Result<(Arc<ConnectionSlot>, ConnectionUse), UpstreamError> {
         let client = &call.client;
-        let slot = self.own.slot(client, call.account.as_ref()).map_err(no_slot)?;
+        let user = self.connector.tokens_of(Some(client)).and_then(|tokens| tokens.account());
+        let slot = self.own.slot(client, user.as_ref().or(call.account.as_ref()));
+        let slot = slot.map_err(if user.is_some() { NoSlot::of_user } else { NoSlot::of_process })?;
         if let Some(lease) = slot.current(purpose) {
             return Ok((slot, lease));
         }
         let made = self.lease(&slot, Some(client), purpose, false);
-        let lease = match self.connector.has_own_processes() {
+        let lease = match self.is_own_needed() {
             true => made.await?,
             false => tokio::time::timeout(limit, made).await.unwrap_or(Err(UpstreamError::Timeout(limit)))?,
         };
         Ok((slot, lease))
+    }
+
+    /// Whether no other connection stands in for that of a client.
+    fn is_own_needed(&self) -> bool {
+        self.connector.has_own_processes() || self.connector.has_users()
     }
 
     /// Greets the server if nobody has over this connection, which clients share.
@@ -331,7 +345,7 @@ impl Server {
     /// Returns an answer with the values of Secrets, of the gateway's environment, of what has the name of a secret and of the
     /// access token hidden where it is an error. What else manifests say openly stays, and so do results, which are the
     /// content of calls.
-    fn with_masked_error(&self, answer: Answer) -> Answer {
+    fn with_masked_error(&self, answer: Answer, of: Option<&ClientKey>) -> Answer {
         let Answer::Error(error) = answer else { return answer };
         let target = &self.connector.target;
         let named = match &target.plan.transport {
@@ -343,7 +357,7 @@ impl Server {
             |name: &str| named.iter().any(|it| it.name == name && matches!(it.value, ValueSource::Literal(_)));
         let is_open = |name: &str| is_literal(name) && !has_secret_name(name);
         let hidden = target.values.iter().filter(|(name, _)| !is_open(name)).map(|(_, value)| value);
-        Answer::Error(Mask::of(hidden.chain(&self.connector.access_token())).masked_error(error))
+        Answer::Error(Mask::of(hidden.chain(&self.connector.access_token(of))).masked_error(error))
     }
 }
 
@@ -351,20 +365,4 @@ impl Server {
 fn check_asked(request: &McpRequest<'_>, lease: &ConnectionUse) -> Result<(), UpstreamError> {
     let is_asked = !request.answers_a_result() || lease.facts().era == Era::Modern;
     is_asked.then_some(()).ok_or(UpstreamError::NeverAsked)
-}
-
-/// Returns the error for a call whose client gets no connection of its own.
-fn no_slot(why: NoSlot) -> UpstreamError {
-    let taken = match why {
-        NoSlot::Full => format!("{MAX_CLIENTS} sessions have a process of it"),
-        NoSlot::OfAddress => format!(
-            "at least {} sessions have a process of it, among them {FAIR_SHARE} or more from your address",
-            MAX_CLIENTS / 2
-        ),
-        NoSlot::Ended => return UpstreamError::Connect("the client has ended its session".into()),
-    };
-    UpstreamError::OwnProcesses(format!(
-        "{taken}, as many as this gateway runs (process.session: PerSession). End sessions that are not used any more, or \
-         try again: a process that no call has used for {IDLE:?} gives way"
-    ))
 }

@@ -7,9 +7,10 @@ use axum::response::Response;
 
 use super::protected_resource::metadata_url;
 use super::response::{MissingScopes, refuse};
-use crate::domain::identity::Identity;
+use crate::domain::identity::{Identity, IdentityMethod};
 use crate::domain::plan::GatewayPlan;
 use crate::domain::ports::{Authenticate, Credential, Methods, Unproved};
+use crate::domain::secret::SecretText;
 use crate::telemetry::metrics::Metrics;
 
 const TWICE: &str = "the request has several Authorization headers: send one";
@@ -132,6 +133,13 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     if is_valid { Ok(Some(token)) } else { Err(NOT_BEARER) }
 }
 
+/// Returns the bearer token by which a client has proved its identity here.
+pub(super) fn proved_token(headers: &HeaderMap, identity: &Identity) -> Option<Arc<SecretText>> {
+    let is_by_token = matches!(identity.method, IdentityMethod::Jwt | IdentityMethod::TokenReview);
+    let token = bearer(headers).ok().flatten().filter(|_| is_by_token)?;
+    Some(Arc::new(SecretText::new(token)))
+}
+
 /// Whether a query has a token (RFC 6750, 2.3).
 fn has_token(query: &str) -> bool {
     query.split('&').any(|pair| pair.split('=').next() == Some("access_token"))
@@ -173,6 +181,22 @@ fn challenge(gateway: &GatewayPlan, response: &mut Response, error: Option<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_that_another_has_checked_or_that_is_a_key_is_not_kept() {
+        let headers = HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static("Bearer abc"))]);
+        let of = |method| Identity::new(method, "i", "ann".into()).unwrap();
+        for (identity, is_kept) in [
+            (of(IdentityMethod::Jwt), true),
+            (of(IdentityMethod::TokenReview), true),
+            (of(IdentityMethod::ApiKey), false),
+            (Identity::forwarded("jwt:1", "ann"), false),
+        ] {
+            let token = proved_token(&headers, &identity);
+            assert_eq!(token.is_some(), is_kept, "{:?}", identity.method);
+            assert!(!format!("{token:?}").contains("abc"));
+        }
+    }
 
     #[test]
     fn a_token_is_read_from_one_header_only() {

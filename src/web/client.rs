@@ -35,7 +35,7 @@ impl<'a> Client<'a> {
     }
 
     pub(super) fn caller(&self, engine: &Engine, requester: &Requester) -> Caller {
-        let identity = Arc::clone(&requester.identity);
+        let (identity, token) = (Arc::clone(&requester.identity), requester.token.clone());
         match self {
             Self::Modern { meta, .. } => Caller {
                 era: Era::Modern,
@@ -46,6 +46,7 @@ impl<'a> Client<'a> {
                     false => engine.sessions().principals().of(&identity),
                 },
                 identity,
+                token,
                 session: String::new(),
                 capabilities: ClientCapabilities::read(meta.client_capabilities),
             },
@@ -53,6 +54,7 @@ impl<'a> Client<'a> {
                 era: Era::Legacy,
                 version: LEGACY_VERSIONS.into_iter().find(|version| *version == session.version).unwrap_or_default(),
                 identity,
+                token,
                 session: session.id.clone(),
                 capabilities: session.capabilities.clone(),
                 tracker: Arc::clone(&session.tracker),

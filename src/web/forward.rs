@@ -92,7 +92,7 @@ impl<'a> Forwarding<'a> {
         let media = HeaderValue::from_static("application/json");
         let of_message = [header::ACCEPT, header::CONTENT_TYPE].map(|name| (name, media.clone()));
         let headers = of_session.into_iter().flatten().chain(of_message).collect();
-        let client = Requester { address: client, identity: Arc::new(session.identity()) };
+        let client = Requester { address: client, identity: Arc::new(session.identity()), token: None };
         Self { method, endpoint, headers, body, client, session: Some(Arc::clone(&session.forwarded)), share }
     }
 }

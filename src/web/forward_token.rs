@@ -195,7 +195,7 @@ mod tests {
         let [own, another_session, another_event] = [headers("s", "e"), headers("t", "e"), headers("s", "f")];
         let scope = TokenScope { gateway: &gateway, to: "10.0.0.1:8080".parse().unwrap(), headers: &own };
         let (seals, client) = (seals(), "10.9.9.9".parse().unwrap());
-        let sender = Requester { address: client, identity: Identity::forwarded("jwt:1", "ann").into() };
+        let sender = Requester { address: client, identity: Identity::forwarded("jwt:1", "ann").into(), token: None };
         let request = Some(SentRequest::new(&Method::POST, "/mcp".to_owned(), &sender, b"body"));
         let text = Token::new(request.clone(), 1000).seal(&seals, scope).unwrap();
         let open = |scope: TokenScope<'_>, now: u64| Token::open(&seals, scope, &text, now);

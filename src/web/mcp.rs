@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::service::Service;
 use tokio_util::sync::CancellationToken;
 
-use super::authenticate::{ask_for_scopes, authenticate};
+use super::authenticate::{ask_for_scopes, authenticate, proved_token};
 use super::exchange::PRIMED_AFTER;
 use super::forward_token::{FORWARD_PATH, SentRequest, is_forwarded};
 use super::forwarded::{Forwarded, NOT_FORWARDED};
@@ -202,9 +202,10 @@ async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
     if let Some(name) = endpoint.upstream().filter(|name| plan.upstream(name).is_none()) {
         return refuse(StatusCode::NOT_FOUND, format!("there is no upstream {} here", Quoted(name, 253)));
     }
+    let token = proved_token(request.headers(), &identity);
     let (address, limit) = (peer_address(request.extensions()), plan.gateway.limits.max_request_size);
     drop(snapshot);
-    let mut response = dispatch(gate, endpoint, request, limit, Requester { address, identity }).await;
+    let mut response = dispatch(gate, endpoint, request, limit, Requester { address, identity, token }).await;
     ask_for_scopes(&gate.engine.snapshot().plan().gateway, &mut response);
     response
 }

@@ -53,6 +53,11 @@ pub fn fixture(path: &str) -> PathBuf {
     existing(checkout().join("tests/fixtures").join(path))
 }
 
+/// A program that `make setup` has built of a Go module in `tests/fixtures`.
+pub fn go_program(name: &str) -> PathBuf {
+    existing(checkout().join(".cache").join(name))
+}
+
 fn existing(path: PathBuf) -> PathBuf {
     assert!(path.exists(), "{} is not there: run `make setup`", path.display());
     path

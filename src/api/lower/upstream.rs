@@ -22,8 +22,8 @@ use crate::api::values::Size;
 use crate::config::input::{InputValue, NamedInput, ServerInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{
-    self, EraSetting, HealthPlan, OAuthPlan, PhasePluginPlan, PinningPlan, Refusal, RetryPlan, TlsPlan, TransportPlan,
-    UpstreamPlan,
+    self, EraSetting, ExchangePlan, HealthPlan, OAuthPlan, PhasePluginPlan, PinningPlan, Refusal, RetryPlan, TlsPlan,
+    TransportPlan, UpstreamPlan,
 };
 use crate::domain::plugin::PluginKind;
 use crate::domain::problem::Problem;
@@ -207,6 +207,7 @@ fn oauth_plan(written: &OAuth, url: &str) -> OAuthPlan {
         client_id: written.client_id.clone(),
         scopes: written.scopes.clone().unwrap_or_default(),
         resource: written.resource.clone().unwrap_or_else(|| url.to_owned()),
+        exchange: written.token_exchange.as_ref().map(|it| ExchangePlan { audience: it.audience.clone() }),
     }
 }
 

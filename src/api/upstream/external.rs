@@ -44,7 +44,7 @@ pub struct External {
     /// HTTP headers that are sent with each request. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub headers: Option<Vec<Header>>,
-    /// OAuth client credentials of the gateway. Tokens of the gateway's clients are never forwarded. Default: none.
+    /// OAuth client credentials of the gateway. Tokens of the gateway's clients are never sent to the server. Default: none.
     pub oauth: Option<OAuth>,
     /// Certificates for the connection. Default: the system's certificate authorities, and no client certificate.
     pub tls: Option<UpstreamTls>,
@@ -121,6 +121,18 @@ pub struct OAuth {
     /// Resource indicator (RFC 8707). Default: the upstream's `url`.
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub resource: Option<String>,
+    /// Exchanges the token of each user for one that the server gets with the calls of that user (RFC 8693). Lists and probes
+    /// use the gateway's own token. Default: all requests use the gateway's own token.
+    pub token_exchange: Option<TokenExchange>,
+}
+
+/// Exchange of the tokens of users (RFC 8693).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenExchange {
+    /// Name of the server at the issuer, which is requested as the `audience`. Default: none; `resource` is requested.
+    #[schemars(length(min = 1, max = 2048))]
+    pub audience: Option<String>,
 }
 
 /// Certificates for a connection.

@@ -138,6 +138,7 @@ impl TestGateway {
             era: Era::Legacy,
             version: LEGACY_VERSIONS[0],
             identity: Identity::anonymous(),
+            token: None,
             session: String::new(),
             tracker: Arc::default(),
             by_address: false,

@@ -76,6 +76,11 @@ impl UpstreamPlan {
         }
     }
 
+    /// Whether the server gets a token of the user with each call, in the place of the gateway's.
+    pub fn exchanges_tokens(&self) -> bool {
+        matches!(&self.transport, TransportPlan::External { oauth: Some(oauth), .. } if oauth.exchange.is_some())
+    }
+
     /// Whether only pipelines can use the tool to which this override belongs, if there is one.
     pub fn is_for_pipelines(&self, change: Option<&ToolOverride>) -> bool {
         change.and_then(|change| change.for_pipelines).unwrap_or(self.for_pipelines)
@@ -208,6 +213,16 @@ pub struct OAuthPlan {
     pub scopes: Vec<String>,
     /// The resource that tokens are for (RFC 8707).
     pub resource: String,
+    /// How the token of a user becomes one for the server; `None` if all calls carry the token of the gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<ExchangePlan>,
+}
+
+/// The exchange of a user's token for one that the server gets with the user's calls (RFC 8693).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExchangePlan {
+    /// The audience to request; `None` means the resource.
+    pub audience: Option<String>,
 }
 
 impl OAuthPlan {

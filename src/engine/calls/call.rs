@@ -345,6 +345,7 @@ impl Engine {
             client: call.client_key(),
             watch: call.item.question_watch(),
             account: call.request.reservation.account().cloned(),
+            token: call.request.caller.token.clone().filter(|_| call.plan().exchanges_tokens()),
             round,
             asked_log_level: self.asked_log_level(call.request),
             task: task.map(|task| task.out()),

@@ -90,8 +90,9 @@ impl Engine {
         if matches!(error, UpstreamError::NeverAsked) {
             return;
         }
-        // The upstream is not to blame if the gateway has no room for its answer, or runs as many of its processes as may.
-        let own = matches!(error, UpstreamError::NoRoom | UpstreamError::OwnProcesses(_));
+        // The upstream is not to blame if the gateway has no room for its answer, or runs as many of its processes as may, nor
+        // for what the client has not sent.
+        let own = error.is_refusal() || matches!(error, UpstreamError::NoRoom);
         if matches!(error, UpstreamError::OwnProcesses(_)) {
             self.metrics.refused(error.reason());
         }

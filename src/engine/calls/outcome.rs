@@ -367,7 +367,7 @@ impl CallEnd {
                 (REQUEST_TIMEOUT, CallOutcome::Timeout, said)
             }
             UpstreamError::NoRoom => (REFUSED, CallOutcome::RpcError, error.to_client()),
-            UpstreamError::OwnProcesses(_) => (REFUSED, CallOutcome::Refused, error.to_client()),
+            error if error.is_refusal() => (REFUSED, CallOutcome::Refused, error.to_client()),
             _ => (INTERNAL_ERROR, CallOutcome::RpcError, error.to_client()),
         };
         let data = json!({"reason": error.reason(), "upstream": name});

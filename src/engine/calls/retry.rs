@@ -67,6 +67,7 @@ fn was_not_sent(failure: &UpstreamError) -> bool {
             | UpstreamError::Late { .. }
             | UpstreamError::Start(_)
             | UpstreamError::OwnProcesses(_)
+            | UpstreamError::NoUserToken
             | UpstreamError::NeverAsked
     )
 }
@@ -92,6 +93,7 @@ fn may_be_sent_again(failure: &UpstreamError, when: RetryWhen, hints: Hints) -> 
         | UpstreamError::Protocol(_)
         | UpstreamError::Encoded(_)
         | UpstreamError::OwnProcesses(_)
+        | UpstreamError::NoUserToken
         | UpstreamError::NeverAsked
         | UpstreamError::TooLarge(_)
         | UpstreamError::NoRoom

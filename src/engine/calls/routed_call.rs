@@ -76,11 +76,12 @@ impl<'a> Routed<'a> {
 
     /// The client that the server may ask: none during a call of a plugin.
     pub(crate) fn client_key(&self) -> ClientKey {
+        let Caller { capabilities, session, identity, .. } = self.request.caller;
+        let user = if self.plan().exchanges_tokens() { identity.token_key() } else { String::new() };
         if self.request.within.is_some() {
-            return ClientKey::default();
+            return ClientKey { user, ..ClientKey::default() };
         }
-        let Caller { capabilities, session, .. } = self.request.caller;
-        ClientKey { capabilities: capabilities.clone(), session: session.clone() }
+        ClientKey { capabilities: capabilities.clone(), session: session.clone(), user }
     }
 
     /// Whether the client answers questions of this method.
@@ -180,6 +181,7 @@ impl CallFacts {
             era: Era::Modern,
             version: MODERN_VERSION,
             identity: Identity::anonymous(),
+            token: None,
             session: String::new(),
             capabilities: ClientCapabilities::default(),
             tracker: Arc::default(),

@@ -122,6 +122,7 @@ impl Engine {
             era: Era::Legacy,
             version: LEGACY_VERSIONS[0],
             identity: Identity::local(),
+            token: None,
             session: String::new(),
             capabilities: ClientCapabilities::default(),
             tracker: Arc::clone(&self.state.local),

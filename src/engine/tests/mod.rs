@@ -230,6 +230,7 @@ fn caller(era: Era) -> Caller {
         era,
         version: "",
         identity: Identity::anonymous(),
+        token: None,
         session: String::new(),
         tracker: Arc::default(),
         by_address: false,

@@ -39,15 +39,19 @@ pub(in crate::upstream) struct AccessToken {
 }
 
 impl AccessToken {
-    /// Reads the answer of a token endpoint to a request that was sent at `issued`.
+    /// Reads the answer of a token endpoint to a request that was sent at `issued`, with the token `of` a user if it is to be
+    /// exchanged. The answer must have another one: the user's own token is for the gateway alone.
     ///
     /// # Errors
     /// What is wrong with the answer, without text of it.
-    pub(super) fn read(answer: &[u8], issued: Instant) -> Result<Self, String> {
+    pub(super) fn read(answer: &[u8], issued: Instant, of: Option<&SecretText>) -> Result<Self, String> {
         let answer: TokenAnswer = serde_json::from_slice(answer)
             .map_err(|_| "its answer is no JSON object with access_token and token_type".to_owned())?;
         if !answer.token_type.eq_ignore_ascii_case("bearer") {
             return Err("its answer has a token_type other than Bearer".to_owned());
+        }
+        if of.is_some_and(|of| of.expose() == answer.access_token) {
+            return Err("its answer has the token of the user, which is not for the server".to_owned());
         }
         let header = HeaderValue::from_str(&format!("Bearer {}", answer.access_token));
         let header = header.ok().filter(|_| (1..=MAX_TOKEN).contains(&answer.access_token.len()));
@@ -92,7 +96,7 @@ mod tests {
     use super::*;
 
     fn read(answer: &str) -> Result<AccessToken, String> {
-        AccessToken::read(answer.as_bytes(), Instant::now())
+        AccessToken::read(answer.as_bytes(), Instant::now(), Some(&SecretText::new("hunter2-of-user")))
     }
 
     #[test]
@@ -113,6 +117,7 @@ mod tests {
             r#"{"access_token":"hunter2","token_type":"DPoP"}"#,
             r#"{"access_token":"hunter2\n","token_type":"Bearer"}"#,
             r#"{"access_token":"","token_type":"Bearer"}"#,
+            r#"{"access_token":"hunter2-of-user","token_type":"Bearer"}"#,
         ] {
             let why = read(answer).unwrap_err();
             assert!(why.starts_with("its a") && !why.contains("hunter2"), "{answer}: {why}");

@@ -3,6 +3,8 @@
 mod access_token;
 mod token_endpoint;
 mod tokens;
+mod user_tokens;
 
 pub(super) use self::token_endpoint::TokenEndpoint;
-pub(super) use self::tokens::Tokens;
+pub(super) use self::tokens::{PresentedToken, Tokens};
+pub(super) use self::user_tokens::UserTokens;

@@ -1,4 +1,4 @@
-//! Requests of access tokens at a token endpoint (RFC 6749, 4.4).
+//! Requests of access tokens at a token endpoint (RFC 6749, 4.4; RFC 8693).
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -24,6 +24,8 @@ use crate::transport::outbound::AddressGuard;
 const METADATA: Duration = Duration::from_secs(60 * 60);
 /// The longest part of what a token endpoint says of an error that is shown, in characters.
 const SAID: usize = 200;
+/// The identifier of access tokens (RFC 8693, 3).
+const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 
 /// The token endpoint of one server's `external.oauth`.
 #[derive(Debug)]
@@ -61,10 +63,25 @@ impl TokenEndpoint {
         let scope = self.plan.scopes.join(" ");
         let mut form = vec![("grant_type", "client_credentials"), ("resource", &self.plan.resource)];
         form.extend((!scope.is_empty()).then_some(("scope", &*scope)));
-        self.post(&form).await
+        self.post(&form, None).await
     }
 
-    async fn post(&self, form: &[(&str, &str)]) -> Result<AccessToken, UpstreamError> {
+    /// Requests a token for the server in exchange for the token `of` a user (RFC 8693, 2.1).
+    pub(super) async fn exchange(&self, of: &SecretText) -> Result<AccessToken, UpstreamError> {
+        let scope = self.plan.scopes.join(" ");
+        let audience = self.plan.exchange.as_ref().and_then(|exchange| exchange.audience.as_deref());
+        let mut form = vec![
+            ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+            ("subject_token", of.expose()),
+            ("subject_token_type", ACCESS_TOKEN),
+            ("requested_token_type", ACCESS_TOKEN),
+            audience.map_or(("resource", &*self.plan.resource), |audience| ("audience", audience)),
+        ];
+        form.extend((!scope.is_empty()).then_some(("scope", &*scope)));
+        self.post(&form, Some(of)).await
+    }
+
+    async fn post(&self, form: &[(&str, &str)], of: Option<&SecretText>) -> Result<AccessToken, UpstreamError> {
         let place = issuer::place(self.plan.url().map_or("", |url| url));
         let lacks = |is_refused, why| UpstreamError::NoToken { is_refused, why: format!("{place}: {why}") };
         let endpoint = self.endpoint().await.map_err(|why| lacks(false, why))?;
@@ -79,8 +96,8 @@ impl TokenEndpoint {
             }
         };
         match status {
-            StatusCode::OK => AccessToken::read(&body, issued).map_err(|why| lacks(false, why)),
-            status => Err(lacks(status.is_client_error(), self.refusal(status, &body))),
+            StatusCode::OK => AccessToken::read(&body, issued, of).map_err(|why| lacks(false, why)),
+            status => Err(lacks(status.is_client_error(), self.refusal(status, &body, of))),
         }
     }
 
@@ -128,12 +145,12 @@ impl TokenEndpoint {
     }
 
     /// Returns what a token endpoint says of an error, without secrets.
-    fn refusal(&self, status: StatusCode, body: &[u8]) -> String {
+    fn refusal(&self, status: StatusCode, body: &[u8], of: Option<&SecretText>) -> String {
         let Ok(TokenError { error, error_description }) = serde_json::from_slice(body) else {
             return format!("the answer is {status}");
         };
         let said = [error, error_description].join(" ");
-        let said = Mask::of([&self.secret]).printable(said.trim().as_bytes());
+        let said = Mask::of(of.into_iter().chain([&self.secret])).printable(said.trim().as_bytes());
         format!("the answer is {status}: {}", said.chars().take(SAID).collect::<String>())
     }
 }

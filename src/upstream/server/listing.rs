@@ -55,14 +55,14 @@ impl Server {
             if is_unknown && kind != ItemKind::Tool && cursor.is_none() {
                 return Ok(Listed::default());
             }
-            let (next, lease) = added.map_err(|error| self.masked(error))?;
+            let (next, lease) = added.map_err(|error| self.masked(error, None))?;
             cursor = next;
             if cursor.is_none() {
                 let mut listed = list.finish(is_announced);
                 if kind == ItemKind::Tool {
                     lease.note_tools(&mut listed);
                 }
-                return Ok(listed.masked(&self.connector.mask()));
+                return Ok(listed.masked(&self.connector.mask(None)));
             }
         }
     }

@@ -29,7 +29,8 @@ impl Server {
     ) -> Result<Subscribed, UpstreamError> {
         let lease = self.lease(&self.slot, None, Purpose::Call, false).await?;
         let facts = lease.facts();
-        if !facts.has_subscriptions {
+        // The changes that the gateway is told of with its own token need not be of what a user may see.
+        if !facts.has_subscriptions || self.connector.has_users() {
             return Ok(Subscribed::Unsupported);
         }
         let Some(mut wish) = Wish::new(self, uri) else { return Ok(Subscribed::TooMany) };

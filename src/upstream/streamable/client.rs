@@ -41,13 +41,13 @@ const IDLE_TIME: Duration = Duration::from_secs(4);
 const MAX_INTERIM: u32 = 64;
 
 /// The data that all requests to one upstream share.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ServerClient {
     pool: Pool<Connector, Full<Bytes>>,
     uri: Uri,
     headers: HeaderMap,
     /// The access token that requests carry; `None` if they carry none.
-    tokens: Option<Tokens>,
+    tokens: Option<Arc<Tokens>>,
     /// The setting of how long a connection may take, for messages.
     connect_time: String,
 }
@@ -71,8 +71,18 @@ impl ServerClient {
             .pool_idle_timeout(IDLE_TIME)
             .build(connector);
         let connect_time = format!("spec.timeouts.connectMs is {connect_ms}");
-        let tokens = token_endpoint(target)?.map(|endpoint| Tokens::new(Arc::new(endpoint)));
+        let tokens = token_endpoint(target)?.map(|endpoint| Arc::new(Tokens::new(Arc::new(endpoint))));
         Ok(Self { pool, headers: headers(target, &uri, instance)?, uri, tokens, connect_time })
+    }
+
+    /// Returns the same with the tokens of a user.
+    pub(super) fn for_user(&self, tokens: Arc<Tokens>) -> Self {
+        Self { tokens: Some(tokens), ..self.clone() }
+    }
+
+    /// Returns the access tokens that requests carry; `None` if they carry none.
+    pub(super) fn tokens(&self) -> Option<&Arc<Tokens>> {
+        self.tokens.as_ref()
     }
 
     pub(super) fn uri(&self) -> &Uri {
@@ -89,11 +99,6 @@ impl ServerClient {
             Some(tokens) => tokens.token().await.map(drop),
             None => Ok(()),
         }
-    }
-
-    /// Returns the access token that requests carry, for masks.
-    pub(super) fn secret(&self) -> Option<SecretText> {
-        self.tokens.as_ref().and_then(Tokens::secret)
     }
 
     /// Sends one request and waits for the head of its response. If the server refuses the access token of the request, it

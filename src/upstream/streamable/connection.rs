@@ -3,7 +3,6 @@
 use crate::domain::budget::Reservation;
 use crate::domain::header_text::encode;
 use crate::domain::item::ItemKind;
-use crate::domain::secret::SecretText;
 use crate::domain::upstream::{Target, UpstreamError};
 use crate::domain::version::Era;
 use crate::telemetry::trace_context::members_of;
@@ -24,6 +23,7 @@ use super::response_body::{self, Messages};
 use crate::upstream::call_questions::{Replies, Replying};
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::notices::{Notices, Users};
+use crate::upstream::oauth::Tokens;
 use crate::upstream::server_message::ServerMessage;
 use crate::upstream::wire::McpRequest;
 
@@ -47,7 +47,7 @@ pub(in crate::upstream) struct HttpEndpoint {
     pub(super) target: Target,
     pub(super) shared: Arc<UpstreamContext>,
     pub(super) client: ServerClient,
-    pub(super) params: ParamHeaders,
+    pub(super) params: Arc<ParamHeaders>,
     pub(super) next_id: AtomicU64,
 }
 
@@ -60,8 +60,14 @@ impl HttpEndpoint {
     ) -> Result<Self, UpstreamError> {
         let (target, shared, client) =
             (Arc::clone(target), Arc::clone(shared), ServerClient::new(target, url, &shared.instance)?);
-        let (params, next_id) = (ParamHeaders::default(), AtomicU64::new(1));
+        let (params, next_id) = (Arc::default(), AtomicU64::new(1));
         Ok(Self { target, shared, client, params, next_id })
+    }
+
+    /// Returns the same endpoint for requests that carry the tokens of a user.
+    pub(in crate::upstream) fn for_user(&self, tokens: Arc<Tokens>) -> Self {
+        let (target, shared, params) = (Arc::clone(&self.target), Arc::clone(&self.shared), Arc::clone(&self.params));
+        Self { target, shared, client: self.client.for_user(tokens), params, next_id: AtomicU64::new(1) }
     }
 
     /// Gets the access token that requests need, if they need one.
@@ -69,9 +75,9 @@ impl HttpEndpoint {
         self.client.prepare().await
     }
 
-    /// Returns the access token that requests carry, for masks.
-    pub(in crate::upstream) fn secret(&self) -> Option<SecretText> {
-        self.client.secret()
+    /// Returns the access tokens that requests carry; `None` if they carry none.
+    pub(in crate::upstream) fn tokens(&self) -> Option<&Arc<Tokens>> {
+        self.client.tokens()
     }
 
     /// Returns a reservation for one response.

@@ -22,6 +22,7 @@ fn call() -> OutCall {
         client: ClientKey::default(),
         watch: QuestionWatch::None,
         account: None,
+        token: None,
         round: InputRound::default(),
         asked_log_level: None,
         task: None,

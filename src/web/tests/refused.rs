@@ -169,7 +169,7 @@ async fn calls_that_are_to_wait_for_their_clients_when_as_many_do_as_may() {
 async fn requests_that_are_to_be_forwarded_when_as_many_are_as_may() {
     let gateway = Gateway::start().await;
     let (gate, address) = (&gateway.gate, "10.0.0.1".parse().unwrap());
-    let client = Requester { address, identity: Identity::anonymous() };
+    let client = Requester { address, identity: Identity::anonymous(), token: None };
     let forwarding = || {
         let (method, headers) = (axum::http::Method::GET, axum::http::HeaderMap::new());
         Forwarding::request(method, &PathEndpoint::All, &headers, bytes::Bytes::new(), &client)

@@ -169,6 +169,7 @@ fn out(tool: &str, arguments: &str) -> OutCall {
         client: ClientKey::default(),
         watch: QuestionWatch::None,
         account: None,
+        token: None,
         round: InputRound::default(),
         asked_log_level: None,
         task: None,

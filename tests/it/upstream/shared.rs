@@ -36,7 +36,7 @@ async fn the_end_of_a_session_of_one_client_is_not_told_of_as_that_of_the_upstre
     let (of_all, server_of_all) = with_streams_for(false).await;
     let (own, shared) = (started(external(&server_of_one.url)), started(external(&server_of_all.url)));
     let capabilities = ClientCapabilities::read(Some(&raw(r#"{"elicitation":{}}"#)));
-    let client = ClientKey { capabilities, session: "a".to_owned() };
+    let client = ClientKey { capabilities, session: "a".to_owned(), ..ClientKey::default() };
     let calling = OutCall { client, ..echo("x") };
     assert!(matches!(call(&own, calling).await, Ok(Answer::Result(_))));
     shared.probe(PATIENCE).await.unwrap();

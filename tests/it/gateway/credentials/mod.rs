@@ -2,6 +2,7 @@
 
 mod addresses;
 mod client;
+mod exchange;
 
 use std::process::Command;
 use std::time::Duration;

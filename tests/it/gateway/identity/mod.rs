@@ -32,12 +32,12 @@ async fn ask(url: &str, method: &str, name: Option<&str>, arguments: &Value, hea
 }
 
 /// Calls a tool as a client with this token.
-async fn call(url: &str, token: &str, tool: &str, arguments: &Value) -> Answer {
+pub async fn call(url: &str, token: &str, tool: &str, arguments: &Value) -> Answer {
     ask(url, "tools/call", Some(tool), arguments, &[("authorization", &format!("Bearer {token}"))]).await
 }
 
 /// The names of the tools that a client with this token sees.
-async fn tools(url: &str, token: &str) -> Vec<String> {
+pub async fn tools(url: &str, token: &str) -> Vec<String> {
     let listed = ask(url, "tools/list", None, &json!({}), &[("authorization", &format!("Bearer {token}"))]).await;
     assert_eq!(listed.status, 200, "{}", listed.body);
     assert_eq!(listed.json()["result"]["cacheScope"], "private", "{}", listed.body);
